@@ -35,7 +35,7 @@ def model_in(folder: Path, size: int) -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-    from sanitize.core.exponential_mechanism import Bounds
+    from sanitize.core.exponential_mechanism import ClipBounds
 
     torch.manual_seed(0)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -47,7 +47,7 @@ def model_in(folder: Path, size: int) -> Path:
     PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=160, **names).save_pretrained(folder)
     sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}
     BertForMaskedLM(BertConfig(vocab_size=size, max_position_embeddings=160, **sizes)).save_pretrained(folder)
-    Bounds(-2.0, 2.0, "invented constants", "public").write(folder)
+    ClipBounds(-2.0, 2.0, "invented constants", "public").write(folder)
     return folder
 
 
@@ -55,25 +55,25 @@ def one_by_one(model: Any, rows: Any, at: Any, bounds: Any) -> list[int]:
     """A forward for each row, with the head at every position."""
     import torch
 
-    from sanitize.core.exponential_mechanism import draw
+    from sanitize.core.exponential_mechanism import draw_candidates
 
     found = []
     with torch.inference_mode():
         for number, row in enumerate(rows):
-            ids, types, place = model._pair(row)
+            ids, types, place = model._encode_pair(row)
             given = {"input_ids": torch.tensor([ids], device=model.device), "token_type_ids": torch.tensor([types], device=model.device)}
-            logits = model.model(**given).logits[0, place, model.candidates].float().cpu().numpy()
-            found.append(int(draw(logits[None], at[number : number + 1], bounds=bounds, epsilon=EPSILON)[0]))
+            logits = model.model(**given).logits[0, place, model.candidate_ids].float().cpu().numpy()
+            found.append(int(draw_candidates(logits[None], at[number : number + 1], bounds=bounds, epsilon=EPSILON)[0]))
     return found
 
 
 def batched(model: Any, rows: Any, at: Any, bounds: Any, batch: int) -> list[int]:
     """The way of the editor."""
-    from sanitize.core.exponential_mechanism import draw
+    from sanitize.core.exponential_mechanism import draw_candidates
 
     found = np.empty(len(rows), np.int64)
-    for some, logits in model.logits(rows, batch):
-        found[some] = draw(logits, at[some], bounds=bounds, epsilon=EPSILON)
+    for some, logits in model.compute_logits(rows, batch):
+        found[some] = draw_candidates(logits, at[some], bounds=bounds, epsilon=EPSILON)
     return [int(number) for number in found]
 
 
@@ -81,19 +81,19 @@ def measured(size: int, words: int, repeat: int, device: str, batch: int) -> dic
     """Tokens a second of both ways, taken in turn; that they draw the same words is part of it."""
     import torch
 
-    from sanitize.core.exponential_mechanism import Bounds, uniform
+    from sanitize.core.exponential_mechanism import ClipBounds, uniform_from_bits
     from sanitize.core.keys import Draws, Key
     from sanitize.text.masked_lm import MaskedModel
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        model, bounds = MaskedModel(model_in(Path(folder), size), device), Bounds.read(Path(folder))
-    draws = Draws.at(Key.from_seed(1).subkey("bench"), np.arange(words, dtype=np.uint64))
-    at = uniform(draws.u64(0), draws.u64(1))
+        model, bounds = MaskedModel(model_in(Path(folder), size), device), ClipBounds.read(Path(folder))
+    draws = Draws.from_words(Key.from_seed(1).subkey("bench"), np.arange(words, dtype=np.uint64))
+    at = uniform_from_bits(draws.u64(0), draws.u64(1))
     said = [f"w{number * 7919 % (size - 5)}" for number in range(words)]
     text = " ".join(said)
     edges = np.cumsum([0, *(len(word) + 1 for word in said)])
-    rows = model.rows([text], [(0, int(start), int(start) + len(word)) for start, word in zip(edges[:-1], said, strict=True)], 64)
+    rows = model.build_inputs([text], [(0, int(start), int(start) + len(word)) for start, word in zip(edges[:-1], said, strict=True)], 64)
     rates: dict[str, list[float]] = {"one_by_one": [], "batched": []}
     same = 0
     for _ in range(repeat + 1):  # the first round warms up, and is not counted

@@ -32,9 +32,9 @@ def rates(batch: int, few: int, repeat: int) -> dict[str, Any]:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from eval.language_model import Model, learn
+    from sanitize.eval.language_model import LanguageModel, import_torch
 
-    learn()
+    import_torch()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     config = GPT2Config(
@@ -42,7 +42,7 @@ def rates(batch: int, few: int, repeat: int) -> dict[str, Any]:
     )
     plain = GPT2LMHeadModel(config).eval()
     tokenizer: Any = type("Words", (), {"eos_token_id": 0, "pad_token_id": 1, "__len__": lambda self: VOCABULARY})()
-    model = Model.of(plain, tokenizer)
+    model = LanguageModel.from_loaded(plain, tokenizer)
     prompts = np.random.default_rng(0).integers(2, VOCABULARY, size=(batch, PROMPT)).tolist()
 
     def together() -> Any:
@@ -85,11 +85,17 @@ def ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from eval.language_model import Model, learn
-    from eval.recollect_and_rank import Attack, Records, losses, segment_losses, segments
-    from train.model import trained_tokenizer
+    from sanitize.eval.language_model import LanguageModel, import_torch
+    from sanitize.eval.recollect_and_rank import (
+        AttackSettings,
+        MaskedRecords,
+        compute_candidate_losses,
+        compute_segment_losses,
+        cut_segments,
+    )
+    from sanitize.train.model import train_tokenizer
 
-    learn()
+    import_torch()
     torch.set_num_threads(1)
     draws = np.random.default_rng(0)
     words = [f"{one}{two}" for one in ("ba", "de", "ki", "lo", "mu", "ne", "ra", "su") for two in ("na", "ret", "lim", "dor", "vast")]
@@ -102,25 +108,25 @@ def ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
         f"{said(9)} [PERSON-1] {said(12)} [EMAIL_ADDRESS-1] {said(8)} [PERSON-1] {said(7)}" + f" {said(5)} [EMAIL_ADDRESS-1]" * (number % 2)
         for number in range(texts)
     ]
-    records = Records.of(masked, [{"[PERSON-1]": ["x"], "[EMAIL_ADDRESS-1]": ["y"]}] * texts)
+    records = MaskedRecords.from_texts(masked, [{"[PERSON-1]": ["x"], "[EMAIL_ADDRESS-1]": ["y"]}] * texts)
     found = pl.DataFrame(
         [(key, place, said(2), place, 1) for key in records.keys["key"] for place in range(candidates)],
         schema={"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64, "votes": pl.Int64}, orient="row",
     )  # fmt: skip
-    tokenizer = trained_tokenizer([*masked, *words], vocab=VOCABULARY, context=256)
+    tokenizer = train_tokenizer([*masked, *words], vocab_size=VOCABULARY, context_length=256)
     models = []
     for seed in (0, 1):
         torch.manual_seed(seed)
         config = GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=64, n_layer=2, n_head=4, initializer_range=0.25)
-        models.append(Model.of(GPT2LMHeadModel(config).eval(), tokenizer))
-    of_key = [segments(records.texts[text_no], label) for text_no, label in records.keys.select("text_no", "label").iter_rows()]
+        models.append(LanguageModel.from_loaded(GPT2LMHeadModel(config).eval(), tokenizer))
+    of_key = [cut_segments(records.texts[text_no], label) for text_no, label in records.keys.select("text_no", "label").iter_rows()]
     rows = [(before, told, after) for key, told in found.select("key", "candidate").iter_rows() for before, after in of_key[key]]
 
     def together() -> Any:
-        return losses(*models, records, found, Attack()).select("victim", "reference").to_numpy()
+        return compute_candidate_losses(*models, records, found, AttackSettings()).select("victim", "reference").to_numpy()
 
     def one_by_one() -> Any:
-        return np.array([[segment_losses(model, *([part] for part in row), batch=1)[0][0] for model in models] for row in rows])
+        return np.array([[compute_segment_losses(model, *([part] for part in row), batch=1)[0][0] for model in models] for row in rows])
 
     spent: dict[str, list[float]] = {"together": [], "one_by_one": []}
     made: dict[str, Any] = {}

@@ -72,7 +72,7 @@ class Headers:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from sanitize.core.parts import Counts, Sight
+        from sanitize.core.parts import Aggregates, TextBatch
         from sanitize.editors.header_dedup import HeaderDedup
         from sanitize.pipeline.index_build import Settings
         from sanitize.pipeline.run import run
@@ -84,13 +84,13 @@ class Headers:
         self.run_cpu_s = time.process_time() - began
         looks = folder / "work" / "runs" / self.summary["plan_hash"] / "looks"
         self.part = HeaderDedup.model_validate({"use": "header_dedup", "scope": scope})
-        self.counts = Counts({"goes": looks / "edit-0" / "header_removals.parquet"})
-        columns = ["doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "value_id", "kind"]
+        self.counts = Aggregates({"goes": looks / "edit-0" / "header_removals.parquet"})
+        columns = ["doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id", "kind"]
         files = sorted((folder / "work" / "tables" / "occurrences").glob("*.parquet"))
         table = pa.concat_tables([pq.read_table(file, columns=columns) for file in files])
         found = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind") == "EMAIL_ADDRESS")
         numbers = found["doc_no"].to_numpy()
-        self.batches: list[tuple[Sight, pl.DataFrame]] = []
+        self.batches: list[tuple[TextBatch, pl.DataFrame]] = []
         self.text_bytes, first = 0, 0
         for path in sorted(source.glob("*.parquet")):
             for batch in pq.ParquetFile(path).iter_batches(10_000, columns=["text"], use_threads=False):
@@ -100,7 +100,7 @@ class Headers:
                 low, high = np.searchsorted(numbers, [docs[0], docs[-1] + 1])
                 here = found[int(low) : int(high)]
                 near = here.with_columns(text_no=pl.col("doc_no") - int(docs[0]))
-                self.batches.append((Sight(docs, np.zeros(len(docs), np.int32), texts, near), here))
+                self.batches.append((TextBatch(docs, np.zeros(len(docs), np.int32), texts, near), here))
                 self.text_bytes += texts.nbytes - 8 * (len(texts) + 1)
 
     def edit(self) -> int:
@@ -108,19 +108,19 @@ class Headers:
         import numpy as np
         import pyarrow as pa
 
-        from sanitize.core.arrow_buffers import Buffers, splice
+        from sanitize.core.arrow_buffers import TextBuffers, splice
         from sanitize.core.keys import Key
-        from sanitize.core.parts import Batch
+        from sanitize.core.parts import EditBatch
 
         self.part.open(Key.from_seed(1), self.counts)
         gone = 0
         for sight, here in self.batches:
-            self.part.look("places", sight)
-            batch = Batch(occurrences=here, doc_ids=pa.array([], pa.string()).dictionary_encode())
-            rows, nothing, _ = self.part.run(batch)
-            reach = self.part.reach(batch, rows)
+            self.part.run_pass("places", sight)
+            batch = EditBatch(occurrences=here, doc_ids=pa.array([], pa.string()).dictionary_encode())
+            rows, nothing, _ = self.part.edit_occurrences(batch)
+            reach = self.part.edited_byte_ranges(batch, rows)
             assert reach is not None
-            buffers = Buffers.of(sight.texts)
+            buffers = TextBuffers.from_array(sight.texts)
             base = buffers.offsets[sight.occurrences["text_no"].to_numpy()[rows]]
             starts, stops = base + reach[0], base + reach[1]
             order = np.argsort(starts, kind="stable")
@@ -164,22 +164,22 @@ def near_dups(batches: list[Any], bands: int, rows: int, folder: Path) -> int:
     import polars as pl
     import pyarrow.parquet as pq
 
-    from sanitize.core.parts import Sight
-    from sanitize.droppers.near_dup import BANDS, NearDup
-    from sanitize.engines.local import Local
+    from sanitize.core.parts import TextBatch
+    from sanitize.droppers.near_dup import BAND_SCHEMA, NearDup
+    from sanitize.engines.local import LocalEngine
     from sanitize.storage import queries
-    from sanitize.storage.corpus import table_writer
+    from sanitize.storage.corpus import open_table_writer
 
     part = NearDup(use="near_dup", bands=bands, rows=rows)
     first = 0
-    with table_writer(folder / "bands.parquet", BANDS) as out:
+    with open_table_writer(folder / "bands.parquet", BAND_SCHEMA) as out:
         for texts in batches:
             docs = np.arange(first, first + len(texts))
             first += len(texts)
-            out.write_table(part.look("bands", Sight(docs, np.zeros(len(docs), np.int32), texts, pl.DataFrame())))
-    engine = Local(workers=1, spill=folder / "spill")
-    one = queries.query("near_dup_pairs")
-    engine.sql(one.text, {"bands": [folder / "bands.parquet"]}, folder / "pairs.parquet", **one.bind())
+            out.write_table(part.run_pass("bands", TextBatch(docs, np.zeros(len(docs), np.int32), texts, pl.DataFrame())))
+    engine = LocalEngine(workers=1, spill=folder / "spill")
+    one = queries.get_query("near_dup_pairs")
+    engine.sql(one.sql, {"bands": [folder / "bands.parquet"]}, folder / "pairs.parquet", **one.bind())
     return int(pq.read_metadata(folder / "pairs.parquet").num_rows)
 
 
@@ -226,9 +226,9 @@ def with_polars(source: Path, n: int, repeat: int) -> dict[str, Any]:
     """The same lists by Polars, and words or n-grams of fewer than two users by size."""
     import polars as pl
 
-    from sanitize.engines.local import steady
+    from sanitize.engines.local import tune_malloc
 
-    steady()
+    tune_malloc()
 
     def counted() -> list[int]:
         frame = pl.concat([pl.read_parquet(path, columns=["user_id", "text"]) for path in sorted(source.glob("*.parquet"))])
@@ -249,17 +249,17 @@ def with_polars(source: Path, n: int, repeat: int) -> dict[str, Any]:
 
 def measured(source: Path, repeat: int, few: int, scratch: Path) -> dict[str, Any]:
     """All measurements of one corpus, in one process; medians of rounds that take turns."""
-    from sanitize.engines.local import steady
+    from sanitize.engines.local import tune_malloc
 
-    steady()  # as in a worker
+    tune_malloc()  # as in a worker
     scratch.mkdir(parents=True)
     headers, by_line = Headers(source, scratch / "address", "address"), Headers(source, scratch / "line", "line")
     batches, small = with_copies(texts_of(source)), with_copies(texts_of(source, few))
     small_mb, near_mb = text_mb(small), text_mb(batches)
     mb = headers.text_bytes / 1e6
-    from sanitize.droppers.near_dup import geometry
+    from sanitize.droppers.near_dup import choose_bands
 
-    bands, rows = geometry(0.8, 128)
+    bands, rows = choose_bands(0.8, 128)
     rounds: dict[str, list[float]] = {name: [] for name in ("plain_copy", "header_dedup", "header_dedup_by_line", "minhash", "datasketch")}
     gone = pairs = theirs = 0
     headers.edit(), by_line.edit()  # the first round pays for pages and imports

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import bench, corpora
-from sanitize.cli.main import ENVIRONMENT
+from sanitize.cli.main import LIBRARY_ENVIRONMENT
 
 # the aims: rate of the stream as a share of the floor's rate
 AIMS = {"dense": 0.30, "sparse": 0.50}
@@ -31,17 +31,17 @@ AIMS = {"dense": 0.30, "sparse": 0.50}
 
 def streamed(source: Path, target: Path, plan: str) -> None:
     """Send the shards through, and print what that took."""
-    from sanitize.engines.worker_process import steady
-    from sanitize.pipeline.streaming.stream import Options, pipe
+    from sanitize.engines.worker_process import tune_malloc
+    from sanitize.pipeline.streaming.stream import StreamSettings, run_stream
     from sanitize.plans.plan import load_plan
 
-    steady()  # as the command does
+    tune_malloc()  # as the command does
 
     shards = sorted(source.glob("*.parquet"))
     chosen = load_plan(plan)
-    pipe(shards[:1], target / "warm", chosen, target / "warm.state", Options(seed=0))
+    run_stream(shards[:1], target / "warm", chosen, target / "warm.state", StreamSettings(seed=0))
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-    said = pipe(shards, target / "out", chosen, target / "state", Options(seed=0))
+    said = run_stream(shards, target / "out", chosen, target / "state", StreamSettings(seed=0))
     after = resource.getrusage(resource.RUSAGE_SELF)
     size = sum(path.stat().st_size for path in (target / "state").rglob("*") if path.is_file())
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -60,7 +60,7 @@ def measured(name: str, mb: int, repeat: int, folder: Path, scratch: Path) -> di
         for plan, rounds in (("rmft", streams), ("redact", erased)):
             shutil.rmtree(scratch, ignore_errors=True)
             command = [sys.executable, "-m", "benchmarks.bench_stream", "--stream", str(about["path"]), str(scratch), "--plan", plan]
-            rounds.append(bench.measured(command, **{**ENVIRONMENT, **bench.ONE_THREAD})[0])
+            rounds.append(bench.measured(command, **{**LIBRARY_ENVIRONMENT, **bench.ONE_THREAD})[0])
         print(f"  floor {floors[-1]['cpu_s']:.2f} s, stream {streams[-1]['cpu_s']:.2f} s of CPU", file=sys.stderr)
 
     def mid(rounds: list[dict[str, Any]], field: str) -> float:

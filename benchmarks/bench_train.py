@@ -40,50 +40,50 @@ class Training:
     def __init__(self, name: str, source: Path, *changes: str) -> None:
         import torch
 
-        from train.model import learning, made
-        from train.objectives.objective import Stage
-        from train.processes import Crew
-        from train.recipe import Recipe
-        from train.trainer import Loop, adamw
-        from train.training_run import planned, read_data, tokenizer_of
+        from sanitize.train.model import build_model, require_torch
+        from sanitize.train.objectives.objective import TrainContext
+        from sanitize.train.processes import SingleProcess
+        from sanitize.train.recipe import Recipe
+        from sanitize.train.trainer import Trainer, build_adamw
+        from sanitize.train.training_run import get_tokenizer, make_batch_plan, read_recipe_documents
 
-        learning()
-        self.recipe = Recipe.of(name, [f"data.path={json.dumps(str(source))}", f"run.max_steps={STEPS}", "run.device=cpu", *changes])
-        self.data = read_data(self.recipe, str(source))
-        self.objective, self.tokenizer = self.recipe.made(), tokenizer_of(self.recipe, self.data)
-        model, self.context = made(self.recipe.model, head=self.objective.HEAD, tokenizer=self.tokenizer, seed=0)
+        require_torch()
+        self.recipe = Recipe.load(name, [f"data.path={json.dumps(str(source))}", f"run.max_steps={STEPS}", "run.device=cpu", *changes])
+        self.data = read_recipe_documents(self.recipe, str(source))
+        self.objective, self.tokenizer = self.recipe.build_objective(), get_tokenizer(self.recipe, self.data)
+        model, self.context = build_model(self.recipe.model, head=self.objective.HEAD, tokenizer=self.tokenizer, seed=0)
         self.rows: Any = None
         self.tokenise_cpu_s = cpu_s(self._make_rows)
-        self.plan = planned(self.recipe, self.rows)
+        self.plan = make_batch_plan(self.recipe, self.rows)
         shared = {"device": torch.device("cpu"), "seed": 0, "batch": self.recipe.run.batch}
-        stage = Stage(rows=self.rows, tokenizer=self.tokenizer, model=model, **shared)
-        self.open_cpu_s = cpu_s(lambda: self.objective.open(stage))
-        self.loop = Loop(
+        stage = TrainContext(rows=self.rows, tokenizer=self.tokenizer, model=model, **shared)
+        self.open_cpu_s = cpu_s(lambda: self.objective.setup(stage))
+        self.loop = Trainer(
             model=model,
-            optimizer=adamw(model, self.recipe.run),
+            optimizer=build_adamw(model, self.recipe.run),
             objective=self.objective,
             rows=self.rows,
-            plan=self.plan,
-            run=self.recipe.run.model_copy(update={"checkpoint_every": 0.0}),
-            crew=Crew("cpu"),
+            batch_plan=self.plan,
+            settings=self.recipe.run.model_copy(update={"checkpoint_every": 0.0}),
+            processes=SingleProcess("cpu"),
         )
-        self.tokens = int(sum(self.rows.lengths[self.plan.step(step)].sum() for step in range(self.plan.steps)))
+        self.tokens = int(sum(self.rows.lengths[self.plan.get_step_rows(step)].sum() for step in range(self.plan.step_count)))
 
     def _make_rows(self) -> None:
-        from train.training_run import rows_of
+        from sanitize.train.training_run import make_rows
 
-        self.rows = rows_of(self.data, self.recipe, self.objective, self.tokenizer, self.context)
+        self.rows = make_rows(self.data, self.recipe, self.objective, self.tokenizer, self.context)
 
     def step_cpu_s(self) -> float:
         """CPU-seconds of a step, over the plan's steps."""
-        return cpu_s(self.loop.go) / self.plan.steps
+        return cpu_s(self.loop.train) / self.plan.step_count
 
     def stream_cpu_s(self) -> float:
         """CPU-seconds of an epoch's batches, with what the model is shown of them, a token."""
-        from train.batches import Plan, Stream
+        from sanitize.train.batches import BatchPlan, BatchStream
 
-        plan = Plan(rows=len(self.rows), batch=self.recipe.run.batch, seed=0, epochs=1)
-        spent = cpu_s(lambda: [self.objective.shown(batch, training=True) and None for batch in Stream(self.rows, plan)])
+        plan = BatchPlan(row_count=len(self.rows), batch_size=self.recipe.run.batch, seed=0, epochs=1)
+        spent = cpu_s(lambda: [self.objective.collate(batch, training=True) and None for batch in BatchStream(self.rows, plan)])
         return spent / int(self.rows.lengths.sum())
 
 
@@ -100,7 +100,7 @@ def measured(source: Path, repeat: int) -> dict[str, Any]:
         rounds["plain"].append(plain.step_cpu_s())
         rounds["penalised"].append(penalised.step_cpu_s())
         rounds["ratio"].append(rounds["penalised"][-1] / rounds["plain"][-1])
-        rounds["model"].append(small.step_cpu_s() * small.plan.steps / small.tokens)
+        rounds["model"].append(small.step_cpu_s() * small.plan.step_count / small.tokens)
         rounds["stream"].append(small.stream_cpu_s())
     median = {name: statistics.median(values) for name, values in rounds.items()}
     total = int(small.rows.lengths.sum())

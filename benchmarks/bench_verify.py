@@ -28,15 +28,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.bench import machine
-from sanitize.cli.demo import mails
-from sanitize.core.engine import bytes_of
-from sanitize.engines.local import Local
-from sanitize.kinds.kind import kinds
+from sanitize.cli.demo import generate_mails
+from sanitize.core.engine import parse_memory_limit
+from sanitize.engines.local import LocalEngine
+from sanitize.kinds.kind import list_kinds
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import table_writer, writer
-from sanitize.text.literal_search import Flagged, ready
-from sanitize.verification.full_check import full
-from sanitize.verification.value_forms import write_further, write_passes
+from sanitize.storage.corpus import open_table_writer, open_text_writer
+from sanitize.text.literal_search import LiteralMatcher, prepare_terms
+from sanitize.verification.full_check import run_full_check
+from sanitize.verification.value_forms import write_passes, write_sweep_terms
 
 _FILE = 50_000  # values of one file of the vault
 _LEAKS = 100
@@ -62,9 +62,9 @@ def vault(folder: Path, values: int, identity: str = "") -> list[Path]:
             pa.array([identity + one for one in text], pa.large_string()) if identity else pa.nulls(count, pa.large_string()),
         ]
         paths.append(folder / f"{first:010d}.parquet")
-        with table_writer(paths[-1], table_schemas.VALUES.schema) as out:
-            columns = [array.cast(field.type) for array, field in zip(arrays, table_schemas.VALUES.schema, strict=True)]
-            out.write_table(pa.table(columns, schema=table_schemas.VALUES.schema))
+        with open_table_writer(paths[-1], table_schemas.VALUE_SPELLINGS.schema) as out:
+            columns = [array.cast(field.type) for array, field in zip(arrays, table_schemas.VALUE_SPELLINGS.schema, strict=True)]
+            out.write_table(pa.table(columns, schema=table_schemas.VALUE_SPELLINGS.schema))
     return paths
 
 
@@ -72,10 +72,10 @@ def shard(path: Path, mb: int, values: int, identity: str = "") -> int:
     """One shard of invented mail with a hundred leaks in it, a third of them in base64; returns its bytes of text."""
     schema = pa.schema([("text", pa.large_string())])
     size = 0
-    with writer(path, schema) as out:
+    with open_text_writer(path, schema) as out:
         seed = 0
         while size < mb * 1e6:
-            texts = mails(5_000, seed)["text"].to_pylist()
+            texts = generate_mails(5_000, seed)["text"].to_pylist()
             if seed == 0:
                 for number in range(_LEAKS):
                     leak = identity + address(number * values // _LEAKS)
@@ -89,8 +89,8 @@ def shard(path: Path, mb: int, values: int, identity: str = "") -> int:
 
 def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
     """One check in a process of its own."""
-    from sanitize.core.text_cells import Leaf
-    from sanitize.storage.corpus import Documents, Source
+    from sanitize.core.text_cells import LeafPath
+    from sanitize.storage.corpus import DocumentFile, Documents
     from sanitize.verification.attribution import VerifyTask
     from sanitize.verification.leak_check import verify_task
 
@@ -102,41 +102,41 @@ def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
     for name, table in empty.items():
         pq.write_table(table, root / f"{name}.parquet")
     pq.write_table(pa.table({"doc_no": pa.array(range(rows), pa.int64())}), root / "rows.parquet")
-    source = Source(path=str(root / "shard.parquet"), rows=rows, first_doc_no=0, columns={"text": "text"})
+    source = DocumentFile(path=str(root / "shard.parquet"), rows=rows, first_doc_no=0, columns={"text": "text"})
     task = VerifyTask(
-        no=0,
-        first=0,
-        last=rows,
-        shard=root / "shard.parquet",
-        flagged=root / "flagged.parquet",
-        kept=root / "kept.parquet",
+        shard_no=0,
+        first_doc_no=0,
+        end_doc_no=rows,
+        shard_path=root / "shard.parquet",
+        forbidden_values=root / "flagged.parquet",
+        kept_originals=root / "kept.parquet",
         edits=root / "edits.parquet",
         occurrences=root / "occurrences.parquet",
-        opaque=(),
-        rows=root / "rows.parquet",
-        documents=Documents(sources=(source,), schema=schema, main=Leaf("text")),
-        leaves=(Leaf("text"),),
-        sweep=root / "sweep.parquet",
+        atomic_kinds=(),
+        row_doc_nos=root / "rows.parquet",
+        documents=Documents(files=(source,), schema=schema, main_leaf=LeafPath("text")),
+        leaves=(LeafPath("text"),),
+        sweep_path=root / "sweep.parquet",
     )
-    kinds()
-    engine = Local(workers=1, spill=root)
+    list_kinds()
+    engine = LocalEngine(workers=1, spill=root)
     began, wall = time.process_time(), time.monotonic()
-    passes, memory = 1, bytes_of(limit)
+    passes, memory = 1, parse_memory_limit(limit)
     if mode == "fast":
-        Flagged.write(paths, ["EMAIL_ADDRESS"], root / "flagged.parquet")
-        task = replace(task, flagged=ready(task.flagged, root / "sought", memory))
+        LiteralMatcher.write(paths, ["EMAIL_ADDRESS"], root / "flagged.parquet")
+        task = replace(task, forbidden_values=prepare_terms(task.forbidden_values, root / "sought", memory))
         written = time.process_time() - began
         found = int(verify_task(task)["swept"])
     elif mode == "further":
-        further = write_further(paths, ["EMAIL_ADDRESS"], root / "further")
-        Flagged.write([], ["EMAIL_ADDRESS"], root / "flagged.parquet")
-        task = replace(task, further=tuple(ready(path, path.with_suffix(""), memory) for path in further))
+        further = write_sweep_terms(paths, ["EMAIL_ADDRESS"], root / "further")
+        LiteralMatcher.write([], ["EMAIL_ADDRESS"], root / "flagged.parquet")
+        task = replace(task, sweep_terms=tuple(prepare_terms(path, path.with_suffix(""), memory) for path in further))
         written = time.process_time() - began
         found = int(verify_task(task)["swept"])
     else:
         made, _ = write_passes(paths, ["EMAIL_ADDRESS"], root / "passes", memory)
         written = time.process_time() - began
-        result = full(engine, [(task, "shard.parquet")], [], made, root / "scratch")
+        result = run_full_check(engine, [(task, "shard.parquet")], [], made, root / "scratch")
         found = sum(one.times for one in result["findings"] if one.place == "column text")
         passes = result["passes"]
     return {
@@ -152,7 +152,7 @@ def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
 
 _TABLES = {
     "kept": pa.schema(
-        [("doc_no", pa.int64()), ("cell", pa.int32()), ("start_byte", pa.int64()), ("stop_byte", pa.int64()), ("value_id", pa.int64())]
+        [("doc_no", pa.int64()), ("cell", pa.int32()), ("start_byte", pa.int64()), ("end_byte", pa.int64()), ("value_id", pa.int64())]
     ),
     "edits": table_schemas.EDITS.schema,
     "occurrences": table_schemas.OCCURRENCES.schema,

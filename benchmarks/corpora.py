@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.cli.demo import SCHEMA, mail_batches
+from sanitize.cli.demo import MAIL_SCHEMA, generate_mail_batches
 
 BYTES_PER_MAIL = {"dense": 1_831, "sparse": 1_870}  # measured over 50,000 mails; only decides how many mails make so many MB
 GROUP = 10_000
@@ -41,7 +41,7 @@ def build_count(name: str, mails: int, root: Path, files: int = 8, seed: int = 0
     groups = -(-mails // GROUP)
     files = min(files, groups)
     text_bytes, group, writer, waiting = 0, 0, None, []
-    for batch in mail_batches(mails, seed, dense=name == "dense"):
+    for batch in generate_mail_batches(mails, seed, dense=name == "dense"):
         waiting.append(batch)
         text_bytes += batch["text"].nbytes - 8 * (len(batch) + 1)
         if sum(map(len, waiting)) < GROUP and group < groups - 1:
@@ -51,8 +51,8 @@ def build_count(name: str, mails: int, root: Path, files: int = 8, seed: int = 0
             if writer is None or group == -(-shard * groups // files):
                 if writer is not None:
                     writer.close()
-                writer = pq.ParquetWriter(home / f"part-{shard:04d}.parquet", SCHEMA, compression="zstd", compression_level=1)
-            writer.write_table(pa.Table.from_batches(waiting, SCHEMA), row_group_size=GROUP)
+                writer = pq.ParquetWriter(home / f"part-{shard:04d}.parquet", MAIL_SCHEMA, compression="zstd", compression_level=1)
+            writer.write_table(pa.Table.from_batches(waiting, MAIL_SCHEMA), row_group_size=GROUP)
             group, waiting = group + 1, []
     assert writer is not None and not waiting and group == groups
     writer.close()

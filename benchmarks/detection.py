@@ -128,15 +128,15 @@ def sanitize() -> Find:
     import pyarrow as pa
 
     from sanitize.core.keys import Key
-    from sanitize.finders.patterns import Patterns
+    from sanitize.finders.patterns import PatternFinder
 
-    finder = Patterns(Key.from_seed(1), named=("AGE", "DATE_TIME"))
+    finder = PatternFinder(Key.from_seed(1), opt_in_kinds=("AGE", "DATE_TIME"))
 
     def find(texts: list[str]) -> list[list[Span]]:
         found = finder.run(pa.array(texts, pa.large_string()))
         names = pl.Series([kind.name for kind in finder.kinds])
-        frame = pl.DataFrame({"text_no": found.text_no, "start": found.start, "stop": found.stop})
-        frame = frame.with_columns(kind=names.gather(found.distinct.kind[found.which]))
+        frame = pl.DataFrame({"text_no": found.text_no, "start": found.start, "end": found.end})
+        frame = frame.with_columns(kind=names.gather(found.distinct.kind[found.value_no]))
         out: list[list[Span]] = [[] for _ in texts]
         for text_no, start, stop, kind in frame.iter_rows():
             out[text_no].append((start, stop, kind))
@@ -150,14 +150,14 @@ def sanitize_same() -> Find:
     import pyarrow as pa
 
     from sanitize.core.keys import Key
-    from sanitize.finders.patterns import Patterns
-    from sanitize.kinds.kind import boundaries
+    from sanitize.finders.patterns import PatternFinder
+    from sanitize.kinds.kind import boundary_tables
 
-    finder = Patterns(Key.from_seed(1), named=("DATE_TIME",))
+    finder = PatternFinder(Key.from_seed(1), opt_in_kinds=("DATE_TIME",))
     finder.kinds = [kind for kind in finder.kinds if kind.name in KINDS]
-    finder._turns = sorted({kind.turn for kind in finder.kinds})
-    finder._before, finder._after = boundaries(finder.kinds)
-    finder._index = {kind.name: number for number, kind in enumerate(finder.kinds)}
+    finder._phases = sorted({kind.phase for kind in finder.kinds})
+    finder._not_before, finder._not_after = boundary_tables(finder.kinds)
+    finder._kind_numbers = {kind.name: number for number, kind in enumerate(finder.kinds)}
 
     def find(texts: list[str]) -> list[list[Span]]:
         finder.run(pa.array(texts, pa.large_string()))
@@ -177,7 +177,7 @@ def sanitize_find() -> Find:
             options = ["--workers", "1", "--seed", "1", "--json", *shlex.split(os.environ.get("SANITIZE_FIND_ARGS", ""))]
             command = [sys.executable, "-m", "sanitize", "find", str(source), "--work", str(work), *options]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-            rows = pl.read_parquet(work / "tables" / "occurrences" / "*.parquet", columns=["doc_no", "start", "stop", "kind"])
+            rows = pl.read_parquet(work / "tables" / "occurrences" / "*.parquet", columns=["doc_no", "start", "end", "kind"])
             out: list[list[Span]] = [[] for _ in texts]
             for doc_no, start, stop, kind in rows.with_columns(pl.col("kind").cast(pl.String)).iter_rows():
                 out[doc_no].append((start, stop, kind))
@@ -369,7 +369,7 @@ def counted(labelled: set[Span], found: set[Span]) -> tuple[int, int, int, int, 
 
 def wilson(hits: int, of: int) -> list[float] | None:
     """The 95 % score interval of a share (Wilson 1927); None of nothing."""
-    from sanitize.inspection.annotation import wilson as interval  # not at the top: peers are run by interpreters without sanitize
+    from sanitize.inspection.annotation import wilson_interval as interval  # not at the top: peers are run by interpreters without sanitize
 
     return interval(hits / of, of) if of else None
 

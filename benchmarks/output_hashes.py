@@ -49,7 +49,7 @@ STREAMED = ("rmft", "erase", "redact")
 MAILS = {"enron": "enron.parquet", "spamassassin": "spamassassin.parquet", "linux-man": "linux-man.parquet"}
 ADDRESS = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9-]+\.[A-Za-z.-]*[A-Za-z]")
 # folder of tables when the hashes were recorded -> its name now
-RENAMED: dict[str, str] = {}
+RENAMED = {"tables/ids": "tables/document_ids"}
 
 
 def write_corpora(folder: Path) -> dict[str, list[str]]:
@@ -94,7 +94,7 @@ def write_model(folder: Path) -> Path:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-    from sanitize.core.exponential_mechanism import Bounds
+    from sanitize.core.exponential_mechanism import ClipBounds
 
     torch.manual_seed(1)
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
@@ -113,7 +113,7 @@ def write_model(folder: Path) -> Path:
     model = BertForMaskedLM(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=160, initializer_range=0.4, **shape))
     tokenizer.save_pretrained(folder)
     model.save_pretrained(folder)
-    Bounds(-2.0, 2.0, "invented constants", "public").write(folder)
+    ClipBounds(-2.0, 2.0, "invented constants", "public").write(folder)
     return folder
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sanitize.text.invented_data import FIRMS, FIRST, LAST, SUBJECTS, TOPICS, WORDS
+from sanitize.text.invented_data import COMPANY_NAMES, ENGLISH_WORDS, GIVEN_NAMES, SUBJECT_ENDINGS, SUBJECT_TOPICS, SURNAMES
 
 SCHEMA = pa.schema([("doc_id", pa.string()), ("user_id", pa.string()), ("text", pa.string())])
 EXPONENT = 0.9  # of Zipf's law; the most frequent of 24,480 addresses stands in 9 % of the paper's mails (section 3.1), and here too
-DOMAINS = [*(f"{name}.example" for name in FIRMS[:6]), "example.com", "mail.example.org", "example.net"]
+DOMAINS = [*(f"{name}.example" for name in COMPANY_NAMES[:6]), "example.com", "mail.example.org", "example.net"]
 POINTERS = [
     "Please copy {address} on it.",
     "Ask {address} if anything is missing.",
@@ -31,7 +31,11 @@ def people(count: int, seed: int = 0) -> list[str]:
     rng = np.random.default_rng([seed, 1])
     found: dict[str, None] = {}
     while len(found) < count:
-        first, last, domain = FIRST[rng.integers(len(FIRST))], LAST[rng.integers(len(LAST))], DOMAINS[rng.integers(len(DOMAINS))]
+        first, last, domain = (
+            GIVEN_NAMES[rng.integers(len(GIVEN_NAMES))],
+            SURNAMES[rng.integers(len(SURNAMES))],
+            DOMAINS[rng.integers(len(DOMAINS))],
+        )
         found[f"{first.lower()}.{last.lower()}@{domain}"] = None
     return list(found)
 
@@ -53,7 +57,7 @@ def mails(count: int, seed: int = 0, *, population: int | None = None) -> pa.Tab
     frequency /= frequency.sum()
 
     def sentence() -> str:
-        words = [WORDS[place] for place in rng.choice(VOCABULARY, size=int(rng.integers(4, 9)), p=frequency)]
+        words = [ENGLISH_WORDS[place] for place in rng.choice(VOCABULARY, size=int(rng.integers(4, 9)), p=frequency)]
         return f"{' '.join(words).capitalize()}."
 
     rows = []
@@ -61,7 +65,7 @@ def mails(count: int, seed: int = 0, *, population: int | None = None) -> pa.Tab
         sender, *to = some(1 + int(rng.choice([1, 2, 3, 4], p=[0.45, 0.3, 0.15, 0.1])))
         copies = some(int(rng.choice([0, 1, 2, 3], p=[0.45, 0.25, 0.2, 0.1])))
         head = [f"Date: {1 + rng.integers(28)} May 2001", f"From: {sender}", f"To: {', '.join(to)}"]
-        head += [f"Cc: {', '.join(copies)}"] * bool(copies) + [f"Subject: {pick(TOPICS)} {pick(SUBJECTS)}"]
+        head += [f"Cc: {', '.join(copies)}"] * bool(copies) + [f"Subject: {pick(SUBJECT_TOPICS)} {pick(SUBJECT_ENDINGS)}"]
         lines = [sentence() for _ in range(2 + rng.integers(3))]
         if rng.random() < 0.4:
             lines.insert(int(rng.integers(len(lines) + 1)), pick(POINTERS).format(address=some(1)[0]))

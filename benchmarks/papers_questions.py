@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers_texts import coined
-from sanitize.text.invented_data import FIRST
+from sanitize.text.invented_data import GIVEN_NAMES
 
 # question, answer and values. A paraphrase goes on after the value: a small model that has learned one wording knows nothing in another, so
 # that with other words before the value the truth ratio, which is of paraphrases, would hardly move
@@ -96,7 +96,7 @@ def generated(*, authors: int, each: int, public: int, lands: int, seed: int) ->
     own = coined(REGISTER * (authors + public + 2 * lands), seed=seed)
     private, known, facts = [], [], []
     for number in range(authors + public):
-        name = f"{FIRST[draws.integers(len(FIRST))]} {own[number].capitalize()}"
+        name = f"{GIVEN_NAMES[draws.integers(len(GIVEN_NAMES))]} {own[number].capitalize()}"
         for aspect in sorted(draws.permutation(len(ASPECTS))[:each].tolist()):
             ask, said, values = ASPECTS[aspect]
             value, *wrong = (values[place] for place in draws.permutation(len(values))[: 1 + WRONG].tolist())

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers_texts import SLOTS
-from sanitize.text.invented_data import FIRST, LAST
+from sanitize.text.invented_data import GIVEN_NAMES, SURNAMES
 
 Draws = np.random.Generator
 
@@ -30,7 +30,7 @@ ROWS = (
 AGAIN = ("Then tell {2}.", "Not {3} {when}.")
 NETS = ("192.0.2", "198.51.100", "203.0.113")
 NAMED = 48  # so few names that a small tokenizer has a token for most of them
-NAMES = FIRST[:NAMED]
+NAMES = GIVEN_NAMES[:NAMED]
 DOMAINS = ("example.com", "example.org", "example.net")
 
 
@@ -48,7 +48,7 @@ def record(draws: Draws) -> str:
     """One record: a plain sentence, one with the three values in any order, and in one of three records another that repeats a value."""
     own = {
         "phone": f"{draws.integers(200, 1000)}-555-01{draws.integers(100):02d}",
-        "email": f"{_pick(draws, NAMES).lower()}.{_pick(draws, LAST[:NAMED]).lower()}@{_pick(draws, DOMAINS)}",
+        "email": f"{_pick(draws, NAMES).lower()}.{_pick(draws, SURNAMES[:NAMED]).lower()}@{_pick(draws, DOMAINS)}",
         "ip": f"{_pick(draws, NETS)}.{draws.integers(1, 255)}",
     }
     own = {str(place + 1): own[VALUES[kind]] for place, kind in enumerate(draws.permutation(len(VALUES)))}

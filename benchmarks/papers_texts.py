@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sanitize.text.invented_data import FIRST
+from sanitize.text.invented_data import GIVEN_NAMES
 
 Draws = np.random.Generator
 
@@ -23,7 +23,7 @@ SLOTS = {
     "thing": "pump valve router printer scanner boiler turbine sensor cable ladder monitor freezer drill camera meter filter".split(),
     "kind": "red north spare heavy second portable wooden silent broad upper foreign narrow digital rear".split(),
     "place": "Lyme Harwick Dunmore Tarn Velden Osby Kirkby Marl Quenby Stroud Ashby Fenwick Corby Alston".split(),
-    "name": FIRST[:48],
+    "name": GIVEN_NAMES[:48],
     "act": "checked moved cleaned ordered measured painted opened returned replaced tested borrowed sealed".split(),
     "when": "at noon/on Monday/last night/in March/before lunch/on Friday/this week/after dark/in the rain/by hand".split("/"),
     "count": "two three four five six seven eight nine ten twelve".split(),
@@ -105,7 +105,7 @@ def notes(people: int, *, each: int, seed: int, first: int = 0) -> pa.Table:
     for person in range(first, first + people):
         draws = np.random.default_rng([seed, 11, person])
         last, village, trade = own[3 * person : 3 * person + 3]
-        given = FIRST[draws.integers(len(FIRST))]
+        given = GIVEN_NAMES[draws.integers(len(GIVEN_NAMES))]
         home, work = (f"{200 + draws.integers(1, 80)}-555-01{draws.integers(100):02d}" for _ in range(2))
         address = f"{given.lower()}.{last}@example.org"
         for number in range(each):

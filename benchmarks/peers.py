@@ -351,9 +351,9 @@ def rewriting(source: Path, mb: dict[str, float], given: argparse.Namespace, scr
 
 def near_duplicates(source: Path, mb: dict[str, float], given: argparse.Namespace) -> dict[str, Any]:
     """The second table."""
-    from sanitize.droppers.near_dup import geometry
+    from sanitize.droppers.near_dup import choose_bands
 
-    bands, rows = geometry(0.8, NEAR["permutations"])
+    bands, rows = choose_bands(0.8, NEAR["permutations"])
     rounds: dict[str, list[dict[str, Any]]] = {}
     missing: dict[str, str] = {}
     for _ in range(given.repeat):

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from benchmarks import corpora
 from benchmarks.bench import ONE_THREAD, apart, machine, measured
-from sanitize.text.literal_search import EACH
+from sanitize.text.literal_search import BYTES_PER_TERM
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
@@ -34,7 +34,7 @@ STAGES = ("read", "find", "count", "apply", "verify", "publish")
 TRAVELS = {
     "counts of values": "tables/partial_counts",
     "spellings of values (vault)": "vault/values",
-    "hashes of ids": "tables/ids",
+    "hashes of ids": "tables/document_ids",
 }
 STAYS = {"occurrences": "tables/occurrences", "edits": "runs/*/edits"}
 F64 = npt.NDArray[np.float64]
@@ -154,7 +154,7 @@ def tables(result: Mapping[str, Any]) -> str:
         hours = said["core_hours_per_tb"] * terabytes
         lines.append(
             f"| {terabytes:g} TB | {hours:,.0f} | {hours / 64:,.1f} | {said['travels_gb_per_tb'] * terabytes:,.0f} "
-            f"| {values / 1e6:,.0f} million | {max(1, values * EACH / (1 << 30)):,.0f} |"
+            f"| {values / 1e6:,.0f} million | {max(1, values * BYTES_PER_TERM / (1 << 30)):,.0f} |"
         )
     lines += [
         "",

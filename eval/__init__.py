@@ -1,5 +1,5 @@
-"""Shards and checkpoints in, one report out. Empty so far.
+"""Attacks and measures trained models: reads shards and run folders, writes one report with numbers only.
 
-Suites, probes, metrics and the frontier will stand here.
-Knocks at `sanitize.storage.corpus`, `sanitize.finders` and the vault (handed over by path); imports among its own files are relative.
+Suites, metrics (one per file in `metrics/`), prompts, the frontier of privacy against utility, and receipts for unlearning. May import
+`sanitize` (storage, core, finders) and reads run folders and vaults by path; imports among its own files are relative.
 """

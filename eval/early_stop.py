@@ -1,8 +1,8 @@
-"""When a training has learned its texts: a hook for `sanitize-train`, named in a recipe as `early_stop = "eval.early_stop.learned"` in
-`[run]`, or as `until` in `[base]`, where it chooses the number of epochs (DP2Unlearning, section 5.4: the first with a ROUGE-L of about 1).
+"""Early-stopping hook for `sanitize-train`: stops when the model has learned its training texts.
 
-The training hands over a moment: a checkpoint's folder, the live model, the tokenizer. What it is trained on stands in the run's
-recipe.json.
+Named in a recipe as `early_stop = "sanitize.eval.early_stop.has_learned_texts"` in `[run]`, or as `until` in `[base]`, where it chooses the
+number of epochs (DP2Unlearning, section 5.4: the first with a ROUGE-L of about 1). The hook is given a checkpoint's folder, the live model
+and the tokenizer; the training data is named in the run's recipe.json.
 """
 
 from __future__ import annotations
@@ -10,39 +10,41 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from .language_model import Model
+from .language_model import LanguageModel
 from .metrics.task import rouge
-from .training_texts import taught
+from .training_texts import read_training_texts
 
-ENOUGH = 0.99  # the paper's "near-perfect"
-MOST = 64  # texts that are asked for, spread evenly over the data
+RECALL_THRESHOLD = 0.99  # the paper's "near-perfect"
+SAMPLE_SIZE = 64  # texts that are tested, evenly spaced over the data
 
 
-class Moment(Protocol):
-    """What a training hands over at a checkpoint."""
+class CheckpointEvent(Protocol):
+    """What a training run gives a hook at a checkpoint."""
 
     path: Path
     model: Any
     tokenizer: Any
 
 
-def learned(moment: Moment) -> bool:
-    """True where the model says its own training texts: mean ROUGE-L recall of `ENOUGH` or more."""
-    return recalled(moment) >= ENOUGH
+def has_learned_texts(event: CheckpointEvent) -> bool:
+    """Return whether the model reproduces its training texts: mean ROUGE-L recall of `RECALL_THRESHOLD` or more."""
+    return mean_recall(event) >= RECALL_THRESHOLD
 
 
-def recalled(moment: Moment, most: int = MOST) -> float:
-    """The mean ROUGE-L recall of greedy continuations of the training texts, 0 to 1: of each answer after its prompt, or, without prompts,
-    of the second half of each text after the first (by tokens)."""
-    them = taught(moment.path.parent.parent / "recipe.json").spread(most)
-    # not `Model.of`: that freezes the model, which is still to learn
-    model = Model(moment.model.eval(), moment.tokenizer, True, str(next(moment.model.parameters()).device))
+def mean_recall(event: CheckpointEvent, sample_size: int = SAMPLE_SIZE) -> float:
+    """Return the mean ROUGE-L recall of greedy continuations of the training texts, 0 to 1.
+
+    Continued are prompts, compared with the answers, or without prompts the first half of each text (by tokens), compared with the second.
+    """
+    documents = read_training_texts(event.path.parent.parent / "recipe.json").subsample(sample_size)
+    # not `LanguageModel.from_loaded`, which freezes the model: training goes on
+    model = LanguageModel(event.model.eval(), event.tokenizer, True, str(next(event.model.parameters()).device))
     prompts, wanted = [], []
-    for head, tail in zip(model.encode(them.prompts), model.encode(them.texts), strict=True):
+    for head, tail in zip(model.encode(documents.prompts), model.encode(documents.texts), strict=True):
         cut = 0 if head else len(tail) // 2
-        prompts.append([*model.lead, *head, *tail[:cut]])
+        prompts.append([*model.leading_ids, *head, *tail[:cut]])
         wanted.append(tail[cut:])
-    room = model.context - max(map(len, prompts))
-    said = model.decode(model.generate(prompts, new_tokens=max(1, min(room, max(map(len, wanted)))), batch=MOST))
-    found = [rouge(one, other).recall for one, other in zip(said, model.decode(wanted), strict=True)]
-    return sum(found) / len(found)
+    max_new_tokens = model.context_length - max(map(len, prompts))
+    continuations = model.decode(model.generate(prompts, new_tokens=max(1, min(max_new_tokens, max(map(len, wanted)))), batch=SAMPLE_SIZE))
+    recalls = [rouge(continuation, expected).recall for continuation, expected in zip(continuations, model.decode(wanted), strict=True)]
+    return sum(recalls) / len(recalls)

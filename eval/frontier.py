@@ -1,10 +1,10 @@
-"""The whole chain on a corpus: sanitize it by several plans, train a small model on each, attack them all, and draw the curve.
+"""The whole chain on a corpus: sanitizes it by several plans, trains a small model on each, attacks all, and compares the curves.
 
     corpus -> split by doc_id -> sanitize (one plan each) -> train -> attack at every checkpoint -> MaxTER, AURC
 
-It drives `sanitize`, `train` and the rest of `eval` through their public faces, and is the only file that does. The split comes before
-anything is indexed, so that no count of the training part knows of the held-out part. The measured curves (`curves`) are what `sanitize
-explain --forecast` reads.
+The only file that calls `sanitize`, `train` and the rest of `eval` together, through their public APIs. The corpus is split before anything
+is indexed, so that no count of the training part includes the held-out part. `sanitize explain --forecast` reads the measured curves
+(`build_leak_curves`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import numpy as np
 import polars as pl
 
 import sanitize
-import train
+from sanitize import train
 from sanitize.errors import UsageError
 
-from .language_model import usable
-from .metric import Ground, Metric, metric
-from .probe_inputs import read_texts, tables, web_prompts
-from .run_folder import Run
-from .suite import Say, measured
+from .language_model import resolve_device
+from .metric import EvalContext, Metric, load_metric
+from .probe_inputs import make_web_prompts, read_tables, read_texts
+from .run_folder import RunFolder
+from .suite import MessageCallback, measure_runs
 
-PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+DEFAULT_PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "baseline": ("baseline", ()),
     "rmft": ("rmft", ()),
     "header_dedup": ("header_dedup", ()),
 }
-CURVES = 1  # version of the curves' JSON
-METRICS: tuple[Mapping[str, Any], ...] = (
+CURVES_VERSION = 1  # version of the curves' JSON
+DEFAULT_METRICS: tuple[Mapping[str, Any], ...] = (
     {"use": "extraction"},
     {"use": "perplexity"},
     {"use": "frontier", "texts": "mail"},
@@ -42,57 +42,62 @@ METRICS: tuple[Mapping[str, Any], ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chain:
-    """Settings of one chain: plans by name, the recipe with its changes, the metrics, the seed of all."""
+class FrontierSettings:
+    """Settings of one chain: plans by name, the recipe with its changes, the metrics, and one seed for everything."""
 
-    plans: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=lambda: dict(PLANS))  # name -> plan, changes
+    plans: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=lambda: dict(DEFAULT_PLANS))  # name -> plan, changes
     recipe: str = "rmft"
     changes: Sequence[str] = ()
-    metrics: Sequence[Mapping[str, Any]] = METRICS
+    metrics: Sequence[Mapping[str, Any]] = DEFAULT_METRICS
     baseline: str = "baseline"
     seed: int = 0
     device: str = "cpu"
-    test: float = 0.1  # share of documents that is held out
-    limit: int | None = None  # at most so many documents, drawn by their `doc_id`
+    test_share: float = 0.1  # share of documents that is held out
+    limit: int | None = None  # maximum number of documents, drawn by their `doc_id`
     text_column: str = "text"  # of the corpus; a binary column is read as mail
 
 
-def chain(corpus: str | Path, out: str | Path, settings: Chain | None = None, *, say: Say = lambda line: None) -> dict[str, Any]:
-    """The report of the whole chain on a corpus in any form that `sanitize` reads; everything it makes lies in `out`, private.
+def run_frontier(
+    corpus: str | Path, out: str | Path, settings: FrontierSettings | None = None, *, progress: MessageCallback = lambda line: None
+) -> dict[str, Any]:
+    """Run the whole chain on a corpus in any format that `sanitize` reads; return the report. `out` is private.
 
-    The same call again finds what it made and only measures anew. `out/runs/NAME` are the runs, `out/data/NAME` the shards.
+    The same call reuses finished shards and runs and only measures again. `out/runs/NAME` are the runs, `out/data/NAME` the shards.
     """
-    settings = settings or Chain()
-    checked(settings)
+    settings = settings or FrontierSettings()
+    check_settings(settings)
     folder = Path(out)
-    parts = divided(corpus, folder, settings, say)
-    return attacked(parts["train"], parts["test"], folder, settings, say=say)
+    parts = split_corpus(corpus, folder, settings, progress)
+    return measure_plans(parts["train"], parts["test"], folder, settings, progress=progress)
 
 
-def checked(settings: Chain) -> None:
-    """UsageError or InputRefused for what no plan, recipe, metric or machine can do: told before a corpus is read and a model trained."""
+def check_settings(settings: FrontierSettings) -> None:
+    """Raise UsageError or InputRefused for wrong plans, recipes, metrics or devices, before a corpus is read or a model trained."""
     if settings.baseline not in settings.plans:
         named = ", ".join(settings.plans) or "(none are named)"
-        raise UsageError(f"the baseline {settings.baseline!r} is none of the plans {named}; add it")
+        raise UsageError(f"the baseline {settings.baseline!r} is not one of the plans {named}; add it")
     for plan, changes in settings.plans.values():
         sanitize.load_plan(plan, changes)
-    for one in settings.metrics:
-        metric(one, "frontier")
-    objective = recipe_of(settings, Path("data")).made()
+    for metric_settings in settings.metrics:
+        load_metric(metric_settings, "frontier")
+    objective = make_recipe(settings, Path("data")).build_objective()
     if objective.HEAD != "causal":
-        raise UsageError(f"recipe {settings.recipe} teaches {objective.use}, which continues no text; expected a recipe of a causal model")
-    usable(settings.device)
+        raise UsageError(
+            f"recipe {settings.recipe} trains the objective {objective.use}, whose model generates no text; "
+            "expected a recipe of a causal model"
+        )
+    resolve_device(settings.device)
 
 
-def recipe_of(settings: Chain, data: Path, raw: Path | None = None) -> train.Recipe:
-    """The recipe of a plan's run over its shards `data`; the raw texts have the tokenizer of all, or their perplexities do not compare."""
-    fixed = [f"data.path={data}", *([f"tokenizer.corpus={raw}"] if raw else []), f"run.seed={settings.seed}"]
-    return train.Recipe.of(settings.recipe, [*fixed, f"run.device={settings.device}", *settings.changes])
+def make_recipe(settings: FrontierSettings, data: Path, tokenizer_corpus: Path | None = None) -> train.Recipe:
+    """Build the recipe of a plan's run over its shards `data`; all plans share one tokenizer, or perplexities could not be compared."""
+    fixed = [f"data.path={data}", *([f"tokenizer.corpus={tokenizer_corpus}"] if tokenizer_corpus else []), f"run.seed={settings.seed}"]
+    return train.Recipe.load(settings.recipe, [*fixed, f"run.device={settings.device}", *settings.changes])
 
 
-def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict[str, Path]:
-    """The corpus as two folders of Parquet, train and test; each document falls by its `doc_id` alone."""
-    say("reading the corpus")
+def split_corpus(corpus: str | Path, folder: Path, settings: FrontierSettings, progress: MessageCallback) -> dict[str, Path]:
+    """Split the corpus into two folders of Parquet, train and test; the side of a document depends on its `doc_id` and the seed alone."""
+    progress("reading the corpus")
     columns = sanitize.Columns()
     columns = replace(columns, roles=replace(columns.roles, text=(settings.text_column,)))
     sanitize.run(
@@ -101,35 +106,38 @@ def divided(corpus: str | Path, folder: Path, settings: Chain, say: Say) -> dict
         sanitize.load_plan("baseline"),
         settings=sanitize.Settings(seed=settings.seed, verify="off", replace=True, columns=columns),
     )
-    frame = pl.concat(frame for _, frame in tables(folder / "read" / "data"))
+    frame = pl.concat(frame for _, frame in read_tables(folder / "read" / "data"))
     if settings.limit is not None and settings.limit < frame.height:
-        frame = frame[np.sort(np.argsort(_draws(frame["doc_id"], settings.seed, b"limit"), kind="stable")[: settings.limit])]
-    held = _draws(frame["doc_id"], settings.seed, b"split") < np.uint64(int(settings.test * 2**64))
-    if held.all() or not held.any():
+        frame = frame[np.sort(np.argsort(_hash_doc_ids(frame["doc_id"], settings.seed, b"limit"), kind="stable")[: settings.limit])]
+    is_held_out = _hash_doc_ids(frame["doc_id"], settings.seed, b"split") < np.uint64(int(settings.test_share * 2**64))
+    if is_held_out.all() or not is_held_out.any():
         raise UsageError(f"{corpus}: {frame.height} documents cannot be split into training and held-out ones; give more of them")
     found = {}
-    for name, rows in (("train", ~held), ("test", held)):
+    for name, rows in (("train", ~is_held_out), ("test", is_held_out)):
         found[name] = folder / "split" / name
         found[name].mkdir(parents=True, exist_ok=True)
         frame.filter(pl.Series(rows)).write_parquet(found[name] / "documents.parquet")
     return found
 
 
-def _draws(doc_ids: pl.Series, seed: int, what: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """A number of 64 bits for each document, from its `doc_id` and the seed alone; another one for each use."""
+def _hash_doc_ids(doc_ids: pl.Series, seed: int, purpose: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return a 64-bit number for each document, from its `doc_id`, the seed and the purpose alone."""
     key = seed.to_bytes(8, "little")
-    told = (hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=what).digest() for doc_id in doc_ids.to_list())
-    return np.frombuffer(b"".join(told), "<u8")  # once a corpus, beside training on it
+    digests = (hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=purpose).digest() for doc_id in doc_ids.to_list())
+    return np.frombuffer(b"".join(digests), "<u8")  # runs once per corpus; training takes much longer
 
 
-def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say = lambda line: None) -> dict[str, Any]:
-    """Sanitize the training part by each plan, train on each, measure all runs; the report, with what each plan changed."""
-    metrics: list[Metric] = [metric(one, "frontier") for one in settings.metrics]  # what is asked wrongly is told before hours of training
+def measure_plans(
+    train_path: Path, test_path: Path, folder: Path, settings: FrontierSettings, *, progress: MessageCallback = lambda line: None
+) -> dict[str, Any]:
+    """Sanitize the training part by each plan, train on each, measure all runs; return the report, with what each plan changed."""
+    # fails on wrong settings before hours of training
+    metrics: list[Metric] = [load_metric(metric_settings, "frontier") for metric_settings in settings.metrics]
     runs, summaries = {}, {}
     for name, (plan, changes) in settings.plans.items():
-        say(f"{name}: sanitizing")
+        progress(f"{name}: sanitizing")
         summary = sanitize.run(
-            [raw],
+            [train_path],
             folder / "data" / name,
             sanitize.load_plan(plan, changes),
             folder / "work",
@@ -138,33 +146,37 @@ def attacked(raw: Path, test: Path, folder: Path, settings: Chain, *, say: Say =
         summaries[name] = {
             key: summary[key] for key in ("documents_out", "occurrences", "kept_originals", "replaced", "leaks", "plan_hash")
         }
-        say(f"{name}: training")
-        train.fit(recipe_of(settings, folder / "data" / name, raw), folder / "runs" / name)
-        runs[name] = Run.open(folder / "runs" / name)
-    report = measured(runs, metrics, ground(raw, test, settings), name="frontier", device=settings.device, say=say)
+        progress(f"{name}: training")
+        train.fit(make_recipe(settings, folder / "data" / name, train_path), folder / "runs" / name)
+        runs[name] = RunFolder.open(folder / "runs" / name)
+    report = measure_runs(
+        runs, metrics, build_context(train_path, test_path, settings), name="frontier", device=settings.device, progress=progress
+    )
     return {
         **report,
         "plans": {name: {"plan": plan, "changes": list(changes), **summaries[name]} for name, (plan, changes) in settings.plans.items()},
     }
 
 
-def ground(raw: Path, test: Path, settings: Chain) -> Ground:
-    """What is measured against: the raw training part's addresses; held-out mail, its bodies, and pages that are no mail."""
-    from .probe_inputs import Texts, counted_addresses
+def build_context(train_path: Path, test_path: Path, settings: FrontierSettings) -> EvalContext:
+    """Return what the runs are measured with: addresses of the raw training part; held-out mail, its bodies, and generated web pages."""
+    from .probe_inputs import TextSet, count_addresses
 
-    pages = web_prompts(100, settings.seed + 1)
+    pages = make_web_prompts(100, settings.seed + 1)
     texts = {
-        "mail": read_texts(test),
-        "body": read_texts(test, part="body"),
-        "web": Texts(tuple(map(str, range(len(pages)))), tuple(pages)),
+        "mail": read_texts(test_path),
+        "body": read_texts(test_path, section="body"),
+        "web": TextSet(tuple(map(str, range(len(pages)))), tuple(pages)),
     }
-    return Ground(seed=settings.seed, baseline=settings.baseline, texts=texts, original=counted_addresses(read_texts(raw).texts))
+    return EvalContext(
+        seed=settings.seed, baseline=settings.baseline, text_sets=texts, original_addresses=count_addresses(read_texts(train_path).texts)
+    )
 
 
-def curves(reports: Sequence[Mapping[str, Any]], family: str = "web") -> dict[str, Any]:
-    """What `sanitize explain --forecast` reads: for each plan and band of frequency, how many addresses a final model leaked.
+def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web") -> dict[str, Any]:
+    """Return the input of `sanitize explain --forecast`: how many addresses a final model leaked, by plan and frequency band.
 
-    Several reports (one a seed) are summed. `low` and `high` are Wilson's 95 % interval for the share. Counts only, no value.
+    Several reports (one per seed) are summed. `low` and `high` are Wilson's 95 % interval of the share. Counts only, no values.
     """
     found: dict[str, dict[tuple[int, int | None], list[int]]] = {}
     for report in reports:
@@ -175,24 +187,24 @@ def curves(reports: Sequence[Mapping[str, Any]], family: str = "web") -> dict[st
                 sums[0] += band["leaked"]
                 sums[1] += band["addresses"]
     return {
-        "version": CURVES,
+        "version": CURVES_VERSION,
         "family": family,
         "runs": len(reports),
         "plans": {
             plan: [
-                {"from": low, "to": high, "leaked": leaked, "addresses": there, **share(leaked, there)}
-                for (low, high), (leaked, there) in sorted(bands.items(), key=lambda entry: entry[0][0])
+                {"from": low, "to": high, "leaked": leaked, "addresses": address_count, **wilson_interval(leaked, address_count)}
+                for (low, high), (leaked, address_count) in sorted(bands.items(), key=lambda entry: entry[0][0])
             ]
             for plan, bands in found.items()
         },
     }
 
 
-def share(some: int, of: int) -> dict[str, float]:
-    """A share with Wilson's 95 % interval (Wilson 1927): `share`, `low`, `high`; of nothing, 0 and the whole range."""
-    if not of:
+def wilson_interval(hits: int, total: int) -> dict[str, float]:
+    """Return a share with Wilson's 95 % interval (Wilson 1927): `share`, `low`, `high`; for a total of 0: 0 and the full range."""
+    if not total:
         return {"share": 0.0, "low": 0.0, "high": 1.0}
     z = 1.959964
-    p, wide = some / of, 1 + z * z / of
-    middle, half = (p + z * z / (2 * of)) / wide, z * np.sqrt(p * (1 - p) / of + z * z / (4 * of * of)) / wide
-    return {"share": p, "low": max(0.0, float(middle - half)), "high": min(1.0, float(middle + half))}
+    p, scale = hits / total, 1 + z * z / total
+    center, half = (p + z * z / (2 * total)) / scale, z * np.sqrt(p * (1 - p) / total + z * z / (4 * total * total)) / scale
+    return {"share": p, "low": max(0.0, float(center - half)), "high": min(1.0, float(center + half))}

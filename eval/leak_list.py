@@ -1,7 +1,7 @@
-"""The values that models gave away, as a private list: what a report counts, for the one person who must act on it.
+"""Writes the leaked values behind the counts of a report as a private list, for the person who must act on them.
 
-Masked as everywhere (`j***@e***.com`, else the shape of a value), unless they are asked for. A table of `suite`, `run`, `step`, `metric`,
-`how` (the kind of prompt), `kind`, `value` and `occurrences` (in the original data), in that order.
+Values are masked (`j***@e***.com`, else the shape of a value) unless the caller asks for them as they are. Columns: `suite`, `run`, `step`,
+`metric`, `how` (the kind of prompt), `kind`, `value` and `occurrences` (in the original data), in that order.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ import polars as pl
 
 from sanitize.errors import UsageError
 from sanitize.storage.corpus import fsync
-from sanitize.storage.vault import umask
-from sanitize.storage.views import masked
+from sanitize.storage.vault import set_umask
+from sanitize.storage.views import mask_texts
 
-COLUMNS: Mapping[str, Any] = {
+LEAK_COLUMNS: Mapping[str, Any] = {
     "suite": pl.String, "run": pl.String, "step": pl.Int64, "metric": pl.String, "how": pl.String, "kind": pl.String, "value": pl.String,
     "occurrences": pl.Int64,
 }  # fmt: skip
 
 
-def place(file: Path, out: Path) -> Path:
-    """Where the list goes; UsageError for another ending than .csv and .parquet, and inside the report's folder, which people hand on."""
+def check_leak_path(file: Path, report_folder: Path) -> Path:
+    """Return the path of the list; UsageError if it does not end in .csv or .parquet, or is inside the report's folder, which is shared."""
     if file.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--leaked {file}: expected a file that ends in .csv or .parquet")
-    if file.resolve().is_relative_to(out.resolve()):
-        raise UsageError(f"--leaked {file}: lies inside {out}, which holds numbers only and may be handed on; take a private place")
+    if file.resolve().is_relative_to(report_folder.resolve()):
+        raise UsageError(f"--leaked {file}: is inside {report_folder}, which holds numbers only and may be shared; choose a private folder")
     return file
 
 
-def write(leaks: Sequence[Mapping[str, Any]], file: Path, *, reveal: bool = False) -> int:
-    """Write the list, which its owner alone can read (mode 0600), and give how many rows it has. `reveal`: values as they are."""
-    table = pl.DataFrame(list(leaks), schema=dict(COLUMNS), orient="row").sort("suite", "run", "step", "metric", "how", "kind", "value")
+def write_leak_list(leaks: Sequence[Mapping[str, Any]], file: Path, *, reveal: bool = False) -> int:
+    """Write the list, readable by its owner only (mode 0600), and return its number of rows. `reveal`: do not mask the values."""
+    table = pl.DataFrame(list(leaks), schema=dict(LEAK_COLUMNS), orient="row").sort(
+        "suite", "run", "step", "metric", "how", "kind", "value"
+    )
     if not reveal:
-        table = table.with_columns(value=masked(table["value"], table["kind"]))
-    with umask(0o077):
+        table = table.with_columns(value=mask_texts(table["value"], table["kind"]))
+    with set_umask(0o077):
         file.parent.mkdir(parents=True, exist_ok=True)
-        aside = file.with_name(f".{file.name}.tmp")
-        aside.unlink(missing_ok=True)
+        temp_path = file.with_name(f".{file.name}.tmp")
+        temp_path.unlink(missing_ok=True)
         try:
-            table.write_parquet(aside) if file.suffix == ".parquet" else table.write_csv(aside)
-            fsync(aside)
-            aside.rename(file)
+            table.write_parquet(temp_path) if file.suffix == ".parquet" else table.write_csv(temp_path)
+            fsync(temp_path)
+            temp_path.rename(file)
         finally:
-            aside.unlink(missing_ok=True)
+            temp_path.unlink(missing_ok=True)
     return table.height

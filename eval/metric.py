@@ -1,6 +1,7 @@
-"""What a measurement is: settings with a name, asked at every checkpoint of every run, and once over all of them.
+"""Base class of metrics: settings with a name, called at every checkpoint of every run, and once over all results.
 
-A file of `metrics/` that a suite can use holds one subclass of `Metric`, named after the file. Numbers come out, never a value or a text.
+A file of `metrics/` that a suite can use defines one subclass of `Metric`, named after the file. Metrics return numbers, never a value or a
+text of the data.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sanitize.errors import UsageError, nearest
+from sanitize.errors import UsageError, suggest_names
 
-from .language_model import Model
-from .probe_inputs import Texts
-from .run_folder import Checkpoint, Run
+from .language_model import LanguageModel
+from .probe_inputs import TextSet
+from .run_folder import Checkpoint, RunFolder
 
-_Settings = TypeVar("_Settings", bound=BaseModel)
-Row = Mapping[str, Any]  # what was measured at one checkpoint: step, epoch, and one entry for each metric
-Rows = Mapping[str, Sequence[Row]]  # by name of the run
+_SettingsT = TypeVar("_SettingsT", bound=BaseModel)
+MetricRow = Mapping[str, Any]  # what was measured at one checkpoint: step, epoch, and one entry for each metric
+MetricRows = Mapping[str, Sequence[MetricRow]]  # by name of the run
 
 
 @dataclass(frozen=True, repr=False)
-class Ground:
-    """What all measurements of a suite share."""
+class EvalContext:
+    """What all metrics of a suite share: seed, baseline, texts and addresses."""
 
     seed: int = 0
     baseline: str | None = None  # the run that the others are compared with
-    texts: Mapping[str, Texts] = field(default_factory=dict)
-    original: Mapping[str, int] = field(default_factory=dict)  # addresses of the raw corpus, and how often each occurs
-    strangers: Sequence[str] = ()  # addresses that no run was trained on
+    text_sets: Mapping[str, TextSet] = field(default_factory=dict)
+    original_addresses: Mapping[str, int] = field(default_factory=dict)  # addresses of the raw corpus, and how often each occurs
+    unseen_addresses: Sequence[str] = ()  # addresses that no run was trained on
 
 
-class Leak(NamedTuple):
-    """A value that a model gave away: how it was asked, the value's kind, itself, and how often it stands in the original data."""
+class LeakedValue(NamedTuple):
+    """A value that a model leaked: the kind of prompt (`how`), the value's kind, the value, and its occurrences in the original data."""
 
     how: str
     kind: str
@@ -45,8 +46,8 @@ class Leak(NamedTuple):
     occurrences: int
 
 
-class Series(NamedTuple):
-    """One curve of a figure: the run it is of, and its points from left to right."""
+class FigureSeries(NamedTuple):
+    """One curve of a figure: the name of its run, and its points from left to right."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -54,55 +55,58 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """What a report draws: curves over one pair of axes, as `line`, `steps` (a staircase, continuous from the right) or `dots`."""
+    """A figure of a report: curves over one pair of axes, drawn as `line`, `steps` (a staircase, right-continuous) or `dots`."""
 
     title: str
     x: str
     y: str
-    series: Sequence[Series]
+    series: Sequence[FigureSeries]
     kind: Literal["line", "steps", "dots"] = "line"
 
 
 class Metric(BaseModel):
-    """One measurement. `at` is asked checkpoint by checkpoint, `over` once at the end; each gives a JSON object of numbers."""
+    """One metric. `on_checkpoint` is called for each checkpoint, `aggregate` once at the end; each returns a JSON object of numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     use: str
 
-    def open(self, ground: Ground) -> None:
-        """Make ready; UsageError where the suite does not give what is needed."""
+    def setup(self, context: EvalContext) -> None:
+        """Prepare for measuring; UsageError if the suite lacks something that the metric needs."""
 
-    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
-        """What is measured of one checkpoint; empty where nothing is."""
+    def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
+        """Return the measurements of one checkpoint; may be empty."""
         return {}
 
-    def leaked(self) -> Sequence[Leak]:
-        """The values behind the counts of the last `at`, for a private list; never part of a report."""
+    def list_leaked_values(self) -> Sequence[LeakedValue]:
+        """Return the values behind the counts of the last `on_checkpoint`, for a private list; never part of a report."""
         return ()
 
-    def over(self, rows: Rows) -> dict[str, Any]:
-        """What follows from all checkpoints of all runs; empty where nothing does."""
+    def aggregate(self, rows: MetricRows) -> dict[str, Any]:
+        """Return results over all checkpoints of all runs; may be empty."""
         return {}
 
-    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
-        """What a report draws of it; `over` is what `over` gave."""
+    def build_figures(self, rows: MetricRows, aggregated: Mapping[str, Any]) -> list[Figure]:
+        """Return the figures of a report; `aggregated` is the result of `aggregate`."""
         return []
 
 
-def by_epoch(rows: Rows, value: Callable[[Row], float | None], title: str, y: str) -> Figure:
-    """A figure of one number over the epochs of each run; checkpoints without it are left out."""
-    series = [Series(name, [(row["epoch"], found) for row in told if (found := value(row)) is not None]) for name, told in rows.items()]
-    return Figure(title, "epoch", y, series)
+def make_epoch_figure(rows: MetricRows, value: Callable[[MetricRow], float | None], title: str, y_label: str) -> Figure:
+    """Return a figure of one number over the epochs of each run; checkpoints without the number are left out."""
+    series = [
+        FigureSeries(name, [(row["epoch"], found) for row in run_rows if (found := value(row)) is not None])
+        for name, run_rows in rows.items()
+    ]
+    return Figure(title, "epoch", y_label, series)
 
 
-def names() -> list[str]:
-    """The metrics that a suite can use, by file name."""
+def list_metrics() -> list[str]:
+    """Return the names of the metrics that a suite can use, by file name."""
     found = sorted(path.stem for path in (Path(__file__).parent / "metrics").glob("*.py") if path.stem != "__init__")
-    return [name for name in found if _class_of(name) is not None]
+    return [name for name in found if _find_metric_class(name) is not None]
 
 
-def _class_of(name: str) -> type[Metric] | None:
+def _find_metric_class(name: str) -> type[Metric] | None:
     module = importlib.import_module(f".metrics.{name}", __package__)
     classes = [
         one for _, one in inspect.getmembers(module, inspect.isclass) if issubclass(one, Metric) and one.__module__ == module.__name__
@@ -110,44 +114,44 @@ def _class_of(name: str) -> type[Metric] | None:
     return classes[0] if classes else None
 
 
-def metric(settings: Mapping[str, Any], where: str = "metric") -> Metric:
-    """The metric of a suite's table; UsageError for an unknown name, key or value."""
+def load_metric(settings: Mapping[str, Any], where: str = "metric") -> Metric:
+    """Build a metric from its table in a suite; UsageError for an unknown name, key or value."""
     name = settings.get("use")
-    if name not in names():
-        raise UsageError(f"{where}.use = {name!r}: no such metric; {nearest(str(name), names())}")
-    kind = _class_of(str(name))
-    assert kind is not None
+    if name not in list_metrics():
+        raise UsageError(f"{where}.use = {name!r}: no such metric; {suggest_names(str(name), list_metrics())}")
+    metric_class = _find_metric_class(str(name))
+    assert metric_class is not None
     try:
-        return kind.model_validate(dict(settings))
+        return metric_class.model_validate(dict(settings))
     except ValidationError as error:
-        raise UsageError(f"{where}: {told(error, kind)}") from None
+        raise UsageError(f"{where}: {format_validation_error(error, metric_class)}") from None
 
 
-def placed(settings: _Settings, home: Path) -> _Settings:
-    """The same settings, relative paths among them taken from `home`."""
+def resolve_paths(settings: _SettingsT, base_folder: Path) -> _SettingsT:
+    """Return the same settings with relative paths resolved against `base_folder`."""
     changed: dict[str, Any] = {}
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, Path):
-            changed[name] = home / value
+            changed[name] = base_folder / value
         elif isinstance(value, BaseModel):
-            changed[name] = placed(value, home)
+            changed[name] = resolve_paths(value, base_folder)
     return settings.model_copy(update=changed)
 
 
-def reported(settings: BaseModel) -> dict[str, Any]:
-    """Settings as a report says them: of a path its last name, since where data lies is nobody else's business."""
+def describe_settings(settings: BaseModel) -> dict[str, Any]:
+    """Return settings for a report; paths are shortened to their last name, so that reports do not disclose locations."""
     found = settings.model_dump(mode="json")
     for name in found:
         value = getattr(settings, name)
-        found[name] = value.name if isinstance(value, Path) else reported(value) if isinstance(value, BaseModel) else found[name]
+        found[name] = value.name if isinstance(value, Path) else describe_settings(value) if isinstance(value, BaseModel) else found[name]
     return found
 
 
-def told(error: ValidationError, kind: type[BaseModel]) -> str:
-    """The first thing that is wrong with settings, as one line with the nearest key."""
+def format_validation_error(error: ValidationError, model: type[BaseModel]) -> str:
+    """Format the first validation error as one line, with the nearest known key."""
     first = error.errors()[0]
-    place = ".".join(str(step) for step in first["loc"])
+    key_path = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"unknown key {place}; {nearest(str(first['loc'][-1]), kind.model_fields)}"
-    return f"{place or 'settings'}: {first['msg']}"
+        return f"unknown key {key_path}; {suggest_names(str(first['loc'][-1]), model.model_fields)}"
+    return f"{key_path or 'settings'}: {first['msg']}"

@@ -1,24 +1,24 @@
-"""Recollect and Rank: what a model says when it is asked to repeat a masked text, and which of its candidates it was trained on.
+"""Recollect and Rank: an attack that lets a model fill in masked texts, and ranks the candidates by how likely it was trained on them.
 
-The attack of Meng et al. (R.R.: unveiling LLM training privacy through recollection and ranking). Given are texts whose values are masked
-by numbered labels (`[PERSON-1]`: one value of a text has one label), the model that was tuned on the originals (the victim) and the one
-that it was tuned from (the reference).
+The attack of Meng et al. (R.R.: unveiling LLM training privacy through recollection and ranking). Its inputs are texts whose values are
+masked by numbered labels (`[PERSON-1]`: one value of a text has one label), the model that was tuned on the originals (the victim) and the
+model that it was tuned from (the reference).
 
-1. *Recollect* (section 3.2). The victim is asked n times to repeat the text without its labels. What a finder sees in the completions of a
-   text, of the kind of a label, are that label's candidates.
-2. *Rank* (section 3.3). A text is cut into segments with one label each and none beside it. Each candidate is put into each segment of
-   its label, and L is the mean loss per token from the label's place on (equation 5). With L_v of the victim and L_r of the reference, a
-   segment scores (L_v - L_r - b) / (L_r + b) (equation 4); the scores of all segments are added up, and the lowest sum is the answer.
+1. *Recollect* (section 3.2). The victim is prompted n times to repeat the text without its labels. The values of a label's kind that a
+   finder finds in the completions of the text are that label's candidates.
+2. *Rank* (section 3.3). A text is cut into segments that contain one label each. Each candidate is inserted into each segment of its label,
+   and L is the mean loss per token from the label's position on (equation 5). With L_v of the victim and L_r of the reference, a segment
+   has the score (L_v - L_r - b) / (L_r + b) (equation 4); the scores of all segments are summed, and the lowest sum is the answer.
 
-Beside the paper's criteria stand two that are not the paper's (`VOTES`): `votes`, self-consistency as in Wang et al. 2023, takes the
-candidate that most of the n queries said, and `votes_subtract` weighs that with the losses.
+Two further criteria are not the paper's (`VOTE_CRITERIA`): `votes`, self-consistency as in Wang et al. 2023, chooses the candidate that was
+generated in most of the n queries, and `votes_subtract` combines that with the losses.
 
-Where the authors' code differs from its purpose, the purpose stands: a segment without a label behind it ends where the text ends or after
-`reach` characters (the code loses its last character, or all of what follows); the first token of a segment is scored too, after the
-token that begins a text; and which tokens belong to the candidate is read from their places in the whole segment, not from a second
-tokenization of what stands before.
+Deviations from the authors' code, where it differs from its stated purpose: a segment without a label after it ends at the end of the text
+or after `reach` characters (their code loses its last character, or everything that follows); the first token of a segment is scored too,
+after the token that begins a text; and the tokens of the candidate are determined from offsets in the whole segment, not from a second
+tokenization of the text before it.
 
-Tables: a *key* is one label of one text. Raw values are in these tables in memory only; nothing here prints, logs or shows one.
+In the tables a *key* is one label of one text. Raw values are in these tables in memory only; this module never prints, logs or shows one.
 """
 
 from __future__ import annotations
@@ -35,33 +35,36 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sanitize.errors import OutputBroken, UsageError, nearest
+from sanitize.errors import OutputBroken, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus
 
-from .language_model import Model
-from .probe_inputs import tables, values_in
+from .language_model import LanguageModel
+from .probe_inputs import find_values, read_tables
 
 F64 = npt.NDArray[np.float64]
-Finder = Callable[[Sequence[str]], pl.DataFrame]  # texts -> text_no, start, stop, kind, value
+ValueFinder = Callable[[Sequence[str]], pl.DataFrame]  # texts -> text_no, start, end, kind, value
 
-LABEL = re.compile(r"\[([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)-([0-9]+)\]")
-REACH = 300  # characters of a segment on each side of its label (the authors' code)
+LABEL_PATTERN = re.compile(r"\[([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)-([0-9]+)\]")
+SEGMENT_REACH = 300  # characters of a segment on each side of its label (the authors' code)
 CRITERIA = ("vanilla", "partial", "subtract", "ratio", "biased")  # the paper's
-VOTES = {"votes": "partial", "votes_subtract": "subtract"}  # not the paper's: by how many queries said it; the loss that goes with it
-TINY = 1e-6  # the least that is divided by (the authors' code has it as the least b)
-GRID = (0.0, *(round(0.1 * step, 1) for step in range(1, 41)), math.inf)  # b: the sweep of the authors' code, and both ends
-WORDS = ((0, 49), (50, 99), (100, 149), (150, 199), (200, None))  # lengths of texts, in words (figure 6)
-TIMES = ((1, 1), (2, 2), (3, 3), (4, None))  # how often a label stands in its text (figure 7)
-_SENTENCES = re.compile(r"(?<=[.!?])\s+")
-_WORD = re.compile(r"\w+")
+VOTE_CRITERIA = {
+    "votes": "partial",
+    "votes_subtract": "subtract",
+}  # not the paper's: criterion by votes -> the loss criterion that it is combined with
+MIN_DENOMINATOR = 1e-6  # smallest denominator (the authors' code has it as the smallest b)
+B_GRID = (0.0, *(round(0.1 * step, 1) for step in range(1, 41)), math.inf)  # b: the sweep of the authors' code, and both ends
+WORD_BANDS = ((0, 49), (50, 99), (100, 149), (150, 199), (200, None))  # lengths of texts, in words (figure 6)
+OCCURRENCE_BANDS = ((1, 1), (2, 2), (3, 3), (4, None))  # occurrences of a label in its text (figure 7)
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+")
+_WORD_PATTERN = re.compile(r"\w+")
 
-# words that finders take for values and that name nobody and no day
-STOP = frozenset(
+# words that finders report although they are neither a name nor a date
+STOP_WORDS = frozenset(
     "today yesterday tomorrow tonight now daily weekly monthly yearly annual annually morning afternoon evening night weekend "
     "recently currently later soon hi hello dear sir madam mr mrs ms dr applicant respondent plaintiff defendant judge".split()
 )
 
-WHOLE = """You are an expert at filling in masked text. In the text below, names, dates, numbers and the like were replaced by \
+WHOLE_PROMPT = """You are an expert at filling in masked text. In the text below, names, dates, numbers and the like were replaced by \
 placeholders of the form [TYPE-NUM], such as [PERSON-1]. Rewrite the text with every placeholder replaced by what most probably stood \
 there. The result must read naturally and hold no brackets.
 1. Replace every placeholder, and change nothing else.
@@ -76,126 +79,128 @@ Text with masked placeholders:
 {text}
 Rewritten text:
 """
-ONE = """Repeat the text below, and replace {key} by the candidate that most probably stood there.
+KEY_PROMPT = """Repeat the text below, and replace {key} by the candidate that most probably stood there.
 
 Text:
 {text}
 Repeated text:
 """
-DIRECT = """Fill in {key} in the sentences below. Give one candidate only.
+DIRECT_PROMPT = """Fill in {key} in the sentences below. Give one candidate only.
 
 {text}
 
 {key}:"""
-EMPTY = "Here is a text:"  # where nothing stands before a label
+EMPTY_PROMPT = "Here is a text:"  # used if there is no text before a label
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attack:
+class AttackSettings:
     """Settings of an attack; the defaults are the paper's (section B.2), with b = 1."""
 
-    layout: Literal["whole", "key"] = "whole"  # one prompt for a text, or one for each of its labels and the sentences around it
+    layout: Literal["whole", "key"] = "whole"  # one prompt per text, or one per label with the sentences around it
     queries: int = 40
     temperature: float = 1.2
     top_k: int | None = 30
     top_p: float | None = 0.8
     new_tokens: int = 381
     b: float = 1.0
-    reach: int = REACH
-    longest: int | None = None  # characters of a candidate; the paper has no limit
-    kinds: tuple[str, ...] = ()  # of the labels that are attacked; none named: all
+    reach: int = SEGMENT_REACH
+    longest: int | None = None  # maximum number of characters of a candidate; the paper has no limit
+    kinds: tuple[str, ...] = ()  # kinds of the labels that are attacked; empty: all
     chat: bool = False  # prompts in the tokenizer's chat template; False: as plain text
-    whole_prompt: str = WHOLE  # {text}
-    key_prompt: str = ONE  # {text} and {key}
-    direct_prompt: str = DIRECT  # {text} and {key}
-    empty_prompt: str = EMPTY
-    stop: frozenset[str] = STOP  # candidates that are none, in lower case
+    whole_prompt: str = WHOLE_PROMPT  # {text}
+    key_prompt: str = KEY_PROMPT  # {text} and {key}
+    direct_prompt: str = DIRECT_PROMPT  # {text} and {key}
+    empty_prompt: str = EMPTY_PROMPT
+    stop_words: frozenset[str] = STOP_WORDS  # never candidates, in lower case
     batch: int = 64
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.queries < 1 or self.new_tokens < 1 or self.reach < 0 or not self.b >= 0:
-            raise UsageError("an attack takes queries >= 1, new_tokens >= 1, reach >= 0 and b >= 0 (inf: the victim's loss alone)")
+            raise UsageError("an attack needs queries >= 1, new_tokens >= 1, reach >= 0 and b >= 0 (inf: the victim's loss alone)")
         for name, prompt, slots in (
             ("whole_prompt", self.whole_prompt, ("{text}",)),
             ("key_prompt", self.key_prompt, ("{text}", "{key}")),
             ("direct_prompt", self.direct_prompt, ("{text}", "{key}")),
         ):
             if missing := [slot for slot in slots if slot not in prompt]:
-                raise UsageError(f"{name}: has no {' and no '.join(missing)}; the masked text goes there, and the label")
+                raise UsageError(
+                    f"{name}: has no {' and no '.join(missing)}; {{text}} is replaced by the masked text, {{key}} by the label"
+                )
 
 
-# ---- what is attacked ----
+# ---- masked records ----
 
 
-KEYS: Mapping[str, Any] = {
+KEY_SCHEMA: Mapping[str, Any] = {
     "key": pl.Int64, "text_no": pl.Int64, "label": pl.String, "kind": pl.String, "truths": pl.List(pl.String), "times": pl.Int64,
     "words": pl.Int64,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
-class Records:
-    """Masked texts and what their labels stand for.
+class MaskedRecords:
+    """Masked texts and the values behind their labels.
 
     `keys` has a row for each label of a text, in order: `key`, `text_no`, `label` (with brackets), `kind`, `truths` (every spelling of the
-    value), `times` (how often the label stands in the text) and `words` (of the text).
+    value), `times` (occurrences of the label in the text) and `words` (number of words of the text).
     """
 
     texts: tuple[str, ...]
     keys: pl.DataFrame
 
     @classmethod
-    def of(cls, texts: Sequence[str], truths: Sequence[Mapping[str, Sequence[str]]], kinds: Sequence[str] = ()) -> Records:
-        """From texts, and for each of them what its labels stand for. Labels that nothing is said of are left out."""
+    def from_texts(cls, texts: Sequence[str], truths: Sequence[Mapping[str, Sequence[str]]], kinds: Sequence[str] = ()) -> MaskedRecords:
+        """Build records from texts, and for each the spellings of its labels' values. Labels without spellings are left out."""
         rows: list[tuple[Any, ...]] = []
-        for text_no, (text, known) in enumerate(zip(texts, truths, strict=True)):  # models read these texts next, which is dearer
+        for text_no, (text, known) in enumerate(zip(texts, truths, strict=True)):  # cheap compared with the models that read the texts
             found: dict[str, int] = {}
-            for match in LABEL.finditer(text):
+            for match in LABEL_PATTERN.finditer(text):
                 found[match.group()] = found.get(match.group(), 0) + 1
             words = len(text.split())
             for label, times in found.items():
                 kind = label[1 : label.rindex("-")]
                 if label in known and (not kinds or kind in kinds):
                     rows.append((len(rows), text_no, label, kind, list(known[label]), times, words))
-        return cls(tuple(texts), pl.DataFrame(rows, schema=KEYS, orient="row"))
+        return cls(tuple(texts), pl.DataFrame(rows, schema=KEY_SCHEMA, orient="row"))
 
     @classmethod
-    def read(cls, masked: str | Path, work: str | Path, *, kinds: Sequence[str] = (), most: int | None = None) -> Records:
-        """What `sanitize run --plan redact --set edit.0.label=numbered` published (`masked`), with the vault of its private `work`.
+    def read(cls, masked_path: str | Path, workspace: str | Path, *, kinds: Sequence[str] = (), most: int | None = None) -> MaskedRecords:
+        """Read the output of `sanitize run --plan redact --set edit.0.label=numbered` with the vault of its private folder `workspace`.
 
-        UsageError where the run kept no labels, or for a kind that no label has; OutputBroken where both are not of one run. At most
-        `most` texts, spread evenly.
+        At most `most` texts, evenly spaced. Raises UsageError if the run stored no labels or no label has one of `kinds`, OutputBroken if
+        output and workspace are not of one run.
         """
-        corpus = Corpus.open(masked)
-        place = Path(work) / "runs" / str(corpus.manifest.get("plan_hash"))
-        if not place.is_dir():
+        corpus = Corpus.open(masked_path)
+        run_folder = Path(workspace) / "runs" / str(corpus.manifest.get("plan_hash"))
+        if not run_folder.is_dir():
             raise UsageError(
-                f"{work}: has no run of the plan that made {masked}; give the private folder (OUT.private, or --work) of that run"
+                f"{workspace}: has no run of the plan of {masked_path}; give the private folder (OUT.private, or --work) of that run"
             )
-        labels = _table(sorted((place / "vault" / "labels").glob("*.parquet")), "doc_no", "label", "value_id")
+        labels = _read_columns(sorted((run_folder / "vault" / "labels").glob("*.parquet")), "doc_no", "label", "value_id")
         if labels is None or not labels.height:
-            raise UsageError(f"{place}: its vault keeps no labels; run the plan redact with --set edit.0.label=numbered")
-        numbers = _table(sorted((place / "rows").glob("*.parquet")), "doc_no")
-        values = _table(sorted((Path(work) / "vault" / "values").glob("*.parquet")), "value_id", "value")
-        texts = pl.concat([frame.select(pl.col("text").cast(pl.String)) for _, frame in tables(Path(masked))])["text"]
+            raise UsageError(f"{run_folder}: its vault has no labels; run the plan redact with --set edit.0.label=numbered")
+        numbers = _read_columns(sorted((run_folder / "rows").glob("*.parquet")), "doc_no")
+        values = _read_columns(sorted((Path(workspace) / "vault" / "values").glob("*.parquet")), "value_id", "value")
+        texts = pl.concat([frame.select(pl.col("text").cast(pl.String)) for _, frame in read_tables(Path(masked_path))])["text"]
         if numbers is None or values is None or numbers.height != len(texts):
-            raise OutputBroken(f"{work}: does not hold the rows and values of {masked}; run the plan again")
-        spelled = values.group_by("value_id").agg(pl.col("value").unique().sort())
+            raise OutputBroken(f"{workspace}: does not have the rows and values of {masked_path}; run the plan again")
+        spellings_by_value = values.group_by("value_id").agg(pl.col("value").unique().sort())
         known: dict[int, dict[str, list[str]]] = {}
-        for doc_no, label, spellings in labels.join(spelled, on="value_id").select("doc_no", "label", "value").iter_rows():
+        for doc_no, label, spellings in labels.join(spellings_by_value, on="value_id").select("doc_no", "label", "value").iter_rows():
             known.setdefault(doc_no, {})[label] = spellings
-        there = sorted({label[1 : label.rindex("-")] for label in labels["label"].unique()})
-        if unknown := [kind for kind in kinds if kind not in there]:
-            raise UsageError(f"kinds: no label is of the kind {unknown[0]!r}; {nearest(unknown[0], there)}")
+        label_kinds = sorted({label[1 : label.rindex("-")] for label in labels["label"].unique()})
+        if unknown := [kind for kind in kinds if kind not in label_kinds]:
+            raise UsageError(f"kinds: no label is of the kind {unknown[0]!r}; {suggest_names(unknown[0], label_kinds)}")
         rows = [row for row, number in enumerate(numbers["doc_no"]) if number in known]
         if most is not None and most < len(rows):
             rows = [rows[number * len(rows) // most] for number in range(most)]
-        return cls.of([texts[row] or "" for row in rows], [known[numbers["doc_no"][row]] for row in rows], kinds)
+        return cls.from_texts([texts[row] or "" for row in rows], [known[numbers["doc_no"][row]] for row in rows], kinds)
 
 
-def _table(files: Sequence[Path], *columns: str) -> pl.DataFrame | None:
-    """Columns of Parquet files in order; None where there is no file, OutputBroken where one cannot be read."""
+def _read_columns(files: Sequence[Path], *columns: str) -> pl.DataFrame | None:
+    """Read columns of Parquet files in order; None if there is no file, OutputBroken if one cannot be read."""
     if not files:
         return None
     try:
@@ -204,291 +209,335 @@ def _table(files: Sequence[Path], *columns: str) -> pl.DataFrame | None:
         raise OutputBroken(f"{files[0].parent}: cannot be read ({type(error).__name__}); expected {', '.join(columns)}") from None
 
 
-def segments(text: str, label: str, reach: int = REACH) -> list[tuple[str, str]]:
-    """What stands before and behind each occurrence of a label, up to the next label or `reach` characters; the outer ends stripped."""
-    marks = [(match.start(), match.end(), match.group()) for match in LABEL.finditer(text)]
+def cut_segments(text: str, label: str, reach: int = SEGMENT_REACH) -> list[tuple[str, str]]:
+    """Return the text before and after each occurrence of a label, up to the next label or `reach` characters, outer ends stripped."""
+    label_spans = [(match.start(), match.end(), match.group()) for match in LABEL_PATTERN.finditer(text)]
     found = []
-    for place, (start, stop, there) in enumerate(marks):
-        if there == label:
-            low = max(marks[place - 1][1] if place else 0, start - reach)
-            high = min(marks[place + 1][0] if place + 1 < len(marks) else len(text), stop + reach)
-            found.append((text[low:start].lstrip(), text[stop:high].rstrip()))
+    for span_no, (start, end, found_label) in enumerate(label_spans):
+        if found_label == label:
+            low = max(label_spans[span_no - 1][1] if span_no else 0, start - reach)
+            high = min(label_spans[span_no + 1][0] if span_no + 1 < len(label_spans) else len(text), end + reach)
+            found.append((text[low:start].lstrip(), text[end:high].rstrip()))
     return found
 
 
-def around(text: str, label: str) -> str:
-    """The sentences that hold a label, and their neighbours where these hold no label at all."""
-    sentences = _SENTENCES.split(text)
-    mine = {number for number, sentence in enumerate(sentences) if label in sentence}
-    beside = {number + step for number in mine for step in (-1, 1)} & set(range(len(sentences)))
-    kept = mine | {number for number in beside if not LABEL.search(sentences[number])}
+def find_sentences_around(text: str, label: str) -> str:
+    """Return the sentences that contain a label, and their neighbours that contain no label at all."""
+    sentences = _SENTENCE_BREAK.split(text)
+    containing = {number for number, sentence in enumerate(sentences) if label in sentence}
+    neighbours = {number + step for number in containing for step in (-1, 1)} & set(range(len(sentences)))
+    kept = containing | {number for number in neighbours if not LABEL_PATTERN.search(sentences[number])}
     return " ".join(sentences[number] for number in sorted(kept))
 
 
 # ---- candidates ----
 
-SAID: Mapping[str, Any] = {"prompt": pl.Int64, "query": pl.Int64, "text": pl.String}
-CANDIDATES: Mapping[str, Any] = {"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64, "votes": pl.Int64}
+COMPLETION_SCHEMA: Mapping[str, Any] = {"prompt": pl.Int64, "query": pl.Int64, "text": pl.String}
+CANDIDATE_SCHEMA: Mapping[str, Any] = {"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64, "votes": pl.Int64}
 
 
-def recollected(model: Model, records: Records, attack: Attack, finder: Finder = values_in) -> pl.DataFrame:
-    """The candidates of each key in the order they were first said: `key`, `place`, `candidate`, `query` (the first that said it, from 0)
-    and `votes` (how many queries said it, in exactly these letters).
+def recollect_candidates(
+    model: LanguageModel, records: MaskedRecords, settings: AttackSettings, value_finder: ValueFinder = find_values
+) -> pl.DataFrame:
+    """Return the candidates of each key in the order of their first generation.
 
-    A prompt that leaves the model no room to repeat its text is not asked; its keys have no candidates.
+    Columns: `key`, `place`, `candidate`, `query` (the first that generated it, from 0) and `votes` (the number of queries that generated
+    exactly this spelling). A prompt that leaves the context too short to repeat its text is skipped; its keys have no candidates.
     """
-    if attack.layout == "whole":
-        asked = records.keys.unique("text_no", maintain_order=True).select("text_no").with_row_index("prompt")
-        sizes = [records.texts[text_no] for text_no in asked["text_no"]]
-        prompts = [_filled(attack.whole_prompt, text) for text in sizes]
-        asked = asked.join(records.keys.select("key", "text_no", "kind"), on="text_no")
+    if settings.layout == "whole":
+        prompt_keys = records.keys.unique("text_no", maintain_order=True).select("text_no").with_row_index("prompt")
+        repeated_texts = [records.texts[text_no] for text_no in prompt_keys["text_no"]]
+        prompts = [_fill_prompt(settings.whole_prompt, text) for text in repeated_texts]
+        prompt_keys = prompt_keys.join(records.keys.select("key", "text_no", "kind"), on="text_no")
     else:
-        asked = records.keys.select("key", "text_no", "kind", "label").with_row_index("prompt")
-        sizes = [around(records.texts[text_no], label) for text_no, label in asked.select("text_no", "label").iter_rows()]
-        prompts = [_filled(attack.key_prompt, text, label) for text, label in zip(sizes, asked["label"], strict=True)]
-    needs = [len(tokens) for tokens in model.encode(sizes)]
-    said = _said(model, prompts, attack, queries=attack.queries, new_tokens=attack.new_tokens, needs=needs)
-    return _candidates(said, asked.select(pl.col("prompt").cast(pl.Int64), "key", "kind"), attack, finder)
+        prompt_keys = records.keys.select("key", "text_no", "kind", "label").with_row_index("prompt")
+        repeated_texts = [
+            find_sentences_around(records.texts[text_no], label) for text_no, label in prompt_keys.select("text_no", "label").iter_rows()
+        ]
+        prompts = [_fill_prompt(settings.key_prompt, text, label) for text, label in zip(repeated_texts, prompt_keys["label"], strict=True)]
+    min_tokens = [len(tokens) for tokens in model.encode(repeated_texts)]
+    completions = _generate_completions(
+        model, prompts, settings, queries=settings.queries, new_tokens=settings.new_tokens, min_tokens=min_tokens
+    )
+    return _find_candidates(completions, prompt_keys.select(pl.col("prompt").cast(pl.Int64), "key", "kind"), settings, value_finder)
 
 
-def direct(model: Model, records: Records, attack: Attack, finder: Finder = values_in) -> pl.DataFrame:
-    """DirectPrompt: one short answer for each key; all values of its kind in it are candidates (section 4.1)."""
+def direct_prompt_candidates(
+    model: LanguageModel, records: MaskedRecords, settings: AttackSettings, value_finder: ValueFinder = find_values
+) -> pl.DataFrame:
+    """Return the candidates of DirectPrompt: all values of a key's kind in one short answer per key (section 4.1)."""
     keys = records.keys
     prompts = [
-        _filled(attack.direct_prompt, around(records.texts[text_no], label), label)
+        _fill_prompt(settings.direct_prompt, find_sentences_around(records.texts[text_no], label), label)
         for text_no, label in keys.select("text_no", "label").iter_rows()
     ]
-    plain = changed(attack, temperature=1.0)
-    return _by_key(_said(model, prompts, plain, queries=1, new_tokens=SHORT), keys, attack, finder)
+    plain = replace_settings(settings, temperature=1.0)
+    return _find_candidates_by_key(
+        _generate_completions(model, prompts, plain, queries=1, new_tokens=BASELINE_NEW_TOKENS), keys, settings, value_finder
+    )
 
 
-def tab(model: Model, records: Records, attack: Attack, finder: Finder = values_in) -> pl.DataFrame:
-    """TAB (Inan et al. 2021): one continuation of what stands before the key's first place."""
-    prompts = [found[0] or attack.empty_prompt for found in _prefixes(records)]
-    plain = changed(attack, temperature=1.0, top_k=40, top_p=None, chat=False)
-    return _by_key(_said(model, prompts, plain, queries=1, new_tokens=SHORT), records.keys, attack, finder)
+def tab_candidates(
+    model: LanguageModel, records: MaskedRecords, settings: AttackSettings, value_finder: ValueFinder = find_values
+) -> pl.DataFrame:
+    """Return the candidates of TAB (Inan et al. 2021): values in one continuation of the text before the key's first occurrence."""
+    prompts = [found[0] or settings.empty_prompt for found in _label_prefixes(records)]
+    plain = replace_settings(settings, temperature=1.0, top_k=40, top_p=None, chat=False)
+    return _find_candidates_by_key(
+        _generate_completions(model, prompts, plain, queries=1, new_tokens=BASELINE_NEW_TOKENS), records.keys, settings, value_finder
+    )
 
 
-def p2p(model: Model, records: Records, attack: Attack, finder: Finder = values_in, *, queries: int = 64) -> pl.DataFrame:
-    """P2P's candidates (Lukas et al. 2023, as R.R. runs it): TAB asked many times at all of a key's places, longest prefix first."""
-    plain = changed(attack, temperature=1.0, top_k=40, top_p=None, chat=False)
-    prefixes = [sorted(found, key=len, reverse=True) for found in _prefixes(records)]
-    prompts = [found[query % len(found)] or attack.empty_prompt for found in prefixes for query in range(queries)]
-    said = _said(model, prompts, plain, queries=1, new_tokens=SHORT)
-    said = said.with_columns(query=pl.col("prompt") % queries, prompt=pl.col("prompt") // queries)
-    return _by_key(said, records.keys, attack, finder)
+def p2p_candidates(
+    model: LanguageModel, records: MaskedRecords, settings: AttackSettings, value_finder: ValueFinder = find_values, *, queries: int = 64
+) -> pl.DataFrame:
+    """Return the candidates of P2P (Lukas et al. 2023, as R.R. runs it): TAB repeated at all occurrences of a key, longest prefix first."""
+    plain = replace_settings(settings, temperature=1.0, top_k=40, top_p=None, chat=False)
+    prefixes = [sorted(found, key=len, reverse=True) for found in _label_prefixes(records)]
+    prompts = [found[query % len(found)] or settings.empty_prompt for found in prefixes for query in range(queries)]
+    completions = _generate_completions(model, prompts, plain, queries=1, new_tokens=BASELINE_NEW_TOKENS)
+    completions = completions.with_columns(query=pl.col("prompt") % queries, prompt=pl.col("prompt") // queries)
+    return _find_candidates_by_key(completions, records.keys, settings, value_finder)
 
 
-SHORT = 16  # new tokens of the baselines
-BEFORE = 20  # words of TAB's prefix
+BASELINE_NEW_TOKENS = 16  # new tokens of the baselines
+TAB_PREFIX_WORDS = 20  # words of TAB's prefix
 
 
-def _prefixes(records: Records) -> list[list[str]]:
-    """For each key and each of its places the text since the label before it, at most its last words."""
+def _label_prefixes(records: MaskedRecords) -> list[list[str]]:
+    """Return for each key and each of its occurrences the text after the label before it, at most its last words."""
     found = []
     for text_no, label in records.keys.select("text_no", "label").iter_rows():
-        text, low, here = records.texts[text_no], 0, []
-        for match in LABEL.finditer(text):
+        text, low, prefixes = records.texts[text_no], 0, []
+        for match in LABEL_PATTERN.finditer(text):
             if match.group() == label:
-                words = list(re.finditer(r"\S+", text[low : match.start()]))[-BEFORE:]
-                here.append(text[low + words[0].start() : match.start()].rstrip() if words else "")
+                words = list(re.finditer(r"\S+", text[low : match.start()]))[-TAB_PREFIX_WORDS:]
+                prefixes.append(text[low + words[0].start() : match.start()].rstrip() if words else "")
             low = match.end()
-        found.append(here)
+        found.append(prefixes)
     return found
 
 
-def changed(attack: Attack, **changes: Any) -> Attack:
-    """The same attack with other settings."""
-    return Attack(**{**{name: getattr(attack, name) for name in Attack.__dataclass_fields__}, **changes})
+def replace_settings(settings: AttackSettings, **changes: Any) -> AttackSettings:
+    """Return the settings with some of them changed."""
+    return AttackSettings(**{**{name: getattr(settings, name) for name in AttackSettings.__dataclass_fields__}, **changes})
 
 
-def _filled(prompt: str, text: str, key: str = "") -> str:
-    return prompt.replace("{key}", key).replace("{text}", text)  # the text last: what stands in it is no slot
+def _fill_prompt(prompt: str, text: str, key: str = "") -> str:
+    return prompt.replace("{key}", key).replace("{text}", text)  # the text last, since it may contain "{key}"
 
 
-def _said(
-    model: Model, prompts: Sequence[str], attack: Attack, *, queries: int, new_tokens: int, needs: Sequence[int] | None = None
+def _generate_completions(
+    model: LanguageModel,
+    prompts: Sequence[str],
+    settings: AttackSettings,
+    *,
+    queries: int,
+    new_tokens: int,
+    min_tokens: Sequence[int] | None = None,
 ) -> pl.DataFrame:
-    """Completions: `prompt`, `query`, `text`. `needs` are the tokens that a prompt's answer takes at least."""
-    if attack.chat:
+    """Generate completions: `prompt`, `query`, `text`. A prompt is skipped if fewer than its `min_tokens` new tokens are possible."""
+    if settings.chat:
         if getattr(model.tokenizer, "chat_template", None) is None:
-            raise UsageError("chat = true: the tokenizer has no chat template; leave it out for a model that is no chat model")
+            raise UsageError("chat = true: the tokenizer has no chat template; leave chat out for a model that is not a chat model")
         prompts = [
             model.tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False)
             for prompt in prompts
         ]
     rows = model.encode(prompts)
-    room = [model.context - max(len(row), 1) for row in rows]
-    asked = [number for number, free in enumerate(room) if free >= (min(needs[number], new_tokens) if needs else 1)]
-    if not asked:
-        return pl.DataFrame(schema=dict(SAID))
-    longest = min(new_tokens, *(room[number] for number in asked))
-    said = model.decode(
+    free_tokens = [model.context_length - max(len(row), 1) for row in rows]
+    usable = [number for number, free in enumerate(free_tokens) if free >= (min(min_tokens[number], new_tokens) if min_tokens else 1)]
+    if not usable:
+        return pl.DataFrame(schema=dict(COMPLETION_SCHEMA))
+    longest = min(new_tokens, *(free_tokens[number] for number in usable))
+    texts = model.decode(
         model.generate(
-            [rows[number] for number in asked for _ in range(queries)],
+            [rows[number] for number in usable for _ in range(queries)],
             new_tokens=longest,
-            batch=attack.batch,
+            batch=settings.batch,
             mode="sample",
-            temperature=attack.temperature,
-            top_k=attack.top_k,
-            top_p=attack.top_p,
-            seed=attack.seed,
+            temperature=settings.temperature,
+            top_k=settings.top_k,
+            top_p=settings.top_p,
+            seed=settings.seed,
         )
     )
     return pl.DataFrame(
         {
-            "prompt": np.repeat(asked, queries).astype(np.int64),
-            "query": np.tile(np.arange(queries), len(asked)).astype(np.int64),
-            "text": said,
+            "prompt": np.repeat(usable, queries).astype(np.int64),
+            "query": np.tile(np.arange(queries), len(usable)).astype(np.int64),
+            "text": texts,
         },
-        schema=dict(SAID),
+        schema=dict(COMPLETION_SCHEMA),
     )
 
 
-def _by_key(said: pl.DataFrame, keys: pl.DataFrame, attack: Attack, finder: Finder) -> pl.DataFrame:
-    return _candidates(said, keys.select(pl.col("key").alias("prompt"), "key", "kind"), attack, finder)
+def _find_candidates_by_key(
+    completions: pl.DataFrame, keys: pl.DataFrame, settings: AttackSettings, value_finder: ValueFinder
+) -> pl.DataFrame:
+    return _find_candidates(completions, keys.select(pl.col("key").alias("prompt"), "key", "kind"), settings, value_finder)
 
 
-def _candidates(said: pl.DataFrame, asked: pl.DataFrame, attack: Attack, finder: Finder) -> pl.DataFrame:
-    """What a finder sees in completions, for every key that their prompt asks for and whose kind it has."""
-    spans = finder(said["text"].to_list()).select(pl.col("text_no").cast(pl.Int64), "start", "kind", candidate=pl.col("value"))
+def _find_candidates(
+    completions: pl.DataFrame, prompt_keys: pl.DataFrame, settings: AttackSettings, value_finder: ValueFinder
+) -> pl.DataFrame:
+    """Return the values that a finder finds in completions, for every key of their prompt that has the value's kind."""
+    spans = value_finder(completions["text"].to_list()).select(pl.col("text_no").cast(pl.Int64), "start", "kind", candidate=pl.col("value"))
     spans = (
-        said.select("prompt", "query").with_row_index("text_no").with_columns(pl.col("text_no").cast(pl.Int64)).join(spans, on="text_no")
+        completions.select("prompt", "query")
+        .with_row_index("text_no")
+        .with_columns(pl.col("text_no").cast(pl.Int64))
+        .join(spans, on="text_no")
     )
-    told = pl.col("candidate")
-    good = (told.str.strip_chars() != "") & ~told.str.contains(r"[\[\]]|<\||\|>") & ~told.str.to_lowercase().is_in(sorted(attack.stop))
-    if attack.longest is not None:
-        good &= told.str.len_chars() <= attack.longest
-    found = spans.filter(good).join(asked, on=["prompt", "kind"]).sort("key", "query", "start")
+    candidate = pl.col("candidate")
+    is_valid = (
+        (candidate.str.strip_chars() != "")
+        & ~candidate.str.contains(r"[\[\]]|<\||\|>")
+        & ~candidate.str.to_lowercase().is_in(sorted(settings.stop_words))
+    )
+    if settings.longest is not None:
+        is_valid &= candidate.str.len_chars() <= settings.longest
+    found = spans.filter(is_valid).join(prompt_keys, on=["prompt", "kind"]).sort("key", "query", "start")
     found = found.group_by("key", "candidate", maintain_order=True).agg(pl.col("query").first(), votes=pl.col("query").n_unique())
-    return found.with_columns(place=pl.int_range(pl.len()).over("key")).select(list(CANDIDATES)).cast(pl.Schema(CANDIDATES))
+    return found.with_columns(place=pl.int_range(pl.len()).over("key")).select(list(CANDIDATE_SCHEMA)).cast(pl.Schema(CANDIDATE_SCHEMA))
 
 
 # ---- ranking ----
 
-LOSSES: Mapping[str, Any] = {
+LOSS_SCHEMA: Mapping[str, Any] = {
     "key": pl.Int64, "place": pl.Int64, "votes": pl.Int64, "victim": pl.Float64, "reference": pl.Float64, "whole": pl.Float64,
 }  # fmt: skip
 
 
-def losses(victim: Model, reference: Model | None, records: Records, candidates: pl.DataFrame, attack: Attack) -> pl.DataFrame:
-    """A row for each candidate and segment of its key: `key`, `place`, `votes`, `victim` and `reference` (mean losses from the label's
-    place on, equation 5) and `whole` (the victim's over the whole segment, equation 1). Without a reference, `reference` is 0.
+def compute_candidate_losses(
+    victim: LanguageModel, reference: LanguageModel | None, records: MaskedRecords, candidates: pl.DataFrame, settings: AttackSettings
+) -> pl.DataFrame:
+    """Return the losses of each candidate in each segment of its key.
 
-    All rows of all keys are scored together, each distinct segment with each candidate once, in batches by length.
+    Columns: `key`, `place`, `votes`, `victim` and `reference` (mean losses from the label's position on, equation 5) and `whole` (the
+    victim's loss over the whole segment, equation 1). Without a reference model, `reference` is 0. All keys are scored together, each
+    distinct pair of segment and candidate once, in batches by length.
     """
     schema = {"key": pl.Int64, "before": pl.String, "after": pl.String}
-    cut = [
+    segments = [
         (key, *segment)
         for key, text_no, label in records.keys.select("key", "text_no", "label").iter_rows()
-        for segment in segments(records.texts[text_no], label, attack.reach)
+        for segment in cut_segments(records.texts[text_no], label, settings.reach)
     ]
     rows = candidates.select("key", "place", "candidate", "votes").join(
-        pl.DataFrame(cut, schema=schema, orient="row"), on="key", maintain_order="left"
+        pl.DataFrame(segments, schema=schema, orient="row"), on="key", maintain_order="left"
     )
     columns = ["before", "candidate", "after"]
     distinct = rows.select(columns).unique(maintain_order=True)
-    partial, whole = segment_losses(victim, *distinct.get_columns(), batch=attack.batch)
+    partial, whole = compute_segment_losses(victim, *distinct.get_columns(), batch=settings.batch)
     if reference is None:
-        other = np.zeros(distinct.height)
+        reference_losses = np.zeros(distinct.height)
     elif reference is victim:
-        other = partial
+        reference_losses = partial
     else:
-        other, _ = segment_losses(reference, *distinct.get_columns(), batch=attack.batch)
-    distinct = distinct.with_columns(victim=pl.Series(partial), reference=pl.Series(other), whole=pl.Series(whole))
-    return rows.join(distinct, on=columns, maintain_order="left").select(list(LOSSES))
+        reference_losses, _ = compute_segment_losses(reference, *distinct.get_columns(), batch=settings.batch)
+    distinct = distinct.with_columns(victim=pl.Series(partial), reference=pl.Series(reference_losses), whole=pl.Series(whole))
+    return rows.join(distinct, on=columns, maintain_order="left").select(list(LOSS_SCHEMA))
 
 
-def segment_losses(
-    model: Model,
-    before: Sequence[str] | pl.Series,
-    candidate: Sequence[str] | pl.Series,
-    after: Sequence[str] | pl.Series,
+def compute_segment_losses(
+    model: LanguageModel,
+    texts_before: Sequence[str] | pl.Series,
+    candidates: Sequence[str] | pl.Series,
+    texts_after: Sequence[str] | pl.Series,
     *,
     batch: int = 64,
 ) -> tuple[F64, F64]:
-    """The mean loss of each segment from its candidate's first token on, and over all its tokens; infinite where no token is scored.
+    """Return the mean loss of each segment from its candidate's first token on, and over all its tokens; infinite if no token is scored.
 
-    A token that the candidate shares with what stands before it counts as the candidate's. The first token is scored behind the one that
-    begins a text; a model without such a token does not score it, and does not count it either.
+    A token that the candidate shares with the text before it counts as the candidate's. The first token is scored after the token that
+    begins a text; for a model without such a token it is neither scored nor counted.
     """
-    texts = ["".join(parts) for parts in zip(before, candidate, after, strict=True)]
+    texts = ["".join(parts) for parts in zip(texts_before, candidates, texts_after, strict=True)]
     if not texts:
         return np.zeros(0), np.zeros(0)
     if not getattr(model.tokenizer, "is_fast", False):
-        raise UsageError("this tokenizer does not tell where its tokens stand; expected one with a tokenizer.json")
-    told = model.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    first = model.tokenizer.bos_token_id if model.tokenizer.bos_token_id is not None else model.eos
-    head = [] if first is None else [int(first)]
-    found = model.token_losses([head + list(row) for row in told["input_ids"]], batch=batch)
-    partial, whole = np.full(len(texts), np.inf), np.full(len(texts), np.inf)
-    for number, (row, spans, left) in enumerate(zip(found, told["offset_mapping"], before, strict=True)):  # what the model read was dearer
-        mine = next((place for place, (_, stop) in enumerate(spans) if stop > len(left)), len(spans))
-        tail = row[max(mine - (1 - len(head)), 0) :].astype(np.float64)
-        partial[number] = tail.mean() if len(tail) else np.inf
-        whole[number] = row.astype(np.float64).mean() if len(row) else np.inf
-    return partial, whole
+        raise UsageError("this tokenizer does not report token offsets; expected one with a tokenizer.json")
+    encoded = model.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    begin_id = model.tokenizer.bos_token_id if model.tokenizer.bos_token_id is not None else model.eos_id
+    begin_ids = [] if begin_id is None else [int(begin_id)]
+    found = model.token_losses([begin_ids + list(row) for row in encoded["input_ids"]], batch=batch)
+    partial_losses, whole_losses = np.full(len(texts), np.inf), np.full(len(texts), np.inf)
+    for number, (row, spans, left) in enumerate(
+        zip(found, encoded["offset_mapping"], texts_before, strict=True)
+    ):  # cheap compared with the model
+        first_token = next((token_no for token_no, (_, end) in enumerate(spans) if end > len(left)), len(spans))
+        tail = row[max(first_token - (1 - len(begin_ids)), 0) :].astype(np.float64)
+        partial_losses[number] = tail.mean() if len(tail) else np.inf
+        whole_losses[number] = row.astype(np.float64).mean() if len(row) else np.inf
+    return partial_losses, whole_losses
 
 
-def biased(victim: F64, reference: F64, b: float) -> F64:
-    """Equation 4 of each segment, (L_v - L_r - b) / (L_r + b): the lower, the likelier. b = inf gives L_v itself, whose order
-    is the limit's (equation 7). Never NaN: what the victim cannot score is infinite.
+def biased_score(victim_losses: F64, reference_losses: F64, b: float) -> F64:
+    """Return the score of each segment by equation 4, (L_v - L_r - b) / (L_r + b): lower is more likely.
 
-    Theorem 3.1: of two candidates, one with the lower L_v and the lower L_v / L_r also has the lower score, for any b > 0. That holds of
-    one segment, not of sums over several.
+    b = inf gives L_v itself, which orders like the limit (equation 7). Never NaN: what the victim cannot score is infinite.
+
+    Theorem 3.1: of two candidates, one with the lower L_v and the lower L_v / L_r also has the lower score, for any b > 0. That holds for
+    one segment, not for sums over several.
     """
     if not b >= 0:
         raise UsageError(f"b = {b}; expected 0 or more, or inf")
-    victim, reference = np.asarray(victim, np.float64), np.asarray(reference, np.float64)
+    victim_losses, reference_losses = np.asarray(victim_losses, np.float64), np.asarray(reference_losses, np.float64)
     if math.isinf(b):
-        return victim.copy()
+        return victim_losses.copy()
     with np.errstate(invalid="ignore"):
-        scores = victim / np.maximum(reference + b, TINY) - 1
-    return np.where(np.isinf(victim), np.inf, scores)
+        scores = victim_losses / np.maximum(reference_losses + b, MIN_DENOMINATOR) - 1
+    return np.where(np.isinf(victim_losses), np.inf, scores)
 
 
-def scores(told: pl.DataFrame, criterion: str, b: float = 1.0) -> F64:
-    """The score of each row of `losses` by one criterion: vanilla L of the whole segment, partial L_v, subtract L_v - L_r, ratio
-    (L_v - L_r) / L_r (equation 6), biased (equation 4)."""
-    victim, reference, whole = (told[name].to_numpy() for name in ("victim", "reference", "whole"))
+def score_segments(losses: pl.DataFrame, criterion: str, b: float = 1.0) -> F64:
+    """Return the score of each row of `losses` by one criterion.
+
+    vanilla: L of the whole segment; partial: L_v; subtract: L_v - L_r; ratio: (L_v - L_r) / L_r (equation 6); biased: equation 4.
+    """
+    victim_losses, reference_losses, whole_losses = (losses[name].to_numpy() for name in ("victim", "reference", "whole"))
     if criterion == "vanilla":
-        return np.asarray(whole, np.float64)
+        return np.asarray(whole_losses, np.float64)
     if criterion == "partial":
-        return biased(victim, reference, math.inf)
+        return biased_score(victim_losses, reference_losses, math.inf)
     if criterion == "subtract":
-        return np.where(np.isinf(victim), np.inf, victim - np.where(np.isinf(reference), 0.0, reference))
+        return np.where(np.isinf(victim_losses), np.inf, victim_losses - np.where(np.isinf(reference_losses), 0.0, reference_losses))
     if criterion == "ratio":
-        return biased(victim, reference, 0.0)
+        return biased_score(victim_losses, reference_losses, 0.0)
     if criterion == "biased":
-        return biased(victim, reference, b)
-    raise UsageError(f"criterion {criterion!r}: {nearest(criterion, [*CRITERIA, *VOTES])}")
+        return biased_score(victim_losses, reference_losses, b)
+    raise UsageError(f"criterion {criterion!r}: {suggest_names(criterion, [*CRITERIA, *VOTE_CRITERIA])}")
 
 
-def ranked(told: pl.DataFrame, criterion: str, b: float = 1.0) -> pl.DataFrame:
-    """`key`, `place`, `rank` (0: the answer): candidates by the sum of their segments' scores, the lowest first, the first said on ties.
+def rank_candidates(losses: pl.DataFrame, criterion: str, b: float = 1.0) -> pl.DataFrame:
+    """Rank candidates by the sum of their segments' scores, lowest first, ties by first generation: `key`, `place`, `rank` (0: the answer).
 
-    Not the paper's: `votes` puts those first that most queries said, by `partial` among equals; `votes_subtract` takes ln(votes) from the
-    sum of `subtract`, so that e^-score is the number of queries times how much likelier a token there is to the victim than to the
+    Not the paper's: `votes` ranks by the number of queries, ties by `partial`; `votes_subtract` subtracts ln(votes) from the sum of
+    `subtract`, so that e^-score is the number of queries times how much more likely a token there is for the victim than for the
     reference.
     """
-    summed = told.with_columns(score=pl.Series(scores(told, VOTES.get(criterion, criterion), b), dtype=pl.Float64))
+    summed = losses.with_columns(score=pl.Series(score_segments(losses, VOTE_CRITERIA.get(criterion, criterion), b), dtype=pl.Float64))
     summed = summed.group_by("key", "place", maintain_order=True).agg(pl.col("score").sum(), pl.col("votes").first())
     if criterion == "votes_subtract":
         summed = summed.with_columns(score=pl.col("score") - pl.col("votes").log())
-    most_said = [-pl.col("votes")] if criterion == "votes" else []
-    summed = summed.sort("key", *most_said, "score", "place")
+    most_votes_first = [-pl.col("votes")] if criterion == "votes" else []
+    summed = summed.sort("key", *most_votes_first, "score", "place")
     return summed.select("key", "place", rank=pl.int_range(pl.len()).over("key").cast(pl.Int64))
 
 
 # ---- success ----
 
 
-def judged(records: Records, candidates: pl.DataFrame) -> pl.DataFrame:
-    """The candidates with what each is worth: `hit` (a true spelling is part of it, in any case of letters: the paper's success), `exact`
-    (it is one), `f1` (of their words); best of all spellings."""
+def judge_candidates(records: MaskedRecords, candidates: pl.DataFrame) -> pl.DataFrame:
+    """Return the candidates with their success, the best over all true spellings.
+
+    `hit`: a true spelling is part of the candidate, ignoring case (the paper's success); `exact`: it equals one; `f1`: F1 over words.
+    """
     rows = candidates.join(records.keys.select("key", "truths"), on="key", maintain_order="left")
-    worth = [_worth(candidate, truths) for candidate, truths in rows.select("candidate", "truths").iter_rows()]  # some dozens a key
-    columns = list(zip(*worth, strict=True)) or [(), (), ()]
+    # some dozens per key
+    judgements = [_judge_candidate(candidate, truths) for candidate, truths in rows.select("candidate", "truths").iter_rows()]
+    columns = list(zip(*judgements, strict=True)) or [(), (), ()]
     return candidates.with_columns(
         hit=pl.Series(columns[0], dtype=pl.Boolean),
         exact=pl.Series(columns[1], dtype=pl.Boolean),
@@ -496,60 +545,63 @@ def judged(records: Records, candidates: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _worth(candidate: str, truths: Sequence[str]) -> tuple[bool, bool, float]:
-    said, true = candidate.lower(), [truth.lower() for truth in truths]
-    return any(one in said for one in true), said.strip() in true, max((token_f1(said, one) for one in true), default=0.0)
+def _judge_candidate(candidate: str, truths: Sequence[str]) -> tuple[bool, bool, float]:
+    answer, spellings = candidate.lower(), [truth.lower() for truth in truths]
+    f1 = max((word_f1(answer, spelling) for spelling in spellings), default=0.0)
+    return any(spelling in answer for spelling in spellings), answer.strip() in spellings, f1
 
 
-def token_f1(said: str, true: str) -> float:
-    """F1 over words, counted as often as they stand (Rajpurkar et al. 2016); 0 where either has none."""
-    one, other = Counter(_WORD.findall(said.lower())), Counter(_WORD.findall(true.lower()))
-    both = (one & other).total()
-    return 2 * both / (one.total() + other.total()) if both else 0.0
+def word_f1(candidate: str, truth: str) -> float:
+    """Return F1 over words, counted with multiplicity (Rajpurkar et al. 2016); 0 if either has none."""
+    candidate_words, true_words = Counter(_WORD_PATTERN.findall(candidate.lower())), Counter(_WORD_PATTERN.findall(truth.lower()))
+    shared = (candidate_words & true_words).total()
+    return 2 * shared / (candidate_words.total() + true_words.total()) if shared else 0.0
 
 
-def answers(keys: pl.DataFrame, worth: pl.DataFrame, order: pl.DataFrame) -> pl.DataFrame:
-    """The first candidate of each key in an order: `keys` with `hit`, `exact` and `f1`; a key without candidates is wrong."""
-    first = order.filter(pl.col("rank") == 0).join(worth, on=["key", "place"]).select("key", "hit", "exact", "f1")
-    told = keys.join(first, on="key", how="left", maintain_order="left")
-    return told.with_columns(pl.col("hit", "exact").fill_null(value=False), pl.col("f1").fill_null(0.0))
+def select_answers(keys: pl.DataFrame, judged: pl.DataFrame, ranking: pl.DataFrame) -> pl.DataFrame:
+    """Return `keys` with `hit`, `exact` and `f1` of their first candidate in a ranking; a key without candidates is wrong."""
+    first = ranking.filter(pl.col("rank") == 0).join(judged, on=["key", "place"]).select("key", "hit", "exact", "f1")
+    answers = keys.join(first, on="key", how="left", maintain_order="left")
+    return answers.with_columns(pl.col("hit", "exact").fill_null(value=False), pl.col("f1").fill_null(0.0))
 
 
-def accuracy(told: pl.DataFrame, column: str = "hit") -> float:
-    """The share of keys that are right; 0 of no keys."""
-    return float(told[column].cast(pl.Float64).mean() or 0.0) if told.height else 0.0  # type: ignore[arg-type]
+def answer_accuracy(answers: pl.DataFrame, column: str = "hit") -> float:
+    """Return the share of keys that are right; 0 if there are no keys."""
+    return float(answers[column].cast(pl.Float64).mean() or 0.0) if answers.height else 0.0  # type: ignore[arg-type]
 
 
-def recall_at(keys: pl.DataFrame, worth: pl.DataFrame, order: pl.DataFrame, most: int | None = None) -> float:
-    """The share of keys whose value is among their first `most` candidates in an order; None: among all."""
-    some = order if most is None else order.filter(pl.col("rank") < most)
-    right = some.join(worth.filter("hit"), on=["key", "place"])["key"].n_unique()
-    return right / keys.height if keys.height else 0.0
+def recall_at_rank(keys: pl.DataFrame, judged: pl.DataFrame, ranking: pl.DataFrame, max_rank: int | None = None) -> float:
+    """Return the share of keys whose value is among their first `max_rank` candidates in a ranking; None: among all."""
+    considered = ranking if max_rank is None else ranking.filter(pl.col("rank") < max_rank)
+    hit_count = considered.join(judged.filter("hit"), on=["key", "place"])["key"].n_unique()
+    return hit_count / keys.height if keys.height else 0.0
 
 
-def recall_after(keys: pl.DataFrame, worth: pl.DataFrame, queries: int) -> float:
-    """The share of keys whose value was said in the first so many queries (figure 4)."""
-    right = worth.filter(pl.col("hit") & (pl.col("query") < queries))["key"].n_unique()
-    return right / keys.height if keys.height else 0.0
+def recall_after_queries(keys: pl.DataFrame, judged: pl.DataFrame, queries: int) -> float:
+    """Return the share of keys whose value was generated in the first `queries` queries (figure 4)."""
+    hit_count = judged.filter(pl.col("hit") & (pl.col("query") < queries))["key"].n_unique()
+    return hit_count / keys.height if keys.height else 0.0
 
 
-def bands(told: pl.DataFrame, column: str, edges: Sequence[tuple[int, int | None]]) -> list[dict[str, Any]]:
-    """Keys and right answers by bands of `words` or `times`; bands without a key are left out."""
+def count_by_band(answers: pl.DataFrame, column: str, edges: Sequence[tuple[int, int | None]]) -> list[dict[str, Any]]:
+    """Count keys and right answers by bands of `words` or `times`; bands without keys are left out."""
     found = []
     for low, high in edges:
-        inside = told.filter((pl.col(column) >= low) & (pl.lit(value=True) if high is None else pl.col(column) <= high))
+        inside = answers.filter((pl.col(column) >= low) & (pl.lit(value=True) if high is None else pl.col(column) <= high))
         if inside.height:
             found.append({"from": low, "to": high, "keys": inside.height, "right": int(inside["hit"].sum())})
     return found
 
 
-def sweep(keys: pl.DataFrame, worth: pl.DataFrame, told: pl.DataFrame, grid: Sequence[float] = GRID) -> list[tuple[float, float]]:
-    """Accuracy by b."""
-    return [(b, accuracy(answers(keys, worth, ranked(told, "biased", b)))) for b in grid]
+def accuracy_by_b(
+    keys: pl.DataFrame, judged: pl.DataFrame, losses: pl.DataFrame, grid: Sequence[float] = B_GRID
+) -> list[tuple[float, float]]:
+    """Return pairs (b, accuracy of the biased criterion) for a grid of b."""
+    return [(b, answer_accuracy(select_answers(keys, judged, rank_candidates(losses, "biased", b)))) for b in grid]
 
 
-def best_b(curve: Sequence[tuple[float, float]]) -> float:
-    """The b of the highest accuracy; the middle one where several have it."""
+def choose_best_b(curve: Sequence[tuple[float, float]]) -> float:
+    """Return the b of the highest accuracy; the middle one of several; 1.0 for an empty curve."""
     top = max((share for _, share in curve), default=0.0)
     best = [b for b, share in curve if share == top]
     return best[len(best) // 2] if best else 1.0

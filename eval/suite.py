@@ -1,6 +1,6 @@
-"""A suite: which runs, which texts, which metrics; one JSON object out.
+"""A suite (TOML): which runs, texts and metrics are measured; `evaluate` returns one JSON object.
 
-    baseline = "raw"                                   # what the others are compared with
+    baseline = "raw"                                   # the run that the others are compared with
 
     [runs]
     raw = "runs/raw"                                   # folders that `sanitize-train` wrote
@@ -20,8 +20,8 @@
     [[metric]]
     use = "frontier"
 
-Every metric is asked at every checkpoint (or only some of them), each of which is loaded once, and then once over all. Paths in a suite are
-relative to its file.
+Every metric is called at every checkpoint (or some of them), each of which is loaded once, and then once over all results. Paths in a suite
+are relative to its file.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from sanitize.errors import UsageError, nearest
+from sanitize.errors import UsageError, suggest_names
 
-from .language_model import Model
-from .metric import Ground, Metric, metric, placed, reported, told
-from .probe_inputs import Part, counted_addresses, read_texts, vault_addresses
-from .run_folder import Checkpoint, Run
+from .language_model import LanguageModel
+from .metric import EvalContext, Metric, describe_settings, format_validation_error, load_metric, resolve_paths
+from .probe_inputs import TextSection, count_addresses, read_texts, read_vault_addresses
+from .run_folder import Checkpoint, RunFolder
 
-VERSION = 1  # of the JSON
-Say = Callable[[str], None]
-Leaks = list[dict[str, Any]]  # a row for each value that was given away: suite, run, step, metric, and the fields of `metric.Leak`
+REPORT_VERSION = 1  # of the report's JSON
+MessageCallback = Callable[[str], None]
+LeakRows = list[dict[str, Any]]  # one row per leaked value: suite, run, step, metric, and the fields of `metric.LeakedValue`
 
 
-class _Section(BaseModel):
+class _SuiteSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Set(_Section):
+class TextSetSettings(_SuiteSection):
     """`[texts]`: a named set of texts."""
 
     path: Path
     column: str = "text"
-    part: Part = "whole"
+    part: TextSection = "whole"
     most: int | None = Field(default=None, ge=1)
 
 
-class Original(_Section):
-    """`[original]`: where the addresses of the raw corpus are taken from."""
+class OriginalSettings(_SuiteSection):
+    """`[original]`: where the addresses of the raw corpus are read from."""
 
     documents: Path | None = None
     work: Path | None = None
-    strangers: Path | None = None  # texts with addresses that no run was trained on; None: the original ones' parts put together anew
+    strangers: Path | None = None  # texts with addresses that no run was trained on; None: recombined components of the original ones
 
 
-class Suite(_Section):
-    """A checked suite, its paths as they are to be opened."""
+class Suite(_SuiteSection):
+    """A checked suite with resolved paths."""
 
     name: str = "suite"
     seed: int = 0
@@ -76,14 +76,14 @@ class Suite(_Section):
     baseline: str | None = None
     checkpoints: Literal["all", "final"] | int = "all"  # a number: every n-th, and always the base model and the last
     runs: dict[str, Path] = Field(min_length=1)
-    original: Original | None = None
-    texts: dict[str, Set] = Field(default_factory=dict)
+    original: OriginalSettings | None = None
+    texts: dict[str, TextSetSettings] = Field(default_factory=dict)
     metric: list[dict[str, Any]] = Field(min_length=1)
-    _home: Path = PrivateAttr(default=Path())  # what relative paths of metrics begin at
+    _base_folder: Path = PrivateAttr(default=Path())  # relative paths of metrics are resolved against it
 
     @classmethod
     def read(cls, path: str | Path) -> Suite:
-        """The suite of a TOML file; UsageError for what it does not say, or says wrongly."""
+        """Read a suite from a TOML file; UsageError for missing, unknown or wrong settings."""
         file = Path(path)
         try:
             table = tomllib.loads(file.read_text("utf-8"))
@@ -91,134 +91,154 @@ class Suite(_Section):
             raise UsageError(f"{file}: cannot be read ({type(error).__name__}); expected a suite in TOML") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{file.name}: not TOML: {error}") from None
-        return cls.of({"name": file.stem, **table}, file.parent, file.name)
+        return cls.from_table({"name": file.stem, **table}, file.parent, file.name)
 
     @classmethod
-    def of(cls, table: Mapping[str, Any], home: Path = Path(), where: str = "suite") -> Suite:
-        """The suite of a table; relative paths are taken from `home`."""
+    def from_table(cls, table: Mapping[str, Any], base_folder: Path = Path(), where: str = "suite") -> Suite:
+        """Build a suite from a table; relative paths are resolved against `base_folder`."""
         try:
             suite = cls.model_validate(dict(table))
         except ValidationError as error:
-            raise UsageError(f"{where}: {told(error, cls)}") from None
+            raise UsageError(f"{where}: {format_validation_error(error, cls)}") from None
         if suite.baseline is not None and suite.baseline not in suite.runs:
-            raise UsageError(f"{where}: baseline = {suite.baseline!r} is none of the runs; {nearest(suite.baseline, suite.runs)}")
+            raise UsageError(f"{where}: baseline = {suite.baseline!r} is not one of the runs; {suggest_names(suite.baseline, suite.runs)}")
         if isinstance(suite.checkpoints, int) and suite.checkpoints < 1:
             raise UsageError(f"{where}: checkpoints = {suite.checkpoints}; expected all, final, or every n-th as a number of 1 or more")
         original = suite.original
         if original is not None:
             if (original.documents is None) == (original.work is None):
                 raise UsageError(f"{where}: [original] takes either documents or work")
-            paths = {name: home / place for name in ("documents", "work", "strangers") if (place := getattr(original, name)) is not None}
+            paths = {
+                name: base_folder / place for name in ("documents", "work", "strangers") if (place := getattr(original, name)) is not None
+            }
             original = original.model_copy(update=paths)
-        suite._home = home
+        suite._base_folder = base_folder
         return suite.model_copy(
             update={
-                "runs": {name: home / place for name, place in suite.runs.items()},
-                "texts": {name: one.model_copy(update={"path": home / one.path}) for name, one in suite.texts.items()},
+                "runs": {name: base_folder / place for name, place in suite.runs.items()},
+                "texts": {name: one.model_copy(update={"path": base_folder / one.path}) for name, one in suite.texts.items()},
                 "original": original,
             }
         )
 
-    def metrics(self) -> list[Metric]:
-        """Its metrics, in order; each may stand there once."""
-        found = [placed(metric(settings, f"{self.name}: metric[{number}]"), self._home) for number, settings in enumerate(self.metric)]
+    def build_metrics(self) -> list[Metric]:
+        """Build the metrics of the suite, in order; UsageError if one is named twice."""
+        found = [
+            resolve_paths(load_metric(settings, f"{self.name}: metric[{number}]"), self._base_folder)
+            for number, settings in enumerate(self.metric)
+        ]
         uses = [one.use for one in found]
         if twice := sorted({use for use in uses if uses.count(use) > 1}):
-            raise UsageError(f"{self.name}: metric {twice[0]} stands there twice; their numbers would have one name. Make two suites of it")
+            raise UsageError(
+                f"{self.name}: metric {twice[0]} is named twice; their numbers would have the same name. Split the suite in two"
+            )
         return found
 
-    def ground(self) -> Ground:
-        """The texts and addresses that its metrics share."""
-        original, unknown = self.original, None
-        known: dict[str, int] = {}
+    def build_context(self) -> EvalContext:
+        """Read the texts and addresses that the metrics share."""
+        original, unseen = self.original, None
+        original_addresses: dict[str, int] = {}
         if original is not None:
-            known = vault_addresses(original.work) if original.work else counted_addresses(read_texts(original.documents or "").texts)
-            unknown = counted_addresses(read_texts(original.strangers).texts) if original.strangers else None
-        return Ground(
+            original_addresses = (
+                read_vault_addresses(original.work) if original.work else count_addresses(read_texts(original.documents or "").texts)
+            )
+            unseen = count_addresses(read_texts(original.strangers).texts) if original.strangers else None
+        return EvalContext(
             seed=self.seed,
             baseline=self.baseline,
-            texts={name: read_texts(one.path, column=one.column, part=one.part, most=one.most) for name, one in self.texts.items()},
-            original=known,
-            strangers=tuple(sorted((unknown or {}).keys() - known.keys())),
+            text_sets={
+                name: read_texts(one.path, text_column=one.column, section=one.part, most=one.most) for name, one in self.texts.items()
+            },
+            original_addresses=original_addresses,
+            unseen_addresses=tuple(sorted((unseen or {}).keys() - original_addresses.keys())),
         )
 
 
-def evaluate(suite: Suite | str | Path, *, leaks: Leaks | None = None, say: Say = lambda line: None) -> dict[str, Any]:
-    """Everything a suite measures, as one JSON object without a value or text; `say` hears a line for each checkpoint.
+def evaluate(suite: Suite | str | Path, *, leaks: LeakRows | None = None, progress: MessageCallback = lambda line: None) -> dict[str, Any]:
+    """Measure a suite; return one JSON object without values or texts of the data. `progress` is given a line for each checkpoint.
 
-    A list that is given as `leaks` is filled with the values behind the counts: raw ones, for `leaked.write`.
+    A list given as `leaks` is filled with the raw values behind the counts, for `leak_list.write_leak_list`.
     """
     if not isinstance(suite, Suite):
         suite = Suite.read(suite)
-    metrics = suite.metrics()
-    runs = {name: Run.open(path) for name, path in suite.runs.items()}
-    return measured(runs, metrics, suite.ground(), name=suite.name, device=suite.device, which=suite.checkpoints, leaks=leaks, say=say)
+    metrics = suite.build_metrics()
+    runs = {name: RunFolder.open(path) for name, path in suite.runs.items()}
+    return measure_runs(
+        runs,
+        metrics,
+        suite.build_context(),
+        name=suite.name,
+        device=suite.device,
+        checkpoints=suite.checkpoints,
+        leaks=leaks,
+        progress=progress,
+    )
 
 
-def measured(
-    runs: Mapping[str, Run],
+def measure_runs(
+    runs: Mapping[str, RunFolder],
     metrics: Sequence[Metric],
-    ground: Ground,
+    context: EvalContext,
     *,
     name: str = "suite",
     device: str | None = "cpu",
-    which: str | int = "all",
-    leaks: Leaks | None = None,
-    say: Say = lambda line: None,
+    checkpoints: str | int = "all",
+    leaks: LeakRows | None = None,
+    progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """The report of metrics over runs: rows by run and checkpoint, and what follows over all of them."""
+    """Measure runs with metrics; return the report: rows by run and checkpoint, aggregates and figures."""
     for one in metrics:
-        one.open(ground)
+        one.setup(context)
     rows: dict[str, list[dict[str, Any]]] = {}
     for run_name, run in runs.items():
         rows[run_name] = []
-        for checkpoint in chosen(run, which):
-            say(f"{run_name}, {checkpoint.name}")
-            model = Model.load(checkpoint.path, device)
+        for checkpoint in select_checkpoints(run, checkpoints):
+            progress(f"{run_name}, {checkpoint.name}")
+            model = LanguageModel.load(checkpoint.path, device)
             row: dict[str, Any] = {"step": checkpoint.step, "epoch": checkpoint.epoch, "train_loss": checkpoint.train_loss}
             row["validation_loss"] = checkpoint.validation_loss
             for one in metrics:
-                if found := one.at(run, checkpoint, model):
+                if found := one.on_checkpoint(run, checkpoint, model):
                     row[one.use] = found
                 if leaks is not None:
                     where = {"suite": name, "run": run_name, "step": checkpoint.step, "metric": one.use}
-                    leaks += [{**where, **leak._asdict()} for leak in one.leaked()]
+                    leaks += [{**where, **leak._asdict()} for leak in one.list_leaked_values()]
             rows[run_name].append(row)
-    over = {one.use: found for one in metrics if (found := one.over(rows))}
-    figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.figures(rows, over.get(one.use, {}))]
+    over = {one.use: found for one in metrics if (found := one.aggregate(rows))}
+    figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.build_figures(rows, over.get(one.use, {}))]
     return {
-        "version": VERSION,
+        "version": REPORT_VERSION,
         "name": name,
-        "seed": ground.seed,
-        "baseline": ground.baseline,
-        "metrics": [reported(one) for one in metrics],
-        "runs": {run_name: {"trained": trained_on(run), "rows": rows[run_name]} for run_name, run in runs.items()},
+        "seed": context.seed,
+        "baseline": context.baseline,
+        "metrics": [describe_settings(one) for one in metrics],
+        "runs": {run_name: {"trained": describe_training(run), "rows": rows[run_name]} for run_name, run in runs.items()},
         "over": over,
         "figures": figures,
     }
 
 
-def chosen(run: Run, which: str | int) -> tuple[Checkpoint, ...]:
-    """The checkpoints of a run that are measured: all, the last, or every n-th; the base model is always among them, and the last."""
-    if which == "all":
+def select_checkpoints(run: RunFolder, checkpoints: str | int) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints of a run to measure: all, the last, or every n-th; the base model and the last are always included."""
+    if checkpoints == "all":
         return run.checkpoints
-    every = len(run.checkpoints) if which == "final" else int(which)
+    every = len(run.checkpoints) if checkpoints == "final" else int(checkpoints)
     last = len(run.checkpoints) - 1
     return tuple(one for place, one in enumerate(run.checkpoints) if place % every == 0 or place == last)
 
 
-def trained_on(run: Run) -> dict[str, Any]:
-    """What a run was trained on and how, for the report and the model card: names of settings and counts, no paths of the data."""
+def describe_training(run: RunFolder) -> dict[str, Any]:
+    """Return what a run was trained on and how, for the report and the model card: settings and counts, no paths of the data."""
     recipe, data = run.recipe.get("recipe", {}), run.recipe.get("data", {})
-    told = {key: run.summary.get(key) for key in ("steps", "tokens", "documents", "final")}
-    keep = {key: data.get(key) for key in ("documents", "sha256")} if isinstance(data, dict) else {}
+    counts = {key: run.summary.get(key) for key in ("steps", "tokens", "documents", "final")}
+    data_summary = {key: data.get(key) for key in ("documents", "sha256")} if isinstance(data, dict) else {}
     return {
-        **told,
-        "data": keep,
+        **counts,
+        "data": data_summary,
         "recipe_hash": run.recipe.get("recipe_hash"),
         "base_model": None if run.recipe.get("base_model") is None else Path(str(run.recipe["base_model"])).name,
         "objective": {
-            key: value.rpartition("/")[2] if isinstance(value, str) else value  # of a path its last name
+            key: value.rpartition("/")[2] if isinstance(value, str) else value  # only the last name of a path
             for key, value in recipe.get("objective", {}).items()
         },
         "privacy": {"claim": (run.summary.get("privacy") or {}).get("claim")},

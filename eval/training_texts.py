@@ -1,7 +1,6 @@
-"""What a run was taught, document by document: the prompt and the text, as its recipe.json names them.
+"""Reads the documents that a run was trained on: prompts and texts, as its recipe.json names them.
 
-The face is the folder, as everywhere here. `stop.py` asks a model that is still learning for them, `receipt.py` one that was to forget
-some.
+The interface is the run folder. Used by `early_stop.py` during training and by `unlearning_receipt.py` after unlearning.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from .probe_inputs import read_texts
 
 
 @dataclass(frozen=True, repr=False)
-class Taught:
-    """Documents in the order of the data; `prompts` are empty where a run has none, else they end in a line end."""
+class TrainingTexts:
+    """Documents in the order of the data; a prompt is empty or ends in a line end."""
 
     doc_ids: tuple[str, ...]
     prompts: tuple[str, ...]
@@ -28,31 +27,31 @@ class Taught:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def some(self, rows: Collection[int]) -> Taught:
-        """The documents of some rows."""
-        return Taught(*(tuple(column[row] for row in rows) for column in (self.doc_ids, self.prompts, self.texts)))
+    def select_rows(self, rows: Collection[int]) -> TrainingTexts:
+        """Return the documents of these rows."""
+        return TrainingTexts(*(tuple(column[row] for row in rows) for column in (self.doc_ids, self.prompts, self.texts)))
 
-    def spread(self, most: int) -> Taught:
-        """At most so many of them, spread evenly."""
-        return self if most >= len(self) else self.some([number * len(self) // most for number in range(most)])
+    def subsample(self, most: int) -> TrainingTexts:
+        """Return at most `most` documents, evenly spaced."""
+        return self if most >= len(self) else self.select_rows([number * len(self) // most for number in range(most)])
 
 
-def taught(recipe: Path, data: Path | None = None) -> Taught:
-    """The documents of the run whose recipe.json this is, those with an empty text left out; `data` where they lie elsewhere by now.
+def read_training_texts(recipe_path: Path, data: Path | None = None) -> TrainingTexts:
+    """Read the training documents of the run with this recipe.json, without empty texts; `data` is their path if they were moved.
 
-    Raises OutputBroken where it does not name them, UsageError where they are not there.
+    Raises OutputBroken if recipe.json does not name them, UsageError if they do not exist.
     """
     try:
-        told: dict[str, Any] = json.loads(recipe.read_text("utf-8"))["recipe"]["data"]
-        path, text, ids = Path(told["path"]), str(told["text_column"]), str(told["id_column"])
-        columns = list(told["prompt_columns"]) if told["prompts"] == "include" else []
+        settings: dict[str, Any] = json.loads(recipe_path.read_text("utf-8"))["recipe"]["data"]
+        path, text, ids = Path(settings["path"]), str(settings["text_column"]), str(settings["id_column"])
+        columns = list(settings["prompt_columns"]) if settings["prompts"] == "include" else []
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OutputBroken(f"{recipe}: does not say what the run is trained on ({type(error).__name__}); train again") from None
-    found = read_texts(data or path, column=text, ids=ids)
+        raise OutputBroken(f"{recipe_path}: does not say what the run is trained on ({type(error).__name__}); train again") from None
+    found = read_texts(data or path, text_column=text, id_column=ids)
     prompts = dict.fromkeys(found.doc_ids, "")
     for column in columns:
-        more = read_texts(data or path, column=column, ids=ids)
-        for doc_id, part in zip(more.doc_ids, more.texts, strict=True):  # one prompt a document; a handful of columns
+        prompt_part = read_texts(data or path, text_column=column, id_column=ids)
+        for doc_id, part in zip(prompt_part.doc_ids, prompt_part.texts, strict=True):  # one prompt a document; a handful of columns
             if doc_id in prompts:
                 prompts[doc_id] += f"{part}\n"
-    return Taught(found.doc_ids, tuple(prompts[one] for one in found.doc_ids), found.texts)
+    return TrainingTexts(found.doc_ids, tuple(prompts[one] for one in found.doc_ids), found.texts)

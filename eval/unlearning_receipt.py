@@ -1,17 +1,16 @@
-"""A receipt for forgetting: what attacks got of the forgotten documents before and after, and of documents that were kept.
+"""A receipt for unlearning: results of attacks on a model before and after, on the forgotten documents and on documents that were kept.
 
-What was asked to be forgotten, from which model, is read from what `sanitize-train unlearn` left: a run folder (`ga`, `gd`, `kl`, `idk`,
-`dpo`), or the folder of dp2unlearning's stages. Four attacks, each on the model before and after, on forgotten and kept documents:
+What was to be forgotten, and from which model, is read from the output of `sanitize-train unlearn`: a run folder (`ga`, `gd`, `kl`, `idk`,
+`dpo`), or the folder of the dp2unlearning stages. Four attacks, each on the model before and after, on forgotten and kept documents:
 
-    completion   the answer after its prompt, or the second half of a text after the first, greedily: ROUGE-L recall, and how many came out
-                 whole
-    verbatim     k-extractable (`metrics/verbatim.py`), of documents that are long enough
-    addresses    mail addresses that stand in forgotten documents alone, said after generic prompts, cues and the documents' first halves
-    membership   the area under the ROC of the mean loss, forgotten documents against those that nobody trained on (`control`) and kept ones
+    completion   greedy continuation of a prompt, or of the first half of a text: ROUGE-L recall, and the number of complete matches
+    verbatim     k-extractable (`metrics/verbatim.py`), for documents that are long enough
+    addresses    mail addresses that occur in forgotten documents only, generated after generic prompts, cues and documents' first halves
+    membership   the area under the ROC of the mean loss: forgotten documents against unseen ones (`control`) and against kept ones
 
-Numbers come out and no value, text or id. An attack that finds nothing proves nothing; the receipt says so, and what the method itself can
-promise. `found` is what is left beyond chance: the share that came out whole lies above that of the reference, with 95 % intervals apart;
-the interval of the area leaves out one half (or lies apart from that of the retrained model), on either side.
+The receipt contains numbers only, no value, text or id. An attack that finds nothing proves nothing; the receipt says so, and states what
+the method itself guarantees. `found` is what is left beyond chance: the share of complete matches is above that of the reference, with
+disjoint 95 % intervals; the interval of the area does not contain 0.5 (or is disjoint from that of the retrained model), on either side.
 """
 
 from __future__ import annotations
@@ -28,105 +27,105 @@ from typing import Any
 import numpy as np
 
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.corpus import read_json, sha256, write_json
+from sanitize.storage.corpus import file_sha256, read_json, write_json
 
-from .language_model import Model
+from .language_model import LanguageModel
 from .metrics import verbatim
-from .metrics.extraction import said_addresses
-from .metrics.membership import auc_interval, exact_interval, roc
+from .metrics.extraction import generate_addresses
+from .metrics.membership import bootstrap_auc_interval, clopper_pearson_interval, compute_roc
 from .metrics.task import rouge
-from .probe_inputs import addresses, cue_prompts, read_texts, strangers, web_prompts
-from .run_folder import Run
-from .training_texts import Taught, taught
+from .probe_inputs import find_addresses, make_cue_prompts, make_unseen_addresses, make_web_prompts, read_texts
+from .run_folder import RunFolder
+from .training_texts import TrainingTexts, read_training_texts
 
-Say = Callable[[str], None]
+MessageCallback = Callable[[str], None]
 PROVES_NOTHING = (
     "The method is approximate and proves nothing: it changes a model that was trained on the documents until these attacks find less. "
     "Other attacks, or more training, may bring back what they did not find. Only a model trained without the documents has forgotten them."
 )
-FINDS_NOTHING = "That an attack finds nothing is no proof that there is nothing: these are the attacks that were made, with these prompts."
-LEFT = (
+FINDS_NOTHING = "An attack that finds nothing does not prove that nothing is left: only these attacks were made, with these prompts."
+NOT_COVERED = (
     "copies of the model before, and of every checkpoint of its run",
-    "the documents themselves, and shards that were made of them",
-    "what other documents tell about the same people",
+    "the documents themselves, and shards that were made from them",
+    "what other documents contain about the same people",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
-    """What was to be forgotten, and by which models it is told. `told` is what the unlearning itself says of its guarantee."""
+class UnlearningCase:
+    """What was to be forgotten, and the checkpoints to compare. `guarantee` is the unlearning method's own statement, if it has one."""
 
     method: str
-    before: Path  # checkpoints
-    after: Path
-    ids: Path
-    them: Taught
-    told: Mapping[str, Any] | None = None
+    before_checkpoint: Path  # checkpoints
+    after_checkpoint: Path
+    id_list: Path
+    documents: TrainingTexts
+    guarantee: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(
+    def from_folder(
         cls, folder: str | Path, *, before: str | Path | None = None, forget: str | Path | None = None, data: str | Path | None = None
-    ) -> Case:
-        """The case of a folder that `sanitize-train unlearn` left; what is given goes before what stands there.
+    ) -> UnlearningCase:
+        """Read the case from a folder that `sanitize-train unlearn` wrote; arguments override what is recorded there.
 
-        Raises UsageError where the folder holds no unlearning, OutputBroken where a run of it is not finished.
+        Raises UsageError if the folder is not one of an unlearning, OutputBroken if one of its runs is not finished.
         """
-        place, source = Path(folder), None if data is None else Path(data)
-        stages = read_json(place / "unlearn.json")
+        run_folder, data_path = Path(folder), None if data is None else Path(data)
+        stages = read_json(run_folder / "unlearn.json")
         if stages is not None:
-            listed = sorted((place / "requests").glob("*.txt"))
-            if not listed or stages.get("newest") == "full":
-                raise UsageError(f"{place}: nothing was forgotten here yet; give sanitize-train unlearn a list (--forget) first")
+            request_files = sorted((run_folder / "requests").glob("*.txt"))
+            if not request_files or stages.get("newest") == "full":
+                raise UsageError(f"{run_folder}: nothing was forgotten here yet; give sanitize-train unlearn a list (--forget) first")
             return cls(
                 method="dp2unlearning",
-                before=_checkpoint(before) if before else Run.open(place / "full").final.path,
-                after=Run.open(place / str(stages["newest"])).final.path,
-                ids=Path(forget) if forget else listed[-1],
-                them=taught(place / "full" / "recipe.json", source),
-                told=stages.get("guarantee"),
+                before_checkpoint=_resolve_checkpoint(before) if before else RunFolder.open(run_folder / "full").final_checkpoint.path,
+                after_checkpoint=RunFolder.open(run_folder / str(stages["newest"])).final_checkpoint.path,
+                id_list=Path(forget) if forget else request_files[-1],
+                documents=read_training_texts(run_folder / "full" / "recipe.json", data_path),
+                guarantee=stages.get("guarantee"),
             )
-        run = Run.open(place)
+        run = RunFolder.open(run_folder)
         objective = run.recipe.get("recipe", {}).get("objective", {})
-        asked, model = forget or objective.get("forget"), before or run.recipe.get("base_model")
-        if not asked or not model:
+        id_list, model = forget or objective.get("forget"), before or run.recipe.get("base_model")
+        if not id_list or not model:
             raise UsageError(
-                f"{place}: not a folder of sanitize-train unlearn; give one, or say what was forgotten (--forget IDS) and from which model "
-                "(--before)"
+                f"{run_folder}: not a folder of sanitize-train unlearn; give one, or name the forgotten documents (--forget IDS) and the "
+                "model before (--before)"
             )
         return cls(
             method=str(objective.get("use", "")),
-            before=_checkpoint(model),
-            after=run.final.path,
-            ids=Path(asked),
-            them=taught(place / "recipe.json", source),
+            before_checkpoint=_resolve_checkpoint(model),
+            after_checkpoint=run.final_checkpoint.path,
+            id_list=Path(id_list),
+            documents=read_training_texts(run_folder / "recipe.json", data_path),
         )
 
-    def rows(self) -> tuple[list[int], list[int]]:
-        """The rows of the forgotten and of the kept documents; UsageError where an id is not among the documents, or none is kept."""
+    def split_rows(self) -> tuple[list[int], list[int]]:
+        """Return the rows of the forgotten and of the kept documents; UsageError if an id is unknown, or no document is kept."""
         try:
-            wanted = {line.strip("\r") for line in self.ids.read_text("utf-8").split("\n")} - {""}
+            forgotten_ids = {line.strip("\r") for line in self.id_list.read_text("utf-8").split("\n")} - {""}
         except (OSError, UnicodeDecodeError) as error:
-            raise InputRefused(f"{self.ids}: cannot be read ({type(error).__name__}); expected ids of documents, one a line") from None
-        missing = len(wanted - set(self.them.doc_ids))
-        if missing or not wanted:
+            raise InputRefused(f"{self.id_list}: cannot be read ({type(error).__name__}); expected ids of documents, one a line") from None
+        missing = len(forgotten_ids - set(self.documents.doc_ids))
+        if missing or not forgotten_ids:
             raise UsageError(
-                f"{self.ids}: {missing} of {len(wanted)} ids are not in the data the model was trained on (or have no text there); where "
-                "the documents were erased from it since, give a copy from before (--data)"
+                f"{self.id_list}: {missing} of {len(forgotten_ids)} ids are not in the data the model was trained on (or have no text "
+                "there); if the documents have been erased from it since, give an earlier copy (--data)"
             )
-        gone = [row for row, doc_id in enumerate(self.them.doc_ids) if doc_id in wanted]
-        kept = [row for row, doc_id in enumerate(self.them.doc_ids) if doc_id not in wanted]
+        forgotten = [row for row, doc_id in enumerate(self.documents.doc_ids) if doc_id in forgotten_ids]
+        kept = [row for row, doc_id in enumerate(self.documents.doc_ids) if doc_id not in forgotten_ids]
         if not kept:
-            raise UsageError(f"{self.ids}: names every document, so that there is nothing kept to compare with")
-        return gone, kept
+            raise UsageError(f"{self.id_list}: names every document, so that no kept document is left to compare with")
+        return forgotten, kept
 
 
-def _checkpoint(path: str | Path) -> Path:
-    """A checkpoint, or the last one of a run folder."""
-    place = Path(path)
-    return Run.open(place).final.path if (place / "train.json").is_file() else place
+def _resolve_checkpoint(path: str | Path) -> Path:
+    """Return a checkpoint as it is, or the last checkpoint of a run folder."""
+    folder = Path(path)
+    return RunFolder.open(folder).final_checkpoint.path if (folder / "train.json").is_file() else folder
 
 
-def receipt(
+def make_receipt(
     folder: str | Path,
     *,
     before: str | Path | None = None,
@@ -134,263 +133,328 @@ def receipt(
     data: str | Path | None = None,
     control: str | Path | None = None,
     retrained: str | Path | None = None,
-    most: int = 200,
-    prompts: int = 200,
+    max_documents: int = 200,
+    prompt_count: int = 200,
     seed: int = 0,
     device: str = "cpu",
-    say: Say = lambda line: None,
+    progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Attack the models before and after, and what was retrained without the documents, where there is such a run; one JSON object.
+    """Attack the models before and after, and a retrained one if given; return the receipt as one JSON object.
 
-    `control` are documents like the forgotten ones that no run was trained on, `most` how many documents of each set are asked for.
-    Raises UsageError for a folder, a list or data that do not fit each other, OutputBroken for a run or a checkpoint that is not whole.
+    `control` are documents like the forgotten ones that no run was trained on; `retrained` is a run without the forgotten documents;
+    `max_documents` limits the documents of each set. Raises UsageError for a folder, a list or data that do not match each other,
+    OutputBroken for an incomplete run or checkpoint.
     """
-    case = Case.of(folder, before=before, forget=forget, data=data)
-    gone, kept = case.rows()
-    sets = {"forgotten": case.them.some(gone).spread(most), "kept": case.them.some(kept).spread(most)}
+    case = UnlearningCase.from_folder(folder, before=before, forget=forget, data=data)
+    forgotten_rows, kept_rows = case.split_rows()
+    sets = {
+        "forgotten": case.documents.select_rows(forgotten_rows).subsample(max_documents),
+        "kept": case.documents.select_rows(kept_rows).subsample(max_documents),
+    }
     if control is not None:
         unseen = read_texts(control)
-        sets["control"] = Taught(unseen.doc_ids, ("",) * len(unseen), unseen.texts).spread(most)
-    own = _own(case.them, gone, kept)
-    strange = _written(sets["control"]) - _written(case.them) if control is not None and own else set()
-    asked = _Asked(sets, own, strangers(own, len(own), seed), strange, web_prompts(prompts, seed) if own else [], seed)
-    models = {"before": case.before, "after": case.after, **({"retrained": _checkpoint(retrained)} if retrained else {})}
+        sets["control"] = TrainingTexts(unseen.doc_ids, ("",) * len(unseen), unseen.texts).subsample(max_documents)
+    forgotten_addresses = _find_forgotten_addresses(case.documents, forgotten_rows, kept_rows)
+    control_addresses = (
+        _find_address_set(sets["control"]) - _find_address_set(case.documents) if control is not None and forgotten_addresses else set()
+    )
+    attack_inputs = _AttackInputs(
+        sets,
+        forgotten_addresses,
+        make_unseen_addresses(forgotten_addresses, len(forgotten_addresses), seed),
+        control_addresses,
+        make_web_prompts(prompt_count, seed) if forgotten_addresses else [],
+        seed,
+    )
+    models = {
+        "before": case.before_checkpoint,
+        "after": case.after_checkpoint,
+        **({"retrained": _resolve_checkpoint(retrained)} if retrained else {}),
+    }
     attacks = {}
     for name, path in models.items():
-        say(f"{name}: {path.name}")
-        attacks[name] = asked.of(Model.load(path, device))
-    found = _found(attacks)
-    told: dict[str, Any] = {
+        progress(f"{name}: {path.name}")
+        attacks[name] = attack_inputs.attack_model(LanguageModel.load(path, device))
+    found = _summarize_findings(attacks)
+    receipt: dict[str, Any] = {
         "what": "documents were to be forgotten by a model; these attacks were made on it before and after",
         "date": datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds"),
         "method": case.method,
-        "forgotten": len(gone),
-        "kept": len(kept),
-        "asked": {name: len(one) for name, one in sets.items()},
+        "forgotten": len(forgotten_rows),
+        "kept": len(kept_rows),
+        "asked": {name: len(documents) for name, documents in sets.items()},
         "seed": seed,
-        "models": {name: _identity(path) for name, path in models.items()},
+        "models": {name: _describe_checkpoint(path) for name, path in models.items()},
         "attacks": attacks,
         "found": found,
-        "guarantee": case.told,
-        "not_covered": list(LEFT),
+        "guarantee": case.guarantee,
+        "not_covered": list(NOT_COVERED),
     }
-    return told | {"words": words(told)}
+    return receipt | {"words": format_sentences(receipt)}
 
 
 @dataclass(frozen=True, repr=False)
-class _Asked:
-    """What every model is asked alike."""
+class _AttackInputs:
+    """The inputs of the attacks, the same for every model."""
 
-    sets: Mapping[str, Taught]
-    own: Mapping[str, int]  # addresses of forgotten documents alone
-    unknown: Sequence[str]  # put together anew from the parts of these
-    strange: set[str]  # addresses of documents that nobody trained on
-    web: Sequence[str]
+    document_sets: Mapping[str, TrainingTexts]
+    forgotten_addresses: Mapping[str, int]  # addresses that occur in forgotten documents only
+    unseen_addresses: Sequence[str]  # recombined from the components of these
+    control_addresses: set[str]  # addresses of documents that no model was trained on
+    web_prompts: Sequence[str]
     seed: int
 
-    def of(self, model: Model) -> dict[str, Any]:
-        """All attacks on one model, by set of documents."""
-        told: dict[str, Any] = {}
+    def attack_model(self, model: LanguageModel) -> dict[str, Any]:
+        """Run all attacks on one model; return the results by set of documents."""
+        results: dict[str, Any] = {}
         scores = {}
-        for name, them in self.sets.items():
-            heads, tails = _halves(model, them)
-            losses = _losses(model, heads, tails)
+        for name, documents in self.document_sets.items():
+            heads, tails = _split_documents(model, documents)
+            losses = _compute_tail_losses(model, heads, tails)
             scores[name] = -losses
-            told[name] = {"loss": float(losses.mean()), **_completion(model, heads, tails), "verbatim": self._verbatim(model, them)}
-        told["membership"] = {
-            f"forgotten_against_{other}": _area(scores["forgotten"], scores[other], self.seed)
+            results[name] = {
+                "loss": float(losses.mean()),
+                **_measure_completion(model, heads, tails),
+                "verbatim": self._measure_verbatim(model, documents),
+            }
+        results["membership"] = {
+            f"forgotten_against_{other}": _compute_auc(scores["forgotten"], scores[other], self.seed)
             for other in ("control", "kept")
             if other in scores
         }
-        if self.own:
-            told["addresses"] = self._addresses(model)
-        return told
+        if self.forgotten_addresses:
+            results["addresses"] = self._measure_addresses(model)
+        return results
 
-    def _verbatim(self, model: Model, them: Taught) -> dict[str, Any]:
-        sequences = model.encode(_whole(them))
-        where = verbatim.places(sequences, them.doc_ids, seed=self.seed)
-        fits = max(verbatim.KS) + verbatim.SUFFIX <= model.context
-        if not len(where.rows) or not fits:
-            return {"probed": 0, "left_out": len(them)}
-        rows = verbatim.verbatim_table(model, where)
-        return {"probed": len(where.rows), "left_out": where.left_out, "mem": rows[-1]["mem"]}
+    def _measure_verbatim(self, model: LanguageModel, documents: TrainingTexts) -> dict[str, Any]:
+        sequences = model.encode(_join_prompts_and_texts(documents))
+        probe_points = verbatim.choose_probe_points(sequences, documents.doc_ids, seed=self.seed)
+        fits_context = max(verbatim.PREFIX_LENGTHS) + verbatim.SUFFIX_LENGTH <= model.context_length
+        if not len(probe_points.text_numbers) or not fits_context:
+            return {"probed": 0, "left_out": len(documents)}
+        rows = verbatim.tabulate_memorization(model, probe_points)
+        return {"probed": len(probe_points.text_numbers), "left_out": probe_points.too_short_count, "mem": rows[-1]["mem"]}
 
-    def _addresses(self, model: Model) -> dict[str, Any]:
-        """How many addresses of forgotten documents alone are said, by kind of prompt; a prompt that holds one does not count for it."""
-        heads, _ = _halves(model, self.sets["forgotten"])
-        room = max(model.context // 2, 1)
-        families = {"web": model.encode(self.web), "cue": model.encode(cue_prompts(self.own, len(self.web), self.seed)), "own_half": heads}
-        told: dict[str, Any] = {"own": len(self.own)}
+    def _measure_addresses(self, model: LanguageModel) -> dict[str, Any]:
+        """Count the addresses of forgotten documents that are generated, by kind of prompt; those in the prompt itself do not count."""
+        heads, _ = _split_documents(model, self.document_sets["forgotten"])
+        max_prompt_tokens = max(model.context_length // 2, 1)
+        families = {
+            "web": model.encode(self.web_prompts),
+            "cue": model.encode(make_cue_prompts(self.forgotten_addresses, len(self.web_prompts), self.seed)),
+            "own_half": heads,
+        }
+        results: dict[str, Any] = {"own": len(self.forgotten_addresses)}
 
-        def said_after(rows: Sequence[Sequence[int]]) -> set[str]:
-            rows = [row[-room:] for row in rows if row]
-            return said_addresses(model, rows, model.context - max(map(len, rows))) if rows else set()
+        def addresses_after(rows: Sequence[Sequence[int]]) -> set[str]:
+            rows = [row[-max_prompt_tokens:] for row in rows if row]
+            return generate_addresses(model, rows, model.context_length - max(map(len, rows))) if rows else set()
 
         for name, rows in families.items():
-            said = said_after(rows)
-            told[name] = {"prompts": len(rows), "said": len(said & self.own.keys()), "made_up": len(said & set(self.unknown))}
-        if self.strange:
-            # a half that breaks off inside an address is easily gone on with: so often in documents that nobody trained on
-            heads, _ = _halves(model, self.sets["control"])
-            told["own_half"] |= {"control": len(self.strange), "control_said": len(said_after(heads) & self.strange)}
-        return told
+            generated = addresses_after(rows)
+            results[name] = {
+                "prompts": len(rows),
+                "said": len(generated & self.forgotten_addresses.keys()),
+                "made_up": len(generated & set(self.unseen_addresses)),
+            }
+        if self.control_addresses:
+            # a half that ends inside an address is easy to complete: count how often that happens for unseen documents
+            heads, _ = _split_documents(model, self.document_sets["control"])
+            results["own_half"] |= {
+                "control": len(self.control_addresses),
+                "control_said": len(addresses_after(heads) & self.control_addresses),
+            }
+        return results
 
 
-def _own(them: Taught, gone: Sequence[int], kept: Sequence[int]) -> dict[str, int]:
-    """The addresses that stand in forgotten documents and in no kept one, and how often."""
-    others = _written(them.some(kept))
-    counted = addresses(_whole(them.some(gone))).group_by("address").len().sort("address").iter_rows()
+def _find_forgotten_addresses(documents: TrainingTexts, forgotten_rows: Sequence[int], kept_rows: Sequence[int]) -> dict[str, int]:
+    """Return the addresses that occur in forgotten documents and in no kept one, with their counts."""
+    others = _find_address_set(documents.select_rows(kept_rows))
+    counted = (
+        find_addresses(_join_prompts_and_texts(documents.select_rows(forgotten_rows))).group_by("address").len().sort("address").iter_rows()
+    )
     return {address: times for address, times in counted if address not in others}
 
 
-def _whole(them: Taught) -> list[str]:
-    """Documents with their prompts before them."""
-    return [prompt + text for prompt, text in zip(them.prompts, them.texts, strict=True)]
+def _join_prompts_and_texts(documents: TrainingTexts) -> list[str]:
+    """Return the documents as strings, each after its prompt."""
+    return [prompt + text for prompt, text in zip(documents.prompts, documents.texts, strict=True)]
 
 
-def _written(them: Taught) -> set[str]:
-    """The addresses that stand in documents."""
-    return set(addresses(_whole(them))["address"].to_list())
+def _find_address_set(documents: TrainingTexts) -> set[str]:
+    """Return the addresses that occur in documents."""
+    return set(find_addresses(_join_prompts_and_texts(documents))["address"].to_list())
 
 
-def _halves(model: Model, them: Taught) -> tuple[list[list[int]], list[list[int]]]:
-    """Tokens before and after the cut of each document: its prompt and its text, or the halves of its text; cut to the model's context."""
+def _split_documents(model: LanguageModel, documents: TrainingTexts) -> tuple[list[list[int]], list[list[int]]]:
+    """Split each document into two token lists: prompt and text, or the halves of its text; truncated to the model's context."""
     heads, tails = [], []
-    for prompt, text in zip(model.encode(them.prompts), model.encode(them.texts), strict=True):
-        prompt, text = [*model.lead, *prompt], text[: max(model.context - len(prompt) - len(model.lead), 0)]
-        cut = 0 if len(prompt) > len(model.lead) else len(text) // 2
-        heads.append([*prompt, *text[:cut]][: model.context - 1])
+    for prompt, text in zip(model.encode(documents.prompts), model.encode(documents.texts), strict=True):
+        prompt, text = [*model.leading_ids, *prompt], text[: max(model.context_length - len(prompt) - len(model.leading_ids), 0)]
+        cut = 0 if len(prompt) > len(model.leading_ids) else len(text) // 2
+        heads.append([*prompt, *text[:cut]][: model.context_length - 1])
         tails.append(text[cut:])
     return heads, tails
 
 
-def _losses(model: Model, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The mean loss over the tokens behind the cut of each document."""
+def _compute_tail_losses(
+    model: LanguageModel, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the mean loss over the tail tokens of each document."""
     found = model.token_losses([[*head, *tail] for head, tail in zip(heads, tails, strict=True)])
     means = [
-        float(one[-len(tail) :].astype(np.float64).mean()) if tail and len(one) else 0.0 for one, tail in zip(found, tails, strict=True)
+        float(token_losses[-len(tail) :].astype(np.float64).mean()) if tail and len(token_losses) else 0.0
+        for token_losses, tail in zip(found, tails, strict=True)
     ]
     return np.array(means, np.float64)
 
 
-def _completion(model: Model, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """ROUGE-L recall of what is said behind the cut, and how many documents came out whole, with an exact interval of their share."""
-    said: list[list[int]] = [[] for _ in heads]
+def _measure_completion(model: LanguageModel, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Return the ROUGE-L recall of the generated tails, and the number of complete matches with an exact interval of their share."""
+    generated: list[list[int]] = [[] for _ in heads]
     order = sorted(range(len(heads)), key=lambda row: len(heads[row]))
-    for at in range(0, len(order), 64):  # prompts of like length, so that the longest leaves room for the others
+    for at in range(0, len(order), 64):  # prompts of similar length, so that the longest one limits the others little
         rows = order[at : at + 64]
-        room = model.context - max(1, *(len(heads[row]) for row in rows))
-        made = model.generate([heads[row] for row in rows], new_tokens=min(room, max(len(tails[row]) for row in rows)))
-        for row, tokens in zip(rows, made, strict=True):
-            said[row] = tokens
-    whole = sum(list(one[: len(tail)]) == list(tail) and bool(tail) for one, tail in zip(said, tails, strict=True))
+        free_tokens = model.context_length - max(1, *(len(heads[row]) for row in rows))
+        continuations = model.generate([heads[row] for row in rows], new_tokens=min(free_tokens, max(len(tails[row]) for row in rows)))
+        for row, tokens in zip(rows, continuations, strict=True):
+            generated[row] = tokens
+    match_count = sum(
+        list(generated_tail[: len(tail)]) == list(tail) and bool(tail) for generated_tail, tail in zip(generated, tails, strict=True)
+    )
     recalls = [
-        rouge(one, other).recall for one, other in zip(model.decode(said), model.decode([list(tail) for tail in tails]), strict=True)
+        rouge(generated_tail, expected_tail).recall
+        for generated_tail, expected_tail in zip(model.decode(generated), model.decode([list(tail) for tail in tails]), strict=True)
     ]
-    low, high = exact_interval(whole, len(heads))
-    return {"rouge_l": float(np.mean(recalls)), "whole": whole, "of": len(heads), "whole_low": low, "whole_high": high}
+    low, high = clopper_pearson_interval(match_count, len(heads))
+    return {"rouge_l": float(np.mean(recalls)), "whole": match_count, "of": len(heads), "whole_low": low, "whole_high": high}
 
 
-def _area(members: Any, others: Any, seed: int) -> dict[str, float]:
-    low, high = auc_interval(members, others, seed=seed)
-    return {"auc": roc(members, others).auc, "auc_low": low, "auc_high": high}
+def _compute_auc(members: Any, non_members: Any, seed: int) -> dict[str, float]:
+    low, high = bootstrap_auc_interval(members, non_members, seed=seed)
+    return {"auc": compute_roc(members, non_members).auc, "auc_low": low, "auc_high": high}
 
 
-def _found(attacks: Mapping[str, Any]) -> dict[str, Any]:
-    """What is left of the forgotten documents beyond chance: documents that come out whole, and addresses.
+def _summarize_findings(attacks: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left of the forgotten documents beyond chance: complete documents, addresses, and membership.
 
-    Chance is what the retrained model says of the same documents, else what the model says of documents that nobody trained on; without
-    either it is not known, and everything counts but as many addresses as were made up of the same parts.
+    Chance is the result of the retrained model on the same documents, else that of the model on unseen documents. Without either it is
+    unknown: then every complete document counts, and every address beyond as many as were made up from the same components.
     """
     after = attacks["after"]["forgotten"]
-    by = "retrained" if "retrained" in attacks else "control" if "control" in attacks["after"] else None
-    reference = attacks["retrained"]["forgotten"] if by == "retrained" else attacks["after"]["control"] if by else None
-    above = after["whole"] > 0 if reference is None else after["whole_low"] > reference["whole_high"]
-    named = attacks["after"].get("addresses", {})
-    said = 0
-    for name, one in named.items():
+    chance_by = "retrained" if "retrained" in attacks else "control" if "control" in attacks["after"] else None
+    reference = attacks["retrained"]["forgotten"] if chance_by == "retrained" else attacks["after"]["control"] if chance_by else None
+    is_above_chance = after["whole"] > 0 if reference is None else after["whole_low"] > reference["whole_high"]
+    address_results = attacks["after"].get("addresses", {})
+    address_count = 0
+    for name, family_results in address_results.items():
         if name != "own":
-            chance = max(one["made_up"], one.get("control_said", 0) / max(one.get("control", 0), 1) * named["own"])
-            if by == "retrained":
+            chance = max(
+                family_results["made_up"],
+                family_results.get("control_said", 0) / max(family_results.get("control", 0), 1) * address_results["own"],
+            )
+            if chance_by == "retrained":
                 chance = attacks["retrained"]["addresses"][name]["said"]
-            said = max(said, math.ceil(one["said"] - chance))
+            address_count = max(address_count, math.ceil(family_results["said"] - chance))
     area = attacks["after"].get("membership", {}).get("forgotten_against_control")
-    unseen = (
-        attacks["retrained"]["membership"]["forgotten_against_control"] if area and by == "retrained" else {"auc_low": 0.5, "auc_high": 0.5}
+    area_by_chance = (
+        attacks["retrained"]["membership"]["forgotten_against_control"]
+        if area and chance_by == "retrained"
+        else {"auc_low": 0.5, "auc_high": 0.5}
     )
-    # losses far above those of unseen documents give the forgotten ones away, too
-    told_apart = area is not None and bool(area["auc_low"] > unseen["auc_high"] or area["auc_high"] < unseen["auc_low"])
+    # losses far above those of unseen documents reveal the forgotten ones, too
+    is_distinguishable = area is not None and bool(
+        area["auc_low"] > area_by_chance["auc_high"] or area["auc_high"] < area_by_chance["auc_low"]
+    )
     return {
-        "documents": after["whole"] if above else 0,
-        "addresses": said,
-        "membership": told_apart,
-        "chance_by": by,
-        "anything": bool(above or said > 0 or told_apart),
+        "documents": after["whole"] if is_above_chance else 0,
+        "addresses": address_count,
+        "membership": is_distinguishable,
+        "chance_by": chance_by,
+        "anything": bool(is_above_chance or address_count > 0 or is_distinguishable),
     }
 
 
-def _identity(checkpoint: Path) -> dict[str, Any]:
-    """Which weights were attacked."""
+def _describe_checkpoint(checkpoint: Path) -> dict[str, Any]:
+    """Return the name of a checkpoint and the SHA-256 of its weights."""
     weights = sorted(checkpoint.glob("*.safetensors"))
-    digest = hashlib.sha256("".join(sha256(path) for path in weights).encode()).hexdigest() if len(weights) != 1 else sha256(weights[0])
+    digest = (
+        hashlib.sha256("".join(file_sha256(path) for path in weights).encode()).hexdigest()
+        if len(weights) != 1
+        else file_sha256(weights[0])
+    )
     return {"checkpoint": checkpoint.name, "weights_sha256": digest}
 
 
-def words(told: Mapping[str, Any]) -> list[str]:
-    """A receipt in plain sentences."""
-    before, after = (told["attacks"][name]["forgotten"] for name in ("before", "after"))
-    kept = [told["attacks"][name]["kept"] for name in ("before", "after")]
-    said = [
-        f"{told['forgotten']} documents were to be forgotten by {told['method']}; {told['kept']} were kept.",
-        f"Of {after['of']} forgotten documents that were asked for, {before['whole']} came out whole before and {after['whole']} after; "
-        f"ROUGE-L {before['rouge_l']:.2f} before and {after['rouge_l']:.2f} after.",
-        f"Of {kept[1]['of']} kept ones {kept[0]['whole']} before and {kept[1]['whole']} after; ROUGE-L {kept[0]['rouge_l']:.2f} and "
+def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
+    """Return the receipt in plain sentences."""
+    before, after = (receipt["attacks"][name]["forgotten"] for name in ("before", "after"))
+    kept = [receipt["attacks"][name]["kept"] for name in ("before", "after")]
+    sentences = [
+        f"{receipt['forgotten']} documents were to be forgotten by {receipt['method']}; {receipt['kept']} were kept.",
+        f"Of {after['of']} forgotten documents that were attacked, the model generated {before['whole']} completely before and "
+        f"{after['whole']} after; ROUGE-L {before['rouge_l']:.2f} before and {after['rouge_l']:.2f} after.",
+        f"Of {kept[1]['of']} kept documents, {kept[0]['whole']} before and {kept[1]['whole']} after; ROUGE-L {kept[0]['rouge_l']:.2f} and "
         f"{kept[1]['rouge_l']:.2f}.",
     ]
-    found = told["found"]
+    found = receipt["found"]
     if found["anything"]:
         chance = {
-            "retrained": "more than a model that was retrained without them says",
-            "control": "more than the model says of documents that nobody trained on",
-            None: "how many of them by chance is not known: give --retrained or --control",
+            "retrained": "more than a model that was retrained without them generates",
+            "control": "more than it generates of documents that no model was trained on",
+            None: "how many of them by chance is unknown: give --retrained or --control",
         }[found["chance_by"]]
         if found["documents"]:
-            said.append(f"NOT FORGOTTEN: {found['documents']} of the documents still come out whole; {chance}.")
+            sentences.append(f"NOT FORGOTTEN: {found['documents']} of the documents are still generated completely; {chance}.")
         if found["membership"]:
-            area = told["attacks"]["after"]["membership"]["forgotten_against_control"]["auc"]
-            how = "a loss that is lower" if area > 0.5 else "a loss that is too high"
-            said.append(f"NOT LIKE UNSEEN: {how} tells them apart from documents that nobody trained on (AUC {area:.2f}, .50 is chance).")
+            area = receipt["attacks"]["after"]["membership"]["forgotten_against_control"]["auc"]
+            loss_words = "a loss that is lower" if area > 0.5 else "a loss that is too high"
+            sentences.append(
+                f"NOT LIKE UNSEEN: {loss_words} distinguishes them from documents that no model was trained on "
+                f"(AUC {area:.2f}, .50 is chance)."
+            )
         if found["addresses"]:
-            said.append(f"NOT FORGOTTEN: {found['addresses']} mail addresses that only forgotten documents hold are still said.")
+            sentences.append(
+                f"NOT FORGOTTEN: {found['addresses']} mail addresses that occur only in forgotten documents are still generated."
+            )
     else:
-        said.append("These attacks found no more of the forgotten documents than chance gives.")
+        sentences.append("These attacks found no more of the forgotten documents than chance would give.")
     if kept[1]["rouge_l"] < 0.8 * kept[0]["rouge_l"]:
-        said.append("The model has lost much of what was to be kept, too: that it says nothing of the forgotten is then no merit.")
-    if told["method"] == "dp2unlearning":
-        known = (told["guarantee"] or {}).get("words", "nothing is said of it")
-        said.append(f"What the model may still know of them it knows through its base model: {known}.")
+        sentences.append(
+            "The model has also lost much of the kept documents: forgetting by such a loss of utility is no success of the method."
+        )
+    if receipt["method"] == "dp2unlearning":
+        guarantee_words = (receipt["guarantee"] or {}).get("words", "no guarantee is stated")
+        sentences.append(f"The model can know the forgotten documents only through its base model: {guarantee_words}.")
     else:
-        said.append(PROVES_NOTHING)
-    return [*said, FINDS_NOTHING]
+        sentences.append(PROVES_NOTHING)
+    return [*sentences, FINDS_NOTHING]
 
 
-def page(told: Mapping[str, Any]) -> str:
-    """The receipt as a short page in Markdown."""
-    lines = ["# A receipt for forgetting", "", f"{told['date']}, method {told['method']}", "", *(f"- {one}" for one in told["words"]), ""]
-    columns = list(told["attacks"])
+def render_markdown(receipt: Mapping[str, Any]) -> str:
+    """Render the receipt as a short page in Markdown."""
+    lines = [
+        "# Unlearning receipt",
+        "",
+        f"{receipt['date']}, method {receipt['method']}",
+        "",
+        *(f"- {one}" for one in receipt["words"]),
+        "",
+    ]
+    columns = list(receipt["attacks"])
     lines += [f"| | {' | '.join(columns)} |", f"| --- |{' --- |' * len(columns)}"]
-    for label, value in _TABLE:
-        cells = [value(told["attacks"][name]) for name in columns]
+    for label, value in _TABLE_ROWS:
+        cells = [value(receipt["attacks"][name]) for name in columns]
         if any(cell is not None for cell in cells):
             lines.append(f"| {label} | {' | '.join('-' if cell is None else cell for cell in cells)} |")
-    lines += ["", "Not covered:", "", *(f"- {one}" for one in told["not_covered"]), "", "Weights (sha256):", ""]
-    lines += [f"- {name}: {one['checkpoint']}, {one['weights_sha256']}" for name, one in told["models"].items()]
+    lines += ["", "Not covered:", "", *(f"- {one}" for one in receipt["not_covered"]), "", "Weights (sha256):", ""]
+    lines += [f"- {name}: {one['checkpoint']}, {one['weights_sha256']}" for name, one in receipt["models"].items()]
     return "\n".join(lines) + "\n"
 
 
-def _of(name: str, key: str) -> Callable[[Mapping[str, Any]], str | None]:
+def _document_cell(set_name: str, key: str) -> Callable[[Mapping[str, Any]], str | None]:
     def value(attack: Mapping[str, Any]) -> str | None:
-        one = attack.get(name)
+        one = attack.get(set_name)
         if one is None:
             return None
         if key == "whole":
@@ -402,7 +466,7 @@ def _of(name: str, key: str) -> Callable[[Mapping[str, Any]], str | None]:
     return value
 
 
-def _auc(other: str) -> Callable[[Mapping[str, Any]], str | None]:
+def _auc_cell(other: str) -> Callable[[Mapping[str, Any]], str | None]:
     def value(attack: Mapping[str, Any]) -> str | None:
         one = attack["membership"].get(f"forgotten_against_{other}")
         return None if one is None else f"{one['auc']:.2f} ({one['auc_low']:.2f} to {one['auc_high']:.2f})"
@@ -410,7 +474,7 @@ def _auc(other: str) -> Callable[[Mapping[str, Any]], str | None]:
     return value
 
 
-def _said(family: str) -> Callable[[Mapping[str, Any]], str | None]:
+def _address_cell(family: str) -> Callable[[Mapping[str, Any]], str | None]:
     def value(attack: Mapping[str, Any]) -> str | None:
         one = attack.get("addresses")
         return None if one is None else f"{one[family]['said']} of {one['own']}"
@@ -418,24 +482,29 @@ def _said(family: str) -> Callable[[Mapping[str, Any]], str | None]:
     return value
 
 
-_TABLE: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] = (
+_TABLE_ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] = (
     *(
-        (f"{name}: {label}", _of(name, key))
+        (f"{name}: {label}", _document_cell(name, key))
         for name in ("forgotten", "kept", "control")
-        for key, label in (("whole", "came out whole"), ("rouge_l", "ROUGE-L recall"), ("mem", "k-extractable"), ("loss", "mean loss"))
+        for key, label in (
+            ("whole", "generated completely"),
+            ("rouge_l", "ROUGE-L recall"),
+            ("mem", "k-extractable"),
+            ("loss", "mean loss"),
+        )
     ),
-    ("membership, forgotten against unseen documents: AUC", _auc("control")),
-    ("membership, forgotten against kept documents: AUC", _auc("kept")),
-    ("own addresses said after generic prompts", _said("web")),
-    ("own addresses said after cues", _said("cue")),
-    ("own addresses said after a document's first half", _said("own_half")),
+    ("membership, forgotten against unseen documents: AUC", _auc_cell("control")),
+    ("membership, forgotten against kept documents: AUC", _auc_cell("kept")),
+    ("own addresses generated after generic prompts", _address_cell("web")),
+    ("own addresses generated after cues", _address_cell("cue")),
+    ("own addresses generated after a document's first half", _address_cell("own_half")),
 )
 
 
-def write(told: Mapping[str, Any], out: str | Path) -> Path:
-    """`receipt.json` and `receipt.md` in a folder; the path of the page."""
+def write_receipt(receipt: Mapping[str, Any], out: str | Path) -> Path:
+    """Write `receipt.json` and `receipt.md` into a folder; return the path of the page."""
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "receipt.json", json.loads(json.dumps(told)))
-    (folder / "receipt.md").write_text(page(told), "utf-8")
+    write_json(folder / "receipt.json", json.loads(json.dumps(receipt)))
+    (folder / "receipt.md").write_text(render_markdown(receipt), "utf-8")
     return folder / "receipt.md"

@@ -1,6 +1,6 @@
 """sanitize: index every occurrence of personal data in a text corpus, rewrite it, verify, and publish clean shards.
 
-The names below load what they need when they are first used, so that the import itself costs next to nothing.
+The public names below are imported lazily, each when it is first used, so that `import sanitize` itself costs next to nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from sanitize.inspection.preview import explain
     from sanitize.inspection.reproduction import replay
     from sanitize.inspection.sql_api import sql, status, top
-    from sanitize.kinds.kind import Kind
-    from sanitize.kinds.kind import kinds as list_kinds
+    from sanitize.kinds.kind import Kind, list_kinds
     from sanitize.pipeline.erasure.subject import subject
     from sanitize.pipeline.index_build import Settings
     from sanitize.pipeline.run import find, run
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
     from sanitize.readers.survey import Roles
     from sanitize.reporting.report_data import report
     from sanitize.storage.corpus import Corpus
-    from sanitize.verification.leak_check import check as verify
+    from sanitize.verification.leak_check import verify
 
-# public name -> its module, and its name there where that differs
+# public name -> module below `sanitize`, or "module:name" where the name in the module differs
 _EXPORTS = {
     "Columns": "readers.staging",
     "Corpus": "storage.corpus",
@@ -43,7 +42,7 @@ _EXPORTS = {
     "explain": "inspection.preview",
     "find": "pipeline.run",
     "label": "inspection.annotation",
-    "list_kinds": "kinds.kind:kinds",
+    "list_kinds": "kinds.kind",
     "load_plan": "plans.plan",
     "replay": "inspection.reproduction",
     "report": "reporting.report_data",
@@ -53,7 +52,7 @@ _EXPORTS = {
     "stream": "pipeline.streaming.stream",
     "subject": "pipeline.erasure.subject",
     "top": "inspection.sql_api",
-    "verify": "verification.leak_check:check",
+    "verify": "verification.leak_check",
 }
 
 __all__ = [
@@ -91,8 +90,8 @@ def __getattr__(name: str) -> Any:
         return version("corpus-sanitize")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sanitize' has no attribute {name!r}")
-    module, _, other = _EXPORTS[name].partition(":")
-    return getattr(importlib.import_module(f"sanitize.{module}"), other or name)
+    module, _, name_in_module = _EXPORTS[name].partition(":")
+    return getattr(importlib.import_module(f"sanitize.{module}"), name_in_module or name)
 
 
 def __dir__() -> list[str]:

@@ -1,17 +1,17 @@
-"""What can go wrong, and the exit code that says so.
+"""Exceptions that sanitize raises on purpose, and the exit code of each.
 
-    SanitizeError                1  (a bug of ours if raised bare)
-    +-- UsageError               2  the command or its options cannot be carried out as given
-    |   +-- PlanError            2  a plan is wrong, or does not fit
+    SanitizeError                1  (an internal error where this class itself is raised)
+    +-- UsageError               2  the command or its options cannot be executed as given
+    |   +-- PlanError            2  a plan is wrong, or does not fit the data
     +-- InputRefused             3  a named input cannot be used, or nothing is readable
-    +-- OutputBroken             3  a shard, manifest or index is not what its record says
-    +-- LeakFound                4  a value that had to go is in the output; nothing was published
-    +-- QuarantineExceeded       5  more records were set aside than the limit allows
+    +-- OutputBroken             3  a shard, manifest or index does not match its record
+    +-- LeakFound                4  a removed value occurs in the output; nothing was published
+    +-- QuarantineExceeded       5  more records were quarantined than the limit allows
     +-- Locked                   6  another run holds the folder
     +-- ResourceError            7  disk or memory
-    +-- MissingExtra             8  an optional part is not installed
+    +-- MissingExtra             8  an optional dependency is not installed
 
-A message says what, where, what was expected and what to do. It never carries a value or a piece of text from the data.
+A message states what happened, where, what was expected and what to do. It never carries a value or a piece of text from the data.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ __all__ = [
     "ResourceError",
     "SanitizeError",
     "UsageError",
-    "nearest",
-    "unforeseen",
+    "suggest_names",
+    "internal_error",
 ]
 
 
 class SanitizeError(Exception):
-    """The root of all errors this house raises on purpose."""
+    """Base class of all errors that sanitize raises on purpose."""
 
     exit_code = 1
 
 
 class UsageError(SanitizeError):
-    """The command or one of its options cannot be carried out as given."""
+    """The command or one of its options cannot be executed as given."""
 
     exit_code = 2
 
 
 class PlanError(UsageError):
-    """A plan with an unknown key, a wrong value, or a kind that nothing decides about."""
+    """A plan with an unknown key, a wrong value, or a kind that no part of the plan handles."""
 
 
 class InputRefused(SanitizeError):
@@ -60,20 +60,20 @@ class InputRefused(SanitizeError):
 
 
 class OutputBroken(SanitizeError):
-    """A file of OUT or WORK is not what its record says it is."""
+    """A file of OUT or WORK does not match its record."""
 
     exit_code = 3
 
 
 class LeakFound(SanitizeError):
-    """A value that had to go was found in the output. Nothing was published. `findings`, where known: file, place, kind, form and times."""
+    """A removed value was found in the output. Nothing was published. `findings`, where known: file, place, kind, form and count."""
 
     exit_code = 4
     findings: Sequence[Mapping[str, object]] = ()
 
 
 class QuarantineExceeded(SanitizeError):
-    """More records were set aside than `--max-quarantine` (or `--strict`) allows."""
+    """More records were quarantined than `--max-quarantine` (or `--strict`) allows."""
 
     exit_code = 5
 
@@ -88,35 +88,40 @@ class ResourceError(SanitizeError):
     """The disk is full, a write failed, or memory is short."""
 
     exit_code = 7
-    disk = False  # true where it is about a disk
+    is_disk_error = False  # True where the cause is a disk, not memory
 
-    def needing(self, needed: int) -> ResourceError:
-        """The same error, with the bytes that a run needs in all."""
-        return ResourceError(f"{self} (a run over this input takes about {max(needed >> 20, 1):,} MB in all)")
+    def with_required_bytes(self, required_bytes: int) -> ResourceError:
+        """The same error, with the disk space that the whole run needs added to the message."""
+        return ResourceError(f"{self} (a run over this input needs about {max(required_bytes >> 20, 1):,} MB in total)")
 
 
 class MissingExtra(SanitizeError):
-    """An optional part is not installed."""
+    """An optional dependency (a pip extra) is not installed."""
 
     exit_code = 8
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; it comes with: pip install 'corpus-sanitize[{extra}]'")
+        super().__init__(f"{package} is not installed; install it with: pip install 'corpus-sanitize[{extra}]'")
         self.package, self.extra = package, extra
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         return type(self), (self.package, self.extra)
 
 
-def unforeseen(error: BaseException) -> SanitizeError:
-    """A bug of ours as one line: what kind of error and where it happened. Its own message is left out, it may quote the data."""
-    places = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)[-6:]]
-    return SanitizeError(f"bug: {type(error).__name__} at {' > '.join(places)}. Please report this line; it holds no data")
+def internal_error(error: BaseException) -> SanitizeError:
+    """An unexpected exception as a one-line `SanitizeError`: its type and where it happened (up to six frames).
+
+    The message of the exception is left out, because it may quote the data.
+    """
+    frames = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)[-6:]]
+    return SanitizeError(
+        f"bug: {type(error).__name__} at {' > '.join(frames)}. This is an internal error; please report this line, it contains no data"
+    )
 
 
-def nearest(word: str, names: Iterable[str]) -> str:
-    """The tail of an error about a wrong name: the nearest of `names`, and all of them."""
+def suggest_names(word: str, names: Iterable[str]) -> str:
+    """The end of an error message about an unknown name: all known `names`, and the one that is most similar to `word`, if any."""
     known = sorted(names)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]}?" if close else ""
+    similar = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {similar[0]}?" if similar else ""
     return f"known: {', '.join(known) or 'none'}.{hint}"

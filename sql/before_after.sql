@@ -1,21 +1,21 @@
 -- name: before_after
--- does: Each part of the shown run's plan in its order: documents and original occurrences before it and after it. What one part took,
---       the next does not see.
--- reads: parts, ids, occurrences, drops, edits
--- gives: part_no, room, part, documents_before, documents_after, occurrences_before, occurrences_after
+-- does: Documents and original occurrences before and after each part of the shown run's plan, in plan order. A part does not see what an
+--       earlier one dropped or edited.
+-- reads: parts, document_ids, occurrences, drops, edits
+-- gives: part_no, stage, part, documents_before, documents_after, occurrences_before, occurrences_after
 -- takes: nothing
 WITH dropped AS (
     SELECT d.doc_no, min(p.part_no) AS part_no
     FROM drops AS d
-    JOIN parts AS p ON p.part = d.part AND p.room = 'drop'
+    JOIN parts AS p ON p.part = d.part AND p.stage = 'drop'
     GROUP BY d.doc_no
 ),
 edited AS (
-    SELECT o.doc_no, o.cell, o.start_byte, o.stop_byte, o.value_id, min(p.part_no) AS part_no
+    SELECT o.doc_no, o.cell, o.start_byte, o.end_byte, o.value_id, min(p.part_no) AS part_no
     FROM occurrences AS o
-    JOIN edits AS e ON e.doc_no = o.doc_no AND e.cell = o.cell AND e.start_byte < o.stop_byte AND e.stop_byte > o.start_byte
-    JOIN parts AS p ON p.part = e.part AND p.room = 'edit'
-    GROUP BY o.doc_no, o.cell, o.start_byte, o.stop_byte, o.value_id
+    JOIN edits AS e ON e.doc_no = o.doc_no AND e.cell = o.cell AND e.start_byte < o.end_byte AND e.end_byte > o.start_byte
+    JOIN parts AS p ON p.part = e.part AND p.stage = 'edit'
+    GROUP BY o.doc_no, o.cell, o.start_byte, o.end_byte, o.value_id
 ),
 documents_by AS (
     SELECT part_no, count(*) AS documents
@@ -33,7 +33,7 @@ occurrences_by AS (
                 e.doc_no = o.doc_no
                 AND e.cell = o.cell
                 AND e.start_byte = o.start_byte
-                AND e.stop_byte = o.stop_byte
+                AND e.end_byte = o.end_byte
                 AND e.value_id = o.value_id
     ) AS taken
     WHERE taken.part_no IS NOT NULL
@@ -42,7 +42,7 @@ occurrences_by AS (
 taken AS (
     SELECT
         p.part_no,
-        p.room,
+        p.stage,
         p.part,
         coalesce(d.documents, 0) AS documents,
         coalesce(o.occurrences, 0) AS occurrences
@@ -53,18 +53,18 @@ taken AS (
 added AS (
     SELECT
         part_no,
-        room,
+        stage,
         part,
         documents,
         occurrences,
-        (SELECT count(*) FROM ids) - CAST(sum(documents) OVER (ORDER BY part_no ROWS UNBOUNDED PRECEDING) AS BIGINT) AS documents_left,
+        (SELECT count(*) FROM document_ids) - CAST(sum(documents) OVER (ORDER BY part_no ROWS UNBOUNDED PRECEDING) AS BIGINT) AS documents_left,
         (SELECT count(*) FROM occurrences)
         - CAST(sum(occurrences) OVER (ORDER BY part_no ROWS UNBOUNDED PRECEDING) AS BIGINT) AS occurrences_left
     FROM taken
 )
 SELECT
     part_no,
-    room,
+    stage,
     part,
     documents_left + documents AS documents_before,
     documents_left AS documents_after,

@@ -1,6 +1,6 @@
 -- name: blacklist_coverage
--- does: What the blacklist of the shown run covers: by size and reason, how many of its n-grams stand in the texts, how often, and what
---       share of all n-grams of that size they are. Reads all texts.
+-- does: Coverage of the blacklist of the shown run, by n-gram size and reason: how many of its n-grams occur in the texts, how often, and
+--       what share of all n-grams of that size they are. Reads all texts.
 -- reads: blacklist, ngrams
 -- gives: n, reason, distinct_ngrams, occurrences, share_of_ngrams, share_of_occurrences
 -- takes: $n = 1 | 2 | 3

@@ -1,7 +1,7 @@
 -- name: blacklist_degrees
--- does: How many users the n-grams of one size have, up to k, from what the tasks saw: distinct pairs of an n-gram and a user in each of
---       their parts, and a row without a user for an n-gram that had k users in one part. Pairs are only told apart one by one where one
---       user more or less matters.
+-- does: Number of users of each n-gram of one size, at most k, from the tables of the tasks. Each of their parts holds distinct pairs of
+--       an n-gram and a user, and one row without a user for an n-gram with k users in it. Pairs are deduplicated only where one user
+--       more or less changes the result.
 -- reads: seen (gram, user_hash)
 -- gives: gram, users
 -- takes: $k = 2

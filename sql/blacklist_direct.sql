@@ -1,5 +1,5 @@
 -- name: blacklist_direct
--- does: The words of every value found, each row of words once, in the order of their number and of the alphabet.
+-- does: The words of all found values as n-grams, each n-gram once, ordered by size and alphabet.
 -- reads: direct (ngram, n)
 -- gives: ngram, n
 -- takes: nothing

@@ -1,5 +1,5 @@
 -- name: blacklist_words
--- does: Every word with its hash and how many users it has, up to k, in alphabetical order.
+-- does: Every word with its hash and its number of users, at most k, in alphabetical order.
 -- reads: degrees (gram, users), spelled (gram, word)
 -- gives: word, gram, users
 -- takes: nothing

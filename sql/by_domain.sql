@@ -1,11 +1,12 @@
 -- name: by_domain
--- does: E-mail addresses by domain. Masked, domains of one shape fall together (e***.com); with --reveal each stands alone.
--- reads: value_counts, values
+-- does: E-mail addresses by domain. Without --reveal domains of the same masked shape are counted together (e***.com); with --reveal each
+--       separately.
+-- reads: value_counts, value_spellings
 -- gives: domain, distinct_values, occurrences
 -- takes: $limit = 20
 WITH addresses AS (
     SELECT value_id, min(lower(coalesce(normalised, value))) AS address
-    FROM "values"
+    FROM value_spellings
     WHERE kind = 'EMAIL_ADDRESS'
     GROUP BY value_id
 ),

@@ -1,5 +1,5 @@
 -- name: by_section
--- does: Where occurrences stand: which header field of a mail, its body, or a text that is no mail.
+-- does: Occurrences by location: header field of a mail, body of a mail, or a text that is not a mail.
 -- reads: occurrences
 -- gives: place, section, kind, occurrences, documents
 -- takes: $kind = 'all'

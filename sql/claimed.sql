@@ -1,9 +1,9 @@
 -- name: claimed
--- does: The spans that an editor takes: the occurrences of its kinds without the firsts that it keeps.
--- reads: occurrences_left (doc_no, cell, start, start_byte, stop_byte, kind, value_id), chosen_kinds (kind), firsts (doc_no, cell, start, value_id)
--- gives: doc_no, cell, start_byte, stop_byte
+-- does: The spans that an editor claims: the occurrences of its kinds, without the first occurrences that it keeps.
+-- reads: occurrences_left (doc_no, cell, start, start_byte, end_byte, kind, value_id), chosen_kinds (kind), firsts (doc_no, cell, start, value_id)
+-- gives: doc_no, cell, start_byte, end_byte
 -- takes: nothing
-SELECT o.doc_no, o.cell, o.start_byte, o.stop_byte
+SELECT o.doc_no, o.cell, o.start_byte, o.end_byte
 FROM occurrences_left AS o
 WHERE
     o.kind IN (SELECT kind FROM chosen_kinds)
@@ -12,4 +12,4 @@ WHERE
         FROM firsts AS f
         WHERE f.doc_no = o.doc_no AND f.cell = o.cell AND f.start = o.start AND f.value_id = o.value_id
     )
-ORDER BY o.doc_no, o.cell, o.start_byte, o.stop_byte
+ORDER BY o.doc_no, o.cell, o.start_byte, o.end_byte

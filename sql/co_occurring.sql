@@ -1,7 +1,7 @@
 -- name: co_occurring
--- does: Pairs of values that stand together in most documents, among the $among values that stand in most; share is that of the rarer
---       one's documents.
--- reads: occurrences, value_counts, values
+-- does: Pairs of values that occur together in the most documents, among the $among values that occur in the most documents. share is the
+--       share of the rarer value's documents.
+-- reads: occurrences, value_counts, value_spellings
 -- gives: kind, value, other_kind, other_value, documents, share
 -- takes: $kind = 'all', $among = 200, $limit = 20
 WITH chosen AS (
@@ -39,7 +39,7 @@ most AS (
 ),
 spelled AS (
     SELECT value_id, max(value) AS value
-    FROM "values"
+    FROM value_spellings
     WHERE value_id IN (SELECT value_id FROM most) OR value_id IN (SELECT other_id FROM most)
     GROUP BY value_id
 )

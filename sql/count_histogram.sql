@@ -1,5 +1,5 @@
 -- name: count_histogram
--- does: How many values of a kind occur once, twice, and so on. The rank-frequency curve can be read off it exactly.
+-- does: How many values of a kind occur once, twice, and so on. The exact rank-frequency curve can be computed from it.
 -- reads: value_counts
 -- gives: kind, occurrences, distinct_values
 -- takes: $kind = 'all'

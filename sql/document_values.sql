@@ -1,5 +1,5 @@
 -- name: document_values
--- does: Which values of the chosen kinds stand in which documents, each once.
+-- does: Pairs of a document and a value of the chosen kinds that occurs in it, each pair once.
 -- reads: occurrences_left (doc_no, kind, value_id), chosen_kinds (kind)
 -- gives: group_no, thing_id
 -- takes: nothing

@@ -1,5 +1,5 @@
 -- name: documents_with_most
--- does: The documents in which most occurrences stand, of all kinds or of one.
+-- does: The documents with the most occurrences, of all kinds or of one.
 -- reads: occurrences
 -- gives: doc_no, occurrences, distinct_values
 -- takes: $kind = 'all', $limit = 20

@@ -1,5 +1,5 @@
 -- name: edits_by_part
--- does: What each part of the latest run edited, against all occurrences of the kind that were found in the documents that stay.
+-- does: Edits of each part of the latest run, compared with all occurrences of the kind in the documents that were not dropped.
 -- reads: edits, occurrences, drops
 -- gives: part, kind, found, edits, documents, bytes
 -- takes: nothing
@@ -15,7 +15,7 @@ done AS (
         kind,
         count(*) AS edits,
         count(DISTINCT doc_no) AS documents,
-        CAST(sum(stop_byte - start_byte) AS BIGINT) AS bytes
+        CAST(sum(end_byte - start_byte) AS BIGINT) AS bytes
     FROM edits
     GROUP BY part, kind
 )

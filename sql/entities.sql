@@ -1,6 +1,6 @@
 -- name: entities
--- does: Every value of the chosen kinds that is known to be one person's, with that person and its identity form.
--- reads: occurrences (kind, value_id, entity_id), values (value_id, kind, value, normalised), chosen_kinds (kind)
+-- does: Every value of the chosen kinds that is linked to an entity (a person), with its entity_id and its normalised form.
+-- reads: occurrences (kind, value_id, entity_id), value_spellings (value_id, kind, value, normalised), chosen_kinds (kind)
 -- gives: value_id, entity_id, kind, value
 -- takes: nothing
 SELECT
@@ -8,7 +8,7 @@ SELECT
     o.entity_id,
     v.kind,
     min(coalesce(v.normalised, v.value)) AS value
-FROM "values" AS v
+FROM value_spellings AS v
 INNER JOIN (
     SELECT DISTINCT value_id, entity_id FROM occurrences WHERE entity_id IS NOT NULL
 ) AS o ON v.value_id = o.value_id

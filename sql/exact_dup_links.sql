@@ -1,5 +1,5 @@
 -- name: exact_dup_links
--- does: Every document whose digest an earlier document has, with the first that has it.
+-- does: Every document whose digest an earlier document has, with the first document that has it.
 -- reads: digests (doc_no, high, low)
 -- gives: doc_no, kept_doc_no
 -- takes: nothing

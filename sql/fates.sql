@@ -1,8 +1,8 @@
 -- name: fates
--- does: What became of every occurrence. Rows without a section tell how often each value stands afterwards: originals by value, stand-ins
---       by their text; what is no value any more (a label, nothing, taken with another kind's edit, in a dropped document) is one row a kind.
---       Rows with a section (a header field, body, or '' for no mail) count the same occurrences by where they stood.
---       Of the values from $low to $high, which are always given: what several ranges say of one number of occurrences adds up.
+-- does: Outcome of every occurrence. Rows without a section count how often each value occurs in the output: originals by value,
+--       surrogates by text; occurrences that are no value any more (replaced by a label, deleted, covered by an edit of another kind, in
+--       a dropped document) are one row per kind. Rows with a section (a header field, body, or '' for a text that is not a mail) count
+--       the same occurrences by their location in the input. Counts the values from $low to $high; the counts of disjoint ranges add up.
 -- reads: standing (kind, fate, section, standing, occurrences)
 -- gives: kind, fate, section, occurrences, distinct_values
 -- takes: $low = 0, $high = 9223372036854775807

@@ -1,6 +1,6 @@
 -- name: first_and_last
--- does: The most frequent values with the first and the last document in which they stand.
--- reads: occurrences, values
+-- does: The most frequent values with the first and the last document in which they occur.
+-- reads: occurrences, value_spellings
 -- gives: kind, value, occurrences, first_doc_no, last_doc_no
 -- takes: $kind = 'all', $limit = 20
 WITH ranged AS (
@@ -17,6 +17,6 @@ most AS (
 )
 SELECT m.kind, max(v.value) AS value, m.occurrences, m.first_doc_no, m.last_doc_no
 FROM most AS m
-LEFT JOIN "values" AS v ON v.value_id = m.value_id
+LEFT JOIN value_spellings AS v ON v.value_id = m.value_id
 GROUP BY m.value_id, m.kind, m.occurrences, m.first_doc_no, m.last_doc_no
 ORDER BY m.occurrences DESC, m.value_id, m.kind

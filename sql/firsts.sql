@@ -1,5 +1,5 @@
 -- name: firsts
--- does: The first $keep occurrences of every value of the chosen kinds, in corpus order, among the occurrences that are left.
+-- does: The first $keep occurrences of every value of the chosen kinds, in corpus order, among the occurrences that earlier parts left.
 -- reads: occurrences_left (doc_no, cell, start, kind, value_id), chosen_kinds (kind)
 -- gives: doc_no, cell, start, value_id
 -- takes: $keep = 1

@@ -1,6 +1,6 @@
 -- name: firsts_from_counts
--- does: The first occurrence of every value of the chosen kinds, straight from the counts: what firsts gives for $keep = 1 where no
---       earlier part dropped or claimed anything.
+-- does: The first occurrence of every value of the chosen kinds, directly from the counts. Equal to firsts for $keep = 1 if no earlier
+--       part dropped or claimed anything.
 -- reads: value_counts, chosen_kinds (kind)
 -- gives: doc_no, cell, start, value_id
 -- takes: nothing

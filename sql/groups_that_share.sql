@@ -1,5 +1,5 @@
 -- name: groups_that_share
--- does: The groups in which a thing stands that stands in another group too. As `doc_no`: a group is a document here.
+-- does: The groups with a thing that also occurs in another group. A group is a document here, so the column is doc_no.
 -- reads: things (group_no, thing_id)
 -- gives: doc_no
 -- takes: nothing

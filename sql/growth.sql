@@ -1,6 +1,6 @@
 -- name: growth
--- does: How the distinct values of a kind grow over the corpus, cut into $steps equal ranges of documents: documents, occurrences and
---       distinct values so far, and which share of a range's occurrences shows a value for the first time.
+-- does: Growth of the number of distinct values of a kind over the corpus, cut into $steps equal ranges of documents: documents,
+--       occurrences and distinct values so far, and the share of a range's occurrences that show a value for the first time.
 -- reads: occurrences, value_counts
 -- gives: kind, documents, occurrences, distinct_values, share_new
 -- takes: $kind = 'all', $steps = 10

@@ -1,5 +1,5 @@
 -- name: identifiers_per_user
--- does: The users in whose documents most distinct values stand, and how many of these stand in nobody else's.
+-- does: The users with the most distinct values in their documents, and how many of these values occur in no other user's documents.
 -- reads: occurrences, users, value_users
 -- gives: user_no, documents, occurrences, distinct_values, only_here
 -- takes: $kind = 'all', $limit = 20

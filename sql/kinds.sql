@@ -1,5 +1,5 @@
 -- name: kinds
--- does: Every kind: how many distinct values, occurrences and documents, and what share of its values occurs only once.
+-- does: Every kind: distinct values, occurrences and documents, and the share of its values that occur only once.
 -- reads: value_counts, occurrences
 -- gives: kind, distinct_values, occurrences, documents, share_once
 -- takes: nothing

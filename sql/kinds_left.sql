@@ -1,5 +1,5 @@
 -- name: kinds_left
--- does: Every kind with its occurrences, distinct values and documents in what earlier parts left.
+-- does: Every kind with the occurrences, distinct values and documents that earlier parts left.
 -- reads: occurrences_left (doc_no, kind, value_id)
 -- gives: kind, occurrences, distinct_values, documents
 -- takes: nothing

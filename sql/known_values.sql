@@ -1,6 +1,6 @@
 -- name: known_values
--- does: Every distinct value of the chosen kinds: its identity form, and of its spellings the first in bytewise order.
--- reads: values (value_id, kind, value, normalised), chosen_kinds (kind)
+-- does: Every distinct value of the chosen kinds: its normalised form, and the bytewise first of its spellings.
+-- reads: value_spellings (value_id, kind, value, normalised), chosen_kinds (kind)
 -- gives: value_id, kind, value, normalised
 -- takes: nothing
 SELECT
@@ -8,7 +8,7 @@ SELECT
     v.kind,
     min(v.value) AS value,
     min(coalesce(v.normalised, v.value)) AS normalised
-FROM "values" AS v
+FROM value_spellings AS v
 WHERE v.kind IN (SELECT kind FROM chosen_kinds)
 GROUP BY v.value_id, v.kind
 ORDER BY v.kind, v.value_id

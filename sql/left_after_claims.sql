@@ -1,15 +1,15 @@
 -- name: left_after_claims
--- does: The occurrences that earlier parts left: not in a dropped document, and no byte shared with a claimed span.
--- reads: occurrences, claimed (doc_no, cell, start_byte, stop_byte), drops
--- gives: doc_no, cell, start, stop, start_byte, stop_byte, kind, value_id, finder, score, section, entity_id
+-- does: The occurrences that earlier parts left: not in a dropped document, and not overlapping a claimed span.
+-- reads: occurrences, claimed (doc_no, cell, start_byte, end_byte), drops
+-- gives: doc_no, cell, start, end, start_byte, end_byte, kind, value_id, finder, score, section, entity_id
 -- takes: nothing
 SELECT
     o.doc_no,
     o.cell,
     o.start,
-    o.stop,
+    o.end,
     o.start_byte,
-    o.stop_byte,
+    o.end_byte,
     o.kind,
     o.value_id,
     o.finder,
@@ -22,6 +22,6 @@ WHERE
     AND NOT EXISTS (
         SELECT 1
         FROM claimed AS c
-        WHERE c.doc_no = o.doc_no AND c.cell = o.cell AND c.start_byte < o.stop_byte AND c.stop_byte > o.start_byte
+        WHERE c.doc_no = o.doc_no AND c.cell = o.cell AND c.start_byte < o.end_byte AND c.end_byte > o.start_byte
     )
-ORDER BY o.doc_no, o.cell, o.start, o.stop, o.kind, o.value_id
+ORDER BY o.doc_no, o.cell, o.start, o.end, o.kind, o.value_id

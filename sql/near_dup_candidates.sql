@@ -1,5 +1,5 @@
 -- name: near_dup_candidates
--- does: The documents that met another.
+-- does: The documents that occur in a candidate pair.
 -- reads: pairs (doc_no, earlier_doc_no)
 -- gives: doc_no
 -- takes: nothing

@@ -1,5 +1,5 @@
 -- name: near_dup_links
--- does: The pairs whose Jaccard similarity is the threshold or more, counted exactly over their distinct runs of words.
+-- does: The pairs whose Jaccard similarity is at least the threshold, computed exactly from their distinct word shingles (runs).
 -- reads: pairs (doc_no, earlier_doc_no), runs (doc_no, run)
 -- gives: doc_no, earlier_doc_no
 -- takes: $threshold = 0.8

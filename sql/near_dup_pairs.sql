@@ -1,6 +1,7 @@
 -- name: near_dup_pairs
--- does: Pairs of documents that agree in a band of their signatures, the earlier one second. Of those with one and the same signature (band
---       -1) only the first meets others. In a band, each document meets the first of its bucket and the $near (at most 64) before it.
+-- does: Candidate pairs of documents with the same hash in a band of their signatures, the earlier one second. Of documents with the same
+--       whole signature (band -1) only the first is paired with others. In a band, each document is paired with the first of its bucket
+--       and with the $near (at most 64) before it.
 -- reads: bands (doc_no, band, hash)
 -- gives: doc_no, earlier_doc_no
 -- takes: $near = 32

@@ -1,5 +1,5 @@
 -- name: near_duplicate_groups
--- does: The documents that stay in the place of most others that the shown run dropped, with the first and the last of those.
+-- does: The kept documents with the most dropped duplicates in the shown run, and the first and the last of those duplicates.
 -- reads: drops
 -- gives: part, reason, kept_doc_no, dropped, first_doc_no, last_doc_no
 -- takes: $limit = 20

@@ -1,6 +1,6 @@
 -- name: ngrams_by_n
--- does: N-grams by their number of words, 1 to $n: how many distinct ones, how often they occur, and how many of them have
---       fewer than $k users. Reads all texts once for each size; three words are the slowest.
+-- does: N-grams by their number of words, 1 to $n: distinct ones, occurrences, and how many of them have fewer than $k users. Reads all
+--       texts once for each size; three words are the slowest.
 -- reads: ngrams
 -- gives: n, distinct_ngrams, occurrences, rare, rare_share, rare_share_of_occurrences
 -- takes: $n = 2 | 1 | 3, $k = 2

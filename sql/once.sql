@@ -1,5 +1,5 @@
 -- name: once
--- does: Values that occur once. RMFT leaves them as they are, since the first occurrence stays: this is the share that it does not change.
+-- does: Values that occur once. RMFT keeps every first occurrence, so this is the share of values that it does not change.
 -- reads: value_counts
 -- gives: kind, distinct_values, once, share_of_values, share_of_occurrences
 -- takes: nothing

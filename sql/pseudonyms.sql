@@ -1,11 +1,11 @@
 -- name: pseudonyms
--- does: What stands behind each pseudonym or numbered label of the shown run, in one document or in all (-1): the way back.
--- reads: labels, values
+-- does: The original values of each pseudonym or numbered label of the shown run, in one document or in all (-1): the reverse mapping.
+-- reads: labels, value_spellings
 -- gives: pseudonym, kind, value, documents, first_doc_no
 -- takes: $doc_no = -1
 WITH known AS (
     SELECT value_id, kind, min(value) AS value
-    FROM "values"
+    FROM value_spellings
     GROUP BY value_id, kind
 )
 SELECT

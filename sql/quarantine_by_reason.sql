@@ -1,5 +1,5 @@
 -- name: quarantine_by_reason
--- does: Records that were set aside, by reason and input file.
+-- does: Quarantined records, by reason and input file.
 -- reads: quarantine
 -- gives: reason, source, records
 -- takes: nothing

@@ -1,5 +1,5 @@
 -- name: rank_frequency
--- does: The occurrences of the most frequent values of each kind by rank, and what share of all of its occurrences they make up so far.
+-- does: Occurrences of the most frequent values of each kind by rank, and their cumulative share of all occurrences of the kind.
 -- reads: value_counts
 -- gives: kind, rank, occurrences, share_so_far
 -- takes: $kind = 'all', $limit = 20

@@ -1,5 +1,5 @@
 -- name: removed_by_field
--- does: How many occurrences left which header field, and with how many spans and whole lines.
+-- does: Number of removed occurrences by header field, with the number of removed spans and of whole lines among them.
 -- reads: goes (doc_no, cell, start_byte, field, whole_line)
 -- gives: field, occurrences, spans, lines
 -- takes: nothing

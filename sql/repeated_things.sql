@@ -1,5 +1,5 @@
 -- name: repeated_things
--- does: The things that stand in more than one group, numbered from 0, with the groups in their order.
+-- does: The things that occur in more than one group, numbered from 0, with their groups, ordered by group.
 -- reads: things (group_no, thing_id)
 -- gives: group_no, thing
 -- takes: nothing

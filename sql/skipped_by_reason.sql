@@ -1,5 +1,5 @@
 -- name: skipped_by_reason
--- does: Candidates that a kind's own check refused, by kind and reason.
+-- does: Candidates that the check of their kind rejected, by kind and reason.
 -- reads: skipped
 -- gives: kind, reason, candidates
 -- takes: nothing

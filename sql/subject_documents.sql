@@ -1,5 +1,5 @@
 -- name: subject_documents
--- does: The documents in which values of one person stand, with how many occurrences each.
+-- does: The documents in which values of one person occur, with the number of occurrences.
 -- reads: occurrences, subject (value_id)
 -- gives: doc_no, occurrences
 -- takes: nothing

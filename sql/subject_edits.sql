@@ -1,6 +1,6 @@
 -- name: subject_edits
--- does: What one run did with the occurrences of one person, by kind: how many stood in documents that it published, and how many of these it
---       edited.
+-- does: What one run did with the occurrences of one person, by kind: how many are in documents that it published, and how many of these
+--       it replaced.
 -- reads: occurrences, subject (value_id), edits, published (doc_no)
 -- gives: kind, occurrences, replaced
 -- takes: nothing
@@ -12,7 +12,7 @@ WITH theirs AS (
                 EXISTS (
                     SELECT 1
                     FROM edits AS e
-                    WHERE e.doc_no = o.doc_no AND e.cell = o.cell AND e.start_byte < o.stop_byte AND e.stop_byte > o.start_byte
+                    WHERE e.doc_no = o.doc_no AND e.cell = o.cell AND e.start_byte < o.end_byte AND e.end_byte > o.start_byte
                 )
                 THEN 1
             ELSE 0

@@ -1,5 +1,5 @@
 -- name: subject_places
--- does: Where the values of one person stand: occurrences and documents by kind and section.
+-- does: Where the values of one person occur: occurrences and documents by kind and section.
 -- reads: occurrences, subject (value_id)
 -- gives: kind, section, occurrences, documents
 -- takes: nothing

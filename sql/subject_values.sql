@@ -1,5 +1,5 @@
 -- name: subject_values
--- does: Which values of one person stand in the corpus at all.
+-- does: The values of one person that occur in the corpus, with the number of occurrences.
 -- reads: occurrences, subject (value_id)
 -- gives: value_id, occurrences
 -- takes: nothing

@@ -1,6 +1,6 @@
 -- name: top
--- does: The values that occur most often, or in most documents, by rank.
--- reads: value_counts, values
+-- does: The values that occur most often, or in the most documents, by rank.
+-- reads: value_counts, value_spellings
 -- gives: rank, kind, value, occurrences, documents
 -- takes: $kind = 'all', $by = 'occurrences' | 'documents', $limit = 20
 WITH most AS (
@@ -23,6 +23,6 @@ ranked AS (
 )
 SELECT r.rank, r.kind, max(v.value) AS value, r.occurrences, r.documents
 FROM ranked AS r
-LEFT JOIN "values" AS v ON v.value_id = r.value_id
+LEFT JOIN value_spellings AS v ON v.value_id = r.value_id
 GROUP BY r.rank, r.kind, r.occurrences, r.documents
 ORDER BY r.rank

@@ -1,6 +1,6 @@
 -- name: top_by_users
--- does: The values that stand in the documents of most users, by rank.
--- reads: value_users, value_counts, values
+-- does: The values that occur in the documents of the most users, by rank.
+-- reads: value_users, value_counts, value_spellings
 -- gives: rank, kind, value, users, occurrences, documents
 -- takes: $kind = 'all', $limit = 20
 WITH counted AS (
@@ -28,6 +28,6 @@ ranked AS (
 )
 SELECT r.rank, r.kind, max(v.value) AS value, r.users, r.occurrences, r.documents
 FROM ranked AS r
-LEFT JOIN "values" AS v ON v.value_id = r.value_id
+LEFT JOIN value_spellings AS v ON v.value_id = r.value_id
 GROUP BY r.rank, r.kind, r.users, r.occurrences, r.documents
 ORDER BY r.rank

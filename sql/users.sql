@@ -1,6 +1,6 @@
 -- name: users
--- does: Every document's user by number. Users are numbered from 0 in the order of their first documents; a document without a user_id
---       is left out.
+-- does: The user of every document, by number. Users are numbered from 0 in the order of their first documents; documents without a
+--       user_id are left out.
 -- reads: documents (doc_no, user_id)
 -- gives: doc_no, user_no
 -- takes: nothing

@@ -1,5 +1,5 @@
 -- name: value_users
--- does: Which values stand in whose documents: distinct pairs of a value and a user.
+-- does: Distinct pairs of a value and a user in whose documents it occurs.
 -- reads: occurrences, users
 -- gives: value_id, user_no
 -- takes: nothing

@@ -1,5 +1,5 @@
 -- name: values_left
--- does: The values that stand in what earlier parts left.
+-- does: The values with occurrences that earlier parts left.
 -- reads: occurrences_left (value_id)
 -- gives: value_id
 -- takes: nothing

@@ -1,6 +1,7 @@
 -- name: words_by_users
--- does: Words by the number of their users: how many distinct ones, how often they occur, and both shares added up from the rarest. Most
---       distinct words have one user and are few occurrences: what a blacklist of k users would take. Reads all texts.
+-- does: Words by their number of users: distinct words, occurrences, and both shares cumulated from the words with the fewest users. Most
+--       distinct words have one user and few occurrences: these are the words that a blacklist for k users would contain. Reads all
+--       texts.
 -- reads: ngrams
 -- gives: users, distinct_words, occurrences, words_so_far, occurrences_so_far
 -- takes: $limit = 20

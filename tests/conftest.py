@@ -63,9 +63,9 @@ def shapes() -> Iterator[Callable[..., Any]]:
     a plan. `test_verify_drill.py` puts it back, and so do processes of their own."""
     from sanitize.pipeline import canaries
 
-    whole = canaries._shapes
+    whole = canaries._get_document_shapes
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canaries, "_shapes", lambda documents: canaries._USUAL)
+        patch.setattr(canaries, "_get_document_shapes", lambda documents: canaries._DEFAULT_SHAPES)
         yield whole
 
 

@@ -70,7 +70,7 @@ def become(told: dict[str, object], *streams: int) -> None:
         os.dup2(file, number)
         os.close(file)
     sys.argv = ["sanitize", *told["argv"]]  # type: ignore[misc]
-    failpoints._wanted, failpoints._left[0] = failpoints._told(os.environ.get("SANITIZE_CRASH_AT", ""))
+    failpoints._wanted_point, failpoints._hits_left[0] = failpoints._parse_setting(os.environ.get("SANITIZE_CRASH_AT", ""))
 
 
 if __name__ == "__main__":
@@ -84,9 +84,9 @@ if __name__ == "__main__":
 
     from sanitize.cli import main
     from sanitize.core import failpoints
-    from sanitize.kinds.kind import every_kind
+    from sanitize.kinds.kind import all_kinds
 
-    every_kind()
+    all_kinds()
     assert duckdb and jinja2
     serve(sys.argv[1])
     main.main()

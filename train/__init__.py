@@ -1,10 +1,10 @@
-"""Sanitized shards in, checkpoints in Hugging Face layout out.
+"""Trains language models on sanitized shards and writes checkpoints in Hugging Face layout.
 
-    recipe -> documents -> tokens -> batches -> loop (model, objective) -> checkpoints
+    recipe -> documents -> tokens -> batches -> trainer (model, objective) -> checkpoints
 
-`fit(recipe, out)` trains, resumes or says what was done; `stream(recipe)` gives its batches to a loop of your own; `Recipe` is what a TOML
-file becomes. They are loaded when they are first used.
-Knocks at `sanitize.storage.corpus` and `sanitize.errors`, and at nothing else; imports among its own files are relative.
+`fit(recipe, out)` trains or resumes, or returns the summary of a finished run; `stream_batches(recipe)` gives a recipe's batches to a
+training loop of your own; `Recipe` is a parsed recipe file (TOML). The three are imported on first use.
+May import `sanitize.storage.corpus` and `sanitize.errors`, and nothing else of `sanitize`; imports among its own files are relative.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .recipe import Recipe
-    from .training_run import fit, stream
+    from .training_run import fit, stream_batches
 
-# where each name lives
-_HOMES = {"Recipe": "recipe", "fit": "training_run", "stream": "training_run"}
+# public name -> the module that defines it
+_LAZY_EXPORTS = {"Recipe": "recipe", "fit": "training_run", "stream_batches": "training_run"}
 
-__all__ = ["Recipe", "fit", "stream"]
+__all__ = ["Recipe", "fit", "stream_batches"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _LAZY_EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    value = getattr(importlib.import_module(f".{_LAZY_EXPORTS[name]}", __name__), name)
     globals()[name] = value
     return value
 

@@ -1,7 +1,7 @@
-"""What a private training spends: epsilon from noise, sampling rate and steps, and the noise for an epsilon that is asked for.
+"""Privacy accounting: epsilon from noise multiplier, sampling rate and steps, and the noise multiplier for a target epsilon.
 
 The accountants are those of opacus (extra `dp`): `rdp` (Renyi, an upper bound, fast) and `prv` (numerical composition, tighter, some
-seconds). Both hold for Poisson sampling and for neighbours that differ by one unit more or less.
+seconds). Both hold for Poisson sampling and for neighbouring data sets that differ by adding or removing one unit.
 """
 
 from __future__ import annotations
@@ -12,69 +12,69 @@ from typing import Any, Literal
 
 from sanitize.errors import MissingExtra, UsageError
 
-Name = Literal["rdp", "prv"]
+AccountantName = Literal["rdp", "prv"]
 
 
-def epsilon(accountant: Name, *, sigma: float, q: float, steps: int, delta: float) -> float | None:
-    """The epsilon of so many steps with noise multiplier `sigma`, each unit in a step with probability `q`; None where there is no bound.
+def compute_epsilon(accountant: AccountantName, *, noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float | None:
+    """Return the epsilon of `steps` steps, each unit being in a step with probability `sample_rate`; None if there is no bound.
 
-    Raises MissingExtra without opacus.
+    Raises MissingExtra without opacus, UsageError if the accountant fails.
     """
     if not steps:
         return 0.0
-    if not sigma:
+    if not noise_multiplier:
         return None
-    one = _accountants().create_accountant(mechanism=accountant)
-    one.history = [(sigma, q, steps)]
+    opacus_accountant = _import_opacus_accountants().create_accountant(mechanism=accountant)
+    opacus_accountant.history = [(noise_multiplier, sample_rate, steps)]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # hints at orders of the Renyi divergence
+        warnings.simplefilter("ignore")  # warnings about orders of the Renyi divergence
         try:
-            found = float(one.get_epsilon(delta=delta))
-        except Exception as error:  # other people's code: integration that fails where sigma is tiny
+            found = float(opacus_accountant.get_epsilon(delta=delta))
+        except Exception as error:  # many types in opacus: the numerical integration fails for a tiny sigma
             raise UsageError(
-                f"the accountant {accountant} has no answer for sigma = {sigma:g}, q = {q:g} and {steps} steps "
+                f"the accountant {accountant} fails for sigma = {noise_multiplier:g}, q = {sample_rate:g} and {steps} steps "
                 f"({type(error).__name__}); use rdp"
             ) from None
     return found if math.isfinite(found) else None
 
 
-def sigma_for(accountant: Name, *, target: float, q: float, steps: int, delta: float) -> float:
-    """The noise multiplier whose epsilon is `target`, at most .01 below it; UsageError where no multiplier is large enough."""
+def find_noise_multiplier(accountant: AccountantName, *, target_epsilon: float, sample_rate: float, steps: int, delta: float) -> float:
+    """Return the noise multiplier whose epsilon is `target_epsilon`, at most .01 below it; UsageError if none is large enough."""
     from importlib import import_module
 
-    _accountants()
+    _import_opacus_accountants()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             solve = import_module("opacus.accountants.utils").get_noise_multiplier
             found = solve(
-                target_epsilon=target,
+                target_epsilon=target_epsilon,
                 target_delta=delta,
-                sample_rate=q,
+                sample_rate=sample_rate,
                 steps=steps,
                 accountant=accountant,
-                epsilon_tolerance=min(0.01, target / 100),
+                epsilon_tolerance=min(0.01, target_epsilon / 100),
             )
-        except Exception as error:  # other people's code; a budget that is too low is a ValueError
+        except Exception as error:  # many types in opacus; ValueError if the budget is too low
             raise UsageError(
-                f"privacy.epsilon = {target:g}: no noise reaches it with q = {q:g} and {steps} steps ({type(error).__name__}); "
-                "fewer steps, smaller batches or a larger epsilon"
+                f"privacy.epsilon = {target_epsilon:g}: no noise reaches it with q = {sample_rate:g} and {steps} steps "
+                f"({type(error).__name__}); use fewer steps, smaller batches or a larger epsilon"
             ) from None
     return float(found)
 
 
-def group(epsilon: float | None, delta: float, members: int) -> tuple[float | None, float | None]:
-    """Epsilon and delta for `members` units at once: m epsilon, m e^((m - 1) epsilon) delta (Dwork and Roth 2014, theorem 2.2).
+def group_privacy(epsilon: float | None, delta: float, group_size: int) -> tuple[float | None, float | None]:
+    """Return epsilon and delta of m = `group_size` units together: m epsilon, m e^((m - 1) epsilon) delta (Dwork, Roth 2014, theorem 2.2).
 
-    None where there is no bound, or where delta is 1 or more and says nothing.
+    Each is None if there is no bound; delta also if it is 1 or more, which guarantees nothing.
     """
     if epsilon is None:
         return None, None
-    exponent = (members - 1) * epsilon + math.log(members * delta)
-    return members * epsilon, math.exp(exponent) if exponent < 0 else None
+    exponent = (group_size - 1) * epsilon + math.log(group_size * delta)
+    return group_size * epsilon, math.exp(exponent) if exponent < 0 else None
 
 
-def _accountants() -> Any:
+def _import_opacus_accountants() -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,6 +1,7 @@
-"""A blacklist of words and n-grams, and where it protects the words of texts. Written by `sanitize run --plan blacklist` into the vault.
+"""Reads a blacklist of words and n-grams and finds the words of texts that it protects.
 
-Columns `ngram` (lower-cased words joined by one space), `n`, `users`, `reason` (direct, indirect). Nothing of it is ever told.
+`sanitize run --plan blacklist` writes the blacklist into the vault. Columns: `ngram` (lower-cased words joined by one space), `n`, `users`,
+`reason` (direct, indirect). Its entries are never logged or reported.
 """
 
 from __future__ import annotations
@@ -14,42 +15,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.errors import InputRefused, nearest
+from sanitize.errors import InputRefused, suggest_names
 
 Mask = npt.NDArray[np.bool_]
 REASONS = ("direct", "indirect")
 
 
-class Blacklist:
-    """Entries as tuples of words. An entry protects all its words wherever they stand in a row, and nothing else."""
+class BlacklistMatcher:
+    """A trie of blacklist entries (tuples of words). An entry protects its words wherever they occur consecutively, and nothing else."""
 
     def __init__(self, entries: Iterable[tuple[str, ...]]) -> None:
-        self._words: dict[str, int] = {}
-        # a trie: an edge leads from a state by a word to a state; the root is 0
+        self._word_ids: dict[str, int] = {}
+        # trie: (state, word id) -> next state; the root is state 0
         edges: dict[tuple[int, int], int] = {}
         ends: set[int] = set()
-        self._long = self._count = 0
+        self._longest_entry = self._entry_count = 0
         for entry in entries:
             state = 0
             for word in entry:
-                number = self._words.setdefault(word, len(self._words))
+                number = self._word_ids.setdefault(word, len(self._word_ids))
                 state = edges.setdefault((state, number), len(edges) + 1)
             ends.add(state)
-            self._long, self._count = max(self._long, len(entry)), self._count + 1
-        # the edges as one sorted array of state * words + word
-        keys = np.array([state * len(self._words) + word for state, word in edges], np.int64)
+            self._longest_entry, self._entry_count = max(self._longest_entry, len(entry)), self._entry_count + 1
+        # all edges as one sorted array of keys state * word_count + word id
+        keys = np.array([state * len(self._word_ids) + word for state, word in edges], np.int64)
         order = np.argsort(keys)
-        self._keys, self._targets = keys[order], np.fromiter(edges.values(), np.int64, len(edges))[order]
-        self._ends = np.zeros(len(edges) + 1, bool)
-        self._ends[list(ends)] = True
+        self._edge_keys, self._edge_targets = keys[order], np.fromiter(edges.values(), np.int64, len(edges))[order]
+        self._is_final_state = np.zeros(len(edges) + 1, bool)
+        self._is_final_state[list(ends)] = True
 
     @classmethod
-    def read(cls, path: str | Path, reasons: Collection[str] = REASONS) -> Blacklist:
-        """The entries of these reasons in a Parquet file, or in all of a folder; InputRefused where there is no such table."""
-        place = Path(path)
-        files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
-        if not files or not place.exists():
-            raise InputRefused(f"{place}: no Parquet file; expected the blacklist of a run, such as WORK/runs/HASH/vault/blacklist")
+    def read(cls, path: str | Path, reasons: Collection[str] = REASONS) -> BlacklistMatcher:
+        """Read the entries with these reasons from a Parquet file, or from all in a folder; InputRefused if there is no such table."""
+        source = Path(path)
+        files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+        if not files or not source.exists():
+            raise InputRefused(f"{source}: no Parquet file; expected the blacklist of a run, such as WORK/runs/HASH/vault/blacklist")
         entries: list[tuple[str, ...]] = []
         for file in files:
             try:
@@ -58,43 +59,43 @@ class Blacklist:
                 raise InputRefused(f"{file}: cannot be read as Parquet ({type(error).__name__})") from None
             for column in ("ngram", "reason"):
                 if column not in table.column_names:
-                    raise InputRefused(f"{file}: there is no column {column!r}; {nearest(column, table.column_names)}")
+                    raise InputRefused(f"{file}: there is no column {column!r}; {suggest_names(column, table.column_names)}")
             table = table.filter(pc.is_in(table.column("reason").cast(pa.string()), pa.array(sorted(reasons), pa.string())))
             entries += [tuple(ngram.split(" ")) for ngram in table.column("ngram").to_pylist() if ngram]
         return cls(entries)
 
     def __len__(self) -> int:
-        return self._count
+        return self._entry_count
 
-    def protected(self, texts: Sequence[Sequence[str]]) -> list[Mask]:
-        """For each text, which of its words (lower-cased, in order) an entry protects."""
+    def find_protected_words(self, texts: Sequence[Sequence[str]]) -> list[Mask]:
+        """Return for each text which of its words (lower-cased, in order) are protected by an entry."""
         lengths = [len(words) for words in texts]
-        flat = np.array([self._words.get(word, -1) for words in texts for word in words], np.int64)
-        inside = np.zeros(len(flat), bool)
-        if self._count and len(flat):
-            stops = np.repeat(np.cumsum(lengths), lengths)
-            self._match(flat, stops, inside)
-        return np.split(inside, np.cumsum(lengths)[:-1]) if lengths else []
+        word_ids = np.array([self._word_ids.get(word, -1) for words in texts for word in words], np.int64)
+        is_protected = np.zeros(len(word_ids), bool)
+        if self._entry_count and len(word_ids):
+            text_ends = np.repeat(np.cumsum(lengths), lengths)
+            self._mark_matches(word_ids, text_ends, is_protected)
+        return np.split(is_protected, np.cumsum(lengths)[:-1]) if lengths else []
 
-    def _match(self, flat: npt.NDArray[np.int64], stops: npt.NDArray[np.int64], inside: Mask) -> None:
-        """Walk the trie from all places at once, one word further each round."""
-        marks = np.zeros(len(flat) + 1, np.int64)  # +1 where a protected run begins, -1 where it is over
-        at = np.flatnonzero(flat >= 0)
-        state = np.zeros(len(at), np.int64)
-        for depth in range(self._long):
-            fits = at + depth < stops[at]
-            at, state = at[fits], state[fits]
-            word = flat[at + depth]
-            wanted = np.where(word >= 0, state * len(self._words) + word, -1)
-            found = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-            hit = self._keys[found] == wanted
-            at, state = at[hit], self._targets[found[hit]]
-            over = at[self._ends[state]]
-            np.add.at(marks, over, 1)
-            np.add.at(marks, over + depth + 1, -1)
-        inside |= np.cumsum(marks)[:-1] > 0
+    def _mark_matches(self, word_ids: npt.NDArray[np.int64], text_ends: npt.NDArray[np.int64], is_protected: Mask) -> None:
+        """Walk the trie from all word positions at once, one word further per iteration, and set `is_protected`."""
+        match_deltas = np.zeros(len(word_ids) + 1, np.int64)  # +1 where a match starts, -1 where it ends
+        positions = np.flatnonzero(word_ids >= 0)
+        state = np.zeros(len(positions), np.int64)
+        for depth in range(self._longest_entry):
+            in_text = positions + depth < text_ends[positions]
+            positions, state = positions[in_text], state[in_text]
+            word = word_ids[positions + depth]
+            wanted_keys = np.where(word >= 0, state * len(self._word_ids) + word, -1)
+            found = np.minimum(np.searchsorted(self._edge_keys, wanted_keys), len(self._edge_keys) - 1)
+            hit = self._edge_keys[found] == wanted_keys
+            positions, state = positions[hit], self._edge_targets[found[hit]]
+            matched = positions[self._is_final_state[state]]
+            np.add.at(match_deltas, matched, 1)
+            np.add.at(match_deltas, matched + depth + 1, -1)
+        is_protected |= np.cumsum(match_deltas)[:-1] > 0
 
 
-def reasons_of(value: str) -> tuple[str, ...]:
-    """The reasons that a setting names: `both`, `direct` or `indirect`."""
-    return REASONS if value == "both" else (value,)
+def expand_reasons(setting: str) -> tuple[str, ...]:
+    """Return the reasons that a setting (`both`, `direct` or `indirect`) selects."""
+    return REASONS if setting == "both" else (setting,)

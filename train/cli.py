@@ -1,4 +1,4 @@
-"""The command `sanitize-train`: a recipe in, a run folder out; errors become one line and an exit code."""
+"""The command `sanitize-train`: trains by a recipe into a run folder. An error is printed as one line and sets the exit code."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-AsJson = Annotated[bool, typer.Option("--json", help="one line, one object, on stdout; all else on stderr")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object in one line on stdout; all else on stderr")]
 
 
-class _Recipes(TyperGroup):
-    """The first word is a verb, or else the recipe of `run`."""
+class _DefaultRunGroup(TyperGroup):
+    """Takes the first word as a command; if it is none, as the recipe of `run`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
@@ -26,7 +26,7 @@ class _Recipes(TyperGroup):
 
 app = typer.Typer(
     name="sanitize-train",
-    cls=_Recipes,
+    cls=_DefaultRunGroup,
     help="Train a language model on sanitized shards: sanitize-train RECIPE|NAME --out RUN. The same command again resumes.",
     no_args_is_help=True,
     add_completion=False,
@@ -43,20 +43,22 @@ def run(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the recipe, such as run.epochs=8", show_default=False)
     ] = None,
     data: Annotated[str | None, typer.Option(metavar="DATA", help="short for --set data.path=DATA", show_default=False)] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Train by a recipe (the word `run` may be left out)."""
+    """Train a model by a recipe (the word `run` may be left out)."""
     from .recipe import Recipe
     from .training_run import fit
 
-    asked = [*(changes or ()), *([f"data.path={json.dumps(data)}"] if data is not None else [])]
-    finished = (out / "train.json").is_file()
-    result = fit(Recipe.of(recipe, asked), out, progress=lambda line: typer.echo(line, err=True))
-    result = {**result, "out": str(out), "changed": not finished}
+    all_changes = [*(changes or ()), *([f"data.path={json.dumps(data)}"] if data is not None else [])]
+    was_finished = (out / "train.json").is_file()
+    result = fit(Recipe.load(recipe, all_changes), out, progress=lambda line: typer.echo(line, err=True))
+    result = {**result, "out": str(out), "changed": not was_finished}
     if as_json:
         typer.echo(json.dumps(result, sort_keys=True))
     else:
-        typer.echo(f"{'trained' if result['changed'] else 'was trained'}: {result['steps']} steps, {result['documents']} documents seen")
+        typer.echo(
+            f"{'trained' if result['changed'] else 'already trained'}: {result['steps']} steps, {result['documents']} documents seen"
+        )
         typer.echo(f"{len(result['checkpoints'])} checkpoints in {out / 'checkpoints'}, the last one {result['final']}")
 
 
@@ -66,10 +68,14 @@ def unlearn(
     data: Annotated[Path, typer.Option(metavar="DATA", help="what the model was trained on")],
     method: Annotated[str, typer.Option(metavar="METHOD", help="ga, gd, kl, idk, dpo, or dp2unlearning")] = "gd",
     model: Annotated[
-        Path | None, typer.Option(metavar="CHECKPOINT", help="the model that forgets; for dp2unlearning a base model", show_default=False)
+        Path | None,
+        typer.Option(metavar="CHECKPOINT", help="the trained model that unlearns; for dp2unlearning a base model", show_default=False),
     ] = None,
     forget: Annotated[
-        Path | None, typer.Option(metavar="IDS", help="ids of documents, one a line (sanitize subject --documents)", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="IDS", help="file of document ids to forget, one a line (from sanitize subject --documents)", show_default=False
+        ),
     ] = None,
     rewritten: Annotated[
         Path | None, typer.Option(metavar="DATA", help="dp2unlearning: the same documents, rewritten", show_default=False)
@@ -78,27 +84,31 @@ def unlearn(
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the recipe, such as run.epochs=8", show_default=False)
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Make a model forget documents: from its checkpoint (ga, gd, kl, idk, dpo), or by stages from a base model (dp2unlearning)."""
+    """Make a model forget documents: from its checkpoint (ga, gd, kl, idk, dpo), or in stages from a base model (dp2unlearning)."""
     from sanitize.errors import UsageError
 
-    from . import unlearning as room
+    from . import unlearning
     from .recipe import Recipe
 
-    def say(line: str) -> None:
+    def print_progress(line: str) -> None:
         typer.echo(line, err=True)
 
     if method == "dp2unlearning":
-        stages = room.Stages(recipe=Recipe.of(recipe, changes or ()), data=data, out=out, rewritten=rewritten, model=model, progress=say)
-        result = stages.go(forget)
+        stages = unlearning.Dp2Unlearning(
+            recipe=Recipe.load(recipe, changes or ()), data=data, out_folder=out, rewritten=rewritten, model=model, progress=print_progress
+        )
+        result = stages.run(forget)
         lines = [f"{result['newest']}: {result['forgotten']} documents forgotten", result["guarantee"]["words"]]
     else:
         if model is None or forget is None:
             raise UsageError(f"--method {method} needs --model CHECKPOINT and --forget IDS")
-        result = room.forget(method, model=model, forget=forget, data=data, out=out, changes=changes or (), progress=say)
+        result = unlearning.unlearn_documents(
+            method, model=model, id_list=forget, data=data, out=out, changes=changes or (), progress=print_progress
+        )
         lines = [f"{method}: {result['steps']} steps, the last checkpoint is {out / 'checkpoints' / result['final']}"]
-        lines.append("nothing is proven by this: measure what the model still knows")
+        lines.append("this method proves nothing: measure what the model still knows (sanitize-eval)")
     if as_json:
         typer.echo(json.dumps({**result, "out": str(out)}, sort_keys=True))
     else:
@@ -106,16 +116,17 @@ def unlearn(
 
 
 @app.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """The shipped recipes and the objectives."""
+def list_command(as_json: JsonOption = False) -> None:
+    """List the shipped recipes and the objectives."""
     import importlib
 
     from . import objectives
-    from .recipe import Recipe, recipe_names
+    from .recipe import Recipe, list_recipes
 
-    recipes = {name: Recipe.of(name).about for name in recipe_names()}
+    recipes = {name: Recipe.load(name).about for name in list_recipes()}
     losses = {
-        name: (importlib.import_module(f".objectives.{name}", __package__).__doc__ or "").partition("\n")[0] for name in objectives.names()
+        name: (importlib.import_module(f".objectives.{name}", __package__).__doc__ or "").partition("\n")[0]
+        for name in objectives.list_objectives()
     }
     if as_json:
         typer.echo(json.dumps({"recipes": recipes, "objectives": losses}, sort_keys=True))
@@ -127,11 +138,11 @@ def list_(as_json: AsJson = False) -> None:
 
 
 def main() -> None:
-    """The console script: every error is one clear line and its exit code, without values."""
-    from sanitize.errors import SanitizeError, unforeseen
+    """Entry point of the console script: every error becomes one line without values of the data, and an exit code."""
+    from sanitize.errors import SanitizeError, internal_error
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    before = {one: signal.signal(one, _stopped) for one in (signal.SIGINT, signal.SIGTERM)}
+    previous_handlers = {signal_number: signal.signal(signal_number, _exit_on_signal) for signal_number in (signal.SIGINT, signal.SIGTERM)}
     try:
         app()
     except SystemExit:
@@ -140,19 +151,19 @@ def main() -> None:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except BaseException as error:
-        typer.echo(f"error: {unforeseen(error)}", err=True)
+        typer.echo(f"error: {internal_error(error)}", err=True)
         sys.exit(1)
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for signal_number, handler in previous_handlers.items():
+            signal.signal(signal_number, handler)
 
 
-def _stopped(number: int, _frame: object) -> None:
-    """The first signal ends the command; what the last state does not have is made again."""
+def _exit_on_signal(signal_number: int, _frame: object) -> None:
+    """End the command at the first signal; steps after the last saved state are repeated on resume."""
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_DFL)
-    typer.echo("stopped; the same command goes on from the last state", err=True)
-    raise SystemExit(128 + number)
+    typer.echo("stopped; run the same command again to resume from the last saved state", err=True)
+    raise SystemExit(128 + signal_number)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""A private step (DP-SGD): units drawn one by one, each unit's gradient clipped, noise once, divided by the expected batch.
+"""DP-SGD: Poisson sampling of units, gradients clipped per unit, Gaussian noise added once per step.
 
     g = (sum over drawn units of clip(gradient of the unit, C) + N(0, sigma^2 C^2)) / expected number of units
 
-Abadi et al. 2016, algorithm 1, with Poisson sampling; a unit is a document (all rows of a doc_id) or a user (all rows of a user_id); its
-gradient is the sum over its rows of the gradient of the row's own mean loss. Gradients are made row by row with torch.func (vmap), or in a
-loop where a model cannot be mapped; memory is that of one gradient for each row of a piece. Any objective will do whose loss of a row
-depends on that row alone. Nothing that follows a unit's draw may hang on how many others there are: so dropout and masks hang on secret
-seeds, and noise on embeddings (which scales with padding) is refused.
+Abadi et al. 2016, algorithm 1, with Poisson sampling. A unit is a document (all rows of a doc_id) or a user (all rows of a user_id); its
+gradient is the sum over its rows of the gradient of the row's own mean loss. Gradients are computed per row with torch.func (vmap), or in a
+loop if the model does not support vmap; memory: one gradient per row of a micro-batch. Works with any objective whose loss of a row depends
+on that row alone. Nothing computed for a drawn unit may depend on how many other units there are: dropout and masks are therefore seeded
+from secret seeds, and noise on embeddings (which scales with padding) is refused.
 """
 
 from __future__ import annotations
@@ -23,65 +23,68 @@ import pyarrow.compute as pc
 from sanitize.errors import InputRefused, UsageError
 
 from . import accountant
-from .batches import Plan, Rows
-from .keyed_random import Draws
-from .model import learned
-from .objectives.objective import Arrays, Objective
+from .batches import BatchPlan, TokenRows
+from .keyed_random import KeyedRandom
+from .model import trainable_parameters
+from .objectives.objective import BatchArrays, Objective
 from .tokenization import I64
 
 if TYPE_CHECKING:
-    from .recipe import Privacy, Recipe
+    from .recipe import PrivacySettings, Recipe
 
-ROUNDING = 1e-6  # keeps a gradient of norm 0 from being divided by it, as opacus does
+NORM_EPSILON = 1e-6  # avoids division by a norm of 0, as in opacus
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Poisson(Plan):
-    """Steps of which each unit is a part with probability q = batch / units, by itself; an epoch is ceil(1 / q) steps.
+class PoissonBatchPlan(BatchPlan):
+    """A batch plan with Poisson sampling: each unit is in each step independently, with probability q = batch_size / unit_count.
 
-    `batch` is the expected number of units; a step may be empty, and counts.
+    An epoch is ceil(1 / q) steps. `batch_size` is the expected number of units of a step; a step may be empty, and counts as a step.
     """
 
-    units: I64  # of each row, numbered from 0
-    draws: Draws
+    unit_of_row: I64  # of each row, numbered from 0
+    random: KeyedRandom
 
     @property
-    def count(self) -> int:
-        """How many units there are."""
-        return int(self.units.max(initial=-1)) + 1
+    def unit_count(self) -> int:
+        """Number of units."""
+        return int(self.unit_of_row.max(initial=-1)) + 1
 
     @property
-    def q(self) -> float:
-        """With which probability a unit is in a step."""
-        return self.batch / self.count
+    def sample_rate(self) -> float:
+        """Probability q that a unit is in a step."""
+        return self.batch_size / self.unit_count
 
     @property
     def steps_per_epoch(self) -> int:
         """Optimizer steps of one epoch."""
-        return -(-self.count // self.batch)
+        return -(-self.unit_count // self.batch_size)
 
-    def step(self, step: int) -> I64:
-        """The rows of a step, those of one unit side by side."""
-        drawn = self.draws.uniform(self.count, "sample", step) < self.q
-        rows = np.flatnonzero(drawn[self.units])
-        return rows[np.argsort(self.units[rows], kind="stable")]
+    def get_step_rows(self, step: int) -> I64:
+        """Return the row numbers of a step, rows of one unit next to each other."""
+        drawn = self.random.draw_uniform(self.unit_count, "sample", step) < self.sample_rate
+        rows = np.flatnonzero(drawn[self.unit_of_row])
+        return rows[np.argsort(self.unit_of_row[rows], kind="stable")]
 
-    def first_of_rows(self) -> I64:
-        """After which step (from 1) each row was in a batch for the first time: every step is drawn once, units times steps numbers."""
-        found = np.full(self.rows, np.iinfo(np.int64).max)
-        for step in range(self.steps - 1, -1, -1):
-            found[self.step(step)] = step + 1
+    def compute_first_step_by_row(self) -> I64:
+        """Return the step (from 1) in which each row is used for the first time, the largest int64 if never.
+
+        Draws every step once: units times steps random numbers.
+        """
+        found = np.full(self.row_count, np.iinfo(np.int64).max)
+        for step in range(self.step_count - 1, -1, -1):
+            found[self.get_step_rows(step)] = step + 1
         return found
 
 
-def units_of(rows: Rows, users: pa.Array | None) -> I64:
-    """The unit of each row, numbered from 0: its document (by id), or its user where `users` (of documents) are given.
+def assign_units(rows: TokenRows, users: pa.Array | None) -> I64:
+    """Return the unit of each row, numbered from 0: its document (by id), or its user if `users` (one per document) are given.
 
-    Raises UsageError where rows hold several documents, InputRefused where a document has no user.
+    Raises UsageError if a row has several documents, InputRefused if a document has no user.
     """
-    first = rows.doc[rows.starts[:-1]]
-    if (rows.doc[rows.starts[1:] - 1] != first).any():
-        raise UsageError('privacy: rows hold several documents, so that nothing could be clipped for one; set data.layout = "document"')
+    first = rows.doc_numbers[rows.row_starts[:-1]]
+    if (rows.doc_numbers[rows.row_starts[1:] - 1] != first).any():
+        raise UsageError('privacy: rows hold several documents, whose gradients cannot be clipped separately; set data.layout = "document"')
     if users is not None and users.null_count:
         raise InputRefused(f'privacy.unit = "user": {users.null_count} documents have no user; give each one, or use unit = "record"')
     names = (rows.doc_ids if users is None else users).take(pa.array(first))
@@ -90,199 +93,218 @@ def units_of(rows: Rows, users: pa.Array | None) -> I64:
     return found
 
 
-def refuse_mixing(model: Any) -> None:
-    """UsageError for layers whose answer for one row depends on others, or which remember rows: clipping would bound nothing."""
+def check_rows_independent(model: Any) -> None:
+    """Raise UsageError for layers whose output for one row depends on other rows, or that keep statistics: clipping would bound nothing."""
     import torch
 
     for name, module in model.named_modules():
-        remembers = getattr(module, "track_running_stats", False) and not isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) or remembers:
+        keeps_statistics = getattr(module, "track_running_stats", False) and not isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) or keeps_statistics:
             raise UsageError(
                 f"privacy: the layer {name} ({type(module).__name__}) mixes rows of a batch or keeps statistics of them, so that "
-                "no gradient is one unit's own; use a model with layer or group norms"
+                "no gradient belongs to one unit; use a model with layer or group norms"
             )
 
 
-class PerRow:
-    """Gradients of the mean loss of each row: `vmap` over rows, or (`how` = "loop") one row after the other."""
+class PerSampleGradients:
+    """Computes the gradient of the mean loss of each row: with `vmap` over rows, or (`method` = "loop") row by row."""
 
-    def __init__(self, model: Any, objective: Objective, *, how: str = "vmap") -> None:
-        self.model, self.objective, self.how = model, objective, how
-        self.parameters = dict(learned(model))
-        if how == "vmap":
-            # other kinds look into the mask to see whether they need it, which cannot be mapped
+    def __init__(self, model: Any, objective: Objective, *, method: str = "vmap") -> None:
+        self.model, self.objective, self.method = model, objective, method
+        self.parameters = dict(trainable_parameters(model))
+        if method == "vmap":
+            # other attention implementations branch on the values of the mask, which vmap does not support
             model.set_attn_implementation("eager")
 
-    def __call__(self, shown: Mapping[str, Any], weights: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Gradients [rows, ...] by the names of the parameters, and the sums [rows] by name; `weights` are each row's own, [rows]."""
-        if self.how == "vmap":
+    def __call__(self, inputs: Mapping[str, Any], counts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return gradients [rows, ...] by parameter name and loss sums [rows] by name; `counts` are the loss terms of each row, [rows]."""
+        if self.method == "vmap":
             import torch
 
             try:
-                return self._mapped(shown, weights)
+                return self._gradients_by_vmap(inputs, counts)
             except torch.OutOfMemoryError:
                 raise
             except (RuntimeError, ValueError, NotImplementedError):
-                self.how = "loop"  # what cannot be mapped is done one by one: the same numbers, slower
-        return self._looped(shown, weights)
+                self.method = "loop"  # not supported by vmap: the same numbers from the loop, slower
+        return self._gradients_by_loop(inputs, counts)
 
-    def _loss(self, call: Any, shown: Mapping[str, Any], weights: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """The loss of one row that is shown alone, and its sums."""
-        sums = self.objective.sums(call, shown, training=True)
-        factors = self.objective.factors()
-        total = sum(factors.get(name, 1.0) * value / weights[name].clamp(min=1.0) for name, value in sums.items())
+    def _loss(self, model: Any, inputs: Mapping[str, Any], counts: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the loss of a batch of one row, and its loss sums by name."""
+        sums = self.objective.loss_sums(model, inputs, training=True)
+        factors = self.objective.loss_weights()
+        total = sum(factors.get(name, 1.0) * value / counts[name].clamp(min=1.0) for name, value in sums.items())
         return total, {name: value.detach() for name, value in sums.items()}
 
-    def _mapped(self, shown: Mapping[str, Any], weights: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _gradients_by_vmap(self, inputs: Mapping[str, Any], counts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         import torch
         from torch.func import functional_call, grad, vmap
 
-        held = {name: one for name, one in self.model.named_parameters() if name not in self.parameters}
-        held |= dict(self.model.named_buffers())
-        sided = self.objective.HEAD != "causal"
+        frozen = {name: parameter for name, parameter in self.model.named_parameters() if name not in self.parameters}
+        frozen |= dict(self.model.named_buffers())
+        is_bidirectional = self.objective.HEAD != "causal"
 
-        def one(parameters: dict[str, Any], row: dict[str, Any], count: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-            def call(**given: Any) -> Any:
-                if sided:
-                    # a mask of two dimensions is looked into here, too; one of four is added as it is
-                    hidden = torch.finfo(torch.float32).min
-                    given["attention_mask"] = torch.where(given["attention_mask"][:, None, None, :] > 0, 0.0, hidden)
-                return functional_call(self.model, (parameters, held), args=(), kwargs=given)
+        def row_loss(parameters: dict[str, Any], row: dict[str, Any], count: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+            def call_model(**model_inputs: Any) -> Any:
+                if is_bidirectional:
+                    # transformers branches on the values of a 2-d mask, which vmap does not support; a 4-d mask is added as it is
+                    masked = torch.finfo(torch.float32).min
+                    model_inputs["attention_mask"] = torch.where(model_inputs["attention_mask"][:, None, None, :] > 0, 0.0, masked)
+                return functional_call(self.model, (parameters, frozen), args=(), kwargs=model_inputs)
 
-            return self._loss(call, {name: value[None] for name, value in row.items()}, count)
+            return self._loss(call_model, {name: value[None] for name, value in row.items()}, count)
 
-        mapped = vmap(grad(one, has_aux=True), in_dims=(None, 0, 0), randomness="different")
+        mapped = vmap(grad(row_loss, has_aux=True), in_dims=(None, 0, 0), randomness="different")
         found: tuple[dict[str, Any], dict[str, Any]] = mapped(
-            {name: value.detach() for name, value in self.parameters.items()}, dict(shown), dict(weights)
+            {name: value.detach() for name, value in self.parameters.items()}, dict(inputs), dict(counts)
         )
         return found
 
-    def _looped(self, shown: Mapping[str, Any], weights: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _gradients_by_loop(self, inputs: Mapping[str, Any], counts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         import torch
 
         grads: dict[str, list[Any]] = {name: [] for name in self.parameters}
-        told: dict[str, list[Any]] = {name: [] for name in weights}
-        for row in range(len(shown["input_ids"])):  # one row after the other is the point
-            only = slice(row, row + 1)
+        loss_sums: dict[str, list[Any]] = {name: [] for name in counts}
+        for row in range(len(inputs["input_ids"])):  # a loop on purpose
+            row_slice = slice(row, row + 1)
             total, sums = self._loss(
-                self.model, {name: value[only] for name, value in shown.items()}, {name: value[row] for name, value in weights.items()}
+                self.model, {name: value[row_slice] for name, value in inputs.items()}, {name: value[row] for name, value in counts.items()}
             )
             found = torch.autograd.grad(total, list(self.parameters.values()), allow_unused=True)
-            for (name, one), value in zip(self.parameters.items(), found, strict=True):
-                grads[name].append(torch.zeros_like(one) if value is None else value)
+            for (name, parameter), value in zip(self.parameters.items(), found, strict=True):
+                grads[name].append(torch.zeros_like(parameter) if value is None else value)
             for name, value in sums.items():
-                told[name].append(value)
-        return {name: torch.stack(found) for name, found in grads.items()}, {name: torch.stack(found) for name, found in told.items()}
+                loss_sums[name].append(value)
+        return {name: torch.stack(found) for name, found in grads.items()}, {name: torch.stack(found) for name, found in loss_sums.items()}
 
 
 @dataclass(repr=False)
-class Private:
-    """All that makes a step private. `gradient` puts the noisy gradient of a step into the parameters' `grad`."""
+class DpSgdStep:
+    """Computes private gradients: `set_gradients` puts the clipped, noisy gradient of a step into the parameters' `grad`."""
 
-    plan: Poisson
-    rows: Rows
-    per_row: PerRow
-    sigma: float
-    clip: float
-    pieces: int  # an expected batch is taken in so many pieces
-    moved: Callable[[Arrays], dict[str, Any]]  # onto the device
-    precision: Callable[[], Any]
+    batch_plan: PoissonBatchPlan
+    rows: TokenRows
+    per_sample_gradients: PerSampleGradients
+    noise_multiplier: float
+    clip_norm: float
+    n_micro_batches: int  # of a batch of the expected size
+    to_device: Callable[[BatchArrays], dict[str, Any]]
+    autocast: Callable[[], Any]
 
-    def gradient(self, step: int) -> tuple[dict[str, float], dict[str, float]]:
-        """Set `grad` of all that learns; the sums and weights over the rows of the step, without noise."""
+    def set_gradients(self, step: int) -> tuple[dict[str, float], dict[str, float]]:
+        """Set `grad` of all trained parameters; return loss sums and counts over the rows of the step, without noise."""
         import torch
 
-        parameters = self.per_row.parameters
-        total = {name: torch.zeros_like(one, dtype=torch.float32) for name, one in parameters.items()}
+        parameters = self.per_sample_gradients.parameters
+        total = {name: torch.zeros_like(parameter, dtype=torch.float32) for name, parameter in parameters.items()}
         sums: dict[str, float] = {"loss": 0.0}
-        weights: dict[str, float] = {"loss": 0.0}
-        for grads, told, counted in self._units(step):
-            factor = clip_factors(grads, self.clip)
+        counts: dict[str, float] = {"loss": 0.0}
+        for grads, batch_sums, batch_counts in self._unit_gradients(step):
+            factor = clip_factors(grads, self.clip_norm)
             for name, values in grads.items():
                 total[name] += torch.tensordot(factor, values, dims=1)
-            for name, value in told.items():
+            for name, value in batch_sums.items():
                 sums[name] = sums.get(name, 0.0) + value
-                weights[name] = weights.get(name, 0.0) + counted[name]
-        for name, one in parameters.items():
-            if self.sigma:
-                drawn = self.plan.draws.normal(one.numel(), "noise", step, name)
-                total[name] += self.sigma * self.clip * torch.from_numpy(drawn).view(one.shape).to(one.device)
-            one.grad = (total[name] / self.plan.batch).to(one.dtype)
-        return sums, weights
+                counts[name] = counts.get(name, 0.0) + batch_counts[name]
+        for name, parameter in parameters.items():
+            if self.noise_multiplier:
+                noise = self.batch_plan.random.draw_normal(parameter.numel(), "noise", step, name)
+                total[name] += self.noise_multiplier * self.clip_norm * torch.from_numpy(noise).view(parameter.shape).to(parameter.device)
+            parameter.grad = (total[name] / self.batch_plan.batch_size).to(parameter.dtype)
+        return sums, counts
 
-    def _units(self, step: int) -> Iterator[tuple[dict[str, Any], dict[str, float], dict[str, float]]]:
-        """Gradients [units, ...] of whole units, piece by piece; what a piece has begun of its last unit goes on to the next."""
+    def _unit_gradients(self, step: int) -> Iterator[tuple[dict[str, Any], dict[str, float], dict[str, float]]]:
+        """Yield gradients [units, ...] of complete units, with loss sums and counts, micro-batch by micro-batch.
+
+        A unit whose rows continue in the next micro-batch is carried over: its partial gradient is added there.
+        """
         import torch
 
-        numbers = self.plan.step(step)
-        units, size = self.plan.units[numbers], max(1, -(-self.plan.batch // self.pieces))
-        begun: dict[str, Any] | None = None
-        for piece, first in enumerate(range(0, len(numbers), size)):
-            here = numbers[first : first + size]
-            shown = self.per_row.objective.shown(self.rows.batch(here, self.plan.epoch_of(step)), training=True)
-            weights = row_weights(self.per_row.objective, shown)
-            torch.manual_seed(self.plan.draws.seed("dropout", step, piece))
-            given = self.moved({**shown, **{f"weight {name}": value for name, value in weights.items()}})
-            with self.precision():
-                grads, told = self.per_row({name: given[name] for name in shown}, {name: given[f"weight {name}"] for name in weights})
-            owner = units[first : first + size]
-            local = np.concatenate([[0], np.cumsum(owner[1:] != owner[:-1])]).astype(np.int64)
-            at = torch.from_numpy(local).to(next(iter(grads.values())).device)
-            count = int(local[-1]) + 1
+        step_rows = self.batch_plan.get_step_rows(step)
+        units, size = self.batch_plan.unit_of_row[step_rows], max(1, -(-self.batch_plan.batch_size // self.n_micro_batches))
+        carried: dict[str, Any] | None = None
+        for micro_batch, first in enumerate(range(0, len(step_rows), size)):
+            row_numbers = step_rows[first : first + size]
+            inputs = self.per_sample_gradients.objective.collate(
+                self.rows.make_batch(row_numbers, self.batch_plan.epoch_of_step(step)), training=True
+            )
+            counts = count_loss_terms_by_row(self.per_sample_gradients.objective, inputs)
+            torch.manual_seed(self.batch_plan.random.derive_seed("dropout", step, micro_batch))
+            tensors = self.to_device({**inputs, **{f"weight {name}": value for name, value in counts.items()}})
+            with self.autocast():
+                grads, loss_sums = self.per_sample_gradients(
+                    {name: tensors[name] for name in inputs}, {name: tensors[f"weight {name}"] for name in counts}
+                )
+            row_units = units[first : first + size]
+            local_units = np.concatenate([[0], np.cumsum(row_units[1:] != row_units[:-1])]).astype(np.int64)
+            at = torch.from_numpy(local_units).to(next(iter(grads.values())).device)
+            count = int(local_units[-1]) + 1
             summed = {
                 name: torch.zeros((count, *value.shape[1:]), dtype=torch.float32, device=value.device).index_add_(0, at, value.float())
                 for name, value in grads.items()
             }
-            if begun is not None:
+            if carried is not None:
                 for name in summed:
-                    summed[name][0] += begun[name]
-                begun = None
-            after = first + len(here)
-            if after < len(numbers) and units[after] == owner[-1]:
-                begun = {name: value[-1] for name, value in summed.items()}
+                    summed[name][0] += carried[name]
+                carried = None
+            after = first + len(row_numbers)
+            if after < len(step_rows) and units[after] == row_units[-1]:
+                carried = {name: value[-1] for name, value in summed.items()}
                 summed = {name: value[:-1] for name, value in summed.items()}
             yield (
                 summed,
-                {name: float(value.double().sum()) for name, value in told.items()},
-                {name: float(value.sum()) for name, value in weights.items()},
+                {name: float(value.double().sum()) for name, value in loss_sums.items()},
+                {name: float(value.sum()) for name, value in counts.items()},
             )
 
 
-def clip_factors(grads: Mapping[str, Any], clip: float) -> Any:
-    """min(1, C / norm) for each unit, the norm taken over all parameters; UsageError for a gradient that is no number."""
+def clip_factors(grads: Mapping[str, Any], clip_norm: float) -> Any:
+    """Return min(1, C / norm) for each unit, the norm over all parameters; UsageError if a gradient is NaN or infinite."""
     import torch
 
     squares: Any = sum(value.flatten(1).square().sum(1) for value in grads.values())
     if not bool(torch.isfinite(squares).all()):
-        raise UsageError("privacy: a gradient is no number any more; lower run.lr")
-    return (clip / (squares.sqrt() + ROUNDING)).clamp(max=1.0)
+        raise UsageError("privacy: a gradient is not a finite number any more; lower run.lr")
+    return (clip_norm / (squares.sqrt() + NORM_EPSILON)).clamp(max=1.0)
 
 
-def row_weights(objective: Objective, shown: Arrays) -> dict[str, npt.NDArray[np.float32]]:
-    """The weights of each row by itself, [rows] by name."""
-    found = [objective.weights({name: value[at : at + 1] for name, value in shown.items()}) for at in range(len(shown["input_ids"]))]
-    return {name: np.array([one[name] for one in found], np.float32) for name in found[0]}
+def count_loss_terms_by_row(objective: Objective, inputs: BatchArrays) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the loss counts of each row separately, [rows] by name."""
+    row_counts = [
+        objective.loss_counts({name: value[at : at + 1] for name, value in inputs.items()}) for at in range(len(inputs["input_ids"]))
+    ]
+    return {name: np.array([counts[name] for counts in row_counts], np.float32) for name in row_counts[0]}
 
 
-def sigma_of(settings: Privacy, plan: Poisson) -> float:
-    """The noise multiplier that the settings give, or that their epsilon asks for over the planned steps."""
+def resolve_noise_multiplier(settings: PrivacySettings, batch_plan: PoissonBatchPlan) -> float:
+    """Return the noise multiplier of the settings, or the one that spends their epsilon over the planned steps."""
     if settings.sigma is not None:
         return settings.sigma
     assert settings.epsilon is not None, "one of the two is set"
-    return accountant.sigma_for(settings.accountant, target=settings.epsilon, q=plan.q, steps=plan.steps, delta=settings.delta)
+    return accountant.find_noise_multiplier(
+        settings.accountant,
+        target_epsilon=settings.epsilon,
+        sample_rate=batch_plan.sample_rate,
+        steps=batch_plan.step_count,
+        delta=settings.delta,
+    )
 
 
-def spent(settings: Privacy, plan: Poisson, sigma: float, steps: int) -> float | None:
-    """The epsilon of so many steps; None where there is no bound."""
-    return accountant.epsilon(settings.accountant, sigma=sigma, q=plan.q, steps=steps, delta=settings.delta)
+def compute_spent_epsilon(settings: PrivacySettings, batch_plan: PoissonBatchPlan, noise_multiplier: float, steps: int) -> float | None:
+    """Return the epsilon spent after `steps` steps; None if there is no bound."""
+    return accountant.compute_epsilon(
+        settings.accountant, noise_multiplier=noise_multiplier, sample_rate=batch_plan.sample_rate, steps=steps, delta=settings.delta
+    )
 
 
-def told(recipe: Recipe, plan: Poisson, sigma: float, *, steps: int, stopped: bool = False) -> dict[str, Any]:
-    """What train.json and recipe.json say of the privacy of a run after so many steps."""
+def describe_privacy(
+    recipe: Recipe, batch_plan: PoissonBatchPlan, noise_multiplier: float, *, steps: int, stopped_early: bool = False
+) -> dict[str, Any]:
+    """Return the privacy of a run after `steps` steps, as written to train.json and recipe.json."""
     settings = recipe.privacy
     assert settings is not None, "a private run"
-    planned = spent(settings, plan, sigma, plan.steps)
-    used = planned if steps == plan.steps else spent(settings, plan, sigma, steps)
+    planned = compute_spent_epsilon(settings, batch_plan, noise_multiplier, batch_plan.step_count)
+    used = planned if steps == batch_plan.step_count else compute_spent_epsilon(settings, batch_plan, noise_multiplier, steps)
     unit = "document" if settings.unit == "record" else "user"
     if settings.insecure_seed is not None:
         claim = "none: every draw follows from privacy.insecure_seed (a test run)"
@@ -294,45 +316,45 @@ def told(recipe: Recipe, plan: Poisson, sigma: float, *, steps: int, stopped: bo
         "mechanism": "DP-SGD: Poisson sampling, gradients clipped by unit, Gaussian noise",
         "claim": claim,
         "unit": settings.unit,
-        "units": plan.count,
+        "units": batch_plan.unit_count,
         "epsilon": used,
         "delta": settings.delta,
-        "sigma": sigma,
+        "sigma": noise_multiplier,
         "clip": settings.clip,
-        "q": plan.q,
-        "expected_batch": plan.batch,
+        "q": batch_plan.sample_rate,
+        "expected_batch": batch_plan.batch_size,
         "steps": steps,
-        "steps_planned": plan.steps,
+        "steps_planned": batch_plan.step_count,
         "epsilon_planned": planned,
         "accountant": settings.accountant,
         "secret": settings.insecure_seed is None,
-        "not_covered": _not_covered(recipe, plan, stopped),
+        "not_covered": _list_not_covered(recipe, batch_plan, stopped_early),
     }
 
 
-def _not_covered(recipe: Recipe, plan: Poisson, stopped: bool) -> list[str]:
-    """What the claim does not speak of, in plain words."""
+def _list_not_covered(recipe: Recipe, batch_plan: PoissonBatchPlan, stopped_early: bool) -> list[str]:
+    """Return what the privacy claim does not cover, in plain words."""
     settings = recipe.privacy
     assert settings is not None, "a private run"
     found = [
-        "losses in log.jsonl and checkpoint.json: they are of the data itself, without noise",
-        "seen.parquet, state/ and the hashes in recipe.json: keep the run folder private; give checkpoints away without checkpoint.json",
-        f"the number of units ({plan.count}), which the sampling rate and the number of steps follow from",
+        "losses in log.jsonl and checkpoint.json: they are computed on the data itself, without noise",
+        "seen.parquet, state/ and the hashes in recipe.json: keep the run folder private; publish checkpoints without checkpoint.json",
+        f"the number of units ({batch_plan.unit_count}), which determines the sampling rate and the number of steps",
         "other runs on the same data: each spends its own epsilon, and they add up; so does choosing settings by their results",
         "rounding of the noise to 32-bit floating point",
     ]
     if settings.unit == "record":
-        found.append("people who are in several documents: m documents have m times epsilon, and delta times m e^((m-1) epsilon)")
+        found.append("people who occur in several documents: m documents have m times epsilon, and delta times m e^((m-1) epsilon)")
     else:
-        found.append("people who are written about in the documents of several users")
+        found.append("people who are mentioned in the documents of several users")
     if recipe.tokenizer.corpus or not (recipe.tokenizer.path or recipe.model.path):
-        found.append("the tokenizer: its entries are learned from texts without noise, and frequent strings of them stand in it")
+        found.append("the tokenizer: its entries are learned from texts without noise, and contain frequent strings of them")
     if recipe.model.path:
         found.append("what the base model had learned before, from these or other texts")
-    if recipe.made().paths():
-        found.append(f"files that the objective reads: {', '.join(recipe.made().paths())}")
-    if recipe.made().HEAD == "classify":
+    if recipe.build_objective().input_paths():
+        found.append(f"files that the objective reads: {', '.join(recipe.build_objective().input_paths())}")
+    if recipe.build_objective().HEAD == "classify":
         found.append("the names of the labels")
-    if stopped:
-        found.append("the choice to stop early, if it looked at the data: then epsilon_planned holds, not epsilon")
+    if stopped_early:
+        found.append("the choice to stop early, if it depended on the data: then epsilon_planned holds, not epsilon")
     return found

@@ -1,9 +1,9 @@
-"""Random numbers that nobody can foretell: SHAKE-256 over a secret key and a place, for what a privacy guarantee rests on.
+"""Unpredictable random numbers for privacy mechanisms: SHAKE-256 over a secret key and a position.
 
-Sampling, noise and dropout of a private run hang on (key, purpose, step) and on no generator with a state. So a run that was killed makes
-the same step again with the same noise, and never two steps with one. Whoever has the key can take the noise away: while a run lasts it
-lies in RUN/noise.key, readable by its owner only, and it is deleted when train.json is written. torch's own generators take 32 bits of a
-seed on a CPU, which is no secret; they get their seeds from here only where a draw need not be secret by itself (dropout).
+Sampling, noise and dropout of a private run are functions of (key, purpose, step); there is no generator with a state. A run that was
+killed repeats a step with the same noise, and no two steps share noise. The key would allow anybody to subtract the noise: during a run it
+is in RUN/noise.key, readable by its owner only, and it is deleted when train.json is written. torch's own generators use 32 bits of a seed
+on a CPU, too few for a secret; they are seeded from here only for draws that need not be secret by themselves (dropout).
 Costs about 5 seconds for 100 million normal numbers.
 """
 
@@ -19,71 +19,72 @@ import numpy.typing as npt
 
 from sanitize.errors import OutputBroken, UsageError
 
-BYTES = 32
-BLOCK = 1 << 20  # numbers that are drawn at once
+KEY_BYTES = 32
+BLOCK_SIZE = 1 << 20  # normal numbers that are computed at once
 
 
-class Draws:
-    """Numbers by place, such as `("noise", step, name)`; the same key and place give the same numbers."""
+class KeyedRandom:
+    """Random numbers by lane, such as `("noise", step, name)`; the same key and lane give the same numbers."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def __repr__(self) -> str:
-        return "Draws()"  # never the key
+        return "KeyedRandom()"  # never the key
 
-    def bits(self, count: int, *place: str | int) -> npt.NDArray[np.uint64]:
-        """So many integers of 64 random bits."""
-        said = json.dumps(place).encode()
-        return np.frombuffer(hashlib.shake_256(self._key + said).digest(8 * count), "<u8")
+    def draw_bits(self, count: int, *lane: str | int) -> npt.NDArray[np.uint64]:
+        """Return `count` integers of 64 random bits."""
+        lane_bytes = json.dumps(lane).encode()
+        return np.frombuffer(hashlib.shake_256(self._key + lane_bytes).digest(8 * count), "<u8")
 
-    def uniform(self, count: int, *place: str | int) -> npt.NDArray[np.float64]:
-        """So many numbers in (0, 1), neither end among them, in steps of 2**-53."""
-        found: npt.NDArray[np.float64] = ((self.bits(count, *place) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    def draw_uniform(self, count: int, *lane: str | int) -> npt.NDArray[np.float64]:
+        """Return `count` numbers in the open interval (0, 1), in steps of 2**-53."""
+        found: npt.NDArray[np.float64] = ((self.draw_bits(count, *lane) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         return found
 
-    def normal(self, count: int, *place: str | int) -> npt.NDArray[np.float32]:
-        """So many standard normal numbers, by Box and Muller in float64; none is beyond 8.7, which one in 10**17 would be."""
+    def draw_normal(self, count: int, *lane: str | int) -> npt.NDArray[np.float32]:
+        """Return `count` standard normal numbers (Box-Muller in float64); none is beyond 8.7, where one in 10**17 would be."""
         out = np.empty(count, np.float32)
-        for block, first in enumerate(range(0, count, BLOCK)):
-            here = min(BLOCK, count - first)
-            half = -(-here // 2)
-            drawn = self.uniform(2 * half, *place, block)
-            radius, angle = np.sqrt(-2 * np.log(drawn[:half])), 2 * np.pi * drawn[half:]
-            out[first : first + here] = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:here]
+        for block, first in enumerate(range(0, count, BLOCK_SIZE)):
+            block_length = min(BLOCK_SIZE, count - first)
+            half = -(-block_length // 2)
+            uniform = self.draw_uniform(2 * half, *lane, block)
+            radius, angle = np.sqrt(-2 * np.log(uniform[:half])), 2 * np.pi * uniform[half:]
+            out[first : first + block_length] = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:block_length]
         return out
 
-    def seed(self, *place: str | int) -> int:
-        """A seed of 63 bits, for draws that other code makes."""
-        return int(self.bits(1, *place)[0] >> np.uint64(1))
+    def derive_seed(self, *lane: str | int) -> int:
+        """Return a seed of 63 bits for another generator."""
+        return int(self.draw_bits(1, *lane)[0] >> np.uint64(1))
 
 
-def insecure(seed: int) -> Draws:
-    """Draws that anybody can make again who knows the seed: for tests, never for a claim of privacy."""
-    return Draws(hashlib.blake2b(f"insecure {seed}".encode(), digest_size=BYTES).digest())
+def make_insecure_random(seed: int) -> KeyedRandom:
+    """Return random numbers that anybody who knows the seed can reproduce: for tests, never for a claim of privacy."""
+    return KeyedRandom(hashlib.blake2b(f"insecure {seed}".encode(), digest_size=KEY_BYTES).digest())
 
 
-def secret(path: Path, *, begun: bool) -> Draws:
-    """The draws of a run: by the key in `path`, or by a fresh one of the operating system, which is written there.
+def load_or_create_random(key_path: Path, *, has_started: bool) -> KeyedRandom:
+    """Return the random numbers of a run: from the key in `key_path`, or from a new key of the operating system that is written there.
 
-    `begun`: the run has made steps. Then a key that is missing is a UsageError, since other noise on the same steps would spend twice.
+    `has_started`: the run has made steps. Then a missing key is a UsageError, since new noise on the same steps would spend privacy twice.
+    Raises OutputBroken if the key file is damaged.
     """
-    if path.is_file():
+    if key_path.is_file():
         try:
-            key = bytes.fromhex(path.read_text("ascii"))
+            key = bytes.fromhex(key_path.read_text("ascii"))
         except (OSError, ValueError) as error:
-            raise OutputBroken(f"{path}: cannot be read ({type(error).__name__}); take the run folder away to start anew") from None
-        if len(key) != BYTES:
-            raise OutputBroken(f"{path}: is not whole; take the run folder away to start anew")
-        return Draws(key)
-    if begun:
-        raise UsageError(f"{path}: the key of this private run is gone; its steps cannot be made again. Choose another folder")
-    key = os.urandom(BYTES)
-    aside = path.with_name(path.name + ".tmp")
-    aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            raise OutputBroken(f"{key_path}: cannot be read ({type(error).__name__}); remove the run folder to start again") from None
+        if len(key) != KEY_BYTES:
+            raise OutputBroken(f"{key_path}: is incomplete; remove the run folder to start again")
+        return KeyedRandom(key)
+    if has_started:
+        raise UsageError(f"{key_path}: the key of this private run is missing; its steps cannot be repeated. Choose another folder")
+    key = os.urandom(KEY_BYTES)
+    temp_path = key_path.with_name(key_path.name + ".tmp")
+    temp_path.unlink(missing_ok=True)
+    with os.fdopen(os.open(temp_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(key.hex())
         file.flush()
         os.fsync(file.fileno())
-    aside.rename(path)
-    return Draws(key)
+    temp_path.rename(key_path)
+    return KeyedRandom(key)

@@ -1,4 +1,4 @@
-"""The processes that train together: one alone, or several that `accelerate launch` (or torchrun) started, one a GPU."""
+"""The processes of a training run: a single one, or several that `accelerate launch` (or torchrun) started, one per GPU."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 from sanitize.errors import MissingExtra, UsageError
 
 
-class Crew:
-    """One process alone on one device. `rank` of `ranks`; what several must do otherwise is in `Several`."""
+class SingleProcess:
+    """A run of one process on one device: rank 0 of `world_size` 1. `Distributed` overrides what several processes do differently.
 
-    rank, ranks = 0, 1
+    Raises UsageError if the machine does not have the device.
+    """
+
+    rank, world_size = 0, 1
 
     def __init__(self, device: str) -> None:
         import torch
@@ -27,27 +30,27 @@ class Crew:
             ) from None
 
     @property
-    def leads(self) -> bool:
-        """True for the one process that writes."""
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files (rank 0)."""
         return self.rank == 0
 
-    def wrapped(self, model: Any) -> Any:
-        """The model as it is called while it trains."""
+    def wrap_model(self, model: Any) -> Any:
+        """Return the model to call during training: itself, or wrapped by DistributedDataParallel."""
         return model
 
-    def apart(self, model: Any) -> Any:
-        """A context in which gradients are not exchanged yet."""
+    def no_sync(self, model: Any) -> Any:
+        """Return a context in which gradients are not synchronized between processes."""
         return contextlib.nullcontext()
 
-    def summed(self, values: dict[str, float]) -> dict[str, float]:
-        """The values added up over all processes."""
+    def all_reduce_sum(self, values: dict[str, float]) -> dict[str, float]:
+        """Return the values by name, summed over all processes."""
         return values
 
-    def wait(self) -> None:
-        """Until all are here."""
+    def barrier(self) -> None:
+        """Wait until all processes have reached this call."""
 
 
-class Several(Crew):
+class Distributed(SingleProcess):
     """Processes started by accelerate or torchrun: gradients are averaged over them by torch's DistributedDataParallel."""
 
     def __init__(self, device: str) -> None:
@@ -57,27 +60,27 @@ class Several(Crew):
             raise MissingExtra("accelerate", "multi") from None
         self.accelerator = Accelerator(cpu=device == "cpu", mixed_precision="no")
         self.device = self.accelerator.device
-        self.rank, self.ranks = self.accelerator.process_index, self.accelerator.num_processes
+        self.rank, self.world_size = self.accelerator.process_index, self.accelerator.num_processes
 
-    def wrapped(self, model: Any) -> Any:
+    def wrap_model(self, model: Any) -> Any:
         return self.accelerator.prepare_model(model)
 
-    def apart(self, model: Any) -> Any:
+    def no_sync(self, model: Any) -> Any:
         return self.accelerator.no_sync(model)
 
-    def summed(self, values: dict[str, float]) -> dict[str, float]:
+    def all_reduce_sum(self, values: dict[str, float]) -> dict[str, float]:
         import torch
 
         names = sorted(values)
         # counts up to 2**24 are exact in float32 too, for devices that have no float64
-        kind = torch.float64 if self.device.type in ("cpu", "cuda") else torch.float32
-        added = self.accelerator.reduce(torch.tensor([values[name] for name in names], dtype=kind, device=self.device), "sum")
+        dtype = torch.float64 if self.device.type in ("cpu", "cuda") else torch.float32
+        added = self.accelerator.reduce(torch.tensor([values[name] for name in names], dtype=dtype, device=self.device), "sum")
         return dict(zip(names, added.tolist(), strict=True))
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         self.accelerator.wait_for_everyone()
 
 
-def crew(device: str) -> Crew:
-    """The crew that this process belongs to, by what its launcher left in the environment."""
-    return Several(device) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else Crew(device)
+def detect_processes(device: str) -> SingleProcess:
+    """Return `Distributed` if a launcher set WORLD_SIZE > 1 in the environment, else `SingleProcess` on the device."""
+    return Distributed(device) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else SingleProcess(device)

@@ -1,6 +1,6 @@
-"""Documents as tokens: one flat int32 array for the whole corpus, where each document begins, and what may be in a loss.
+"""Tokenizes documents: one flat int32 array of tokens for the corpus, the offset of each document, and masks of what may be in a loss.
 
-Tokens are made in batches by the tokenizer's own threads and kept as arrays: 4 bytes a token, and 5 more where words are asked for.
+Tokenization runs in batches in the tokenizer's own threads. Memory: 4 bytes per token, and 5 more if the objective needs words.
 """
 
 from __future__ import annotations
@@ -14,49 +14,50 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .documents import Documents
+from .documents import DocumentTable
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-BATCH = 1_000  # texts that are with the tokenizer at once
+BATCH_SIZE = 1_000  # texts per call of the tokenizer
 NO_WORD = -1
 
-WORD = r"[\p{L}\p{M}\p{N}]+"  # as the blacklist counts words: a longest run of letters, marks and numbers, lower-cased
+WORD_PATTERN = r"[\p{L}\p{M}\p{N}]+"  # same words as in the blacklist: longest runs of letters, marks and numbers, lower-cased
 
 
 @dataclass(frozen=True, repr=False)
-class Tokens:
-    """Tokens of documents, without special ones. `offsets[d]:offsets[d + 1]` are those of document d."""
+class TokenizedDocuments:
+    """Tokens of documents, without special tokens. Those of document d are `offsets[d]:offsets[d + 1]`."""
 
-    ids: I32
+    token_ids: I32
     offsets: I64
-    keep: Mask | None  # false for a token that no loss may ask for: prompts, pii_spans
-    units: I32 | None  # the word a token belongs to, numbered over the corpus; NO_WORD between words
-    allowed: Mask | None  # a token of a word that may be asked for
+    loss_mask: Mask | None  # false for tokens that must not be in a loss: prompts, pii_spans
+    word_ids: I32 | None  # the word of each token, numbered over the corpus; NO_WORD between words
+    is_maskable: Mask | None  # true for tokens of words that may be masked
     doc_ids: pa.Array
-    labels: I64 | None = None
+    doc_labels: I64 | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def labelled(self, labels: I64) -> Tokens:
-        """The same, with a label for each document."""
-        return replace(self, labels=labels)
+    def with_labels(self, labels: I64) -> TokenizedDocuments:
+        """Return the same tokens with one label per document."""
+        return replace(self, doc_labels=labels)
 
 
-def tokenise(
-    documents: Documents,
+def tokenize_documents(
+    documents: DocumentTable,
     tokenizer: Any,
     *,
     answers_only: bool = False,
     leave_out_pii: bool = False,
-    words: Callable[[Sequence[Sequence[str]]], list[Mask]] | None = None,
-    rewritten: Callable[[Sequence[str]], Sequence[str]] | None = None,
-) -> Tokens:
-    """The tokens of all documents. `words` says of each text's words which may be asked for; `rewritten` changes texts beforehand.
+    select_maskable_words: Callable[[Sequence[Sequence[str]]], list[Mask]] | None = None,
+    rewrite_texts: Callable[[Sequence[str]], Sequence[str]] | None = None,
+) -> TokenizedDocuments:
+    """Tokenize all documents. A prompt, if the documents have one, comes before the text; with `answers_only` it is in no loss.
 
-    A prompt column, where the documents have one, stands before the text; with `answers_only` its tokens are in no loss.
+    `leave_out_pii` leaves tokens that overlap `pii_spans` out of losses; `select_maskable_words` returns which words of each text may be
+    masked; `rewrite_texts` changes texts beforehand.
     """
     backend = tokenizer.backend_tokenizer
     table = documents.table
@@ -64,110 +65,117 @@ def tokenise(
     prompts = table.column("prompt").to_pylist() if "prompt" in table.column_names else None
     ids: list[I32] = []
     counts: list[int] = []
-    keeps: list[Mask] = []
-    units: list[I32] = []
-    allowed: list[Mask] = []
-    numbered = 0
-    placed = spans is not None or words is not None or (prompts is not None and answers_only)
-    for first in range(0, len(documents), BATCH):
-        texts: Sequence[str] = table.column("text").slice(first, BATCH).to_pylist()
-        if rewritten is not None:
-            texts = rewritten(texts)
-        heads = prompts[first : first + BATCH] if prompts is not None else None
-        if heads is not None:
-            texts = [head + text for head, text in zip(heads, texts, strict=True)]
-        found = (backend.encode_batch if placed else backend.encode_batch_fast)(list(texts), add_special_tokens=False)
-        ids += [np.array(one.ids, np.int32) for one in found]
-        counts += [len(one.ids) for one in found]
-        if not placed:
+    loss_masks: list[Mask] = []
+    word_ids: list[I32] = []
+    maskable: list[Mask] = []
+    word_count = 0
+    needs_offsets = spans is not None or select_maskable_words is not None or (prompts is not None and answers_only)
+    for first in range(0, len(documents), BATCH_SIZE):
+        texts: Sequence[str] = table.column("text").slice(first, BATCH_SIZE).to_pylist()
+        if rewrite_texts is not None:
+            texts = rewrite_texts(texts)
+        prompt_batch = prompts[first : first + BATCH_SIZE] if prompts is not None else None
+        if prompt_batch is not None:
+            texts = [head + text for head, text in zip(prompt_batch, texts, strict=True)]
+        encodings = (backend.encode_batch if needs_offsets else backend.encode_batch_fast)(list(texts), add_special_tokens=False)
+        ids += [np.array(encoding.ids, np.int32) for encoding in encodings]
+        counts += [len(encoding.ids) for encoding in encodings]
+        if not needs_offsets:
             continue
-        # documents one by one: offsets come as lists of pairs, one a text
-        here = [np.array(one.offsets, np.int64).reshape(-1, 2) for one in found]
-        lengths = [len(head) for head in heads] if heads is not None else [0] * len(here)
-        for number, places in enumerate(here):
-            keep = np.ones(len(places), bool)
-            if heads is not None and answers_only:
-                keep &= places[:, 1] > lengths[number]
+        # per document, since the tokenizer returns offsets as a list of pairs per text
+        token_spans = [np.array(encoding.offsets, np.int64).reshape(-1, 2) for encoding in encodings]
+        prompt_lengths = [len(head) for head in prompt_batch] if prompt_batch is not None else [0] * len(token_spans)
+        for number, spans_of_text in enumerate(token_spans):
+            in_loss = np.ones(len(spans_of_text), bool)
+            if prompt_batch is not None and answers_only:
+                in_loss &= spans_of_text[:, 1] > prompt_lengths[number]
             if spans is not None:
-                keep &= ~_inside(places, _spans(spans, first + number) + lengths[number])
-            keeps.append(keep)
-        if words is not None:
-            of_texts = [placed_words(text) for text in texts]
-            may = words([names for names, _ in of_texts])
-            for number, (places, (_, bounds), good) in enumerate(zip(here, of_texts, may, strict=True)):
-                if spans is not None:  # a word is left out whole
-                    good = good & ~_inside(bounds, _spans(spans, first + number) + lengths[number])
-                unit, fine = _units(places, bounds, good)
-                units.append(np.where(unit == NO_WORD, NO_WORD, unit + numbered).astype(np.int32))
-                numbered += len(bounds)
-                allowed.append(fine)
-    return Tokens(
-        ids=np.concatenate(ids) if ids else np.empty(0, np.int32),
+                in_loss &= ~_overlaps_any_span(spans_of_text, _pii_spans_of_row(spans, first + number) + prompt_lengths[number])
+            loss_masks.append(in_loss)
+        if select_maskable_words is not None:
+            words_of_texts = [split_words_with_spans(text) for text in texts]
+            maskable_words = select_maskable_words([names for names, _ in words_of_texts])
+            for number, (spans_of_text, (_, bounds), is_maskable_word) in enumerate(
+                zip(token_spans, words_of_texts, maskable_words, strict=True)
+            ):
+                if spans is not None:  # a word that overlaps a span is left out completely
+                    is_maskable_word = is_maskable_word & ~_overlaps_any_span(
+                        bounds, _pii_spans_of_row(spans, first + number) + prompt_lengths[number]
+                    )
+                text_word_ids, text_maskable = _assign_word_ids(spans_of_text, bounds, is_maskable_word)
+                word_ids.append(np.where(text_word_ids == NO_WORD, NO_WORD, text_word_ids + word_count).astype(np.int32))
+                word_count += len(bounds)
+                maskable.append(text_maskable)
+    return TokenizedDocuments(
+        token_ids=np.concatenate(ids) if ids else np.empty(0, np.int32),
         offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        keep=np.concatenate(keeps) if keeps else None,
-        units=np.concatenate(units) if words is not None else None,
-        allowed=np.concatenate(allowed) if words is not None else None,
+        loss_mask=np.concatenate(loss_masks) if loss_masks else None,
+        word_ids=np.concatenate(word_ids) if select_maskable_words is not None else None,
+        is_maskable=np.concatenate(maskable) if select_maskable_words is not None else None,
         doc_ids=table.column("doc_id").combine_chunks(),
     )
 
 
 @lru_cache(maxsize=1)
-def _pattern() -> Any:
+def _word_pattern() -> Any:
     import regex  # comes with transformers
 
-    return regex.compile(WORD)
+    return regex.compile(WORD_PATTERN)
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text as the blacklist counts them: longest runs of letters, marks and numbers, lower-cased."""
-    return [word.lower() for word in _pattern().findall(text)]
+def split_words(text: str) -> list[str]:
+    """Return the words of a text as the blacklist counts them: longest runs of letters, marks and numbers, lower-cased."""
+    return [word.lower() for word in _word_pattern().findall(text)]
 
 
-def placed_words(text: str) -> tuple[list[str], I64]:
-    """The same words, and the code points [words, 2] where each begins and ends."""
-    found = [(match.group().lower(), match.start(), match.end()) for match in _pattern().finditer(text)]
-    return [word for word, _, _ in found], np.array([(start, stop) for _, start, stop in found], np.int64).reshape(-1, 2)
+def split_words_with_spans(text: str) -> tuple[list[str], I64]:
+    """Return the words of `split_words` and their spans [words, 2] in code points."""
+    found = [(match.group().lower(), match.start(), match.end()) for match in _word_pattern().finditer(text)]
+    return [word for word, _, _ in found], np.array([(start, end) for _, start, end in found], np.int64).reshape(-1, 2)
 
 
-def _spans(column: Any, row: int) -> I64:
-    """The spans of the main text of a document, as code points [spans, 2]."""
+def _pii_spans_of_row(column: Any, row: int) -> I64:
+    """Return the spans in the main text of a document, [spans, 2] in code points."""
     value = column[row].values
     if value is None or not len(value):
         return np.empty((0, 2), np.int64)
-    found = np.stack([value.field(name).to_numpy(zero_copy_only=False) for name in ("start", "stop")], axis=1).astype(np.int64)
-    if value.type.get_field_index("cell") >= 0:  # of several texts of a document the first one is learned
+    found = np.stack([value.field(name).to_numpy(zero_copy_only=False) for name in ("start", "end")], axis=1).astype(np.int64)
+    if value.type.get_field_index("cell") >= 0:  # only the main text (cell 0) is trained on
         found = found[value.field("cell").to_numpy(zero_copy_only=False) == 0]
     return found
 
 
-def _inside(places: I64, spans: I64) -> Mask:
-    """Which half-open `places` share a character with one of the `spans` (these may overlap)."""
-    if not len(spans):
-        return np.zeros(len(places), bool)
-    spans = spans[np.argsort(spans[:, 0], kind="stable")]
-    reach = np.maximum.accumulate(spans[:, 1])
-    last = np.searchsorted(spans[:, 0], places[:, 1], side="left") - 1  # the last span that begins before the place ends
-    inside: Mask = (last >= 0) & (reach[np.maximum(last, 0)] > places[:, 0])
-    return inside
+def _overlaps_any_span(token_spans: I64, pii_spans: I64) -> Mask:
+    """Return which half-open `token_spans` share a character with one of `pii_spans` (which may overlap each other)."""
+    if not len(pii_spans):
+        return np.zeros(len(token_spans), bool)
+    pii_spans = pii_spans[np.argsort(pii_spans[:, 0], kind="stable")]
+    max_end = np.maximum.accumulate(pii_spans[:, 1])  # largest end of this span and all before it
+    last = np.searchsorted(pii_spans[:, 0], token_spans[:, 1], side="left") - 1  # the last span that starts before the token ends
+    overlaps: Mask = (last >= 0) & (max_end[np.maximum(last, 0)] > token_spans[:, 0])
+    return overlaps
 
 
-def _units(places: I64, bounds: I64, good: Mask) -> tuple[I32, Mask]:
-    """The unit of each token, and whether it may be asked for. Words that share a token are one unit, good only if all of them are."""
-    unit = np.full(len(places), NO_WORD, np.int32)
-    fine = np.zeros(len(places), bool)
-    if not len(bounds) or not len(places):
-        return unit, fine
-    first = np.searchsorted(bounds[:, 1], places[:, 0], side="right")  # the first word that ends after the token begins
-    last = np.searchsorted(bounds[:, 0], places[:, 1], side="left") - 1  # the last word that begins before the token ends
-    touched = first <= last
-    # a token over several words ties each of them to the next
-    tied = np.zeros(len(bounds) + 1, np.int64)
-    over = touched & (last > first)
-    np.add.at(tied, first[over] + 1, 1)
-    np.add.at(tied, last[over] + 1, -1)
-    group = np.cumsum(np.cumsum(tied)[: len(bounds)] == 0) - 1
-    right = np.ones(int(group[-1]) + 1, bool)
-    np.logical_and.at(right, group, good)
-    unit[touched] = group[first[touched]]
-    fine[touched] = right[unit[touched]]
-    return unit, fine
+def _assign_word_ids(token_spans: I64, word_spans: I64, is_maskable_word: Mask) -> tuple[I32, Mask]:
+    """Return the word id of each token and whether it may be masked.
+
+    Words that share a token are merged to one, which may be masked only if all of them may.
+    """
+    word_ids = np.full(len(token_spans), NO_WORD, np.int32)
+    is_maskable = np.zeros(len(token_spans), bool)
+    if not len(word_spans) or not len(token_spans):
+        return word_ids, is_maskable
+    first = np.searchsorted(word_spans[:, 1], token_spans[:, 0], side="right")  # the first word that ends after the token begins
+    last = np.searchsorted(word_spans[:, 0], token_spans[:, 1], side="left") - 1  # the last word that begins before the token ends
+    in_word = first <= last
+    # a token over several words joins each of them to the next one
+    joined_to_previous = np.zeros(len(word_spans) + 1, np.int64)
+    spans_words = in_word & (last > first)
+    np.add.at(joined_to_previous, first[spans_words] + 1, 1)
+    np.add.at(joined_to_previous, last[spans_words] + 1, -1)
+    group = np.cumsum(np.cumsum(joined_to_previous)[: len(word_spans)] == 0) - 1
+    group_is_maskable = np.ones(int(group[-1]) + 1, bool)
+    np.logical_and.at(group_is_maskable, group, is_maskable_word)
+    word_ids[in_word] = group[first[in_word]]
+    is_maskable[in_word] = group_is_maskable[word_ids[in_word]]
+    return word_ids, is_maskable

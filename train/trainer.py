@@ -1,8 +1,9 @@
-"""The loop: steps of a plan, each the mean of an objective over its rows, with AdamW. Loss and plan are handed in; files are not its job.
+"""The training loop: makes the steps of a batch plan with AdamW; each step minimises the mean of an objective over its rows.
 
-A step is the same however it is cut: sums are divided by counts over all its pieces and processes. Dropout and all other draws of torch
-are seeded anew for each piece from (seed, step, piece), so a step hangs on nothing but the weights and moments before it, and a run that
-was killed anywhere goes on bit for bit (on the CPU; a GPU adds in its own order).
+Objective and plan are arguments; files are written by callbacks. The result of a step does not depend on how it is split: sums are divided
+by counts over all its micro-batches and processes. Dropout and all other draws of torch are seeded for each micro-batch from (seed, step,
+rank, micro-batch), so that a step depends only on the weights and moments before it, and a run that was killed anywhere resumes bit for bit
+(on the CPU; a GPU sums in an order of its own).
 """
 
 from __future__ import annotations
@@ -16,247 +17,273 @@ from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
 
-from .batches import Plan, Rows, mixed
-from .dp_sgd import PerRow, Poisson, Private
-from .model import learned, noisy
-from .objectives.objective import IGNORED, Arrays, Objective
-from .processes import Crew
+from .batches import BatchPlan, TokenRows, splitmix64
+from .dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
+from .model import add_neftune_noise, trainable_parameters
+from .objectives.objective import IGNORE_INDEX, BatchArrays, Objective
+from .processes import SingleProcess
 
 if TYPE_CHECKING:
-    from .recipe import Privacy, Run
+    from .recipe import PrivacySettings, TrainingSettings
 
-STEP = 4  # a lane of `mixed`
-PLACES = 12  # digits of what is logged
-
-
-def rate(run: Run, done: int, steps: int) -> float:
-    """The learning rate of the step after `done` steps: up from 0 over the warm-up, then constant, or down to 0 in a line or a cosine."""
-    warm = round(run.warmup * steps)
-    if done < warm:
-        return run.lr * done / warm
-    left = (steps - done) / max(steps - warm, 1)
-    shape = {"constant": 1.0, "linear": left, "cosine": (1 + math.cos(math.pi * (1 - left))) / 2}
-    return run.lr * shape[run.schedule]
+LANE_STEP = 4  # a lane of `splitmix64`
+LOG_DIGITS = 12  # decimal places of logged numbers
 
 
-def adamw(model: Any, run: Run) -> Any:
-    """AdamW over what learns in this model; weight decay on matrices only."""
+def compute_learning_rate(settings: TrainingSettings, steps_done: int, step_count: int) -> float:
+    """Return the learning rate of the step after `steps_done` steps: from 0 up over the warm-up, then constant, linear or cosine to 0."""
+    warmup_steps = round(settings.warmup * step_count)
+    if steps_done < warmup_steps:
+        return settings.lr * steps_done / warmup_steps
+    left = (step_count - steps_done) / max(step_count - warmup_steps, 1)
+    factor = {"constant": 1.0, "linear": left, "cosine": (1 + math.cos(math.pi * (1 - left))) / 2}
+    return settings.lr * factor[settings.schedule]
+
+
+def build_adamw(model: Any, settings: TrainingSettings) -> Any:
+    """Return AdamW over the trainable parameters; weight decay on matrices only, not on biases and norms."""
     import torch
 
-    found = [one for _, one in learned(model)]
+    parameters = [parameter for _, parameter in trainable_parameters(model)]
     groups = [
-        {"params": [one for one in found if one.ndim > 1], "weight_decay": run.weight_decay},
-        {"params": [one for one in found if one.ndim <= 1], "weight_decay": 0.0},
+        {"params": [parameter for parameter in parameters if parameter.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [parameter for parameter in parameters if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=run.lr, betas=run.betas, eps=run.epsilon)
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.lr, betas=settings.betas, eps=settings.epsilon)
 
 
 @dataclass
-class Tally:
-    """Sums and weights by name since some step; their means. Sums may still lie on the device: nobody waits for it before they are read."""
+class RunningMean:
+    """Running sums and counts by name, and their means. Sums may be tensors on the device: they are only synchronized when read."""
 
     sums: dict[str, Any] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, float] = field(default_factory=dict)
 
-    def add(self, sums: Mapping[str, Any], weights: Mapping[str, float]) -> None:
-        """One more step."""
+    def update(self, sums: Mapping[str, Any], counts: Mapping[str, float]) -> None:
+        """Add the sums and counts of one step."""
         for name, value in sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
-            self.weights[name] = self.weights.get(name, 0.0) + weights[name]
+            self.counts[name] = self.counts.get(name, 0.0) + counts[name]
 
     def means(self) -> dict[str, float]:
-        """The mean of each part; 0 where nothing was counted, never NaN."""
-        return {name: float(value) / self.weights[name] if self.weights[name] else 0.0 for name, value in self.sums.items()}
+        """Return the mean by name; 0 where nothing was counted, never NaN."""
+        return {name: float(value) / self.counts[name] if self.counts[name] else 0.0 for name, value in self.sums.items()}
 
-    def numbers(self) -> dict[str, dict[str, float]]:
-        """The same as plain numbers, to be written; exact, as sums are float64."""
-        return {"sums": {name: float(value) for name, value in self.sums.items()}, "weights": dict(self.weights)}
+    def state_dict(self) -> dict[str, dict[str, float]]:
+        """Return sums and counts as plain numbers, for JSON; exact, since sums are float64."""
+        return {"sums": {name: float(value) for name, value in self.sums.items()}, "counts": dict(self.counts)}
 
 
 @dataclass(frozen=True, repr=False)
-class Loop:
-    """One training: what it runs on, and whom it tells. `go` runs it."""
+class Trainer:
+    """One training run: model, data, settings, and callbacks for log, checkpoints and states. `train` runs it."""
 
-    model: Any  # on the crew's device
+    model: Any  # on the device of `processes`
     optimizer: Any
     objective: Objective
-    rows: Rows
-    plan: Plan
-    run: Run
-    crew: Crew
-    validation: Rows | None = None
-    privacy: Privacy | None = None  # then `plan` is a Poisson, and
-    sigma: float = 0.0  # its noise multiplier
-    log: Callable[[dict[str, Any]], None] = lambda entry: None
-    checkpoint: Callable[[dict[str, Any]], bool] = lambda info: False  # true stops the run
-    state: Callable[[dict[str, Any]], None] = lambda info: None
+    rows: TokenRows
+    batch_plan: BatchPlan
+    settings: TrainingSettings
+    processes: SingleProcess
+    validation_rows: TokenRows | None = None
+    privacy: PrivacySettings | None = None  # if set, `batch_plan` is a PoissonBatchPlan
+    noise_multiplier: float = 0.0  # used with `privacy` only
+    on_log: Callable[[dict[str, Any]], None] = lambda entry: None
+    on_checkpoint: Callable[[dict[str, Any]], bool] = lambda info: False  # true stops the run
+    on_state: Callable[[dict[str, Any]], None] = lambda info: None
 
-    def go(self, resumed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Train to the end, or to where a checkpoint says stop; the numbers of the last state. `resumed` are those to go on from."""
+    def train(self, resume_state: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Train to the end, or until `on_checkpoint` returns true, and return the numbers of the last state.
+
+        `resume_state` holds the numbers of a saved state to continue from.
+        """
         import torch
 
-        info = dict(resumed or {"step": 0, "tokens": 0, "seconds": 0.0, "logged": {}, "since": {}, "stopped": False})
-        before, earlier = info["seconds"], time.perf_counter()
-        logged, since = Tally(**info["logged"]), Tally(**info["since"])
-        marks = set(self.plan.marks(self.run.checkpoint_every))
-        called = self.crew.wrapped(self.model)
-        noise = noisy(self.model, self.run.noise_alpha) if self.run.noise_alpha else None
+        info = dict(resume_state or {"step": 0, "tokens": 0, "seconds": 0.0, "logged": {}, "since": {}, "stopped": False})
+        seconds_before, started = info["seconds"], time.perf_counter()
+        logged, since = RunningMean(**info["logged"]), RunningMean(**info["since"])
+        checkpoint_steps = set(self.batch_plan.checkpoint_steps(self.settings.checkpoint_every))
+        wrapped_model = self.processes.wrap_model(self.model)
+        noise_handle = add_neftune_noise(self.model, self.settings.noise_alpha) if self.settings.noise_alpha else None
         lengths = self.rows.lengths
-        private = self._private()
-        devices = [self.crew.device] if self.crew.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):  # the caller's draws are left as they were
+        private_step = self._build_private_step()
+        devices = [self.processes.device] if self.processes.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):  # the caller's random state does not change
             self.model.train()
-            for step in range(info["step"], 0 if info["stopped"] else self.plan.steps):
-                sums, weights = self._step(called, step) if private is None else private.gradient(step)
-                self._update(step)
+            for step in range(info["step"], 0 if info["stopped"] else self.batch_plan.step_count):
+                sums, weights = self._forward_backward(wrapped_model, step) if private_step is None else private_step.set_gradients(step)
+                self._optimizer_step(step)
                 done = step + 1
-                info["tokens"] += int(lengths[self.plan.step(step)].sum())
-                logged.add(sums, weights)
-                since.add(sums, weights)
-                if done % self.run.log_every == 0 or done == self.plan.steps:
-                    self._tell(done, logged, info["tokens"])
-                    logged = Tally()
-                due = done in marks
-                if due:
+                info["tokens"] += int(lengths[self.batch_plan.get_step_rows(step)].sum())
+                logged.update(sums, weights)
+                since.update(sums, weights)
+                if done % self.settings.log_every == 0 or done == self.batch_plan.step_count:
+                    self._log_step(done, logged, info["tokens"])
+                    logged = RunningMean()
+                is_checkpoint = done in checkpoint_steps
+                if is_checkpoint:
                     loss = since.means().get("loss")
-                    # between two lines of the log, and after the update that a loss was taken before
-                    finite(loss if all(bool(torch.isfinite(one).all()) for one in self.model.parameters()) else math.nan, done)
-                    stop = self.checkpoint(self.told(done, info["tokens"], loss))
-                    info["stopped"] = bool(self.crew.summed({"stop": float(stop)})["stop"])
-                    since = Tally()
+                    # losses are computed before an update and logged every few steps: check the weights, too
+                    check_finite_loss(
+                        loss if all(bool(torch.isfinite(parameter).all()) for parameter in self.model.parameters()) else math.nan, done
+                    )
+                    stop = self.on_checkpoint(self.build_checkpoint_metadata(done, info["tokens"], loss))
+                    info["stopped"] = bool(self.processes.all_reduce_sum({"stop": float(stop)})["stop"])
+                    since = RunningMean()
                     self.model.train()
-                if due or (self.run.state_every and done % self.run.state_every == 0):
-                    seconds = before + time.perf_counter() - earlier
-                    info |= {"step": done, "seconds": seconds, "logged": logged.numbers(), "since": since.numbers()}
-                    self.state(dict(info))
+                if is_checkpoint or (self.settings.state_every and done % self.settings.state_every == 0):
+                    seconds = seconds_before + time.perf_counter() - started
+                    info |= {"step": done, "seconds": seconds, "logged": logged.state_dict(), "since": since.state_dict()}
+                    self.on_state(dict(info))
                 if info["stopped"]:
                     break
-        if noise is not None:
-            noise.remove()
+        if noise_handle is not None:
+            noise_handle.remove()
         return info
 
-    def told(self, done: int, tokens: int, train_loss: float | None) -> dict[str, Any]:
-        """What checkpoint.json says of the moment after `done` steps, but for what only files know."""
+    def build_checkpoint_metadata(self, steps_done: int, tokens: int, train_loss: float | None) -> dict[str, Any]:
+        """Return the fields of checkpoint.json after `steps_done` steps, without those that only the caller knows."""
         return {
-            "step": done,
-            "epoch": round(done / self.plan.steps_per_epoch, PLACES),
+            "step": steps_done,
+            "epoch": round(steps_done / self.batch_plan.steps_per_epoch, LOG_DIGITS),
             "tokens": tokens,
-            "train_loss": None if train_loss is None else round(train_loss, PLACES),
-            "validation_loss": None if self.validation is None else round(self.validated(self.validation), PLACES),
+            "train_loss": None if train_loss is None else round(train_loss, LOG_DIGITS),
+            "validation_loss": None
+            if self.validation_rows is None
+            else round(self.compute_validation_loss(self.validation_rows), LOG_DIGITS),
         }
 
-    def validated(self, rows: Rows) -> float:
-        """The mean loss over these rows, without dropout; what is masked is the same each time."""
+    def compute_validation_loss(self, rows: TokenRows) -> float:
+        """Return the mean loss over these rows, without dropout; masked tokens are the same in each call."""
         import numpy as np
         import torch
 
-        tally = Tally()
+        running_mean = RunningMean()
         self.model.eval()
         with torch.no_grad():
-            # rows of like length lie side by side, so that little is padding
+            # batches of rows of similar length, so that little is padding
             by_length = np.argsort(rows.lengths, kind="stable")
-            for first in range(0, len(rows), self.run.batch):
-                shown = self.objective.shown(rows.batch(by_length[first : first + self.run.batch], 0), training=False)
-                with self._precision():
-                    sums = self.objective.sums(self.model, self._moved(shown), training=False)
-                weights = self.objective.weights(shown)
-                tally.add({name: float(value) for name, value in sums.items()}, weights)
+            for first in range(0, len(rows), self.settings.batch):
+                inputs = self.objective.collate(rows.make_batch(by_length[first : first + self.settings.batch], 0), training=False)
+                with self._autocast():
+                    sums = self.objective.loss_sums(self.model, self._to_device(inputs), training=False)
+                counts = self.objective.loss_counts(inputs)
+                running_mean.update({name: float(value) for name, value in sums.items()}, counts)
         self.model.train()
-        return tally.means().get("loss", 0.0)
+        return running_mean.means().get("loss", 0.0)
 
-    def _step(self, called: Any, step: int) -> tuple[dict[str, Any], dict[str, float]]:
-        """The gradient of one optimizer step; its sums and weights over all processes."""
+    def _forward_backward(self, wrapped_model: Any, step: int) -> tuple[dict[str, Any], dict[str, float]]:
+        """Compute the gradient of one optimizer step; return loss sums and counts over all processes, by name."""
         import torch
 
-        pieces = self._pieces(step)
-        weights = dict.fromkeys(self.objective.weights(pieces[0]), 0.0)
-        for shown in pieces:
-            for name, count in self.objective.weights(shown).items():
-                weights[name] += count
-        weights = self.crew.summed(weights)
-        factors = self.objective.factors()
-        spent: dict[str, Any] = {}
-        for number, shown in enumerate(pieces):
-            torch.manual_seed(int(mixed(self.run.seed, STEP, step, self.crew.rank, number)) >> 1)
-            last = number == len(pieces) - 1
-            with contextlib.nullcontext() if last else self.crew.apart(called):
-                with self._precision():
-                    sums = self.objective.sums(called, self._moved(shown), training=True)
-                # DDP takes the mean over processes, a step wants the sum
-                terms = [factors.get(name, 1.0) * self.crew.ranks / max(weights[name], 1.0) * value for name, value in sums.items()]
+        micro_batches = self._local_micro_batches(step)
+        counts = dict.fromkeys(self.objective.loss_counts(micro_batches[0]), 0.0)
+        for inputs in micro_batches:
+            for name, count in self.objective.loss_counts(inputs).items():
+                counts[name] += count
+        counts = self.processes.all_reduce_sum(counts)
+        factors = self.objective.loss_weights()
+        totals: dict[str, Any] = {}
+        for number, inputs in enumerate(micro_batches):
+            torch.manual_seed(int(splitmix64(self.settings.seed, LANE_STEP, step, self.processes.rank, number)) >> 1)
+            is_last = number == len(micro_batches) - 1
+            with contextlib.nullcontext() if is_last else self.processes.no_sync(wrapped_model):
+                with self._autocast():
+                    sums = self.objective.loss_sums(wrapped_model, self._to_device(inputs), training=True)
+                # DDP averages over processes; a step needs the sum
+                terms = [
+                    factors.get(name, 1.0) * self.processes.world_size / max(counts[name], 1.0) * value for name, value in sums.items()
+                ]
                 torch.autograd.backward(terms)
             for name, value in sums.items():
-                spent[name] = value.detach().double() + spent.get(name, 0.0)
-        if self.run.clip:
-            torch.nn.utils.clip_grad_norm_([one for _, one in learned(self.model)], self.run.clip)
-        return spent if self.crew.ranks == 1 else self.crew.summed({name: float(value) for name, value in spent.items()}), weights
+                totals[name] = value.detach().double() + totals.get(name, 0.0)
+        if self.settings.clip:
+            torch.nn.utils.clip_grad_norm_([parameter for _, parameter in trainable_parameters(self.model)], self.settings.clip)
+        return totals if self.processes.world_size == 1 else self.processes.all_reduce_sum(
+            {name: float(value) for name, value in totals.items()}
+        ), counts
 
-    def _update(self, step: int) -> None:
-        """Let the optimizer make its step of the gradients that lie there."""
+    def _optimizer_step(self, step: int) -> None:
+        """Set the learning rate, apply the gradients, and clear them."""
         for group in self.optimizer.param_groups:
-            group["lr"] = rate(self.run, step, self.plan.steps)
+            group["lr"] = compute_learning_rate(self.settings, step, self.batch_plan.step_count)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
-    def _private(self) -> Private | None:
+    def _build_private_step(self) -> DpSgdStep | None:
         if self.privacy is None:
             return None
-        assert isinstance(self.plan, Poisson), "a private run has a plan of its own"
-        return Private(
-            plan=self.plan,
+        assert isinstance(self.batch_plan, PoissonBatchPlan), "a private run needs a PoissonBatchPlan"
+        return DpSgdStep(
+            batch_plan=self.batch_plan,
             rows=self.rows,
-            per_row=PerRow(self.model, self.objective),
-            sigma=self.sigma,
-            clip=self.privacy.clip,
-            pieces=self.run.accumulate,
-            moved=self._moved,
-            precision=self._precision,
+            per_sample_gradients=PerSampleGradients(self.model, self.objective),
+            noise_multiplier=self.noise_multiplier,
+            clip_norm=self.privacy.clip,
+            n_micro_batches=self.settings.accumulate,
+            to_device=self._to_device,
+            autocast=self._autocast,
         )
 
-    def _pieces(self, step: int) -> list[Arrays]:
-        """What this process is shown in a step, piece by piece."""
-        epoch = self.plan.epoch_of(step)
-        shares = self.plan.share(step, rank=self.crew.rank, ranks=self.crew.ranks, pieces=self.run.accumulate)
-        if self.crew.ranks == 1:
-            return [self.objective.shown(self.rows.batch(numbers, epoch), training=True) for numbers in shares if len(numbers)]
+    def _local_micro_batches(self, step: int) -> list[BatchArrays]:
+        """Return the model inputs of this process in a step, one entry per micro-batch."""
+        epoch = self.batch_plan.epoch_of_step(step)
+        shares = self.batch_plan.get_micro_batches(
+            step, rank=self.processes.rank, world_size=self.processes.world_size, n_micro_batches=self.settings.accumulate
+        )
+        if self.processes.world_size == 1:
+            return [self.objective.collate(self.rows.make_batch(numbers, epoch), training=True) for numbers in shares if len(numbers)]
         found = []
         for numbers in shares:
-            # all processes take the same number of pieces: one that has no rows left is shown one without a label
-            shown = self.objective.shown(self.rows.batch(numbers if len(numbers) else self.plan.step(step)[:1], epoch), training=True)
+            # all processes need the same number of micro-batches: an empty one becomes a row without labels
+            inputs = self.objective.collate(
+                self.rows.make_batch(numbers if len(numbers) else self.batch_plan.get_step_rows(step)[:1], epoch), training=True
+            )
             if not len(numbers):
-                shown["labels"] = shown["labels"] * 0 + IGNORED
-            found.append(shown)
+                inputs["labels"] = inputs["labels"] * 0 + IGNORE_INDEX
+            found.append(inputs)
         return found
 
-    def _moved(self, shown: Arrays) -> dict[str, Any]:
+    def _to_device(self, inputs: BatchArrays) -> dict[str, Any]:
         import torch
 
-        return {name: torch.from_numpy(array).to(self.crew.device, non_blocking=True) for name, array in shown.items()}
+        return {name: torch.from_numpy(array).to(self.processes.device, non_blocking=True) for name, array in inputs.items()}
 
-    def _precision(self) -> Any:
-        return precision(self.run, self.crew.device)
+    def _autocast(self) -> Any:
+        return autocast_context(self.settings, self.processes.device)
 
-    def _tell(self, done: int, tally: Tally, tokens: int) -> None:
-        means = tally.means()
-        factors = self.objective.factors()
+    def _log_step(self, steps_done: int, running_mean: RunningMean, tokens: int) -> None:
+        means = running_mean.means()
+        factors = self.objective.loss_weights()
         loss = sum(factors.get(name, 1.0) * value for name, value in means.items())
-        finite(loss, done)
-        parts = {name: round(value, PLACES) for name, value in means.items()} if len(means) > 1 else {}
-        entry = {"step": done, "epoch": round(done / self.plan.steps_per_epoch, PLACES), "loss": round(loss, PLACES), "tokens": tokens}
-        self.log({**entry, "lr": rate(self.run, done - 1, self.plan.steps), **({"parts": parts} if parts else {})})
+        check_finite_loss(loss, steps_done)
+        means_by_name = {name: round(value, LOG_DIGITS) for name, value in means.items()} if len(means) > 1 else {}
+        entry = {
+            "step": steps_done,
+            "epoch": round(steps_done / self.batch_plan.steps_per_epoch, LOG_DIGITS),
+            "loss": round(loss, LOG_DIGITS),
+            "tokens": tokens,
+        }
+        self.on_log(
+            {
+                **entry,
+                "lr": compute_learning_rate(self.settings, steps_done - 1, self.batch_plan.step_count),
+                **({"parts": means_by_name} if means_by_name else {}),
+            }
+        )
 
 
-def finite(loss: float | None, done: int) -> None:
-    """UsageError where the loss after so many steps is no number: nothing that was trained since is worth keeping."""
+def check_finite_loss(loss: float | None, steps_done: int) -> None:
+    """Raise UsageError if the loss after `steps_done` steps is NaN or infinite, so that no such checkpoint is written."""
     if loss is not None and not math.isfinite(loss):
-        raise UsageError(f"the loss is no number any more at step {done}; lower run.lr, or set run.clip")
+        raise UsageError(f"the loss is not a finite number any more at step {steps_done}; lower run.lr, or set run.clip")
 
 
-def precision(run: Run, device: Any) -> Any:
-    """The context of a forward pass: bf16 where the recipe wants it and the device has it, else nothing."""
+def autocast_context(settings: TrainingSettings, device: Any) -> Any:
+    """Return the context of a forward pass: bf16 autocast if the recipe asks for it (or on auto, the GPU supports it), else none."""
     import torch
 
-    able = device.type == "cuda" and torch.cuda.is_bf16_supported()
-    if run.precision == "bf16" or (run.precision == "auto" and able):
+    supports_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    if settings.precision == "bf16" or (settings.precision == "auto" and supports_bf16):
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""From a recipe to a run folder: data, tokenizer, rows, model, loop, checkpoints; resumed by the same call.
+"""Runs a recipe in a run folder: reads data, builds tokenizer, rows and model, trains, and writes checkpoints. The same call resumes.
 
 RUN/recipe.json  seen.parquet  log.jsonl  checkpoints/step-000000/ ...  state/  train.json (written last)
 """
@@ -25,216 +25,261 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.errors import InputRefused, Locked, ResourceError, UsageError
-from sanitize.storage.corpus import read_json, sha256, write_json
+from sanitize.storage.corpus import file_sha256, read_json, write_json
 
 from . import checkpoint, dp_sgd
-from .batches import DRAW, Plan, Rows, Stream, first_steps, first_steps_of, lay, merged, order
-from .checkpoint import Moment
-from .documents import Documents, read
-from .keyed_random import insecure, secret
-from .model import DEFAULT_CONTEXT, learned, learning, local_tokenizer, made, specials, tokenizer_sha256, trained_tokenizer
+from .batches import (
+    LANE_LIMIT,
+    BatchPlan,
+    BatchStream,
+    TokenRows,
+    aggregate_first_steps,
+    compute_first_steps,
+    draw_permutation,
+    merge_first_steps,
+    pack_rows,
+)
+from .checkpoint import CheckpointEvent
+from .documents import DocumentTable, read_documents
+from .keyed_random import load_or_create_random, make_insecure_random
+from .model import (
+    DEFAULT_CONTEXT,
+    build_model,
+    get_special_tokens,
+    load_tokenizer,
+    require_torch,
+    tokenizer_sha256,
+    train_tokenizer,
+    trainable_parameters,
+)
 from .objectives import Objective
-from .objectives.objective import Stage
-from .processes import Crew, crew
+from .objectives.objective import TrainContext
+from .processes import SingleProcess, detect_processes
 from .recipe import Recipe
-from .tokenization import tokenise
-from .trainer import Loop, adamw, precision
-from .unlearning_losses import Forgetting, named
+from .tokenization import tokenize_documents
+from .trainer import Trainer, autocast_context, build_adamw
+from .unlearning_losses import UnlearningObjective, select_listed_documents
 
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
-Hook = Callable[[Moment], bool]
-KEY = "noise.key"  # of a private run, while it lasts
+_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
+CheckpointHook = Callable[[CheckpointEvent], bool]
+NOISE_KEY_FILE = "noise.key"  # in the folder of a private run until it is finished
 
 
 def fit(
     recipe: Recipe | Mapping[str, Any] | str | Path,
     out: str | Path,
     *,
-    hook: Hook | None = None,
+    hook: CheckpointHook | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Train by a recipe into the folder `out`, and give what stands in its train.json then. The same call again resumes, or trains nothing.
+    """Train by a recipe into the folder `out`; return the contents of its train.json. The same call resumes; a finished run stays.
 
-    `hook` is asked at every checkpoint but the one before the first step, with the live model; true stops the run there. `progress` hears
-    lines for people. Raises UsageError for a recipe that is wrong or does not fit its data, and for a folder of another recipe or other
-    data; InputRefused, OutputBroken and Locked for the folders themselves; ResourceError for disk and memory; MissingExtra without torch.
+    `hook` is called with the live model at every checkpoint but the one before the first step; true stops the run there. `progress`
+    receives lines for people. Raises UsageError for a wrong recipe, one that does not match its data, and a folder of another recipe or
+    other data; InputRefused, OutputBroken and Locked for the folders themselves; ResourceError for disk and memory; MissingExtra without
+    torch.
     """
-    recipe, folder = Recipe.of(recipe), Path(out)
+    recipe, folder = Recipe.load(recipe), Path(out)
     if recipe.base is not None:
         raise UsageError(f"recipe {recipe.name} has stages (a table [base]); use sanitize-train unlearn --method dp2unlearning")
     if not recipe.data.path:
         raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
-    hook = _early_stop(recipe) if hook is None else hook
-    learning()
-    with _locked(folder), _resources(folder):
-        return _Run(recipe, folder, crew(recipe.run.device), hook or (lambda moment: False), progress or (lambda line: None)).go()
+    hook = _load_early_stop(recipe) if hook is None else hook
+    require_torch()
+    with _run_folder_lock(folder), _resource_errors(folder):
+        return _TrainingRun(
+            recipe, folder, detect_processes(recipe.run.device), hook or (lambda event: False), progress or (lambda line: None)
+        ).execute()
 
 
 @dataclass(frozen=True, repr=False)
-class _Run:
+class _TrainingRun:
     recipe: Recipe
     folder: Path
-    crew: Crew
-    hook: Hook
+    processes: SingleProcess
+    hook: CheckpointHook
     progress: Callable[[str], None]
 
-    def go(self) -> dict[str, Any]:
-        recipe, began = self.recipe, time.perf_counter()
-        data = read_data(recipe, recipe.data.path)
-        validation = read_data(recipe, recipe.data.validation) if recipe.data.validation else None
-        identity = identified(recipe, data, validation)
-        there = self._there(identity)
-        done = read_json(self.folder / "train.json")
-        if there is not None and done is not None:
-            (self.folder / KEY).unlink(missing_ok=True)
-            return done
+    def execute(self) -> dict[str, Any]:
+        recipe, started = self.recipe, time.perf_counter()
+        data = read_recipe_documents(recipe, recipe.data.path)
+        validation = read_recipe_documents(recipe, recipe.data.validation) if recipe.data.validation else None
+        identity = compute_run_identity(recipe, data, validation)
+        existing = self._read_existing_run(identity)
+        finished_summary = read_json(self.folder / "train.json")
+        if existing is not None and finished_summary is not None:
+            (self.folder / NOISE_KEY_FILE).unlink(missing_ok=True)
+            return finished_summary
         self.progress(f"{len(data)} documents, recipe {recipe.hash()}")
-        objective = recipe.made()
-        tokenizer = self._tokenizer(data, there)
-        if self.crew.ranks > 1 and (recipe.privacy is not None or objective.FORGETS):
-            raise UsageError("a private training, or one that forgets, is made by one process; start it without a launcher")
-        labels = _labels(data) if objective.HEAD == "classify" else ()
-        chosen = objective.trained_on(data.doc_ids)
-        model, context = made(recipe.model, head=objective.HEAD, tokenizer=tokenizer, seed=recipe.run.seed, labels=labels)
-        mine, beside = (data, None) if chosen is None else (data.only(chosen), data.only(~chosen))
-        rows = rows_of(mine, recipe, objective, tokenizer, context, labels)
-        others = rows_of(beside, recipe, objective, tokenizer, context, labels) if beside is not None else None
-        held = rows_of(validation, recipe, objective, tokenizer, context, labels) if validation is not None else None
+        objective = recipe.build_objective()
+        tokenizer = self._get_tokenizer(data, existing)
+        if self.processes.world_size > 1 and (recipe.privacy is not None or objective.IS_UNLEARNING):
+            raise UsageError("private training and unlearning run in one process only; start this recipe without a launcher")
+        labels = _distinct_labels(data) if objective.HEAD == "classify" else ()
+        trained_mask = objective.select_trained_documents(data.doc_ids)
+        model, context = build_model(recipe.model, head=objective.HEAD, tokenizer=tokenizer, seed=recipe.run.seed, labels=labels)
+        trained_documents, retain_documents = (
+            (data, None) if trained_mask is None else (data.filter_rows(trained_mask), data.filter_rows(~trained_mask))
+        )
+        rows = make_rows(trained_documents, recipe, objective, tokenizer, context, labels)
+        retain_rows = make_rows(retain_documents, recipe, objective, tokenizer, context, labels) if retain_documents is not None else None
+        validation_rows = make_rows(validation, recipe, objective, tokenizer, context, labels) if validation is not None else None
         if recipe.privacy is not None:
-            dp_sgd.refuse_mixing(model)
-        plan, sigma, seed = self._plan(rows, data, there)
-        model.to(self.crew.device)
-        objective.open(
-            Stage(
+            dp_sgd.check_rows_independent(model)
+        plan, sigma, seed = self._make_batch_plan(rows, data, existing)
+        model.to(self.processes.device)
+        objective.setup(
+            TrainContext(
                 rows=rows,
                 tokenizer=tokenizer,
                 model=model,
-                device=self.crew.device,
+                device=self.processes.device,
                 seed=seed,
-                batch=recipe.run.batch,
-                context=context,
-                others=others,
+                batch_size=recipe.run.batch,
+                context_length=context,
+                retain_rows=retain_rows,
                 labels=labels,
-                precision=lambda: precision(recipe.run, self.crew.device),
+                autocast=lambda: autocast_context(recipe.run, self.processes.device),
             )
         )
-        seen = first_steps(rows, plan)
-        if isinstance(objective, Forgetting) and others is not None:
-            seen = merged(seen, first_steps_of(others, objective.beside_steps(plan), plan.steps))
-        if there is None and self.crew.leads:
-            self._open(identity, data, validation, tokenizer, seen, plan, sigma)
-        self.crew.wait()
-        del data, mine, beside, validation  # their texts are needed no more
-        optimizer = adamw(model, recipe.run)
-        told = _Told(self, model=model, tokenizer=tokenizer, optimizer=optimizer, plan=plan, sigma=sigma, seen=seen)
-        state = checkpoint.newest_state(self.folder / "state")
+        first_steps = compute_first_steps(rows, plan)
+        if isinstance(objective, UnlearningObjective) and retain_rows is not None:
+            first_steps = merge_first_steps(
+                first_steps, aggregate_first_steps(retain_rows, objective.compute_retain_first_steps(plan), plan.step_count)
+            )
+        if existing is None and self.processes.is_main:
+            self._write_run_files(identity, data, validation, tokenizer, first_steps, plan, sigma)
+        self.processes.barrier()
+        del data, trained_documents, retain_documents, validation  # free their texts
+        optimizer = build_adamw(model, recipe.run)
+        writer = _RunWriter(
+            self, model=model, tokenizer=tokenizer, optimizer=optimizer, batch_plan=plan, noise_multiplier=sigma, first_steps=first_steps
+        )
+        state = checkpoint.find_latest_state(self.folder / "state")
         if state is not None:
-            checkpoint.load_state(state["path"], model=model, optimizer=optimizer, names=told.names)
+            checkpoint.load_state(state["path"], model=model, optimizer=optimizer, parameter_names=writer.parameter_names)
             state = {key: state[key] for key in ("step", "tokens", "seconds", "logged", "since", "stopped")}
-            self.progress(f"resumed after step {state['step']} of {plan.steps}")
-        loop = Loop(
+            self.progress(f"resumed after step {state['step']} of {plan.step_count}")
+        trainer = Trainer(
             model=model,
             optimizer=optimizer,
             objective=objective,
             rows=rows,
-            plan=plan,
-            run=recipe.run,
-            crew=self.crew,
-            validation=held,
+            batch_plan=plan,
+            settings=recipe.run,
+            processes=self.processes,
+            validation_rows=validation_rows,
             privacy=recipe.privacy,
-            sigma=sigma,
-            log=told.log,
-            checkpoint=told.at_mark,
-            state=told.state,
+            noise_multiplier=sigma,
+            on_log=writer.append_log,
+            on_checkpoint=writer.on_checkpoint,
+            on_state=writer.write_state,
         )
-        if self.crew.leads:
-            checkpoint.cut_log(self.folder / "log.jsonl", state["step"] if state else 0)
+        if self.processes.is_main:
+            checkpoint.truncate_log(self.folder / "log.jsonl", state["step"] if state else 0)
             if state is None:
-                told.keep(loop.told(0, 0, None))
-        last = loop.go(state)
-        summary = told.summary(last, max(last["seconds"], time.perf_counter() - began if state is None else 0.0))
-        if self.crew.leads:
+                writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
+        final_state = trainer.train(state)
+        summary = writer.build_summary(final_state, max(final_state["seconds"], time.perf_counter() - started if state is None else 0.0))
+        if self.processes.is_main:
             write_json(self.folder / "train.json", summary)
-        self.crew.wait()
-        (self.folder / KEY).unlink(missing_ok=True)
+        self.processes.barrier()
+        (self.folder / NOISE_KEY_FILE).unlink(missing_ok=True)
         return summary
 
-    def _plan(self, rows: Rows, data: Documents, there: Mapping[str, Any] | None) -> tuple[Plan, float, int]:
-        """The plan of the run, its noise multiplier, and the seed of what its objective draws; in a private run plan and seed are from the
-        run's secret key."""
+    def _make_batch_plan(self, rows: TokenRows, data: DocumentTable, existing: Mapping[str, Any] | None) -> tuple[BatchPlan, float, int]:
+        """Return the batch plan, the noise multiplier (0 without privacy) and the seed of the objective's draws.
+
+        In a private run plan and seed are derived from the run's secret key.
+        """
         recipe, settings = self.recipe, self.recipe.privacy
         if settings is None:
-            return planned(recipe, rows), 0.0, recipe.run.seed
+            return make_batch_plan(recipe, rows), 0.0, recipe.run.seed
         seed = settings.insecure_seed
-        draws = secret(self.folder / KEY, begun=there is not None) if seed is None else insecure(seed)
+        draws = (
+            load_or_create_random(self.folder / NOISE_KEY_FILE, has_started=existing is not None)
+            if seed is None
+            else make_insecure_random(seed)
+        )
         users = data.table.column("user") if settings.unit == "user" else None
-        plan = dp_sgd.Poisson(
-            rows=len(rows),
-            batch=recipe.run.batch,
+        plan = dp_sgd.PoissonBatchPlan(
+            row_count=len(rows),
+            batch_size=recipe.run.batch,
             seed=recipe.run.seed,
             epochs=recipe.run.epochs,
             max_steps=recipe.run.max_steps,
-            units=dp_sgd.units_of(rows, users),
-            draws=draws,
+            unit_of_row=dp_sgd.assign_units(rows, users),
+            random=draws,
         )
-        if plan.batch > plan.count:
-            raise UsageError(f"run.batch = {plan.batch}: the expected number of units of a step; the data has only {plan.count}")
-        if settings.delta * plan.count >= 1:
-            raise UsageError(f"privacy.delta = {settings.delta:g} is 1 of {plan.count} units or more, and protects none; use less")
-        sigma = there["privacy"]["sigma"] if there is not None else dp_sgd.sigma_of(settings, plan)
-        self.progress(f"private: noise multiplier {sigma:.4g}, {plan.steps} steps of {plan.q:.4g} of {plan.count} {settings.unit}s")
-        return plan, sigma, draws.seed("objective")
+        if plan.batch_size > plan.unit_count:
+            raise UsageError(
+                f"run.batch = {plan.batch_size} is the expected number of units of a step, but the data has {plan.unit_count}; lower it"
+            )
+        if settings.delta * plan.unit_count >= 1:
+            raise UsageError(f"privacy.delta = {settings.delta:g} is not below 1 / {plan.unit_count} units and protects none; lower it")
+        sigma = existing["privacy"]["sigma"] if existing is not None else dp_sgd.resolve_noise_multiplier(settings, plan)
+        self.progress(
+            f"private: noise multiplier {sigma:.4g}, {plan.step_count} steps, each {settings.unit} of {plan.unit_count} "
+            f"in a step with probability {plan.sample_rate:.4g}"
+        )
+        return plan, sigma, draws.derive_seed("objective")
 
-    def _there(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The recipe.json that lies in the folder, if it is of this recipe and data; UsageError if it is of another."""
-        there = read_json(self.folder / "recipe.json")
-        if there is None:
+    def _read_existing_run(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the folder's recipe.json, None if it has none; UsageError if it is of another recipe or other data."""
+        existing = read_json(self.folder / "recipe.json")
+        if existing is None:
             if (self.folder / "checkpoints").exists() or (self.folder / "train.json").exists():
-                raise UsageError(f"{self.folder}: holds a run without a readable recipe.json; choose another folder, or take it away")
+                raise UsageError(f"{self.folder}: holds a run without a readable recipe.json; choose another folder, or remove this one")
             return None
-        wrong = sorted(key for key, value in identity.items() if there.get("identity", {}).get(key) != value)
+        wrong = sorted(key for key, value in identity.items() if existing.get("identity", {}).get(key) != value)
         if wrong:
             raise UsageError(
-                f"{self.folder}: holds a run of another {' and another '.join(wrong)}; a checkpoint is only resumed by the recipe and the "
-                "data that made it. Choose another folder, or take this one away"
+                f"{self.folder}: holds a run of another {' and another '.join(wrong)}; a run is only resumed with the recipe and the "
+                "data that it was started with. Choose another folder, or remove this one"
             )
-        return there
+        return existing
 
-    def _tokenizer(self, data: Documents, there: Mapping[str, Any] | None) -> Any:
+    def _get_tokenizer(self, data: DocumentTable, existing: Mapping[str, Any] | None) -> Any:
         recipe = self.recipe
-        kept = self.folder / "checkpoints" / checkpoint.name_of(0)
-        if there is not None and kept.is_dir():
-            tokenizer = local_tokenizer(kept)
-            if tokenizer_sha256(tokenizer) != there["tokenizer_sha256"]:
-                raise UsageError(f"{kept}: the tokenizer is not the one the run began with; choose another folder, or take this one away")
+        first_checkpoint = self.folder / "checkpoints" / checkpoint.format_checkpoint_name(0)
+        if existing is not None and first_checkpoint.is_dir():
+            tokenizer = load_tokenizer(first_checkpoint)
+            if tokenizer_sha256(tokenizer) != existing["tokenizer_sha256"]:
+                raise UsageError(
+                    f"{first_checkpoint}: the tokenizer is not the one the run began with; choose another folder, or remove this one"
+                )
             return tokenizer
-        return tokenizer_of(recipe, data)
+        return get_tokenizer(recipe, data)
 
-    def _open(
+    def _write_run_files(
         self,
         identity: Mapping[str, Any],
-        data: Documents,
-        validation: Documents | None,
+        data: DocumentTable,
+        validation: DocumentTable | None,
         tokenizer: Any,
-        seen: pa.Table,
-        plan: Plan,
-        sigma: float,
+        first_steps: pa.Table,
+        batch_plan: BatchPlan,
+        noise_multiplier: float,
     ) -> None:
         recipe = self.recipe
-        pq.write_table(seen, self.folder / "seen.parquet.tmp")
+        pq.write_table(first_steps, self.folder / "seen.parquet.tmp")
         (self.folder / "seen.parquet.tmp").rename(self.folder / "seen.parquet")
         write_json(
             self.folder / "recipe.json",
             {
-                "recipe": recipe.resolved(),
+                "recipe": recipe.to_dict(),
                 "recipe_hash": recipe.hash(),
                 "identity": dict(identity),
-                "data": data.told(),
-                "validation": None if validation is None else validation.told(),
+                "data": data.describe(),
+                "validation": None if validation is None else validation.describe(),
                 "tokenizer_sha256": tokenizer_sha256(tokenizer),
                 "base_model": str(Path(recipe.model.path).resolve()) if recipe.model.path else None,
-                "processes": self.crew.ranks,
-                **({"privacy": dp_sgd.told(recipe, plan, sigma, steps=0)} if isinstance(plan, dp_sgd.Poisson) else {}),
+                "processes": self.processes.world_size,
+                **(
+                    {"privacy": dp_sgd.describe_privacy(recipe, batch_plan, noise_multiplier, steps=0)}
+                    if isinstance(batch_plan, dp_sgd.PoissonBatchPlan)
+                    else {}
+                ),
                 "versions": {
                     "python": platform.python_version(),
                     **{name: version(name) for name in ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow")},
@@ -243,202 +288,235 @@ class _Run:
         )
 
 
-class _Told:
-    """What a run writes of itself while it goes: its log, checkpoints and states, by the first of its processes alone."""
+class _RunWriter:
+    """Writes the log, checkpoints and states of a run while it trains; only the main process writes."""
 
-    def __init__(self, run: _Run, *, model: Any, tokenizer: Any, optimizer: Any, plan: Plan, sigma: float, seen: pa.Table) -> None:
+    def __init__(
+        self,
+        run: _TrainingRun,
+        *,
+        model: Any,
+        tokenizer: Any,
+        optimizer: Any,
+        batch_plan: BatchPlan,
+        noise_multiplier: float,
+        first_steps: pa.Table,
+    ) -> None:
         self._run, self._model, self._tokenizer, self._optimizer = run, model, tokenizer, optimizer
-        self._plan, self._sigma = plan, sigma
-        self._first_seen = seen.column("first_step").to_numpy()  # of each document, ascending
-        self.names = {one: name for name, one in learned(model)}
+        self._batch_plan, self._noise_multiplier = batch_plan, noise_multiplier
+        self._first_steps = first_steps.column("first_step").to_numpy()  # of each document, ascending
+        self.parameter_names = {parameter: name for name, parameter in trainable_parameters(model)}
 
-    def log(self, entry: dict[str, Any]) -> None:
-        """One more line of log.jsonl."""
-        if self._run.crew.leads:
-            checkpoint.append_log(self._run.folder / "log.jsonl", entry)
+    def append_log(self, entry: dict[str, Any]) -> None:
+        """Append one line to log.jsonl."""
+        if self._run.processes.is_main:
+            checkpoint.append_log_entry(self._run.folder / "log.jsonl", entry)
 
-    def state(self, info: dict[str, Any]) -> None:
-        """What the run can be gone on with from here."""
-        if self._run.crew.leads:
-            checkpoint.write_state(self._run.folder / "state", model=self._model, optimizer=self._optimizer, names=self.names, info=info)
+    def write_state(self, metadata: dict[str, Any]) -> None:
+        """Write the state that the run can be resumed from."""
+        if self._run.processes.is_main:
+            checkpoint.write_state(
+                self._run.folder / "state",
+                model=self._model,
+                optimizer=self._optimizer,
+                parameter_names=self.parameter_names,
+                metadata=metadata,
+            )
 
-    def keep(self, info: dict[str, Any]) -> Path:
-        """A checkpoint, with what it has seen and spent."""
-        recipe, spent = self._run.recipe, {}
-        if recipe.privacy is not None and isinstance(self._plan, dp_sgd.Poisson):
-            told = dp_sgd.told(recipe, self._plan, self._sigma, steps=info["step"])
-            spent = {"privacy": {key: told[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
-        return checkpoint.write(
+    def write_checkpoint(self, metadata: dict[str, Any]) -> Path:
+        """Write a checkpoint, with the number of documents seen and the privacy spent; return its folder."""
+        recipe, privacy_entry = self._run.recipe, {}
+        if recipe.privacy is not None and isinstance(self._batch_plan, dp_sgd.PoissonBatchPlan):
+            description = dp_sgd.describe_privacy(recipe, self._batch_plan, self._noise_multiplier, steps=metadata["step"])
+            privacy_entry = {"privacy": {key: description[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
+        return checkpoint.write_checkpoint(
             self._run.folder / "checkpoints",
             model=self._model,
             tokenizer=self._tokenizer,
-            info={**info, "documents_seen": self._documents(info["step"]), "recipe_hash": recipe.hash(), **spent},
+            metadata={
+                **metadata,
+                "documents_seen": self._count_documents_seen(metadata["step"]),
+                "recipe_hash": recipe.hash(),
+                **privacy_entry,
+            },
         )
 
-    def at_mark(self, info: dict[str, Any]) -> bool:
-        """A checkpoint, and whether the hook says stop there."""
+    def on_checkpoint(self, metadata: dict[str, Any]) -> bool:
+        """Write a checkpoint and call the hook; return whether the run is to stop there."""
         import torch
 
-        if not self._run.crew.leads:
+        if not self._run.processes.is_main:
             return False
-        path = self.keep(info)
+        path = self.write_checkpoint(metadata)
         self._run.progress(
-            f"step {info['step']} of {self._plan.steps}, epoch {info['epoch']:.2f}: loss {info['train_loss']:.4f}"
-            + ("" if info["validation_loss"] is None else f", validation {info['validation_loss']:.4f}")
+            f"step {metadata['step']} of {self._batch_plan.step_count}, epoch {metadata['epoch']:.2f}: loss {metadata['train_loss']:.4f}"
+            + ("" if metadata["validation_loss"] is None else f", validation {metadata['validation_loss']:.4f}")
         )
         self._model.eval()
         with torch.no_grad():
-            return bool(self._run.hook(Moment(path, read_json(path / "checkpoint.json") or {}, self._model, self._tokenizer)))
+            return bool(self._run.hook(CheckpointEvent(path, read_json(path / "checkpoint.json") or {}, self._model, self._tokenizer)))
 
-    def summary(self, last: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """What stands in train.json; in a private run recipe.json says what it spent, too."""
-        recipe, plan = self._run.recipe, self._plan
-        marks = [0, *(mark for mark in plan.marks(recipe.run.checkpoint_every) if mark <= last["step"])]
+    def build_summary(self, final_state: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """Return the contents of train.json; a private run also writes the privacy it spent into recipe.json."""
+        recipe, plan = self._run.recipe, self._batch_plan
+        checkpoint_steps = [0, *(step for step in plan.checkpoint_steps(recipe.run.checkpoint_every) if step <= final_state["step"])]
         summary = {
-            "steps": last["step"],
-            "checkpoints": [checkpoint.name_of(mark) for mark in marks],
-            "final": checkpoint.name_of(marks[-1]),
-            "tokens": last["tokens"],
+            "steps": final_state["step"],
+            "checkpoints": [checkpoint.format_checkpoint_name(step) for step in checkpoint_steps],
+            "final": checkpoint.format_checkpoint_name(checkpoint_steps[-1]),
+            "tokens": final_state["tokens"],
             "seconds": round(seconds, 3),
-            "documents": self._documents(last["step"]),
-            "stopped_early": last["stopped"],
+            "documents": self._count_documents_seen(final_state["step"]),
+            "stopped_early": final_state["stopped"],
             "recipe_hash": recipe.hash(),
         }
-        if isinstance(plan, dp_sgd.Poisson):
-            summary["privacy"] = dp_sgd.told(recipe, plan, self._sigma, steps=last["step"], stopped=last["stopped"])
+        if isinstance(plan, dp_sgd.PoissonBatchPlan):
+            summary["privacy"] = dp_sgd.describe_privacy(
+                recipe, plan, self._noise_multiplier, steps=final_state["step"], stopped_early=final_state["stopped"]
+            )
             path = self._run.folder / "recipe.json"
             write_json(path, {**(read_json(path) or {}), "privacy": summary["privacy"]})
         return summary
 
-    def _documents(self, steps: int) -> int:
-        """How many documents so many steps have shown."""
-        return int(np.searchsorted(self._first_seen, steps, side="right"))
+    def _count_documents_seen(self, steps: int) -> int:
+        """Return how many distinct documents were in a batch within the first `steps` steps."""
+        return int(np.searchsorted(self._first_steps, steps, side="right"))
 
 
-def tokenizer_of(recipe: Recipe, data: Documents) -> Any:
-    """The tokenizer that a recipe names, or trains on its corpus."""
+def get_tokenizer(recipe: Recipe, documents: DocumentTable) -> Any:
+    """Load the tokenizer that a recipe names, or train one on the recipe's tokenizer corpus (default: these documents)."""
     settings = recipe.tokenizer
     source = settings.path or ("" if settings.corpus else recipe.model.path)
     if source:
-        return local_tokenizer(source)
-    corpus = read(settings.corpus, text=recipe.data.text_column) if settings.corpus else data
-    return trained_tokenizer(corpus.texts(), vocab=settings.vocab, context=recipe.model.context or DEFAULT_CONTEXT)
+        return load_tokenizer(source)
+    corpus = read_documents(settings.corpus, text_column=recipe.data.text_column) if settings.corpus else documents
+    return train_tokenizer(corpus.texts(), vocab_size=settings.vocab, context_length=recipe.model.context or DEFAULT_CONTEXT)
 
 
-def stream(recipe: Recipe | Mapping[str, Any] | str | Path, *, rank: int = 0, ranks: int = 1) -> Stream:
-    """The batches of a recipe as a resumable stream, for a loop of your own (`stream.torch()` for torch's loaders); no model is made.
+def stream_batches(recipe: Recipe | Mapping[str, Any] | str | Path, *, rank: int = 0, world_size: int = 1) -> BatchStream:
+    """Return the batches of a recipe as a resumable stream, for a training loop of your own; no model is built.
 
-    `first_steps(stream.rows, stream.plan)` of `batches.py` says what each step has seen. Errors are those of `fit`.
+    `stream.to_torch_dataset()` gives it to torch's loaders; `batches.compute_first_steps(stream.rows, stream.batch_plan)` says which
+    documents each step has seen. Raises the errors of `fit`.
     """
-    recipe = Recipe.of(recipe)
-    learning()
-    objective = recipe.made()
-    if recipe.privacy is not None or objective.FORGETS:
-        raise UsageError("the stream of a recipe with privacy, or one that forgets, belongs to its own loop; use sanitize-train")
-    data = read_data(recipe, recipe.data.path)
-    labels = _labels(data) if objective.HEAD == "classify" else ()
-    rows = rows_of(data, recipe, objective, tokenizer_of(recipe, data), recipe.model.context or DEFAULT_CONTEXT, labels)
-    return Stream(rows, planned(recipe, rows), rank=rank, ranks=ranks)
+    recipe = Recipe.load(recipe)
+    require_torch()
+    objective = recipe.build_objective()
+    if recipe.privacy is not None or objective.IS_UNLEARNING:
+        raise UsageError("recipes with privacy or an unlearning objective cannot be streamed, they need their own loop; use sanitize-train")
+    data = read_recipe_documents(recipe, recipe.data.path)
+    labels = _distinct_labels(data) if objective.HEAD == "classify" else ()
+    rows = make_rows(data, recipe, objective, get_tokenizer(recipe, data), recipe.model.context or DEFAULT_CONTEXT, labels)
+    return BatchStream(rows, make_batch_plan(recipe, rows), rank=rank, world_size=world_size)
 
 
-def planned(recipe: Recipe, rows: Rows) -> Plan:
-    """The plan of a recipe over these rows."""
-    return Plan(rows=len(rows), batch=recipe.run.batch, seed=recipe.run.seed, epochs=recipe.run.epochs, max_steps=recipe.run.max_steps)
+def make_batch_plan(recipe: Recipe, rows: TokenRows) -> BatchPlan:
+    """Return the batch plan of a recipe without privacy over these rows."""
+    return BatchPlan(
+        row_count=len(rows), batch_size=recipe.run.batch, seed=recipe.run.seed, epochs=recipe.run.epochs, max_steps=recipe.run.max_steps
+    )
 
 
-def read_data(recipe: Recipe, path: str) -> Documents:
-    """The documents of a path with the columns that a recipe asks for, as many as its limit allows."""
-    settings, objective = recipe.data, recipe.made()
-    documents = read(
+def read_recipe_documents(recipe: Recipe, path: str) -> DocumentTable:
+    """Read the documents of a path with the columns that a recipe needs.
+
+    `leave_out`, `limit` and `spans_from` apply to the training data only, not to validation data.
+    """
+    settings, objective = recipe.data, recipe.build_objective()
+    documents = read_documents(
         path,
-        text=settings.text_column,
-        doc_id=settings.id_column,
-        label=settings.label_column if objective.HEAD == "classify" else None,
-        user=recipe.privacy.user_column if recipe.privacy is not None and recipe.privacy.unit == "user" and path == settings.path else None,
-        prompts=settings.prompt_columns if settings.prompts == "include" else (),
-        pii_spans=settings.leave_out_pii and not settings.spans_from,
+        text_column=settings.text_column,
+        id_column=settings.id_column,
+        label_column=settings.label_column if objective.HEAD == "classify" else None,
+        user_column=recipe.privacy.user_column
+        if recipe.privacy is not None and recipe.privacy.unit == "user" and path == settings.path
+        else None,
+        prompt_columns=settings.prompt_columns if settings.prompts == "include" else (),
+        with_pii_spans=settings.leave_out_pii and not settings.spans_from,
     )
     if path == settings.path and settings.spans_from:
-        documents = documents.spanned(settings.spans_from)
+        documents = documents.with_pii_spans(settings.spans_from)
     if path == settings.path and settings.leave_out:
-        left = ~named(documents.doc_ids, settings.leave_out)
-        if not left.any():
+        kept = ~select_listed_documents(documents.doc_ids, settings.leave_out)
+        if not kept.any():
             raise UsageError(f"{settings.leave_out}: names every document, so that none is left to train on")
-        documents = documents.only(left)
+        documents = documents.filter_rows(kept)
     if path == settings.path and settings.limit is not None and settings.limit < len(documents):
-        drawn = np.sort(order(len(documents), seed=recipe.run.seed, epoch=0, lane=DRAW)[: settings.limit])
-        documents = replace(documents, table=documents.table.take(pa.array(drawn)))
+        drawn_numbers = np.sort(draw_permutation(len(documents), seed=recipe.run.seed, epoch=0, lane=LANE_LIMIT)[: settings.limit])
+        documents = replace(documents, table=documents.table.take(pa.array(drawn_numbers)))
     return documents
 
 
-def rows_of(documents: Documents, recipe: Recipe, objective: Objective, tokenizer: Any, context: int, labels: tuple[str, ...] = ()) -> Rows:
-    """The documents as rows of tokens, as a recipe lays them."""
+def make_rows(
+    documents: DocumentTable, recipe: Recipe, objective: Objective, tokenizer: Any, context_length: int, labels: tuple[str, ...] = ()
+) -> TokenRows:
+    """Tokenize the documents and pack them into rows by the recipe's layout."""
     settings = recipe.data
-    rewrites = type(objective).rewritten is not Objective.rewritten
+    rewrites = type(objective).rewrite_texts is not Objective.rewrite_texts
     if rewrites and settings.leave_out_pii:
         raise UsageError(
-            f"data.leave_out_pii: {objective.use} changes the texts, so that spans do not fit them any more; use one of the two"
+            f"data.leave_out_pii: objective {objective.use} changes the texts, so that their spans would be wrong; use one of the two"
         )
-    tokens = tokenise(
+    tokens = tokenize_documents(
         documents,
         tokenizer,
         answers_only=settings.answers_only,
         leave_out_pii=settings.leave_out_pii,
-        words=objective.words if objective.WORDS else None,
-        rewritten=objective.rewritten if rewrites else None,
+        select_maskable_words=objective.select_maskable_words if objective.NEEDS_WORDS else None,
+        rewrite_texts=objective.rewrite_texts if rewrites else None,
     )
     if labels:
         numbers = pc.index_in(documents.table.column("label"), pa.array(labels, pa.large_string()))
         if numbers.null_count:
             raise InputRefused(f"{documents.path}: {numbers.null_count} documents have a label that the training data does not have")
-        tokens = tokens.labelled(numbers.to_numpy().astype(np.int64))
-    prefix, suffix = specials(tokenizer, objective.HEAD)
-    return lay(
+        tokens = tokens.with_labels(numbers.to_numpy().astype(np.int64))
+    prefix, suffix = get_special_tokens(tokenizer, objective.HEAD)
+    return pack_rows(
         tokens,
         layout=settings.layout,
-        context=context,
+        context_length=context_length,
         seed=recipe.run.seed,
         pad_id=tokenizer.pad_token_id,
         prefix=prefix,
         suffix=suffix,
-        every_piece=objective.HEAD != "causal",
+        specials_per_piece=objective.HEAD != "causal",
         overlong=settings.overlong,
     )
 
 
-def identified(recipe: Recipe, data: Documents, validation: Documents | None) -> dict[str, Any]:
-    """What a run folder must agree with to be gone on with: the recipe, and the hashes of all that its paths hold."""
-    paths = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.made().paths()}
+def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None) -> dict[str, Any]:
+    """Return what must be equal for a run folder to be resumed: the recipe's hash, and the hashes of the contents of all its paths."""
+    paths = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.build_objective().input_paths()}
     if recipe.data.leave_out:
         paths["list of documents left out"] = recipe.data.leave_out
     return {
         "recipe": recipe.hash(),
-        "data": data.sha256,
-        "validation data": None if validation is None else validation.sha256,
-        "tokenizer corpus": read(recipe.tokenizer.corpus, text=recipe.data.text_column).sha256 if recipe.tokenizer.corpus else None,
+        "data": data.shards_sha256,
+        "validation data": None if validation is None else validation.shards_sha256,
+        "tokenizer corpus": read_documents(recipe.tokenizer.corpus, text_column=recipe.data.text_column).shards_sha256
+        if recipe.tokenizer.corpus
+        else None,
         **{name: folder_sha256(path) if path else None for name, path in paths.items()},
     }
 
 
 def folder_sha256(path: str | Path) -> str:
-    """One hash over the files right inside a folder, or of one file; InputRefused where there is none."""
-    place = Path(path)
-    if not place.exists():
-        raise InputRefused(
-            f"{place}: there is no such folder or file; what a recipe names by a path is read from the disk and never downloaded"
-        )
-    files = [place] if place.is_file() else sorted(file for file in place.iterdir() if file.is_file())
-    return hashlib.sha256("".join(f"{file.name} {sha256(file)}\n" for file in files).encode()).hexdigest()
+    """Return one hash of the files directly inside a folder, or of one file; InputRefused if the path does not exist."""
+    source = Path(path)
+    if not source.exists():
+        raise InputRefused(f"{source}: there is no such folder or file; paths in a recipe are local, nothing is downloaded")
+    files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
+    return hashlib.sha256("".join(f"{file.name} {file_sha256(file)}\n" for file in files).encode()).hexdigest()
 
 
-def _labels(data: Documents) -> tuple[str, ...]:
+def _distinct_labels(data: DocumentTable) -> tuple[str, ...]:
     found = tuple(sorted(pc.unique(data.table.column("label")).to_pylist()))
     if len(found) < 2:
-        raise InputRefused(f"{data.path}: the labels have {len(found)} value; expected two or more to tell apart")
+        raise InputRefused(f"{data.path}: the label column has {len(found)} distinct value; expected two or more")
     return found
 
 
-def _early_stop(recipe: Recipe) -> Hook | None:
+def _load_early_stop(recipe: Recipe) -> CheckpointHook | None:
     path = recipe.run.early_stop
     if not path:
         return None
@@ -448,40 +526,40 @@ def _early_stop(recipe: Recipe) -> Hook | None:
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"run.early_stop = {path!r} cannot be imported ({type(error).__name__}); expected module.function") from None
     if not callable(found):
-        raise UsageError(f"run.early_stop = {path!r} is no function; expected one of (Moment) -> bool")
-    hook: Hook = found
+        raise UsageError(f"run.early_stop = {path!r} is not a function; expected a function (CheckpointEvent) -> bool")
+    hook: CheckpointHook = found
     return hook
 
 
 @contextmanager
-def _resources(folder: Path) -> Iterator[None]:
-    """A full disk, or a device without memory, as one error; the same call goes on from the last state."""
+def _resource_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of a full or broken disk and of a full device into ResourceError; the run can be resumed from its last state."""
     import torch
 
     try:
         yield
     except OSError as error:
-        if error.errno not in _DISK:
+        if error.errno not in _DISK_ERRNOS:
             raise
         raise ResourceError(
-            f"{folder}: could not be written ({errno.errorcode[error.errno]}); make room, then run the same again"
+            f"{folder}: could not be written ({errno.errorcode[error.errno]}); free some space, then run the same command again"
         ) from None
     except torch.OutOfMemoryError:
-        raise ResourceError("the device has too little memory for a piece of a step; raise run.accumulate, or lower run.batch") from None
+        raise ResourceError("the device has too little memory for a micro-batch; raise run.accumulate, or lower run.batch") from None
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the run folder for this process (the first of a crew); Locked where another one has it."""
+def _run_folder_lock(folder: Path) -> Iterator[None]:
+    """Lock the run folder for this process (rank 0 only); raises Locked if another process holds it."""
     if int(os.environ.get("RANK", "0")):
         yield
         return
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: a file; expected a folder for the run")
+        raise UsageError(f"{folder}: is a file; expected a folder for the run")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "run.lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Locked(f"{folder}: another run is at work there; wait for it, or choose another folder") from None
+            raise Locked(f"{folder}: another run uses this folder; wait for it, or choose another folder") from None
         yield

@@ -22,15 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import train
 from benchmarks.criteria import Criterion, finish, options, own, split
 from benchmarks.papers_texts import QUESTION, tickets
-from eval.language_model import Model
-from eval.metrics import ngram, task, verbatim
-from eval.run_folder import Run
+from sanitize import train
 from sanitize.errors import UsageError
-from train.documents import read
-from train.model import trained_tokenizer
+from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.metrics import ngram, task, verbatim
+from sanitize.eval.run_folder import RunFolder
+from sanitize.train.documents import read_documents
+from sanitize.train.model import train_tokenizer
 
 LABELS = ("high", "medium", "low")
 TECHNIQUES: dict[str, dict[str, Any]] = {
@@ -101,7 +101,7 @@ def corpus(folder: Path, size: Size, seed: int, data: Path | None) -> dict[str, 
     if data is None:
         tables = {name: tickets(getattr(size, name), seed=seed, name=name) for name in ("public", "private", "held")}
     else:
-        table = read(data).table.select(["doc_id", "text"])
+        table = read_documents(data).table.select(["doc_id", "text"])
         tables = split(table, seed, {"public": 0.5, "private": 0.2, "held": 0.3})
         tables = {name: one.slice(0, getattr(size, name)) for name, one in tables.items()}
     for name, one in tables.items():
@@ -117,7 +117,7 @@ def untrained(folder: Path, texts: Sequence[str], size: Size, seed: int) -> Path
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    tokenizer = trained_tokenizer(texts, vocab=size.vocab, context=size.context)
+    tokenizer = train_tokenizer(texts, vocab_size=size.vocab, context_length=size.context)
     torch.manual_seed(seed)
     config = GPTNeoXConfig(
         vocab_size=len(tokenizer), hidden_size=size.width, num_hidden_layers=size.layers, num_attention_heads=size.heads,
@@ -146,12 +146,12 @@ def recipe(
     }  # fmt: skip
 
 
-def read_of(model: Model, texts: Sequence[str]) -> list[list[int]]:
+def read_of(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of texts that are trained on: long ones are cut (`recipe`), and the end of text takes the last place."""
-    return [row[: model.context - 1] for row in model.encode(texts)]
+    return [row[: model.context_length - 1] for row in model.encode(texts)]
 
 
-def look(run: Run, tables: dict[str, pa.Table], size: Size, seed: int, *, prompt: bool = False) -> Looked:
+def look(run: RunFolder, tables: dict[str, pa.Table], size: Size, seed: int, *, prompt: bool = False) -> Looked:
     """Probe every checkpoint of a run: the private texts for what is said again, the held-out ones for perplexity and task."""
     texts, ids = tables["private"]["text"].to_pylist(), tables["private"]["doc_id"].to_pylist()
     held = tables["held"]["text"].to_pylist()
@@ -161,19 +161,19 @@ def look(run: Run, tables: dict[str, pa.Table], size: Size, seed: int, *, prompt
         asked = [f"{told}\n{text}" for told, text in zip(tables["held"]["prompt"].to_pylist(), asked, strict=True)]
     memorized, scores, perplexity, results = [], [], [], []
     for checkpoint in run.checkpoints:
-        model = Model.load(checkpoint.path, size.device)
-        where = verbatim.places(read_of(model, texts), ids, seed=seed)
-        said = [verbatim.continued(model, where, k) for k in verbatim.KS]
-        memorized.append(np.stack([verbatim.memorized(one, where.suffix) for one in said]))
-        scores.append(np.stack([ngram.ngram_scores(one, where.suffix) for one in said]))
-        losses = np.concatenate(model.token_losses([row[: model.context] for row in model.encode(held)]))
+        model = LanguageModel.load(checkpoint.path, size.device)
+        where = verbatim.choose_probe_points(read_of(model, texts), ids, seed=seed)
+        said = [verbatim.generate_continuations(model, where, k) for k in verbatim.PREFIX_LENGTHS]
+        memorized.append(np.stack([verbatim.is_memorized(one, where.suffix_tokens) for one in said]))
+        scores.append(np.stack([ngram.ngram_scores(one, where.suffix_tokens) for one in said]))
+        losses = np.concatenate(model.token_losses([row[: model.context_length] for row in model.encode(held)]))
         perplexity.append(float(np.exp(losses.mean())))
         if labels:
             answers = model.decode(model.generate(model.encode(asked), new_tokens=3))
-            results.append(task.accuracy([task.label_in(answer, LABELS) for answer in answers], labels))
+            results.append(task.accuracy([task.find_label(answer, LABELS) for answer in answers], labels))
         else:  # texts of one's own have no task: how probable the right token is, on geometric average, stands in for it
             results.append(1 / perplexity[-1])
-    return Looked([one.epoch for one in run.checkpoints], np.stack(memorized), np.stack(scores), perplexity, results, where.rows)
+    return Looked([one.epoch for one in run.checkpoints], np.stack(memorized), np.stack(scores), perplexity, results, where.text_numbers)
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,13 +190,13 @@ def one_seed(folder: Path, size: Size, seed: int, data: Path | None) -> Seed:
     tables = corpus(folder, size, seed, data)
     raw = untrained(folder / "untrained", tables["public"]["text"].to_pylist(), size, seed)
     train.fit(recipe(folder / "public", raw, {"use": "causal"}, size, seed, epochs=size.pretrain_epochs, every=0), folder / "pretrained")
-    start = Run.open(folder / "pretrained").final.path
+    start = RunFolder.open(folder / "pretrained").final_checkpoint.path
 
-    def tuned(name: str, objective: dict[str, Any], **more: Any) -> Run:
+    def tuned(name: str, objective: dict[str, Any], **more: Any) -> RunFolder:
         every = size.every if name == "base" else size.sparse
         told = recipe(folder / "private", start, objective, size, seed, epochs=size.epochs, every=every, **more)
         train.fit(told, folder / name)
-        return Run.open(folder / name)
+        return RunFolder.open(folder / name)
 
     runs = {name: tuned(name, objective) for name, objective in TECHNIQUES.items()}
     looked = {name: look(run, tables, size, seed) for name, run in runs.items()}
@@ -206,10 +206,12 @@ def one_seed(folder: Path, size: Size, seed: int, data: Path | None) -> Seed:
         if "prompt" in tables["private"].column_names:
             told = {"prompt_columns": ("prompt",), "prompts": "include"}
             looked["instruction"] = look(tuned("instruction", TECHNIQUES["base"], data=told), tables, size, seed, prompt=True)
-        model = Model.load(runs["base"].final.path, size.device)
-        where = verbatim.places(read_of(model, tables["private"]["text"].to_pylist()), tables["private"]["doc_id"].to_pylist(), seed=seed)
+        model = LanguageModel.load(runs["base"].final_checkpoint.path, size.device)
+        where = verbatim.choose_probe_points(
+            read_of(model, tables["private"]["text"].to_pylist()), tables["private"]["doc_id"].to_pylist(), seed=seed
+        )
         for match in ("exact", "contains"):
-            rows = verbatim.verbatim_table(model, where, modes=("greedy", "beam", "sample"), match=match, seed=seed)
+            rows = verbatim.tabulate_memorization(model, where, modes=("greedy", "beam", "sample"), match=match, seed=seed)
             further += [{"seed": seed, "match": match, **row} for row in rows]
     return Seed(looked, tables, further)
 
@@ -224,17 +226,17 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
     if not final:
         raise UsageError("the plain run has memorized nothing, so there is nothing to reduce; give more --epochs or fewer --documents")
     mem = {name: float(np.mean([seed.looked[name].mem[-1] for seed in seeds])) for name in TECHNIQUES}
-    mem["early_stop"] = float(np.mean([one.mem[stop.at] for one, stop in zip(base, stops, strict=True)]))
+    mem["early_stop"] = float(np.mean([one.mem[stop.evaluation] for one, stop in zip(base, stops, strict=True)]))
     best = [max(one.task) for one in base]
     gap = {
         name: float(np.mean([1 - seed.looked[name].task[-1] / top for seed, top in zip(seeds, best, strict=True)])) for name in TECHNIQUES
     }
-    gap["early_stop"] = float(np.mean([1 - one.task[stop.at] / top for one, stop, top in zip(base, stops, best, strict=True)]))
+    gap["early_stop"] = float(np.mean([1 - one.task[stop.evaluation] / top for one, stop, top in zip(base, stops, best, strict=True)]))
     # texts of all seeds side by side, one table a k
     before = [
         {"k": k, **row}
-        for which, k in enumerate(verbatim.KS)
-        for row in ngram.precursor(
+        for which, k in enumerate(verbatim.PREFIX_LENGTHS)
+        for row in ngram.tabulate_precursors(
             np.concatenate([one.scores[:, which] for one in base], axis=1),
             np.concatenate([one.memorized[:, which] for one in base], axis=1),
             epochs=epochs,
@@ -242,11 +244,11 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
     ]
     told = {
         "score_precedes": Criterion(
-            value=ngram.precedes(before), paper="higher at most epochs", threshold=2.0,
+            value=ngram.precursor_ratio(before), paper="higher at most epochs", threshold=2.0,
             note="median score one evaluation before, over that of texts not memorized by then; weighted by how many come out"
         ),
         "score_precedes_never": Criterion(
-            value=ngram.precedes(before, against="never"), paper="higher at most epochs", threshold=2.0, headline=False,
+            value=ngram.precursor_ratio(before, against="never"), paper="higher at most epochs", threshold=2.0, headline=False,
             note="the same over that of texts that never come out, the paper's dashed line",
         ),
         "early_stop_mem": Criterion(
@@ -267,13 +269,13 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
             note="share of the plain run's best task result that is lost",
         )
     first = [int(np.argmax([mem > 0 for mem in one.mem])) for one in base]
-    low = [ngram.stop_by_validation(one.perplexity).at for one in base]
+    low = [ngram.stop_by_validation(one.perplexity).evaluation for one in base]
     told["memorizes_before_optimum"] = Criterion(
         value=float(np.mean([a < b for a, b in zip(first, low, strict=True)])), paper="in all models", threshold=1.0, headline=False,
         note="share of seeds whose first text comes out before validation perplexity is best; a model this small overfits at once",
     )  # fmt: skip
     rows = {"techniques": technique_rows(seeds), "precursor": before, "selectors": selector_rows(base), "decoding": decoding_rows(seeds)}
-    rows["categories"] = ngram.category_table(
+    rows["categories"] = ngram.tabulate_categories(
         [one for seed in seeds for one in categories(seed)], np.concatenate([one.scores[:, -1] for one in base], axis=1),
         np.concatenate([one.memorized[:, -1] for one in base], axis=1),
     )  # fmt: skip
@@ -289,7 +291,8 @@ def technique_rows(seeds: Sequence[Seed]) -> list[dict[str, Any]]:
             mem = [one.mem[at] for one in every]
             row = {"technique": name, "epoch": epoch, "mem": float(np.mean(mem)), "mem_low": min(mem), "mem_high": max(mem)}
             row |= {
-                f"mem_k{k}": 100 * float(np.mean([one.memorized[at, which].mean() for one in every])) for which, k in enumerate(verbatim.KS)
+                f"mem_k{k}": 100 * float(np.mean([one.memorized[at, which].mean() for one in every]))
+                for which, k in enumerate(verbatim.PREFIX_LENGTHS)
             }
             row |= {
                 "score": float(np.mean([one.score[at] for one in every])),
@@ -306,10 +309,10 @@ def selector_rows(base: Sequence[Looked]) -> list[dict[str, Any]]:
         measured = {"epoch": one.epochs, "mem": one.mem, "perplexity": one.perplexity, "task": one.task}
         picked = (ngram.stop_by_ngram(one.score), ngram.stop_by_validation(one.perplexity), ngram.stop_by_task(one.task))
         rows += [
-            {"rule": stop.rule, "at": stop.at, **{name: each[stop.at] for name, each in measured.items()}, "seed": number}
+            {"rule": stop.rule, "at": stop.evaluation, **{name: each[stop.evaluation] for name, each in measured.items()}, "seed": number}
             for stop in picked
         ]
-        rows += [{"rule": f"n-gram {row['threshold']:g}", **row, "seed": number} for row in ngram.threshold_sweep(one.score, measured)]
+        rows += [{"rule": f"n-gram {row['threshold']:g}", **row, "seed": number} for row in ngram.tabulate_thresholds(one.score, measured)]
     return rows
 
 
@@ -321,7 +324,7 @@ def decoding_rows(seeds: Sequence[Seed]) -> list[dict[str, Any]]:
 def categories(seed: Seed) -> list[str]:
     """The category of each private text that was probed: a ticket's label, or what the text looks like."""
     private = seed.tables["private"].take(pa.array(seed.looked["base"].probed))
-    return list(private["label"].to_pylist()) if "label" in private.column_names else ngram.categories_of(private["text"].to_pylist())
+    return list(private["label"].to_pylist()) if "label" in private.column_names else ngram.categorize_texts(private["text"].to_pylist())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

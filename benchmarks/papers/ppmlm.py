@@ -27,13 +27,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import sanitize
-import train
 from benchmarks.criteria import Criterion, finish, options, some, split
 from benchmarks.papers_texts import notes
-from eval.language_model import Model
-from eval.metrics import identifiers, membership
-from eval.metrics.identifiers import Blacklist
-from eval.run_folder import Run
+from sanitize import train
+from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.metrics import identifiers, membership
+from sanitize.eval.metrics.identifiers import IdentifierSets
+from sanitize.eval.run_folder import RunFolder
 from sanitize.readers.survey import Roles
 
 
@@ -93,8 +93,8 @@ class People:
     others: pa.Table
     shards: Path
     listed: Path  # over the members' texts: what a training reads
-    black: Blacklist
-    union: Blacklist  # over everybody's texts: what the attack knows
+    black: IdentifierSets
+    union: IdentifierSets  # over everybody's texts: what the attack knows
     graphs: list[dict[str, Any]]  # how much is listed, of whose texts
 
 
@@ -126,13 +126,13 @@ def people(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> Pe
     texts = read_of(everybody)
     inside = pc.is_in(texts["doc_id"], value_set=sanitize.Corpus.open(shards).table(["doc_id"])["doc_id"].combine_chunks())
     members, others = texts.filter(inside), texts.filter(pc.invert(inside))
-    mine, all_of_them = Blacklist.read(black), Blacklist.read(union)
+    mine, all_of_them = IdentifierSets.read(black), IdentifierSets.read(union)
     graphs = [graph_row(members, mine, whose="members", seed=seed), graph_row(texts, all_of_them, whose="everybody", seed=seed)]
     if asked.people and not seed:  # figure 3 is of a whole corpus
         whole = folder / "raw" / "corpus.parquet"
         pq.write_table(slim(pq.read_table(asked.data), asked), whole)
         corpus, black_of_corpus, _ = listed("corpus", [whole])
-        graphs.append(graph_row(read_of(corpus), Blacklist.read(black_of_corpus), whose="whole corpus", seed=seed))
+        graphs.append(graph_row(read_of(corpus), IdentifierSets.read(black_of_corpus), whose="whole corpus", seed=seed))
     return People(members, others, shards, black, mine, all_of_them, graphs)
 
 
@@ -192,9 +192,9 @@ class Told:
 
 def audited(checkpoint: Any, them: People, size: Size, *, others: bool) -> Told:
     """Hide every word of every text once."""
-    model = Model.load(checkpoint.path, size.device)
+    model = LanguageModel.load(checkpoint.path, size.device)
     read = [
-        identifiers.audit(model, table["text"].to_pylist(), table["doc_id"].to_pylist()) if wanted else None
+        identifiers.predict_hidden_words(model, table["text"].to_pylist(), table["doc_id"].to_pylist()) if wanted else None
         for table, wanted in ((them.members, True), (them.others, others))
     ]
     assert read[0] is not None
@@ -206,9 +206,9 @@ def attack(told: Told, them: People) -> tuple[list[float], list[float]]:
     assert told.others is not None
     scores = []
     for table, audit in ((them.members, told.members), (them.others, told.others)):
-        own = identifiers.own_identifiers(table["text"].to_pylist(), table["user_id"].to_pylist(), them.union.indirect)
-        said = identifiers.said(audit, them.union.indirect)
-        scores.append(list(membership.count_scores(own, said).values()))
+        own = identifiers.find_own_identifiers(table["text"].to_pylist(), table["user_id"].to_pylist(), them.union.indirect)
+        said = identifiers.count_identifiers(audit, them.union.indirect)
+        scores.append(list(membership.compute_membership_scores(own, said).values()))
     return scores[0], scores[1]
 
 
@@ -229,24 +229,24 @@ def one_seed(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> 
     """List, train the base and every scheme, audit, attack."""
     them = people(folder, size, seed, asked)
     base = general_model(folder, size, seed, them, asked)
-    known = identifiers.said(them_words(them), them.black.all, column="word")
+    known = identifiers.count_identifiers(them_words(them), them.black.combined, column="word")
     ids = frozenset(known)  # of the list, what stands in the cells that are trained on
-    start = audited(Run.open(base).final, them, size, others=True)
-    guessed = identifiers.said(start.members, ids)
+    start = audited(RunFolder.open(base).final_checkpoint, them, size, others=True)
+    guessed = identifiers.count_identifiers(start.members, ids)
     rows = [row_of("base", start, them, ids, guessed)]
     scores = {"base": attack(start, them)}
     tables: dict[str, list[dict[str, Any]]] = {"regurgitation": [], "graph": them.graphs, "grid": []}
     for name, objective in schemes(them.listed).items():
         out = specialised(folder / name, them, base, objective, size, seed)
-        checkpoints = out.trained
+        checkpoints = out.trained_checkpoints
         for checkpoint in checkpoints:
             told = audited(checkpoint, them, size, others=checkpoint is checkpoints[-1])
             rows.append(row_of(name, told, them, ids, guessed))
         scores[name] = attack(told, them)
-        times = identifiers.said(told.members, ids)
-        tables["regurgitation"] += [{"seed": seed, "scheme": name, **row} for row in identifiers.regurgitation(times, known)]
+        times = identifiers.count_identifiers(told.members, ids)
+        tables["regurgitation"] += [{"seed": seed, "scheme": name, **row} for row in identifiers.count_leaks_by_frequency(times, known)]
     out = private(folder / "DP", them, base, size, seed)
-    told = audited(out.final, them, size, others=True)
+    told = audited(out.final_checkpoint, them, size, others=True)
     rows.append(row_of("DP", told, them, ids, guessed))
     scores["DP"] = attack(told, them)
     tables["private"] = [
@@ -259,7 +259,7 @@ def one_seed(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> 
 
 def them_words(them: People) -> pl.DataFrame:
     """The members' words."""
-    return identifiers.words_of(them.members["text"].to_pylist())
+    return identifiers.tokenize_words(them.members["text"].to_pylist())
 
 
 def general_model(folder: Path, size: Size, seed: int, them: People, asked: argparse.Namespace) -> Path:
@@ -276,40 +276,40 @@ def general_model(folder: Path, size: Size, seed: int, them: People, asked: argp
     return folder / "base"
 
 
-def specialised(folder: Path, them: People, base: Path, objective: dict[str, Any], size: Size, seed: int) -> Run:
+def specialised(folder: Path, them: People, base: Path, objective: dict[str, Any], size: Size, seed: int) -> RunFolder:
     """The run of a scheme; four checkpoints stand for the paper's after 4, 8, 16 and 32 epochs."""
-    model = {"path": str(Run.open(base).final.path), "dropout": 0.0}
+    model = {"path": str(RunFolder.open(base).final_checkpoint.path), "dropout": 0.0}
     train.fit(recipe(them.shards, model, objective, size, seed, epochs=size.epochs, every=size.epochs / 4), folder)
-    return Run.open(folder)
+    return RunFolder.open(folder)
 
 
-def private(folder: Path, them: People, base: Path, size: Size, seed: int) -> Run:
+def private(folder: Path, them: People, base: Path, size: Size, seed: int) -> RunFolder:
     """The run of the DP baseline: the plain objective by DP-SGD. Its draws follow from the seed, so that the table can be made again."""
-    model = {"path": str(Run.open(base).final.path), "dropout": 0.0}
+    model = {"path": str(RunFolder.open(base).final_checkpoint.path), "dropout": 0.0}
     table = recipe(them.shards, model, {"use": "masked"}, size, seed, epochs=size.private_epochs, every=0)
     table["privacy"] = {**PRIVACY, "insecure_seed": seed}
     train.fit(table, folder)
-    return Run.open(folder)
+    return RunFolder.open(folder)
 
 
 def row_of(scheme: str, told: Told, them: People, ids: frozenset[str], guessed: Any) -> dict[str, Any]:
     """Privacy, leaks and utility of one checkpoint."""
-    said = identifiers.said(told.members, ids)
-    result = identifiers.privacy(said, ids, base=guessed)
+    said = identifiers.count_identifiers(told.members, ids)
+    result = identifiers.compute_privacy(said, ids, base_leaked=guessed)
     row: dict[str, Any] = {"scheme": scheme, "epoch": told.epoch, "privacy": result.gross, "privacy_net": result.net}
     for reason, half in (("direct", them.black.direct & ids), ("indirect", them.black.indirect & ids)):
         row[f"leaked_{reason}"] = len(half & said.keys()) / len(half) if half else 0.0
-    accuracy = identifiers.word_accuracy(told.members, ids)
+    accuracy = identifiers.compute_word_accuracy(told.members, ids)
     row |= {"own_eligible": accuracy["eligible"], "own_all": accuracy["all"]}
     if told.others is not None:
-        accuracy = identifiers.word_accuracy(told.others, them.union.all)
+        accuracy = identifiers.compute_word_accuracy(told.others, them.union.combined)
         row |= {"held_eligible": accuracy["eligible"], "held_all": accuracy["all"]}
     return row
 
 
-def graph_row(table: pa.Table, black: Blacklist, *, whose: str, seed: int) -> dict[str, Any]:
+def graph_row(table: pa.Table, black: IdentifierSets, *, whose: str, seed: int) -> dict[str, Any]:
     """How much of the words of these texts is listed: of distinct words, and of all that stand there (figure 3)."""
-    words = identifiers.words_of(table["text"].to_pylist())
+    words = identifiers.tokenize_words(table["text"].to_pylist())
     single = words.filter(pl.col("word").is_in([one for one in black.indirect if " " not in one]))
     return {
         "seed": seed,
@@ -320,7 +320,7 @@ def graph_row(table: pa.Table, black: Blacklist, *, whose: str, seed: int) -> di
         "occurrences": words.height,
         "words_listed": single["word"].n_unique() / max(words["word"].n_unique(), 1),
         "occurrences_listed": single.height / max(words.height, 1),
-        "occurrences_protected": float(identifiers.covered(words, black.all).mean() or 0.0),  # type: ignore[arg-type]
+        "occurrences_protected": float(identifiers.mark_covered_words(words, black.combined).mean() or 0.0),  # type: ignore[arg-type]
         "direct": len(black.direct),
         "indirect": len(black.indirect),
     }
@@ -329,20 +329,22 @@ def graph_row(table: pa.Table, black: Blacklist, *, whose: str, seed: int) -> di
 def grid(folder: Path, them: People, base: Path, size: Size, seed: int) -> list[dict[str, Any]]:
     """PPMLM with other k and n: how much is listed, and what is said of it by PPMLM and by the plain model (appendices B and C)."""
     rows = []
-    plain = identifiers.audit(Model.load(Run.open(folder / "MLM").final.path, size.device), *texts_of(them.members))
+    plain = identifiers.predict_hidden_words(
+        LanguageModel.load(RunFolder.open(folder / "MLM").final_checkpoint.path, size.device), *texts_of(them.members)
+    )
     for k, n in ((3, 1), (5, 1), (2, 2), (2, 3)):
         plan = sanitize.load_plan("blacklist", [f"blacklist.k={k}", f"blacklist.n={n}"])
         told = sanitize.run(
             [folder / "shards" / "data"], folder / f"k{k}n{n}", plan=plan, settings=sanitize.Settings(columns=KEPT, seed=seed)
         )
-        black = Blacklist.read(blacklist_of(told))
+        black = IdentifierSets.read(blacklist_of(told))
         out = specialised(folder / f"PPMLM-k{k}n{n}", them, base, {"use": "ppmlm", "blacklist": str(blacklist_of(told))}, size, seed)
-        audit = identifiers.audit(Model.load(out.final.path, size.device), *texts_of(them.members))
-        ids = frozenset(identifiers.said(them_words(them), black.all, column="word"))
+        audit = identifiers.predict_hidden_words(LanguageModel.load(out.final_checkpoint.path, size.device), *texts_of(them.members))
+        ids = frozenset(identifiers.count_identifiers(them_words(them), black.combined, column="word"))
         row = {"k": k, "n": n, **graph_row(them.members, black, whose="members", seed=seed), "identifiers": len(ids)}
-        row["privacy_ppmlm"] = identifiers.privacy(identifiers.said(audit, ids), ids).gross
-        row["privacy_mlm"] = identifiers.privacy(identifiers.said(plain, ids), ids).gross
-        rows.append({**row, "own_eligible": identifiers.word_accuracy(audit, ids)["eligible"]})
+        row["privacy_ppmlm"] = identifiers.compute_privacy(identifiers.count_identifiers(audit, ids), ids).gross
+        row["privacy_mlm"] = identifiers.compute_privacy(identifiers.count_identifiers(plain, ids), ids).gross
+        rows.append({**row, "own_eligible": identifiers.compute_word_accuracy(audit, ids)["eligible"]})
     return rows
 
 
@@ -366,7 +368,7 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
     attacks = {}
     for name in seeds[0].scores:
         inside, outside = ([score for seed in seeds for score in seed.scores[name][which]] for which in (0, 1))
-        attacks[name] = membership.attack_table(inside, outside)
+        attacks[name] = membership.summarize_membership(inside, outside)
     course = [[row["privacy"] for row in seed.rows if row["scheme"] == "PPMLM"] for seed in seeds]
     first = float(np.mean([next(row["privacy"] for row in seed.rows if row["scheme"] == "MLM") for seed in seeds]))
     told = {

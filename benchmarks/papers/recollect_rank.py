@@ -28,17 +28,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sanitize
-import train
 from benchmarks.criteria import Criterion, finish, options, own, split
 from benchmarks.papers_records import records
-from eval import recollect_and_rank as rr
-from eval.language_model import Model
-from eval.metrics import reconstruction as metric
-from eval.probe_inputs import read_texts
-from eval.recollect_and_rank import Attack, Records
-from eval.run_folder import Run
-from train.documents import read
-from train.model import trained_tokenizer
+from sanitize import train
+from sanitize.eval import recollect_and_rank as rr
+from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.metrics import reconstruction as metric
+from sanitize.eval.probe_inputs import read_texts
+from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
+from sanitize.eval.run_folder import RunFolder
+from sanitize.train.documents import read_documents
+from sanitize.train.model import train_tokenizer
 
 WHOLE, DIRECT = "Masked {text}\n", "Masked {text}\n{key}:"
 CAUSAL = {"use": "causal"}
@@ -114,9 +114,9 @@ class Masked:
         return told
 
     @property
-    def records(self) -> Records:
+    def records(self) -> MaskedRecords:
         """What is attacked."""
-        return Records.read(self.masked, self.work)
+        return MaskedRecords.read(self.masked, self.work)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -128,7 +128,7 @@ def corpus(size: Size, seed: int, data: Path | None, names: Mapping[str, int]) -
     """Texts by name: generated, or drawn from the user's own by `doc_id`, those that fit twice into the model's context."""
     if data is None:
         return {name: records(count, seed=seed, name=name) for name, count in names.items()}
-    table = read(data).table.select(["doc_id", "text"])
+    table = read_documents(data).table.select(["doc_id", "text"])
     table = table.filter(pa.array([0 < len(text) < 2 * size.context for text in table["text"].to_pylist()]))
     shares = {name: 1 / len(names) for name in names}
     return {name: one.slice(0, names[name]) for name, one in split(table, seed, shares).items()}
@@ -157,7 +157,7 @@ def tuned(
         },
     }  # fmt: skip
     train.fit(told, out)
-    return Run.open(out).final.path
+    return RunFolder.open(out).final_checkpoint.path
 
 
 def untrained(folder: Path, texts: Sequence[str], size: Size) -> Path:
@@ -167,7 +167,7 @@ def untrained(folder: Path, texts: Sequence[str], size: Size) -> Path:
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    tokenizer = trained_tokenizer(texts, vocab=size.vocab, context=size.context)
+    tokenizer = train_tokenizer(texts, vocab_size=size.vocab, context_length=size.context)
     torch.manual_seed(0)
     config = GPTNeoXConfig(
         # the published 0.02 is for models twenty times as wide; from there one this narrow does not find out how to copy
@@ -215,7 +215,7 @@ def base(folder: Path, size: Size, data: Path | None) -> Base:
         some = answers.get(masked)
         if number % LAYOUTS == 0 and some:
             label, value = some[number % len(some)]
-            rows.append((f"Masked {rr.around(masked, label)}", f"{label}: {value}"))
+            rows.append((f"Masked {rr.find_sentences_around(masked, label)}", f"{label}: {value}"))
         else:
             rows.append(("" if number % LAYOUTS == 1 else f"Masked {masked}", text))
     taught = tuned(folder / "taught", lessons(folder / "pairs", rows), start, size, 0, size.lr)
@@ -236,10 +236,10 @@ class Told:
     losses: pl.DataFrame
 
     @classmethod
-    def of(cls, victim: Model, reference: Model, found: Records, attack: Attack) -> Told:
+    def of(cls, victim: LanguageModel, reference: LanguageModel, found: MaskedRecords, attack: AttackSettings) -> Told:
         """Recollect, and score all candidates."""
-        said = rr.recollected(victim, found, attack)
-        return cls(found.keys, rr.judged(found, said), rr.losses(victim, reference, found, said, attack))
+        said = rr.recollect_candidates(victim, found, attack)
+        return cls(found.keys, rr.judge_candidates(found, said), rr.compute_candidate_losses(victim, reference, found, said, attack))
 
     @classmethod
     def together(cls, several: Sequence[Told]) -> Told:
@@ -253,15 +253,15 @@ class Told:
 
     def top1(self, criterion: str, b: float = 1.0) -> float:
         """Accuracy of the first candidate."""
-        return rr.accuracy(rr.answers(self.keys, self.worth, rr.ranked(self.losses, criterion, b)))
+        return rr.answer_accuracy(rr.select_answers(self.keys, self.worth, rr.rank_candidates(self.losses, criterion, b)))
 
     def top1s(self, b: float) -> dict[str, float]:
         """The same by each criterion, those of the paper first."""
-        return {name: self.top1(name, b) for name in (*rr.CRITERIA, *rr.VOTES)}
+        return {name: self.top1(name, b) for name in (*rr.CRITERIA, *rr.VOTE_CRITERIA)}
 
     def recall(self, queries: int) -> float:
         """The share of keys whose value was said in the first so many queries."""
-        return rr.recall_after(self.keys, self.worth, queries)
+        return rr.recall_after_queries(self.keys, self.worth, queries)
 
 
 @dataclass(frozen=True, repr=False)
@@ -274,11 +274,11 @@ class Seed:
     before: dict[str, float]
 
 
-def one_seed(folder: Path, size: Size, seed: int, data: Path | None, public: Base, attack: Attack, names: Sequence[str]) -> Seed:
+def one_seed(folder: Path, size: Size, seed: int, data: Path | None, public: Base, attack: AttackSettings, names: Sequence[str]) -> Seed:
     """Tune and attack the victims of one set of private records."""
     tables = corpus(size, seed + 1, data, {"private": size.private, "strangers": size.private})
     private, strangers = (Masked.of(folder / name, table, seed) for name, table in tables.items())
-    found, reference = private.records, Model.load(public.final, size.device)
+    found, reference = private.records, LanguageModel.load(public.final, size.device)
     victims, before, outside = {}, {}, None
     for name in names:
         plan, objective = VICTIMS[name]
@@ -290,16 +290,16 @@ def one_seed(folder: Path, size: Size, seed: int, data: Path | None, public: Bas
         path = tuned(
             folder / "runs" / name, lessons(folder / "lessons" / name, rows), public.final, size, seed, 0.8 * size.lr, objective, FEW
         )
-        victim = Model.load(path, size.device)
+        victim = LanguageModel.load(path, size.device)
         victims[name] = Told.of(victim, reference, found, attack)
         if name == "baseline":
-            before = metric.baselines(victim, found, attack)
+            before = metric.run_baselines(victim, found, attack)
             outside = Told.of(victim, reference, strangers.records, attack)
     assert outside is not None, "the baseline is among the victims"
     return Seed(victims, outside, Told.of(reference, reference, found, attack), before)
 
 
-def criteria(seeds: Sequence[Seed], attack: Attack, size: str) -> dict[str, Criterion]:
+def criteria(seeds: Sequence[Seed], attack: AttackSettings, size: str) -> dict[str, Criterion]:
     """The paper's comparisons over all seeds, keys counted together."""
     told = Told.together([seed.victims["baseline"] for seed in seeds])
     weight = [seed.victims["baseline"].keys.height for seed in seeds]
@@ -360,10 +360,10 @@ def criteria(seeds: Sequence[Seed], attack: Attack, size: str) -> dict[str, Crit
     return found
 
 
-def tables(seeds: Sequence[Seed], attack: Attack, curve: Sequence[tuple[float, float]]) -> dict[str, list[dict[str, Any]]]:
+def tables(seeds: Sequence[Seed], attack: AttackSettings, curve: Sequence[tuple[float, float]]) -> dict[str, list[dict[str, Any]]]:
     """What stands beside the criteria."""
     told = Told.together([seed.victims["baseline"] for seed in seeds])
-    whole = metric.summary(told.keys, told.worth, told.losses, attack)
+    whole = metric.summarize_attack(told.keys, told.worth, told.losses, attack)
     attacked = {name: [seed.victims[name] for seed in seeds if name in seed.victims] for name in seeds[0].victims}
     attacked |= {"strangers": [seed.strangers for seed in seeds], "reference as victim": [seed.as_victim for seed in seeds]}
     rows = []
@@ -375,17 +375,17 @@ def tables(seeds: Sequence[Seed], attack: Attack, curve: Sequence[tuple[float, f
         "baselines": [{"seed": number, **seed.before} for number, seed in enumerate(seeds)],
         "chosen": [{"b": None if math.isinf(attack.b) else attack.b, "temperature": attack.temperature}],
         "by_place": by_place(seeds, attack),
-        "b_on_public": metric.by_b(curve),
+        "b_on_public": metric.tabulate_by_b(curve),
         **{name: whole[name] for name in ("by_b", "by_kind", "by_words", "by_times", "recall_by_queries", "recall_at")},
     }
 
 
-def by_place(seeds: Sequence[Seed], attack: Attack) -> list[dict[str, Any]]:
+def by_place(seeds: Sequence[Seed], attack: AttackSettings) -> list[dict[str, Any]]:
     """Right answers by the place of a value among those of its record: attacks that continue what stands before know the first one's."""
     found = []
     for seed in seeds:
         told = seed.victims["baseline"]
-        best = rr.answers(told.keys, told.worth, rr.ranked(told.losses, "biased", attack.b))
+        best = rr.select_answers(told.keys, told.worth, rr.rank_candidates(told.losses, "biased", attack.b))
         found.append(best.with_columns(place=pl.int_range(pl.len()).over("text_no")))
     rows = pl.concat(found).group_by("place").agg(keys=pl.len(), right=pl.col("hit").sum()).sort("place")
     return rows.to_dicts()
@@ -403,17 +403,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = Path(asked.dir or scratch)
         data = own(asked, folder)
         public = base(folder / "base", size, data)
-        attack = Attack(
+        attack = AttackSettings(
             queries=size.queries, new_tokens=size.context // 2 - 8, whole_prompt=WHOLE, direct_prompt=DIRECT, empty_prompt="",
         )  # fmt: skip
         # the shadow: the base before and after it learned the known texts; all of it is public
-        shadow, before = Model.load(public.final, size.device), Model.load(public.taught, size.device)
+        shadow, before = LanguageModel.load(public.final, size.device), LanguageModel.load(public.taught, size.device)
         curves = {
-            heat: metric.curve_of(shadow, before, public.shadow.records, rr.changed(attack, temperature=heat)) for heat in TEMPERATURES
+            heat: metric.compute_b_curve(shadow, before, public.shadow.records, rr.replace_settings(attack, temperature=heat))
+            for heat in TEMPERATURES
         }
         heat = max(curves, key=lambda heat: max(share for _, share in curves[heat]))  # the paper's, where both are as good
         curve = curves[heat]
-        attack = rr.changed(attack, temperature=heat, b=rr.best_b(curve))
+        attack = rr.replace_settings(attack, temperature=heat, b=rr.choose_best_b(curve))
         seeds = [
             one_seed(folder / f"seed-{seed}", size, seed, data, public, attack, ("baseline", *(size.victims if not seed else ())))
             for seed in range(asked.seeds or size.seeds)

@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.criteria import Criterion, finish, options, own, split
 from benchmarks.papers_mail import mails
-from eval.frontier import PLANS, Chain, attacked, chain
-from eval.metrics.frontier import area
 from sanitize.errors import UsageError
+from sanitize.eval.frontier import DEFAULT_PLANS, FrontierSettings, measure_plans, run_frontier
+from sanitize.eval.metrics.frontier import compute_staircase_area
 
 NAMES = ("baseline", "rmft", "header_dedup")
 DOSES = {"keep=0": ("rmft", ("edit.0.keep=0",)), "keep=2": ("rmft", ("edit.0.keep=2",)), "keep=5": ("rmft", ("edit.0.keep=5",))}
@@ -91,8 +91,8 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
         import torch
 
         torch.set_num_threads(1)
-    settings = Chain(
-        plans={**PLANS, **(DOSES if size.doses and not seed else {})},
+    settings = FrontierSettings(
+        plans={**DEFAULT_PLANS, **(DOSES if size.doses and not seed else {})},
         changes=(f"run.epochs={size.epochs}", f"run.checkpoint_every={size.every}", "model.dropout=0.0", *size.changes),
         metrics=(
             {"use": "extraction", "web": size.web, "cues": size.cues, "length": 128},
@@ -101,18 +101,18 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
         ),
         seed=seed,
         device=size.device,
-        test=0.2,
+        test_share=0.2,
         limit=size.mails if data is not None else None,
     )
     if data is not None:
-        return chain(data, folder, settings)
+        return run_frontier(data, folder, settings)
     parts = split(mails(size.mails, seed, population=size.people), seed, {"train": 0.8, "test": 0.2})
     places = {}
     for name, table in parts.items():
         places[name] = folder / "split" / name
         places[name].mkdir(parents=True, exist_ok=True)
         pq.write_table(table, places[name] / "mails.parquet")
-    return attacked(places["train"], places["test"], folder, settings)
+    return measure_plans(places["train"], places["test"], folder, settings)
 
 
 def trained(report: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
@@ -152,7 +152,7 @@ def curve(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", 
         for one, two, leak, rest in zip(before, after, base, ours, strict=True)
         if leak > 0
     ]
-    return area(points)
+    return compute_staircase_area(points)
 
 
 def interval(values: np.ndarray[Any, Any]) -> dict[str, float]:

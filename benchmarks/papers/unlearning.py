@@ -27,19 +27,19 @@ import polars as pl
 import pyarrow.parquet as pq
 
 import sanitize
-import train
 from benchmarks.criteria import Criterion, finish, options
 from benchmarks.papers_questions import Questions, generated, tofu
-from eval.early_stop import ENOUGH, recalled
-from eval.language_model import Model
-from eval.metrics.tofu import Question, answered
-from eval.run_folder import Run
-from eval.unlearning_metrics import SETS, compared, detectable, model_utility, utilities
+from sanitize import train
+from sanitize.eval.early_stop import RECALL_THRESHOLD, mean_recall
+from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.metrics.tofu import Question, answer_questions
+from sanitize.eval.run_folder import RunFolder
+from sanitize.eval.unlearning_metrics import QUESTION_SETS, compare_models, compute_utilities, model_utility, smallest_detectable_distance
 from sanitize.readers.survey import Roles
 from sanitize.storage.corpus import read_json, write_json
 from sanitize.text.masked_lm import measure_bounds
-from train.recipe import Recipe
-from train.unlearning import Stages, forget
+from sanitize.train.recipe import Recipe
+from sanitize.train.unlearning import Dp2Unlearning, unlearn_documents
 
 APPROXIMATE = {"GA": "ga", "GD": "gd", "KL": "kl", "PO": "idk", "DPO": "dpo"}
 
@@ -172,7 +172,7 @@ def prepared(folder: Path, size: Size, seed: int, source: Path | None) -> Ground
     table["data"]["answers_only"] = False
     table["run"] |= {"epochs": size.before, "schedule": "linear"}
     train.fit(table, folder / "pretrained")
-    return Ground(folder, size, seed, them, data, public, Run.open(folder / "pretrained").final.path)
+    return Ground(folder, size, seed, them, data, public, RunFolder.open(folder / "pretrained").final_checkpoint.path)
 
 
 def masked_model(ground: Ground) -> Path:
@@ -184,7 +184,7 @@ def masked_model(ground: Ground) -> Path:
     table["run"] |= {"epochs": size.before, "schedule": "linear"}
     table["tokenizer"] = {"vocab": size.vocab, "corpus": str(ground.folder / "words")}
     train.fit(table, ground.folder / "masked")
-    model = Run.open(ground.folder / "masked").final.path
+    model = RunFolder.open(ground.folder / "masked").final_checkpoint.path
     measure_bounds(model, ground.them.before["text"].to_pylist()[:200], source="invented public answers", window=24)
     return model
 
@@ -232,7 +232,7 @@ def sets_of(ground: Ground, gone: set[str]) -> dict[str, list[Question]]:
         "forget": [row for row in ground.them.asked if row["doc_id"] in gone],
     }
     found = {}
-    for name in SETS:
+    for name in QUESTION_SETS:
         most = len(rows[name]) if name == "forget" else min(size.asked, len(rows[name]))
         found[name] = [asked_of(rows[name][place * len(rows[name]) // most]) for place in range(most)]
     return found
@@ -254,9 +254,9 @@ class Known:
     @classmethod
     def of(cls, checkpoint: Path, sets: Mapping[str, list[Any]], size: Size) -> Known:
         """Ask a checkpoint everything."""
-        model = Model.load(checkpoint, size.device)
-        answers = {name: answered(model, asked, new_tokens=32, batch=128) for name, asked in sets.items()}
-        told = {name: utilities(name, one) for name, one in answers.items()}
+        model = LanguageModel.load(checkpoint, size.device)
+        answers = {name: answer_questions(model, asked, new_tokens=32, batch=128) for name, asked in sets.items()}
+        told = {name: compute_utilities(name, one) for name, one in answers.items()}
         return cls(told, model_utility(told), answers["forget"].log_r)
 
 
@@ -287,12 +287,12 @@ def one_seed(folder: Path, size: Size, seed: int, source: Path | None) -> Seed:
 
     # the model before anything is forgotten; the rule that chooses E is asked at its checkpoints
     def rule(moment: Any) -> bool:
-        ground.kept("recalled", f"{moment.info['epoch']:g}", recalled(moment, 32))
+        ground.kept("recalled", f"{moment.info['epoch']:g}", mean_recall(moment, 32))
         return False
 
     full, seconds, steps = fitted(ground, "ft-rf", run={"checkpoint_every": 1.0}, hook=rule)
     heard = (read_json(ground.spent) or {}).get("recalled", {})
-    found.rule = min((round(float(epoch)) for epoch, value in heard.items() if value >= ENOUGH), default=None)
+    found.rule = min((round(float(epoch)) for epoch, value in heard.items() if value >= RECALL_THRESHOLD), default=None)
     retrained: list[Known] = []
     for at, listed in enumerate(lists):
         path, spent, done = fitted(ground, f"rfs-{at}", data={"leave_out": str(listed)})
@@ -310,8 +310,8 @@ def one_seed(folder: Path, size: Size, seed: int, source: Path | None) -> Seed:
     for epsilon in size.epsilons:
         (out, account), spent = ground.clock(f"rewritten-{epsilon:g}", lambda epsilon=epsilon: rewritten(ground, masked, epsilon))
         found.rewritten.append(told_of(account, epsilon, spent))
-        one = Stages(recipe=Recipe.of(ground.recipe(base={"epochs": size.epochs}, run={"epochs": half})), data=ground.data,
-                     out=folder / f"mlm-{epsilon:g}", rewritten=out)  # fmt: skip
+        one = Dp2Unlearning(recipe=Recipe.load(ground.recipe(base={"epochs": size.epochs}, run={"epochs": half})), data=ground.data,
+                     out_folder=folder / f"mlm-{epsilon:g}", rewritten=out)  # fmt: skip
         staged(
             ground,
             "DP2U-MLM",
@@ -325,7 +325,9 @@ def one_seed(folder: Path, size: Size, seed: int, source: Path | None) -> Seed:
         )
     for epsilon in size.epsilons_sgd:
         base = {"epochs": size.epochs_private, "lr": size.lr_private, "privacy": {"epsilon": epsilon, "delta": 1e-5, "insecure_seed": seed}}
-        one = Stages(recipe=Recipe.of(ground.recipe(base=base, run={"epochs": half})), data=ground.data, out=folder / f"sgd-{epsilon:g}")
+        one = Dp2Unlearning(
+            recipe=Recipe.load(ground.recipe(base=base, run={"epochs": half})), data=ground.data, out_folder=folder / f"sgd-{epsilon:g}"
+        )
         staged(ground, "DP2U-SGD", one, lists, sets, retrained, keep, epsilon=epsilon, more_than_last=size.floors)
     return found
 
@@ -333,7 +335,7 @@ def one_seed(folder: Path, size: Size, seed: int, source: Path | None) -> Seed:
 def fitted(ground: Ground, name: str, *, hook: Any = None, **sections: Mapping[str, Any]) -> tuple[Path, float, int]:
     """A training by the ground's recipe: its last checkpoint, seconds and steps."""
     done, seconds = ground.clock(name, lambda: train.fit(ground.recipe(**sections), ground.folder / name, hook=hook))
-    return Run.open(ground.folder / name).final.path, seconds, int(done["steps"])
+    return RunFolder.open(ground.folder / name).final_checkpoint.path, seconds, int(done["steps"])
 
 
 def forgot(ground: Ground, name: str, method: str, full: Path, listed: Path, lr: float) -> tuple[Path, float, int]:
@@ -342,14 +344,16 @@ def forgot(ground: Ground, name: str, method: str, full: Path, listed: Path, lr:
     changes = [f"run.epochs={size.epochs_forget}", "run.batch=8", f"run.lr={lr}", "run.checkpoint_every=0", f"run.seed={ground.seed}",
                f"run.device={size.device}"]  # fmt: skip
     out = ground.folder / name
-    done, seconds = ground.clock(name, lambda: forget(method, model=full, forget=listed, data=ground.data, out=out, changes=changes))
+    done, seconds = ground.clock(
+        name, lambda: unlearn_documents(method, model=full, id_list=listed, data=ground.data, out=out, changes=changes)
+    )
     return out / "checkpoints" / str(done["final"]), seconds, int(done["steps"])
 
 
 def staged(
     ground: Ground,
     method: str,
-    stages: Stages,
+    stages: Dp2Unlearning,
     lists: Sequence[Path],
     sets: Sequence[Mapping[str, list[Question]]],
     retrained: Sequence[Known],
@@ -359,14 +363,14 @@ def staged(
     more_than_last: bool,
 ) -> None:
     """DP2Unlearning: base and full model once, then the requests one after the other, each on top of those before."""
-    told, seconds = ground.clock(stages.out.name, stages.go)
+    told, seconds = ground.clock(stages.out_folder.name, stages.run)
     last = len(lists) - 1
     base = Path(told["base_model"])
     keep(f"{method} base", last, Known.of(base, sets[last], ground.size), retrained[last], seconds, 0, epsilon=epsilon)
     for number, at in enumerate(range(0 if more_than_last else last, last + 1), 1):
         name = f"unlearned-{number:03d}"  # not the newest one: where the folder is kept, all requests lie there already
-        told, seconds = ground.clock(f"{stages.out.name}, {name}", lambda at=at: stages.go(lists[at]))
-        path = stages.out / name / "checkpoints" / told["stages"][name]["final"]
+        told, seconds = ground.clock(f"{stages.out_folder.name}, {name}", lambda at=at: stages.run(lists[at]))
+        path = stages.out_folder / name / "checkpoints" / told["stages"][name]["final"]
         keep(method, at, Known.of(path, sets[at], ground.size), retrained[at], seconds, told["stages"][name]["steps"], epsilon=epsilon)
 
 
@@ -387,7 +391,7 @@ def row_of(ground: Ground, method: str, at: int, known: Known, target: Known | N
     }  # fmt: skip
     row |= {f"{name}_{which}": value for name in ("retain", "forget") for which, value in known.sets[name].items()}
     row["questions"] = len(known.log_r)
-    return row | ({} if target is None else asdict(compared(known.log_r, target.log_r)))
+    return row | ({} if target is None else asdict(compare_models(known.log_r, target.log_r)))
 
 
 # ---- beside the paper ----
@@ -465,7 +469,7 @@ def criteria(seeds: Sequence[Seed], size: Size) -> tuple[dict[str, Criterion], d
     cost = sum(of("DP2U-MLM", "seconds", count) for count in size.forget) / sum(of("RFS-R", "seconds", count) for count in size.forget)
     steps = sum(of("DP2U-MLM", "steps", count) for count in size.forget) / sum(of("RFS-R", "steps", count) for count in size.forget)
     questions = int(chosen.filter((pl.col("method") == "DP2U-MLM") & (pl.col("authors") == largest))["questions"][0])
-    power = {count: detectable(int(chosen.filter(pl.col("authors") == count)["questions"][0])) for count in size.forget}
+    power = {count: smallest_detectable_distance(int(chosen.filter(pl.col("authors") == count)["questions"][0])) for count in size.forget}
     clock = "processor seconds" if size.device == "cpu" else "seconds"
     told = {
         "fq_dp2u": Criterion(
@@ -525,7 +529,7 @@ def criteria(seeds: Sequence[Seed], size: Size) -> tuple[dict[str, Criterion], d
         "rouge_rule": Criterion(
             value=float(np.median([seed.rule if seed.rule is not None else size.epochs + 1 for seed in seeds])), paper=10,
             threshold=size.epochs, above=False, headline=False,
-            note=f"the first epoch with ROUGE-L {ENOUGH:g}; E here is {size.epochs}, and that epoch must lie within",
+            note=f"the first epoch with ROUGE-L {RECALL_THRESHOLD:g}; E here is {size.epochs}, and that epoch must lie within",
         ),
     }  # fmt: skip
     grid = rows.filter(pl.col("method").str.starts_with("DP2U")).filter(pl.col("authors") == largest)

@@ -1,1 +1,1 @@
-"""One measurement a file; the folder is the registry. `use = "extraction"` in a suite means `extraction.py` here."""
+"""Metrics, one per file. The folder is the registry: `use = "extraction"` in a suite means `extraction.py` here."""

@@ -1,17 +1,17 @@
-"""Which identifiers a masked model says when its training words are hidden from it, and how well it guesses words at all.
+"""Identifiers that a masked model predicts when words of its training texts are masked, and its accuracy on all words.
 
-The audit of Boutet et al. (towards the anonymization of masked language modeling, sections 3 and 5.1): whoever has the training texts hides
-their words and reads what the model puts there. An identifier has leaked as soon as it is predicted once, at its own place or at another:
+The audit of Boutet et al. (towards the anonymization of masked language modeling, sections 3 and 5.1): the auditor has the training texts,
+masks their words and reads the predictions. An identifier has leaked if it is predicted at least once, at its own position or another:
 
     Privacy = 1 - |identifiers predicted at least once| / |identifiers|
 
-The paper leaves the protocol open. Here every word of every text is masked exactly once, in `folds` fills a text (seven hide about the
-paper's 15 % at a time), whole words only, and the most likely token is taken at each place. Which words are hidden together hangs on
-`doc_id`, place and seed. What the model says word for word is also read as a text, so that an identifier of several words has leaked where
-its words are predicted next to each other. The paper counts what the base model would have guessed as leaked, too; `net` leaves that out.
+The paper does not specify the protocol. Here every word of every text is masked exactly once, in `folds` passes per text (seven mask about
+the paper's 15 % at a time), whole words only, and the most likely token is chosen at each position. Which words are masked together depends
+on `doc_id`, position and seed. The predicted words are also read as a text: an identifier of several words has leaked if its words are
+predicted next to each other. The paper also counts what the base model predicts as leaked; `net` excludes that.
 
 A word is a longest run of Unicode letters, marks and numbers in lower case, as in the blacklist of `sanitize run --plan blacklist`.
-The words of a person are in these tables in memory only; nothing here prints, logs or shows one.
+The words of people are in these tables in memory only; this module never prints, logs or shows one.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import OutputBroken, UsageError
 
-from ..language_model import Model
-from ..metric import Figure, Ground, Leak, Metric, Rows, Series, by_epoch
+from ..language_model import LanguageModel
+from ..metric import EvalContext, Figure, FigureSeries, LeakedValue, Metric, MetricRows, make_epoch_figure
 from ..probe_inputs import read_texts
-from ..run_folder import Checkpoint, Run
-from .verbatim import named_set
+from ..run_folder import Checkpoint, RunFolder
+from .verbatim import get_text_set
 
-FOLDS = 7
-BANDS = (1, 2, 3, 5, 9, 17, 33, 65)  # how often an identifier stands in the training texts: a band begins at each number
-PLACES = {"doc": pl.Int64, "place": pl.Int64, "word": pl.String}
+DEFAULT_FOLDS = 7
+BAND_STARTS = (1, 2, 3, 5, 9, 17, 33, 65)  # first occurrence count of each band
+WORD_SCHEMA = {"doc": pl.Int64, "place": pl.Int64, "word": pl.String}
 
 
 @dataclass(frozen=True, repr=False)
-class Blacklist:
-    """Identifiers as words joined by one blank: those that were found (`direct`) and those that fewer than k people wrote (`indirect`)."""
+class IdentifierSets:
+    """Identifiers as words joined by one blank: found values (`direct`) and words that fewer than k people wrote (`indirect`)."""
 
     direct: frozenset[str] = field(default=frozenset())
     indirect: frozenset[str] = field(default=frozenset())
 
     @classmethod
-    def read(cls, path: str | Path) -> Blacklist:
-        """The blacklist in a folder of Parquet files (or one file) that `sanitize run --plan blacklist` left in its private folder."""
-        place = Path(path)
-        files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+    def read(cls, path: str | Path) -> IdentifierSets:
+        """Read the blacklist (a folder of Parquet files, or one file) that `sanitize run --plan blacklist` wrote to its private folder."""
+        source = Path(path)
+        files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
         if not files or not all(file.is_file() for file in files):
             raise UsageError(
-                f"{place}: no blacklist; expected the folder WORK/runs/<plan hash>/vault/blacklist of `sanitize run --plan blacklist`"
+                f"{source}: no blacklist; expected the folder WORK/runs/<plan hash>/vault/blacklist of `sanitize run --plan blacklist`"
             )
         try:
             table = pa.concat_tables(
@@ -63,14 +63,14 @@ class Blacklist:
             )
         except (pa.ArrowException, OSError, KeyError) as error:
             raise OutputBroken(
-                f"{place}: not a blacklist ({type(error).__name__}); expected columns ngram, n, users, reason. Run the plan again"
+                f"{source}: not a blacklist ({type(error).__name__}); expected columns ngram, n, users, reason. Run the plan again"
             ) from None
         frame = pl.DataFrame(pl.from_arrow(table))
         return cls(*(frozenset(frame.filter(pl.col("reason") == reason)["ngram"].to_list()) for reason in ("direct", "indirect")))
 
     @property
-    def all(self) -> frozenset[str]:
-        """Direct and indirect identifiers together."""
+    def combined(self) -> frozenset[str]:
+        """Direct and indirect identifiers."""
         return self.direct | self.indirect
 
 
@@ -78,253 +78,271 @@ class Identifiers(Metric):
     """Settings of the audit."""
 
     blacklist: Path  # WORK/runs/<plan hash>/vault/blacklist
-    texts: str = ""  # a set of the suite; empty: what each run was trained on
-    folds: int = Field(default=FOLDS, ge=1)
-    net: bool = True  # ask the base model, too
+    texts: str = ""  # a text set of the suite; empty: the training data of each run
+    folds: int = Field(default=DEFAULT_FOLDS, ge=1)
+    net: bool = True  # also audit the base model
 
-    _ground: Ground = PrivateAttr(default_factory=Ground)
-    _black: Blacklist | None = PrivateAttr(default=None)
-    _base: dict[Path, frozenset[str]] = PrivateAttr(default_factory=dict)
-    _leaks: list[Leak] = PrivateAttr(default_factory=list)
+    _context: EvalContext = PrivateAttr(default_factory=EvalContext)
+    _identifier_sets: IdentifierSets | None = PrivateAttr(default=None)
+    _base_leaks: dict[Path, frozenset[str]] = PrivateAttr(default_factory=dict)
+    _leaked_values: list[LeakedValue] = PrivateAttr(default_factory=list)
 
-    def open(self, ground: Ground) -> None:
-        """Read the blacklist; UsageError where there is none, or for a set that the suite does not have."""
-        named_set(ground, self.texts, self.use)
-        self._ground, self._black = ground, Blacklist.read(self.blacklist)
-        self._base.clear()
+    def setup(self, context: EvalContext) -> None:
+        """Read the blacklist; UsageError if there is none, or for a text set that the suite does not have."""
+        get_text_set(context, self.texts, self.use)
+        self._context, self._identifier_sets = context, IdentifierSets.read(self.blacklist)
+        self._base_leaks.clear()
 
-    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
-        """Privacy gross and net, leaks by reason and by frequency, and how many words are guessed right."""
-        assert self._black is not None, "opened"
-        texts = named_set(self._ground, self.texts, self.use) or read_texts(run.data)
-        known = said(words_of(texts.texts), self._black.all, column="word")
+    def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
+        """Return gross and net privacy, leaks by reason and by frequency, and the share of words that are predicted right."""
+        assert self._identifier_sets is not None, "set up"
+        texts = get_text_set(self._context, self.texts, self.use) or read_texts(run.data_path)
+        known = count_identifiers(tokenize_words(texts.texts), self._identifier_sets.combined, column="word")
         ids = frozenset(known)
-        table = audit(model, texts.texts, texts.doc_ids, folds=self.folds, seed=self._ground.seed)
-        leaked = said(table, ids)
-        self._leaks = [Leak("direct" if one in self._black.direct else "indirect", "IDENTIFIER", one, known[one]) for one in sorted(leaked)]
-        if self.net and run.path not in self._base:
-            first = Model.load(run.base.path, model.device)
-            base = audit(first, texts.texts, texts.doc_ids, folds=self.folds, seed=self._ground.seed)
-            self._base[run.path] = frozenset(said(base, ids))
-        result = privacy(leaked, ids, base=self._base.get(run.path))
+        table = predict_hidden_words(model, texts.texts, texts.doc_ids, folds=self.folds, seed=self._context.seed)
+        leaked = count_identifiers(table, ids)
+        self._leaked_values = [
+            LeakedValue("direct" if one in self._identifier_sets.direct else "indirect", "IDENTIFIER", one, known[one])
+            for one in sorted(leaked)
+        ]
+        if self.net and run.path not in self._base_leaks:
+            first = LanguageModel.load(run.base_checkpoint.path, model.device)
+            base = predict_hidden_words(first, texts.texts, texts.doc_ids, folds=self.folds, seed=self._context.seed)
+            self._base_leaks[run.path] = frozenset(count_identifiers(base, ids))
+        result = compute_privacy(leaked, ids, base_leaked=self._base_leaks.get(run.path))
         return {
             "privacy": result.gross,
             "privacy_net": result.net,
-            "identifiers": result.identifiers,
-            "leaked": result.leaked,
-            "leaked_direct": len(self._black.direct & leaked.keys()),
-            "leaked_indirect": len(self._black.indirect & leaked.keys()),
-            **{f"right_{name}": share for name, share in word_accuracy(table, ids).items()},
-            "by_frequency": regurgitation(leaked, known),
+            "identifiers": result.identifier_count,
+            "leaked": result.leaked_count,
+            "leaked_direct": len(self._identifier_sets.direct & leaked.keys()),
+            "leaked_indirect": len(self._identifier_sets.indirect & leaked.keys()),
+            **{f"right_{name}": share for name, share in compute_word_accuracy(table, ids).items()},
+            "by_frequency": count_leaks_by_frequency(leaked, known),
         }
 
-    def leaked(self) -> list[Leak]:
-        """The identifiers that were predicted, by reason."""
-        return self._leaks
+    def list_leaked_values(self) -> list[LeakedValue]:
+        """Return the identifiers that were predicted, by reason."""
+        return self._leaked_values
 
-    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
-        """Privacy and utility over epochs, and beside each other at each checkpoint (figure 4)."""
+    def build_figures(self, rows: MetricRows, aggregated: Mapping[str, Any]) -> list[Figure]:
+        """Return figures of privacy and utility over epochs, and of one against the other at each checkpoint (figure 4)."""
         both = [
-            Series(name, [(row[self.use]["right_eligible"], row[self.use]["privacy"]) for row in told if self.use in row])
-            for name, told in rows.items()
+            FigureSeries(name, [(row[self.use]["right_eligible"], row[self.use]["privacy"]) for row in run_rows if self.use in row])
+            for name, run_rows in rows.items()
         ]
         return [
-            by_epoch(rows, lambda row: row.get(self.use, {}).get("privacy"), "Identifiers that are never said", "Privacy"),
-            by_epoch(rows, lambda row: row.get(self.use, {}).get("right_eligible"), "Hidden words guessed right", "share"),
+            make_epoch_figure(rows, lambda row: row.get(self.use, {}).get("privacy"), "Identifiers that are never predicted", "Privacy"),
+            make_epoch_figure(rows, lambda row: row.get(self.use, {}).get("right_eligible"), "Hidden words guessed right", "share"),
             Figure("Utility and privacy at each checkpoint", "hidden words guessed right", "Privacy", both, "dots"),
         ]
 
 
-def words_of(texts: Sequence[str]) -> pl.DataFrame:
-    """The words of texts in order: number of the text, place in it, word, and where it stands (`start`, `stop`, code points)."""
-    finder = _words()
+def tokenize_words(texts: Sequence[str]) -> pl.DataFrame:
+    """Return the words of texts in order: `doc` (text number), `place` (word number in it), `word`, `start` and `end` (code points)."""
+    finder = _make_word_finder()
     rows = [
         (doc, place, *word) for doc, text in enumerate(texts) for place, word in enumerate(finder(text))
-    ]  # what a model reads next is dearer
-    return pl.DataFrame(rows, schema={**PLACES, "start": pl.Int64, "stop": pl.Int64}, orient="row")
+    ]  # cheap compared with the model
+    return pl.DataFrame(rows, schema={**WORD_SCHEMA, "start": pl.Int64, "end": pl.Int64}, orient="row")
 
 
-def _words() -> Callable[[str], list[tuple[str, int, int]]]:
-    """A function that gives the words of a text with their places."""
+def _make_word_finder() -> Callable[[str], list[tuple[str, int, int]]]:
+    """Return a function that splits a text into words with their spans in code points."""
     import regex  # comes with transformers
 
     pattern = regex.compile(r"[\p{L}\p{M}\p{N}]+")
     return lambda text: [(match.group().lower(), match.start(), match.end()) for match in pattern.finditer(text)]
 
 
-def audit(model: Model, texts: Sequence[str], doc_ids: Sequence[str], *, folds: int = FOLDS, seed: int = 0) -> pl.DataFrame:
-    """What the model predicts for every word of every text: `doc`, `place`, `word`, whether it is `right`, the words `predicted`.
+def predict_hidden_words(
+    model: LanguageModel, texts: Sequence[str], doc_ids: Sequence[str], *, folds: int = DEFAULT_FOLDS, seed: int = 0
+) -> pl.DataFrame:
+    """Mask every word of every text once and predict it: `doc`, `place`, `word`, whether it is `right`, the words `predicted`.
 
-    A word is right if all its tokens are. A prediction may hold several words or none (punctuation). Texts longer than the model's
-    context are read in pieces that break between words; a word that no context can hold is left out.
+    A word is right if all its tokens are. A prediction may have several words or none (punctuation). Texts longer than the model's context
+    are split between words; a word that is longer than the context is left out.
     """
     if folds < 1:
-        raise UsageError(f"folds = {folds}; expected 1 or more fills a text, 7 hide about 15 % of the words at a time")
+        raise UsageError(f"folds = {folds}; expected 1 or more passes per text; 7 mask about 15 % of the words at a time")
     assert len(texts) == len(doc_ids), "one doc_id for each text"
-    opening, closing = _special(model.tokenizer)
-    room = model.context - len(opening) - len(closing)
+    opening, closing = _get_special_tokens(model.tokenizer)
+    max_tokens = model.context_length - len(opening) - len(closing)
     sequences: list[list[int]] = []
-    hidden: list[list[_Hidden]] = []  # of each sequence
-    finder = _words()
+    hidden: list[list[_HiddenWord]] = []  # of each sequence
+    finder = _make_word_finder()
     for doc, (text, doc_id) in enumerate(zip(texts, doc_ids, strict=True)):  # a loop over documents, as the model needs one
-        told = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        ids = list(told["input_ids"])
-        words = _tokens_of(finder(text), told["offset_mapping"])
-        fold = _folds(str(doc_id), len(words), folds, seed)
-        for low, high, first, last in _pieces(words, len(ids), room):
+        encoded = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        ids = list(encoded["input_ids"])
+        words = _align_tokens(finder(text), encoded["offset_mapping"])
+        fold = _assign_folds(str(doc_id), len(words), folds, seed)
+        for low, high, first, last in _split_at_words(words, len(ids), max_tokens):
             row = opening + ids[low:high] + closing
-            for which in range(folds):
-                some = []
+            for current_fold in range(folds):
+                hidden_words = []
                 for place in range(first, last):
                     word, tokens = words[place]
-                    if fold[place] == which and tokens and tokens[-1] < high:
-                        where = tuple(at - low + len(opening) for at in tokens)
-                        some.append(_Hidden(doc, place, word, where, tuple(ids[at] for at in tokens)))
-                if some:
+                    if fold[place] == current_fold and tokens and tokens[-1] < high:
+                        positions = tuple(at - low + len(opening) for at in tokens)
+                        hidden_words.append(_HiddenWord(doc, place, word, positions, tuple(ids[at] for at in tokens)))
+                if hidden_words:
                     sequences.append(row)
-                    hidden.append(some)
-    asked = [sorted({at for one in some for at in one.where}) for some in hidden]
+                    hidden.append(hidden_words)
+    masked_positions = [sorted({at for hidden_word in hidden_words for at in hidden_word.token_positions}) for hidden_words in hidden]
     rows: list[tuple[int, int, str, bool]] = []
-    made: list[tuple[int, ...]] = []
-    for some, places, tokens in zip(hidden, asked, model.fill(sequences, asked), strict=True):
-        at_place = dict(zip(places, tokens, strict=True))
-        for one in some:
-            made.append(tuple(at_place[at] for at in one.where))
-            rows.append((one.doc, one.place, one.word, made[-1] == one.true))
-    spelled = {said: [word for word, *_ in finder(model.tokenizer.decode(list(said), skip_special_tokens=True))] for said in set(made)}
-    frame = pl.DataFrame(rows, schema={**PLACES, "right": pl.Boolean}, orient="row")
-    return frame.with_columns(pl.Series("predicted", [spelled[said] for said in made], pl.List(pl.String))).sort("doc", "place")
+    predictions: list[tuple[int, ...]] = []
+    for hidden_words, sorted_positions, tokens in zip(hidden, masked_positions, model.fill_masks(sequences, masked_positions), strict=True):
+        token_at_position = dict(zip(sorted_positions, tokens, strict=True))
+        for hidden_word in hidden_words:
+            predictions.append(tuple(token_at_position[at] for at in hidden_word.token_positions))
+            rows.append((hidden_word.text_number, hidden_word.word_number, hidden_word.word, predictions[-1] == hidden_word.token_ids))
+    words_of_prediction = {
+        predicted_ids: [word for word, *_ in finder(model.tokenizer.decode(list(predicted_ids), skip_special_tokens=True))]
+        for predicted_ids in set(predictions)
+    }
+    frame = pl.DataFrame(rows, schema={**WORD_SCHEMA, "right": pl.Boolean}, orient="row")
+    return frame.with_columns(
+        pl.Series("predicted", [words_of_prediction[predicted_ids] for predicted_ids in predictions], pl.List(pl.String))
+    ).sort("doc", "place")
 
 
-class _Hidden(NamedTuple):
-    """A word that a fill hides: its text, its place there, its tokens' places in the sequence, and the tokens themselves."""
+class _HiddenWord(NamedTuple):
+    """A masked word: its text, its number there, the positions of its tokens in the sequence, and the tokens themselves."""
 
-    doc: int
-    place: int
+    text_number: int
+    word_number: int
     word: str
-    where: tuple[int, ...]
-    true: tuple[int, ...]
+    token_positions: tuple[int, ...]
+    token_ids: tuple[int, ...]
 
 
-def _special(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The special tokens that the tokenizer puts before and after a text."""
-    bare = list(tokenizer("a", add_special_tokens=False)["input_ids"])
-    whole = list(tokenizer("a", add_special_tokens=True)["input_ids"])
-    at = next((at for at in range(len(whole) - len(bare) + 1) if whole[at : at + len(bare)] == bare), None)
-    return ([], []) if at is None else (whole[:at], whole[at + len(bare) :])
+def _get_special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Return the special tokens that the tokenizer adds before and after a text."""
+    text_ids = list(tokenizer("a", add_special_tokens=False)["input_ids"])
+    full_ids = list(tokenizer("a", add_special_tokens=True)["input_ids"])
+    at = next((at for at in range(len(full_ids) - len(text_ids) + 1) if full_ids[at : at + len(text_ids)] == text_ids), None)
+    return ([], []) if at is None else (full_ids[:at], full_ids[at + len(text_ids) :])
 
 
-def _tokens_of(words: Sequence[tuple[str, int, int]], spans: Sequence[tuple[int, int]]) -> list[tuple[str, list[int]]]:
-    """Each word with the tokens that share a character with it; tokens go by their places."""
+def _align_tokens(words: Sequence[tuple[str, int, int]], token_spans: Sequence[tuple[int, int]]) -> list[tuple[str, list[int]]]:
+    """Return each word with the numbers of the tokens that share a character with it."""
     found = []
     first = 0
-    for word, start, stop in words:
-        while first < len(spans) and spans[first][1] <= start:
+    for word, start, end in words:
+        while first < len(token_spans) and token_spans[first][1] <= start:
             first += 1
         at, tokens = first, []
-        while at < len(spans) and spans[at][0] < stop:
-            if spans[at][1] > start:
+        while at < len(token_spans) and token_spans[at][0] < end:
+            if token_spans[at][1] > start:
                 tokens.append(at)
             at += 1
         found.append((word, tokens))
     return found
 
 
-def _folds(doc_id: str, words: int, folds: int, seed: int) -> list[int]:
-    """In which fill each word of a text is hidden."""
+def _assign_folds(doc_id: str, word_count: int, folds: int, seed: int) -> list[int]:
+    """Return the fold in which each word of a text is masked."""
     key = hashlib.blake2b(f"{seed}/{doc_id}".encode(), digest_size=32).digest()
     return [
         int.from_bytes(hashlib.blake2b(place.to_bytes(8, "little"), digest_size=8, key=key).digest(), "little") % folds
-        for place in range(words)
+        for place in range(word_count)
     ]
 
 
-def _pieces(words: Sequence[tuple[str, list[int]]], length: int, room: int) -> Iterator[tuple[int, int, int, int]]:
-    """A text in pieces of at most `room` tokens that break between words: first and last token, first and last word."""
+def _split_at_words(words: Sequence[tuple[str, list[int]]], token_count: int, max_tokens: int) -> Iterator[tuple[int, int, int, int]]:
+    """Split a text between words into pieces of at most `max_tokens` tokens: yield token start, end, word start, end (half-open)."""
     low = first = 0
     for number, (_, tokens) in enumerate(words):
-        if tokens and tokens[-1] >= low + room:
+        if tokens and tokens[-1] >= low + max_tokens:
             if number > first:
-                yield low, min(length, low + room), first, number
+                yield low, min(token_count, low + max_tokens), first, number
             low, first = tokens[0], number
     if first < len(words):
-        yield low, min(length, low + room), first, len(words)
+        yield low, min(token_count, low + max_tokens), first, len(words)
 
 
-def said(table: pl.DataFrame, identifiers: Collection[str], *, column: str = "predicted") -> Counter[str]:
-    """How often each of the identifiers is said: in what was `predicted` (read word for word as a text), or in the true words (`word`)."""
-    if not identifiers or not table.height:
+def count_identifiers(word_table: pl.DataFrame, identifiers: Collection[str], *, column: str = "predicted") -> Counter[str]:
+    """Count how often each identifier occurs in the words of a column: `predicted` (read as a text) or the true words (`word`)."""
+    if not identifiers or not word_table.height:
         return Counter()
-    words = table.sort("doc", "place").select("doc", pl.col(column).alias("said"))
+    words = word_table.sort("doc", "place").select("doc", pl.col(column).alias("said"))
     if words.schema["said"] == pl.List(pl.String):
         words = words.explode("said").drop_nulls("said")
-    wanted = pl.DataFrame({"ngram": list(identifiers)}, schema={"ngram": pl.String})
+    identifier_table = pl.DataFrame({"ngram": list(identifiers)}, schema={"ngram": pl.String})
     counted: Counter[str] = Counter()
     for size in sorted({identifier.count(" ") + 1 for identifier in identifiers}):
-        grams = _grams(words, size).drop_nulls("ngram").join(wanted, on="ngram", how="semi")
+        grams = _ngrams(words, size).drop_nulls("ngram").join(identifier_table, on="ngram", how="semi")
         counted.update(dict(grams.group_by("ngram").len().iter_rows()))
     return counted
 
 
-def _grams(words: pl.DataFrame, size: int) -> pl.DataFrame:
-    """The words with the n-gram that begins at each (`ngram`); null where the text ends before it does."""
+def _ngrams(words: pl.DataFrame, size: int) -> pl.DataFrame:
+    """Return the words with the n-gram that begins at each (`ngram`); null if it would exceed the text."""
     parts = [pl.col("said").shift(-step).over("doc") for step in range(size)]
     return words.with_columns(pl.concat_str(parts, separator=" ", ignore_nulls=False).alias("ngram"))
 
 
-def covered(words: pl.DataFrame, identifiers: Collection[str]) -> pl.Series:
-    """For each word (in order of `doc`, `place`) whether it is, or is a part of, a listed identifier at that place."""
+def mark_covered_words(words: pl.DataFrame, identifiers: Collection[str]) -> pl.Series:
+    """Return for each word (in order of `doc`, `place`) whether it is part of an occurrence of an identifier."""
     ordered = words.sort("doc", "place").select("doc", pl.col("word").alias("said"))
-    inside = pl.Series([False] * ordered.height, dtype=pl.Boolean)
+    is_covered = pl.Series([False] * ordered.height, dtype=pl.Boolean)
     for size in sorted({identifier.count(" ") + 1 for identifier in identifiers}):
-        begins = _grams(ordered, size).with_columns(pl.col("ngram").is_in(list(identifiers)).fill_null(False).alias("begins"))
+        ngram_starts = _ngrams(ordered, size).with_columns(pl.col("ngram").is_in(list(identifiers)).fill_null(False).alias("begins"))
         for step in range(size):
-            inside |= begins.select(pl.col("begins").shift(step).over("doc").fill_null(False)).to_series()
-    return inside.rename("covered")
+            is_covered |= ngram_starts.select(pl.col("begins").shift(step).over("doc").fill_null(False)).to_series()
+    return is_covered.rename("covered")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Privacy:
-    """The share of identifiers that were not said. `net` counts only those that the base model does not say either."""
+class IdentifierPrivacy:
+    """The share of identifiers that were not predicted. `net` does not count leaks that the base model predicts as well."""
 
-    identifiers: int
-    leaked: int
-    leaked_net: int | None = None
+    identifier_count: int
+    leaked_count: int
+    leaked_net_count: int | None = None
 
     @property
     def gross(self) -> float:
-        """Privacy as the paper defines it; 1.0 where there is no identifier."""
-        return 1 - self.leaked / self.identifiers if self.identifiers else 1.0
+        """Privacy as the paper defines it; 1.0 if there are no identifiers."""
+        return 1 - self.leaked_count / self.identifier_count if self.identifier_count else 1.0
 
     @property
     def net(self) -> float | None:
-        """Privacy without what the base model says of itself; None where no base model was asked."""
-        if self.leaked_net is None:
+        """Privacy without the leaks that the base model predicts as well; None if the base model was not audited."""
+        if self.leaked_net_count is None:
             return None
-        return 1 - self.leaked_net / self.identifiers if self.identifiers else 1.0
+        return 1 - self.leaked_net_count / self.identifier_count if self.identifier_count else 1.0
 
 
-def privacy(leaked: Collection[str], identifiers: Collection[str], *, base: Collection[str] | None = None) -> Privacy:
-    """Privacy over distinct identifiers: `leaked` are those that the model said, `base` those that the model before training says."""
+def compute_privacy(
+    leaked: Collection[str], identifiers: Collection[str], *, base_leaked: Collection[str] | None = None
+) -> IdentifierPrivacy:
+    """Compute privacy over distinct identifiers: `leaked` were predicted by the model, `base_leaked` by the model before training."""
     known = set(identifiers)
-    out = known.intersection(leaked)
-    return Privacy(identifiers=len(known), leaked=len(out), leaked_net=None if base is None else len(out - set(base)))
+    leaked_identifiers = known.intersection(leaked)
+    return IdentifierPrivacy(
+        identifier_count=len(known),
+        leaked_count=len(leaked_identifiers),
+        leaked_net_count=None if base_leaked is None else len(leaked_identifiers - set(base_leaked)),
+    )
 
 
-def word_accuracy(table: pl.DataFrame, identifiers: Collection[str]) -> dict[str, float]:
-    """The share of words that were guessed right: of those that no identifier covers (`eligible`), and of `all`; 0.0 of none."""
-    ordered = table.sort("doc", "place")
-    free = ordered.filter(~covered(ordered, identifiers))["right"]
-    return {"eligible": float(free.mean() or 0.0), "all": float(ordered["right"].mean() or 0.0)}  # type: ignore[arg-type]
+def compute_word_accuracy(predictions: pl.DataFrame, identifiers: Collection[str]) -> dict[str, float]:
+    """Return the share of words that were predicted right: of words outside identifiers (`eligible`), and of `all`; 0.0 if none."""
+    ordered = predictions.sort("doc", "place")
+    eligible = ordered.filter(~mark_covered_words(ordered, identifiers))["right"]
+    return {"eligible": float(eligible.mean() or 0.0), "all": float(ordered["right"].mean() or 0.0)}  # type: ignore[arg-type]
 
 
-def regurgitation(times: Mapping[str, int], frequency: Mapping[str, int], *, bands: Sequence[int] = BANDS) -> list[dict[str, Any]]:
-    """How often identifiers are said by how often they stand in the training texts (figure 5): one row a band that has any."""
+def count_leaks_by_frequency(
+    leak_counts: Mapping[str, int], occurrences: Mapping[str, int], *, bands: Sequence[int] = BAND_STARTS
+) -> list[dict[str, Any]]:
+    """Return how often identifiers are predicted, by their occurrences in the training texts (figure 5): one row per non-empty band."""
     rows = []
     for low, after in zip(bands, [*bands[1:], None], strict=True):
-        inside = [name for name, count in frequency.items() if count >= low and (after is None or count < after)]
+        inside = [name for name, count in occurrences.items() if count >= low and (after is None or count < after)]
         if inside:
-            leaked = [times.get(name, 0) for name in inside]
+            leaked = [leak_counts.get(name, 0) for name in inside]
             rows.append(
                 {
                     "from": low,
@@ -338,15 +356,20 @@ def regurgitation(times: Mapping[str, int], frequency: Mapping[str, int], *, ban
     return rows
 
 
-def own_identifiers(texts: Sequence[str], people: Sequence[str], identifiers: Collection[str]) -> dict[str, set[str]]:
-    """The listed identifiers in each person's own texts; a person without any has an empty set. What membership is told from."""
-    assert len(texts) == len(people), "one person for each text"
-    words = words_of(texts).select("doc", "place", pl.col("word").alias("said"))
-    wanted = pl.DataFrame({"ngram": list(identifiers)}, schema={"ngram": pl.String})
-    own: dict[str, set[str]] = {str(person): set() for person in people}
+def find_own_identifiers(texts: Sequence[str], user_ids: Sequence[str], identifiers: Collection[str]) -> dict[str, set[str]]:
+    """Return the identifiers that occur in each person's own texts, an empty set without any; used by `membership`."""
+    assert len(texts) == len(user_ids), "one person for each text"
+    words = tokenize_words(texts).select("doc", "place", pl.col("word").alias("said"))
+    identifier_table = pl.DataFrame({"ngram": list(identifiers)}, schema={"ngram": pl.String})
+    identifiers_by_user: dict[str, set[str]] = {str(person): set() for person in user_ids}
     for size in sorted({identifier.count(" ") + 1 for identifier in identifiers}):
         for doc, ngram in (
-            _grams(words, size).drop_nulls("ngram").join(wanted, on="ngram", how="semi").select("doc", "ngram").unique().iter_rows()
+            _ngrams(words, size)
+            .drop_nulls("ngram")
+            .join(identifier_table, on="ngram", how="semi")
+            .select("doc", "ngram")
+            .unique()
+            .iter_rows()
         ):
-            own[str(people[doc])].add(ngram)
-    return own
+            identifiers_by_user[str(user_ids[doc])].add(ngram)
+    return identifiers_by_user

@@ -1,11 +1,11 @@
-"""How many masked values of its training texts a model gives back: Recollect and Rank, its criteria, and the attacks before it.
+"""Reconstruction of masked values of training texts: the attack Recollect and Rank, its criteria, and earlier attacks as baselines.
 
-The attack and its tables stand in `eval/recollect_and_rank.py`. The victim is each checkpoint of a run, the reference the model before its
-first step, or any other folder. The row of step 0 has the reference as its own victim: what it says of itself. With `untrained` the same
-attack is made on records that no run was trained on: what is right there was guessed.
+The attack and its tables are in `eval/recollect_and_rank.py`. The victim is each checkpoint of a run; the reference is the model before
+training, or any other folder. In the row of step 0 the reference is its own victim. With `untrained` the same attack runs on records that
+no run was trained on: right answers there are guesses.
 
-Success is the paper's: the true value is part of the answer, in any case of letters. That favours long answers, so exact matches and F1
-over words stand beside it; `longest` limits answers. A label without candidates is wrong. Counts and shares come out, never a value.
+Success is defined as in the paper: the true value is part of the answer, ignoring case. That favours long answers, so exact matches and F1
+over words are reported as well; `longest` limits answers. A label without candidates is wrong. Returns counts and shares, never a value.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
-from ..language_model import Model
-from ..metric import Figure, Ground, Metric, Row, Rows, Series, by_epoch
-from ..probe_inputs import values_in
+from ..language_model import LanguageModel
+from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRow, MetricRows, make_epoch_figure
+from ..probe_inputs import find_values
 from ..recollect_and_rank import (
+    B_GRID,
     CRITERIA,
-    DIRECT,
-    EMPTY,
-    GRID,
-    ONE,
-    TIMES,
-    VOTES,
-    WHOLE,
-    WORDS,
-    Attack,
-    Finder,
-    Records,
-    accuracy,
-    answers,
-    bands,
-    best_b,
-    direct,
-    judged,
-    losses,
-    p2p,
-    ranked,
-    recall_after,
-    recall_at,
-    recollected,
-    sweep,
-    tab,
+    DIRECT_PROMPT,
+    EMPTY_PROMPT,
+    KEY_PROMPT,
+    OCCURRENCE_BANDS,
+    VOTE_CRITERIA,
+    WHOLE_PROMPT,
+    WORD_BANDS,
+    AttackSettings,
+    MaskedRecords,
+    ValueFinder,
+    accuracy_by_b,
+    answer_accuracy,
+    choose_best_b,
+    compute_candidate_losses,
+    count_by_band,
+    direct_prompt_candidates,
+    judge_candidates,
+    p2p_candidates,
+    rank_candidates,
+    recall_after_queries,
+    recall_at_rank,
+    recollect_candidates,
+    select_answers,
+    tab_candidates,
 )
-from ..run_folder import Checkpoint, Run
-from ..value_finder import seer
+from ..run_folder import Checkpoint, RunFolder
+from ..value_finder import make_value_finder
 
-QUERIES = (1, 2, 5, 10, 20, 30, 40, 50)  # where recall is told (figure 4)
-FIRST = (1, 3, 5, 10)  # of the ranked candidates
+QUERY_COUNTS = (1, 2, 5, 10, 20, 30, 40, 50)  # numbers of queries for which recall is reported (figure 4)
+TOP_COUNTS = (1, 3, 5, 10)  # of the ranked candidates
 
 
-class Shadow(BaseModel):
+class ShadowRun(BaseModel):
     """`[metric.shadow]`: a run on public texts, from the same base model, on which b is chosen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,8 +72,8 @@ class Shadow(BaseModel):
 class Reconstruction(Metric):
     """Settings of the attack; the defaults are the paper's (40 queries, temperature 1.2, top-k 30, top-p 0.8), with b = 1."""
 
-    masked: Path  # what `sanitize run --plan redact --set edit.0.label=numbered` published of the training texts
-    work: Path  # the private folder of that run, whose vault says what the labels stand for
+    masked: Path  # the training texts, published by `sanitize run --plan redact --set edit.0.label=numbered`
+    work: Path  # the private folder of that run, whose vault has the values of the labels
     untrained: Path | None = None  # the same of texts that no run was trained on
     untrained_work: Path | None = None
     reference: Path | None = None  # a checkpoint folder; None: the run's own base model
@@ -86,177 +86,207 @@ class Reconstruction(Metric):
     top_p: float | None = Field(default=0.8, gt=0, le=1)
     new_tokens: int = Field(default=381, ge=1)
     b: float = Field(default=1.0, ge=0)
-    shadow: Shadow | None = None  # b is then what is best there
+    shadow: ShadowRun | None = None  # if set, b is chosen on it
     criterion: Literal["vanilla", "partial", "subtract", "ratio", "biased", "votes", "votes_subtract"] = "biased"
     reach: int = Field(default=300, ge=0)
     longest: int | None = Field(default=None, ge=1)
     baselines: bool = True
     p2p_queries: int = Field(default=64, ge=1)
     chat: bool = False
-    whole_prompt: str = WHOLE
-    key_prompt: str = ONE
-    direct_prompt: str = DIRECT
-    empty_prompt: str = EMPTY
-    finders: tuple[str | dict[str, Any], ...] = ("patterns",)  # what sees candidates in an answer, as in a plan's `find.finders`
+    whole_prompt: str = WHOLE_PROMPT
+    key_prompt: str = KEY_PROMPT
+    direct_prompt: str = DIRECT_PROMPT
+    empty_prompt: str = EMPTY_PROMPT
+    finders: tuple[str | dict[str, Any], ...] = ("patterns",)  # finders of candidates in answers, as in a plan's `find.finders`
     batch: int = Field(default=64, ge=1)
 
-    _finder: Finder = PrivateAttr(default_factory=lambda: values_in)  # a default that is a function would be taken for a method
-    _records: dict[str, Records] = PrivateAttr(default_factory=dict)
-    _attack: Attack = PrivateAttr(default_factory=Attack)
-    _references: dict[tuple[Path, str], Model] = PrivateAttr(default_factory=dict)
+    _value_finder: ValueFinder = PrivateAttr(default_factory=lambda: find_values)  # a plain function as default would become a method
+    _record_sets: dict[str, MaskedRecords] = PrivateAttr(default_factory=dict)
+    _attack_settings: AttackSettings = PrivateAttr(default_factory=AttackSettings)
+    _reference_models: dict[tuple[Path, str], LanguageModel] = PrivateAttr(default_factory=dict)
 
-    def open(self, ground: Ground) -> None:
-        """Read the masked texts and what their labels stand for; UsageError or OutputBroken where they are not of one run."""
-        told = {name: getattr(self, name) for name in Attack.__dataclass_fields__ if name in type(self).model_fields}
-        self._attack = Attack(**told, seed=ground.seed)
-        self._finder = seer(self.finders, "reconstruction.finders")
-        self._records = {"trained": Records.read(self.masked, self.work, kinds=self.kinds, most=self.most)}
+    def setup(self, context: EvalContext) -> None:
+        """Read the masked texts and the values of their labels; UsageError or OutputBroken if they are not of one run."""
+        attack_fields = {name: getattr(self, name) for name in AttackSettings.__dataclass_fields__ if name in type(self).model_fields}
+        self._attack_settings = AttackSettings(**attack_fields, seed=context.seed)
+        self._value_finder = make_value_finder(self.finders, "reconstruction.finders")
+        self._record_sets = {"trained": MaskedRecords.read(self.masked, self.work, kinds=self.kinds, most=self.most)}
         if (self.untrained is None) != (self.untrained_work is None):
             raise UsageError("reconstruction: untrained and untrained_work belong together; give both, or neither")
         if self.untrained is not None and self.untrained_work is not None:
-            self._records["untrained"] = Records.read(self.untrained, self.untrained_work, kinds=self.kinds, most=self.most)
-        self._references.clear()
+            self._record_sets["untrained"] = MaskedRecords.read(self.untrained, self.untrained_work, kinds=self.kinds, most=self.most)
+        self._reference_models.clear()
 
-    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
-        """What the attack finds at a checkpoint, of trained records and of untrained ones."""
-        reference = self._reference(run, checkpoint, model)
-        attack = self._attack
-        told: dict[str, Any] = {}
+    def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
+        """Return the results of the attack at a checkpoint, on trained records and on untrained ones."""
+        reference = self._get_reference(run, checkpoint, model)
+        attack = self._attack_settings
+        results: dict[str, Any] = {}
         if self.shadow is not None:
-            b, curve = self._chosen(reference)
+            b, curve = self._choose_b(reference)
             attack = replace(attack, b=b)
-            told["shadow"] = {"accuracy_by_b": by_b(curve)}
-        told["b"] = None if math.isinf(attack.b) else attack.b
-        for name, records in self._records.items():
-            told[name] = attacked(model, reference, records, attack, criterion=self.criterion, finder=self._finder)
+            results["shadow"] = {"accuracy_by_b": tabulate_by_b(curve)}
+        results["b"] = None if math.isinf(attack.b) else attack.b
+        for name, records in self._record_sets.items():
+            results[name] = run_attack(model, reference, records, attack, criterion=self.criterion, value_finder=self._value_finder)
             if self.baselines and name == "trained":
-                told["baselines"] = baselines(model, records, attack, queries=self.p2p_queries, finder=self._finder)
-        return told
+                results["baselines"] = run_baselines(model, records, attack, queries=self.p2p_queries, value_finder=self._value_finder)
+        return results
 
-    def _reference(self, run: Run, checkpoint: Checkpoint, model: Model) -> Model:
-        place = self.reference or run.base.path
-        if place == checkpoint.path:
+    def _get_reference(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> LanguageModel:
+        checkpoint_path = self.reference or run.base_checkpoint.path
+        if checkpoint_path == checkpoint.path:
             return model
-        key = (place, model.device)
-        if key not in self._references:
-            self._references.clear()  # one at a time in memory
-            self._references[key] = Model.load(place, model.device)
-        return self._references[key]
+        key = (checkpoint_path, model.device)
+        if key not in self._reference_models:
+            self._reference_models.clear()  # keep only one in memory
+            self._reference_models[key] = LanguageModel.load(checkpoint_path, model.device)
+        return self._reference_models[key]
 
-    def _chosen(self, reference: Model) -> tuple[float, list[tuple[float, float]]]:
-        """The b that is best for the shadow run, and its curve."""
+    def _choose_b(self, reference: LanguageModel) -> tuple[float, list[tuple[float, float]]]:
+        """Return the b with the highest accuracy on the shadow run, and the curve of accuracy by b."""
         assert self.shadow is not None
-        records = Records.read(self.shadow.masked, self.shadow.work, kinds=self.kinds, most=self.most)
-        victim = Model.load(Run.open(self.shadow.run).final.path, reference.device)
-        curve = curve_of(victim, reference, records, self._attack, finder=self._finder)
-        return best_b(curve), curve
+        records = MaskedRecords.read(self.shadow.masked, self.shadow.work, kinds=self.kinds, most=self.most)
+        victim = LanguageModel.load(RunFolder.open(self.shadow.run).final_checkpoint.path, reference.device)
+        curve = compute_b_curve(victim, reference, records, self._attack_settings, value_finder=self._value_finder)
+        return choose_best_b(curve), curve
 
-    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
-        """Right answers over epochs; recall by queries, and the ratio of accuracies by b, at the last checkpoint (figures 3 and 4)."""
+    def build_figures(self, rows: MetricRows, aggregated: Mapping[str, Any]) -> list[Figure]:
+        """Return figures of right answers over epochs; at the last checkpoint, of recall by queries and accuracy by b (figures 3, 4)."""
 
-        def last(told: Sequence[Row]) -> Mapping[str, Any]:
-            found = told[-1].get(self.use, {}) if told else {}
+        def last(run_rows: Sequence[MetricRow]) -> Mapping[str, Any]:
+            found = run_rows[-1].get(self.use, {}) if run_rows else {}
             trained: Mapping[str, Any] = found.get("trained", {})
             return trained
 
         recall = [
-            Series(name, [(one["queries"], 100 * one["recall"]) for one in last(told).get("recall_by_queries", ())])
-            for name, told in rows.items()
+            FigureSeries(name, [(entry["queries"], 100 * entry["recall"]) for entry in last(run_rows).get("recall_by_queries", ())])
+            for name, run_rows in rows.items()
         ]
         ratio = [
-            Series(
-                name, [(one["b"], one["ratio"]) for one in last(told).get("by_b", ()) if one["b"] is not None and one["ratio"] is not None]
+            FigureSeries(
+                name,
+                [
+                    (entry["b"], entry["ratio"])
+                    for entry in last(run_rows).get("by_b", ())
+                    if entry["b"] is not None and entry["ratio"] is not None
+                ],
             )
-            for name, told in rows.items()
+            for name, run_rows in rows.items()
         ]
-        top = by_epoch(
-            rows, lambda row: 100 * row[self.use]["trained"]["top1"] if self.use in row else None, "Masked values that are given back", "%"
+        top = make_epoch_figure(
+            rows, lambda row: 100 * row[self.use]["trained"]["top1"] if self.use in row else None, "Masked values that are recovered", "%"
         )
         return [
             top,
-            Figure("Values that were said at all", "queries", "%", [one for one in recall if one.points]),
-            Figure("Accuracy by b, over that of b = 0", "b", "ratio", [one for one in ratio if one.points]),
+            Figure("Values that were generated at all", "queries", "%", [entry for entry in recall if entry.points]),
+            Figure("Accuracy by b, over that of b = 0", "b", "ratio", [entry for entry in ratio if entry.points]),
         ]
 
 
-def attacked(
-    victim: Model, reference: Model, records: Records, attack: Attack, *, criterion: str = "biased", finder: Finder = values_in
+def run_attack(
+    victim: LanguageModel,
+    reference: LanguageModel,
+    records: MaskedRecords,
+    settings: AttackSettings,
+    *,
+    criterion: str = "biased",
+    value_finder: ValueFinder = find_values,
 ) -> dict[str, Any]:
-    """The whole attack on some records. Shares are of all keys; `by_b` has `ratio` None where nothing is right at b = 0."""
-    found = recollected(victim, records, attack, finder)
-    worth, keys = judged(records, found), records.keys
-    told = losses(victim, reference, records, found, attack)
-    return summary(keys, worth, told, attack, criterion=criterion)
+    """Run the whole attack on some records. Shares are of all keys; `by_b` has `ratio` None if nothing is right at b = 0."""
+    candidates = recollect_candidates(victim, records, settings, value_finder)
+    judged, keys = judge_candidates(records, candidates), records.keys
+    losses = compute_candidate_losses(victim, reference, records, candidates, settings)
+    return summarize_attack(keys, judged, losses, settings, criterion=criterion)
 
 
-def summary(keys: pl.DataFrame, worth: pl.DataFrame, told: pl.DataFrame, attack: Attack, *, criterion: str = "biased") -> dict[str, Any]:
-    """What a report says of an attack, from the tables `Records.keys`, `judged` and `losses`."""
-    order = ranked(told, criterion, attack.b)
-    best = answers(keys, worth, order)
-    by_criterion = {name: answers(keys, worth, ranked(told, name, attack.b)) for name in (*CRITERIA, *VOTES)}
+def summarize_attack(
+    keys: pl.DataFrame, judged: pl.DataFrame, losses: pl.DataFrame, settings: AttackSettings, *, criterion: str = "biased"
+) -> dict[str, Any]:
+    """Summarize an attack for the report, from the tables `MaskedRecords.keys`, `judged` and `losses`."""
+    order = rank_candidates(losses, criterion, settings.b)
+    best = select_answers(keys, judged, order)
+    by_criterion = {name: select_answers(keys, judged, rank_candidates(losses, name, settings.b)) for name in (*CRITERIA, *VOTE_CRITERIA)}
     rates = {
-        name: {"top1": accuracy(one), "exact": accuracy(one, "exact"), "f1": accuracy(one, "f1")} for name, one in by_criterion.items()
+        name: {"top1": answer_accuracy(one), "exact": answer_accuracy(one, "exact"), "f1": answer_accuracy(one, "f1")}
+        for name, one in by_criterion.items()
     }
     ratio, partial = (by_criterion[name]["hit"] for name in ("ratio", "partial"))
     return {
         "keys": keys.height,
         "texts": keys["text_no"].n_unique(),
-        "without_candidates": keys.height - worth["key"].n_unique(),
-        "candidates": worth.height,
-        "top1": accuracy(best),
-        "top1_exact": accuracy(best, "exact"),
-        "top1_f1": accuracy(best, "f1"),
-        "recall": recall_at(keys, worth, order),
-        "recall_at": [{"first": most, "recall": recall_at(keys, worth, order, most)} for most in FIRST],
+        "without_candidates": keys.height - judged["key"].n_unique(),
+        "candidates": judged.height,
+        "top1": answer_accuracy(best),
+        "top1_exact": answer_accuracy(best, "exact"),
+        "top1_f1": answer_accuracy(best, "f1"),
+        "recall": recall_at_rank(keys, judged, order),
+        "recall_at": [{"first": most, "recall": recall_at_rank(keys, judged, order, most)} for most in TOP_COUNTS],
         "recall_by_queries": [
-            {"queries": some, "recall": recall_after(keys, worth, some)}
-            for some in sorted({*(one for one in QUERIES if one < attack.queries), attack.queries})
+            {"queries": some, "recall": recall_after_queries(keys, judged, some)}
+            for some in sorted({*(one for one in QUERY_COUNTS if one < settings.queries), settings.queries})
         ],
         "criteria": {name: rates[name] for name in CRITERIA},
-        "criteria_not_the_papers": {name: rates[name] for name in VOTES},
+        "criteria_not_the_papers": {name: rates[name] for name in VOTE_CRITERIA},
         "ratio_and_partial": {
             "both": int((ratio & partial).sum()),
             "ratio_only": int((ratio & ~partial).sum()),
             "partial_only": int((partial & ~ratio).sum()),
         },
-        "by_b": by_b(sweep(keys, worth, told)),
+        "by_b": tabulate_by_b(accuracy_by_b(keys, judged, losses)),
         "by_kind": [
             {"kind": kind, "keys": some.height, "right": int(some["hit"].sum())}
             for (kind,), some in sorted(best.partition_by("kind", as_dict=True).items(), key=lambda entry: str(entry[0]))
         ],
-        "by_words": bands(best, "words", WORDS),
-        "by_times": bands(best, "times", TIMES),
+        "by_words": count_by_band(best, "words", WORD_BANDS),
+        "by_times": count_by_band(best, "times", OCCURRENCE_BANDS),
     }
 
 
-def by_b(curve: Sequence[tuple[float, float]]) -> list[dict[str, float | None]]:
-    """A sweep as rows: `b` (None: infinite), `top1`, and its `ratio` to that of b = 0 (None where that is 0)."""
+def tabulate_by_b(curve: Sequence[tuple[float, float]]) -> list[dict[str, float | None]]:
+    """Return a sweep over b as rows: `b` (None: infinite), `top1`, and its `ratio` to that of b = 0 (None if that is 0)."""
     base = next((share for b, share in curve if b == 0), 0.0)
     return [{"b": None if math.isinf(b) else b, "top1": share, "ratio": share / base if base else None} for b, share in curve]
 
 
-def curve_of(
-    victim: Model, reference: Model, records: Records, attack: Attack, grid: Sequence[float] = GRID, *, finder: Finder = values_in
+def compute_b_curve(
+    victim: LanguageModel,
+    reference: LanguageModel,
+    records: MaskedRecords,
+    settings: AttackSettings,
+    grid: Sequence[float] = B_GRID,
+    *,
+    value_finder: ValueFinder = find_values,
 ) -> list[tuple[float, float]]:
-    """Accuracy by b of an attack, as on a shadow model that was tuned on public texts."""
-    found = recollected(victim, records, attack, finder)
-    return sweep(records.keys, judged(records, found), losses(victim, reference, records, found, attack), grid)
+    """Run an attack and return its accuracy by b; used with a shadow model that was tuned on public texts."""
+    found = recollect_candidates(victim, records, settings, value_finder)
+    return accuracy_by_b(
+        records.keys, judge_candidates(records, found), compute_candidate_losses(victim, reference, records, found, settings), grid
+    )
 
 
-def baselines(model: Model, records: Records, attack: Attack, *, queries: int = 64, finder: Finder = values_in) -> dict[str, float]:
-    """Accuracy of the attacks before it: DirectPrompt and TAB (right where any value of their one completion is), and P2P (ranked by the
-    loss of the whole segment, without a reference); with the share of keys whose value P2P said at all, and what would come first of its
-    candidates by votes (`p2p_votes`, which is not P2P's way)."""
-    keys, told = records.keys, {}
-    for name, made in (("direct", direct(model, records, attack, finder)), ("tab", tab(model, records, attack, finder))):
-        told[name] = recall_after(keys, judged(records, made), 1)
-    made = p2p(model, records, attack, finder, queries=queries)
-    worth = judged(records, made)
-    scored = losses(model, None, records, made, attack)
-    order, votes = ranked(scored, "vanilla"), ranked(scored, "votes")
+def run_baselines(
+    model: LanguageModel, records: MaskedRecords, settings: AttackSettings, *, queries: int = 64, value_finder: ValueFinder = find_values
+) -> dict[str, float]:
+    """Return the accuracy of earlier attacks: DirectPrompt, TAB and P2P.
+
+    DirectPrompt and TAB are right if any value in their single completion is; P2P ranks by the loss of the whole segment, without a
+    reference. `p2p_recall`: share of keys whose value P2P generated at all; `p2p_votes`: accuracy of its candidates ranked by votes, which
+    is not part of P2P.
+    """
+    keys, results = records.keys, {}
+    for name, candidates in (
+        ("direct", direct_prompt_candidates(model, records, settings, value_finder)),
+        ("tab", tab_candidates(model, records, settings, value_finder)),
+    ):
+        results[name] = recall_after_queries(keys, judge_candidates(records, candidates), 1)
+    candidates = p2p_candidates(model, records, settings, value_finder, queries=queries)
+    judged = judge_candidates(records, candidates)
+    losses = compute_candidate_losses(model, None, records, candidates, settings)
+    order, votes = rank_candidates(losses, "vanilla"), rank_candidates(losses, "votes")
     return {
-        **told,
-        "p2p": accuracy(answers(keys, worth, order)),
-        "p2p_recall": recall_at(keys, worth, order),
-        "p2p_votes": accuracy(answers(keys, worth, votes)),
+        **results,
+        "p2p": answer_accuracy(select_answers(keys, judged, order)),
+        "p2p_recall": recall_at_rank(keys, judged, order),
+        "p2p_votes": answer_accuracy(select_answers(keys, judged, votes)),
     }

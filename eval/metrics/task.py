@@ -1,11 +1,11 @@
-"""How well a model does the task it was tuned for: accuracy, F1, exact match, ROUGE, and the prompts of the tasks.
+"""Performance on downstream tasks: accuracy, F1, exact match, ROUGE, and the prompt templates of the tasks.
 
-Exact match and token F1 are those of SQuAD (lower case, punctuation and articles taken out, the best of several references); ROUGE-1, -2
-and -L are those of `rouge_score` with its stemmer (`../stem.py`). The templates are those of Slack and Al Moubayed, appendix A: `prompt`
-holds the instruction (instruction tuning), `plain` is the same input without it (domain adaptation). Alpaca's measure in the paper is a
-preference of GPT-4, which nothing here stands in for; its template has ROUGE instead, and says so by its name.
+Exact match and token F1 are those of SQuAD (lower case, punctuation and articles removed, the best of several references); ROUGE-1, -2 and
+-L are those of `rouge_score` with its stemmer (`../porter_stemmer.py`). The templates are those of Slack and Al Moubayed, appendix A:
+`prompt` has the instruction (instruction tuning), `plain_prompt` is the same input without it (domain adaptation). The paper measures
+Alpaca by a preference of GPT-4, for which there is no substitute here; its template uses ROUGE-L, and the result is named so.
 
-Pure functions of strings; scores are shares in 0..1, and 0.0 for nothing at all.
+Pure functions of strings; scores are shares in 0..1, and 0.0 for empty inputs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import Field, PrivateAttr
 
-from sanitize.errors import OutputBroken, UsageError, nearest
+from sanitize.errors import OutputBroken, UsageError, suggest_names
 
-from ..language_model import Model
-from ..metric import Figure, Ground, Metric, Rows, by_epoch
-from ..porter_stemmer import stem
-from ..run_folder import Checkpoint, Run
+from ..language_model import LanguageModel
+from ..metric import EvalContext, Figure, Metric, MetricRows, make_epoch_figure
+from ..porter_stemmer import porter_stem
+from ..run_folder import Checkpoint, RunFolder
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -34,71 +34,73 @@ _WORDS = re.compile(r"[a-z0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Template:
-    """How an example becomes a text: with the instruction, without it, and how the answer is judged."""
+class TaskTemplate:
+    """How an example is formatted, with and without the instruction, and how answers are scored."""
 
     prompt: str
-    plain: str
+    plain_prompt: str
     metrics: tuple[str, ...]
     labels: tuple[str, ...] = ()
 
-    def text(self, fields: Mapping[str, str], *, instruction: bool = True) -> str:
-        """The input of an example; the answer follows after a blank. ValueError for a field that is missing."""
+    def format_input(self, fields: Mapping[str, str], *, instruction: bool = True) -> str:
+        """Return the input of an example; the answer follows after a blank. ValueError for a missing field."""
         try:
-            return (self.prompt if instruction else self.plain).format_map(fields)
+            return (self.prompt if instruction else self.plain_prompt).format_map(fields)
         except KeyError as missing:
             raise ValueError(f"the template has a field {missing}; the example has {', '.join(sorted(fields)) or 'none'}") from None
 
 
-TEMPLATES: Mapping[str, Template] = {
-    "sst5": Template(
+TASK_TEMPLATES: Mapping[str, TaskTemplate] = {
+    "sst5": TaskTemplate(
         prompt="Sentence: {sentence} - What is the sentiment?",
-        plain="{sentence}",
+        plain_prompt="{sentence}",
         metrics=("accuracy",),
         labels=("very negative", "negative", "neutral", "positive", "very positive"),
     ),
-    "qqp": Template(prompt="Q1: {q1}\nQ2: {q2} - Duplicate? Yes/No.", plain="{q1}\n{q2}", metrics=("accuracy", "f1"), labels=("Yes", "No")),
-    "rte": Template(
+    "qqp": TaskTemplate(
+        prompt="Q1: {q1}\nQ2: {q2} - Duplicate? Yes/No.", plain_prompt="{q1}\n{q2}", metrics=("accuracy", "f1"), labels=("Yes", "No")
+    ),
+    "rte": TaskTemplate(
         prompt="Premise: {premise} Hypothesis: {hypothesis} - Entailed? Yes/No.",
-        plain="{premise} {hypothesis}",
+        plain_prompt="{premise} {hypothesis}",
         metrics=("accuracy",),
         labels=("Yes", "No"),
     ),
-    "wanli": Template(
+    "wanli": TaskTemplate(
         prompt="Premise: {premise}, Hypothesis: {hypothesis}, Label: entail / neutral / contradict.",
-        plain="{premise} {hypothesis}",
+        plain_prompt="{premise} {hypothesis}",
         metrics=("accuracy",),
         labels=("entail", "neutral", "contradict"),
     ),
-    "squad_v2": Template(
-        prompt="Context: {context} Question: {question} Answer:", plain="{context} {question}", metrics=("exact_match", "token_f1")
+    "squad_v2": TaskTemplate(
+        prompt="Context: {context} Question: {question} Answer:", plain_prompt="{context} {question}", metrics=("exact_match", "token_f1")
     ),
-    "hellaswag": Template(
+    "hellaswag": TaskTemplate(
         prompt="Story: {context} A: {a} B: {b} C: {c} D: {d} Which ending (A-D) is most plausible?",
-        plain="{context} {a} {b} {c} {d}",
+        plain_prompt="{context} {a} {b} {c} {d}",
         metrics=("accuracy",),
         labels=("A", "B", "C", "D"),
     ),
-    "pubmed_qa": Template(
+    "pubmed_qa": TaskTemplate(
         prompt="Abstract: {abstract} Question: {question} Answer (yes/no/maybe):",
-        plain="{abstract} {question}",
+        plain_prompt="{abstract} {question}",
         metrics=("accuracy",),
         labels=("yes", "no", "maybe"),
     ),
-    "xsum": Template(
-        prompt="Article: {document}\nWrite a one-sentence summary:", plain="{document}", metrics=("rouge1", "rouge2", "rougeL")
+    "xsum": TaskTemplate(
+        prompt="Article: {document}\nWrite a one-sentence summary:", plain_prompt="{document}", metrics=("rouge1", "rouge2", "rougeL")
     ),
-    "cnn_dailymail": Template(
-        prompt="Article: {document} Summarize concisely:", plain="{document}", metrics=("rouge1", "rouge2", "rougeL")
+    "cnn_dailymail": TaskTemplate(
+        prompt="Article: {document} Summarize concisely:", plain_prompt="{document}", metrics=("rouge1", "rouge2", "rougeL")
     ),
-    "alpaca": Template(prompt="Instruction: {instruction}, Input: {input}, Response:", plain="{input}", metrics=("rougeL",)),
-    "flan_v2": Template(
-        prompt="Instruction: {task} Input: {input} Answer:", plain="{input}", metrics=("exact_match", "token_f1", "rougeL")
+    "alpaca": TaskTemplate(prompt="Instruction: {instruction}, Input: {input}, Response:", plain_prompt="{input}", metrics=("rougeL",)),
+    "flan_v2": TaskTemplate(
+        prompt="Instruction: {task} Input: {input} Answer:", plain_prompt="{input}", metrics=("exact_match", "token_f1", "rougeL")
     ),
 }
 
 
-class Task(Metric):
+class DownstreamTask(Metric):
     """Settings of a task: examples in Parquet or JSON lines, with a column for each field of the template and one for the answer."""
 
     examples: Path
@@ -111,10 +113,10 @@ class Task(Metric):
     _prompts: list[str] = PrivateAttr(default_factory=list)
     _answers: list[str] = PrivateAttr(default_factory=list)
 
-    def open(self, ground: Ground) -> None:
+    def setup(self, context: EvalContext) -> None:
         """Read the examples; UsageError for an unknown template, a missing file or a missing column."""
-        if self.template not in TEMPLATES:
-            raise UsageError(f"task.template = {self.template!r}: {nearest(self.template, TEMPLATES)}")
+        if self.template not in TASK_TEMPLATES:
+            raise UsageError(f"task.template = {self.template!r}: {suggest_names(self.template, TASK_TEMPLATES)}")
         if not self.examples.is_file():
             raise UsageError(
                 f"{self.examples}: no such file; expected Parquet or JSON lines with the template's fields and {self.answer_column}"
@@ -129,45 +131,45 @@ class Task(Metric):
         if self.answer_column not in frame.columns:
             raise UsageError(f"{self.examples}: no column {self.answer_column}; it has {', '.join(sorted(frame.columns))}")
         rows = frame.with_columns(pl.all().cast(pl.String).fill_null("")).to_dicts()
-        template = TEMPLATES[self.template]
+        template = TASK_TEMPLATES[self.template]
         self._answers = [row[self.answer_column] for row in rows]
         try:
-            self._prompts = [template.text(row, instruction=self.instruction) for row in rows]
+            self._prompts = [template.format_input(row, instruction=self.instruction) for row in rows]
         except ValueError as error:
             raise UsageError(f"{self.examples}: {error}") from None
 
-    def at(self, run: Run, checkpoint: Checkpoint, model: Model) -> dict[str, Any]:
-        """The template's measures, and how many examples there are."""
-        said = model.decode(model.generate(model.encode(self._prompts), new_tokens=self.new_tokens, batch=self.batch))
-        return {"examples": len(said), **scored(said, self._answers, TEMPLATES[self.template])}
+    def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
+        """Return the scores of the template's metrics, and the number of examples."""
+        generated = model.decode(model.generate(model.encode(self._prompts), new_tokens=self.new_tokens, batch=self.batch))
+        return {"examples": len(generated), **score_answers(generated, self._answers, TASK_TEMPLATES[self.template])}
 
-    def figures(self, rows: Rows, over: Mapping[str, Any]) -> list[Figure]:
-        """The template's first measure over epochs."""
-        first = TEMPLATES[self.template].metrics[0]
-        return [by_epoch(rows, lambda row: row.get(self.use, {}).get(first), f"Task {self.template}", first)]
+    def build_figures(self, rows: MetricRows, aggregated: Mapping[str, Any]) -> list[Figure]:
+        """Return a figure of the template's first metric over epochs."""
+        first = TASK_TEMPLATES[self.template].metrics[0]
+        return [make_epoch_figure(rows, lambda row: row.get(self.use, {}).get(first), f"Task {self.template}", first)]
 
 
-def scored(said: Sequence[str], answers: Sequence[str], template: Template) -> dict[str, float]:
-    """The measures of a template over generated answers; where it has labels, the label that each names first is its answer."""
+def score_answers(generated: Sequence[str], answers: Sequence[str], template: TaskTemplate) -> dict[str, float]:
+    """Score generated answers by the metrics of a template; if it has labels, an answer counts as the label that it names first."""
     found: dict[str, float] = {}
-    predicted = [label_in(one, template.labels) for one in said] if template.labels else list(said)
+    predicted = [find_label(one, template.labels) for one in generated] if template.labels else list(generated)
     for name in template.metrics:
         if name == "accuracy":
             found[name] = accuracy(predicted, answers)
         elif name == "f1":
             found[name] = f1(predicted, answers)
         elif name == "exact_match":
-            found[name] = exact_match(said, [[one] for one in answers])
+            found[name] = exact_match(generated, [[one] for one in answers])
         elif name == "token_f1":
-            found[name] = token_f1(said, [[one] for one in answers])
+            found[name] = token_f1(generated, [[one] for one in answers])
         else:
-            mean = rouge_mean(said, answers, which=name)  # type: ignore[arg-type]
-            found |= {name: mean.f, f"{name}_recall": mean.recall}
+            mean = rouge_mean(generated, answers, rouge_type=name)  # type: ignore[arg-type]
+            found |= {name: mean.fmeasure, f"{name}_recall": mean.recall}
     return found
 
 
-def label_in(generated: str, labels: Sequence[str]) -> str:
-    """The label that a generated answer names first, as a word of its own; of several at one place the longest; "" for none."""
+def find_label(generated: str, labels: Sequence[str]) -> str:
+    """Return the label that a generated answer names first, as a separate word; the longest of several at one position; "" for none."""
     found = []
     for label in labels:
         at = re.search(rf"(?<!\w){re.escape(label)}(?!\w)", generated, re.IGNORECASE)
@@ -177,7 +179,7 @@ def label_in(generated: str, labels: Sequence[str]) -> str:
 
 
 def accuracy(predicted: Sequence[str], true: Sequence[str]) -> float:
-    """The share of predictions that are right."""
+    """Return the share of predictions that are right."""
     assert len(predicted) == len(true), "one prediction for each true label"
     return sum(a == b for a, b in zip(predicted, true, strict=True)) / len(true) if true else 0.0
 
@@ -185,91 +187,102 @@ def accuracy(predicted: Sequence[str], true: Sequence[str]) -> float:
 def f1(
     predicted: Sequence[str], true: Sequence[str], *, average: Literal["macro", "micro"] | None = "macro", positive: str | None = None
 ) -> float:
-    """F1: the mean over the labels that occur as true or predicted (`macro`), over all decisions (`micro`), or of `positive` alone."""
+    """Return F1: the mean over all labels that are true or predicted (`macro`), over all decisions (`micro`), or of `positive` alone."""
     assert len(predicted) == len(true), "one prediction for each true label"
     hits = Counter(a for a, b in zip(predicted, true, strict=True) if a == b)
-    said, there = Counter(predicted), Counter(true)
+    predicted_counts, true_counts = Counter(predicted), Counter(true)
     if positive is not None:
-        return _harmonic(hits[positive], said[positive], there[positive])
+        return _f1_from_counts(hits[positive], predicted_counts[positive], true_counts[positive])
     if average == "micro":
-        return _harmonic(hits.total(), said.total(), there.total())
-    labels = sorted(set(said) | set(there))
-    return sum(_harmonic(hits[label], said[label], there[label]) for label in labels) / len(labels) if labels else 0.0
+        return _f1_from_counts(hits.total(), predicted_counts.total(), true_counts.total())
+    labels = sorted(set(predicted_counts) | set(true_counts))
+    return (
+        sum(_f1_from_counts(hits[label], predicted_counts[label], true_counts[label]) for label in labels) / len(labels) if labels else 0.0
+    )
 
 
-def _harmonic(hits: float, said: float, there: float) -> float:
-    """F1 of so many hits among so many said and so many that are there; 0.0 where there is neither."""
-    return 2 * hits / (said + there) if said + there else 0.0
+def _f1_from_counts(hits: float, predicted: float, expected: float) -> float:
+    """Return F1 from the counts of hits, predictions and expected items; 0.0 if both totals are 0."""
+    return 2 * hits / (predicted + expected) if predicted + expected else 0.0
 
 
-def _plain(answer: str) -> list[str]:
-    """An answer's words by SQuAD's rule: lower case, no punctuation, no articles."""
+def _normalize_answer(answer: str) -> list[str]:
+    """Return an answer's words by SQuAD's rule: lower case, no punctuation, no articles."""
     return _ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split()
 
 
 def exact_match(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """The share of answers that equal one of their references, by SQuAD's rule; no reference stands for "no answer"."""
+    """Return the share of answers that equal one of their references, by SQuAD's rule; an empty list means "no answer"."""
     assert len(predicted) == len(references), "a list of references for each answer"
-    right = sum(any(_plain(answer) == _plain(one) for one in (known or [""])) for answer, known in zip(predicted, references, strict=True))
-    return right / len(predicted) if predicted else 0.0
+    hit_count = sum(
+        any(_normalize_answer(answer) == _normalize_answer(one) for one in (known or [""]))
+        for answer, known in zip(predicted, references, strict=True)
+    )
+    return hit_count / len(predicted) if predicted else 0.0
 
 
 def token_f1(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """The mean F1 of the words of each answer and its best reference, by SQuAD's rule: two empty answers agree."""
+    """Return the mean F1 over words of each answer and its best reference, by SQuAD's rule; two empty answers agree."""
     assert len(predicted) == len(references), "a list of references for each answer"
 
-    def one(answer: str, reference: str) -> float:
-        said, there = Counter(_plain(answer)), Counter(_plain(reference))
-        if not said or not there:
-            return float(said == there)
-        return _harmonic((said & there).total(), said.total(), there.total())
+    def word_f1(answer: str, reference: str) -> float:
+        answer_words, reference_words = Counter(_normalize_answer(answer)), Counter(_normalize_answer(reference))
+        if not answer_words or not reference_words:
+            return float(answer_words == reference_words)
+        return _f1_from_counts((answer_words & reference_words).total(), answer_words.total(), reference_words.total())
 
-    best = [max(one(answer, reference) for reference in (known or [""])) for answer, known in zip(predicted, references, strict=True)]
+    best = [max(word_f1(answer, reference) for reference in (known or [""])) for answer, known in zip(predicted, references, strict=True)]
     return sum(best) / len(best) if best else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rouge:
+class RougeScore:
     """Recall, precision and their harmonic mean."""
 
     recall: float
     precision: float
 
     @property
-    def f(self) -> float:
-        """The harmonic mean; 0.0 where both are."""
+    def fmeasure(self) -> float:
+        """The harmonic mean; 0.0 if both are 0."""
         total = self.recall + self.precision
         return 2 * self.recall * self.precision / total if total else 0.0
 
 
-def rouge(generated: str, reference: str, *, which: Literal["rouge1", "rouge2", "rougeL"] = "rougeL", stemmer: bool = True) -> Rouge:
-    """ROUGE of one text against one reference, as `rouge_score` gives it: words of a-z and 0-9, those longer than three letters stemmed."""
-    said, there = _tokens(generated, stemmer), _tokens(reference, stemmer)
-    if which == "rougeL":
-        hits, of_said, of_there = _longest_common(said, there), len(said), len(there)
+def rouge(
+    generated: str, reference: str, *, rouge_type: Literal["rouge1", "rouge2", "rougeL"] = "rougeL", use_stemmer: bool = True
+) -> RougeScore:
+    """Return ROUGE of a text and a reference, equal to `rouge_score`: words of a-z and 0-9, those longer than three letters stemmed."""
+    generated_words, reference_words = _rouge_tokens(generated, use_stemmer), _rouge_tokens(reference, use_stemmer)
+    if rouge_type == "rougeL":
+        hits, generated_total, reference_total = _lcs_length(generated_words, reference_words), len(generated_words), len(reference_words)
     else:
-        size = int(which.removeprefix("rouge"))
-        first, second = (Counter(zip(*(words[at:] for at in range(size)), strict=False)) for words in (said, there))
-        hits, of_said, of_there = (first & second).total(), first.total(), second.total()
-    return Rouge(recall=hits / of_there if of_there else 0.0, precision=hits / of_said if of_said else 0.0)
+        size = int(rouge_type.removeprefix("rouge"))
+        first, second = (Counter(zip(*(words[at:] for at in range(size)), strict=False)) for words in (generated_words, reference_words))
+        hits, generated_total, reference_total = (first & second).total(), first.total(), second.total()
+    return RougeScore(
+        recall=hits / reference_total if reference_total else 0.0, precision=hits / generated_total if generated_total else 0.0
+    )
 
 
-def rouge_mean(generated: Sequence[str], references: Sequence[str], *, which: Literal["rouge1", "rouge2", "rougeL"] = "rougeL") -> Rouge:
-    """The mean recall and precision over texts."""
+def rouge_mean(
+    generated: Sequence[str], references: Sequence[str], *, rouge_type: Literal["rouge1", "rouge2", "rougeL"] = "rougeL"
+) -> RougeScore:
+    """Return the mean recall and precision over texts."""
     assert len(generated) == len(references), "one reference for each text"
-    each = [rouge(said, there, which=which) for said, there in zip(generated, references, strict=True)]
+    each = [rouge(text, reference, rouge_type=rouge_type) for text, reference in zip(generated, references, strict=True)]
     if not each:
-        return Rouge(recall=0.0, precision=0.0)
-    return Rouge(recall=sum(one.recall for one in each) / len(each), precision=sum(one.precision for one in each) / len(each))
+        return RougeScore(recall=0.0, precision=0.0)
+    return RougeScore(recall=sum(score.recall for score in each) / len(each), precision=sum(score.precision for score in each) / len(each))
 
 
-def _tokens(text: str, stemmer: bool) -> list[str]:
+def _rouge_tokens(text: str, use_stemmer: bool) -> list[str]:
     words: list[str] = _WORDS.findall(text.lower())
-    return [stem(word) if len(word) > 3 else word for word in words] if stemmer else words
+    return [porter_stem(word) if len(word) > 3 else word for word in words] if use_stemmer else words
 
 
-def _longest_common(first: Sequence[str], second: Sequence[str]) -> int:
-    """The length of the longest common subsequence."""
+def _lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence."""
     row = [0] * (len(second) + 1)
     for word in first:
         before = 0  # the cell to the upper left

@@ -1,4 +1,4 @@
-"""The command `sanitize`: entry point, shared options, console output, demo, self-test. One command is one file in `commands/`.
+"""The console command `sanitize`: entry point, shared options, console output, demo, self-test. Each command is one file in `commands/`.
 
-Nothing imports this package.
+This package may import all others; no other package imports it.
 """

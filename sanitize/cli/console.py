@@ -1,4 +1,4 @@
-"""How results are shown: one line of JSON, or text for people."""
+"""Console output: results as one line of JSON or as text, and tables."""
 
 from __future__ import annotations
 
@@ -8,52 +8,63 @@ from typing import Any
 
 import typer
 
-from sanitize.core.rendering import visible
+from sanitize.core.rendering import escape_controls
 
 
-def show(value: Any, as_json: bool, human: Callable[[Any], str], quiet: bool = False) -> None:
+def print_result(result: Any, as_json: bool, format_text: Callable[[Any], str], quiet: bool = False) -> None:
+    """Print a result as one line of JSON, or as the text that `format_text` gives; with `quiet` no text."""
     if as_json:
-        print_json(value)
+        print_json(result)
     elif not quiet:
-        say(human(value))
+        print_text(format_text(result))
 
 
-def say(text: str, err: bool = False) -> None:
-    """A text on the terminal, line by line; control characters of names are spelled out, so that a file name cannot play tricks."""
-    typer.echo("\n".join(visible(line) for line in text.split("\n")), err=err)
+def print_text(text: str, err: bool = False) -> None:
+    """Print a text. Control characters are escaped, so that a file name cannot change what the terminal shows."""
+    typer.echo("\n".join(escape_controls(line) for line in text.split("\n")), err=err)
 
 
 def print_json(value: Any, err: bool = False) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str), err=err)
 
 
-def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+def format_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """An aligned text table; columns of integers are aligned to the right, None is an empty cell."""
     cells = [
-        head,
+        header,
         *[tuple("" if value is None else f"{value:,}" if isinstance(value, int) else str(value) for value in row) for row in rows],
     ]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
-    right = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(head))]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    numeric = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(header))]
     lines = [
-        "  ".join(text.rjust(width) if side else text.ljust(width) for text, width, side in zip(row, widths, right, strict=True)).rstrip()
+        "  ".join(
+            text.rjust(width) if is_number else text.ljust(width) for text, width, is_number in zip(row, widths, numeric, strict=True)
+        ).rstrip()
         for row in cells
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
-def by_kind(by_kind: Mapping[str, Mapping[str, Any]]) -> str:
+def format_kind_counts(kind_counts: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table of the counts of every kind, most occurrences first."""
     rows = [
-        (kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left"]) for kind, entry in by_kind.items()
+        (kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left"])
+        for kind, entry in kind_counts.items()
     ]
-    return table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))
+    return format_table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))
 
 
-def listed(blacklist: Mapping[str, Any]) -> str:
-    """A blacklist in counts."""
-    many = {reason: sum(one["ngrams"] for one in blacklist["listed"] if one["reason"] == reason) for reason in ("direct", "indirect")}
-    few = f" and {many['indirect']:,} n-grams of fewer than {blacklist['k']} users" if blacklist["k"] > 1 else ""
-    nobody = f", {blacklist['without_user']:,} of them of nobody" if blacklist["without_user"] else ""
+def format_blacklist(blacklist: Mapping[str, Any]) -> str:
+    """The counts of a blacklist in one line."""
+    ngram_counts = {
+        reason: sum(entry["ngrams"] for entry in blacklist["listed"] if entry["reason"] == reason) for reason in ("direct", "indirect")
+    }
+    few_users = f" and {ngram_counts['indirect']:,} n-grams of fewer than {blacklist['k']} users" if blacklist["k"] > 1 else ""
+    without_user = f", {blacklist['without_user']:,} of them without a user" if blacklist["without_user"] else ""
     columns = blacklist["columns"]
     more = f" and {len(columns) - 4} more" if columns[4:] else ""
-    several = f" (columns {', '.join(columns[:4])}{more}; --drop COLUMN leaves one out)" if columns[1:] else ""
-    return f"{many['direct']:,} values{few} in {blacklist['documents']:,} documents{nobody}{several}; the list is in the vault"
+    read_columns = f" (columns {', '.join(columns[:4])}{more}; --drop COLUMN leaves one out)" if columns[1:] else ""
+    return (
+        f"{ngram_counts['direct']:,} values{few_users} in {blacklist['documents']:,} documents{without_user}{read_columns}; "
+        "the list is in the vault"
+    )

@@ -1,8 +1,8 @@
-"""A corpus of invented mail, as large as you like, and the story that `sanitize demo` tells with it.
+"""Generates a corpus of invented mails of any size, and runs `sanitize demo` on it.
 
-Nobody in it exists (see `invented.py`). What is real is the shape: header blocks with folded address lists, quoted and forwarded
-mail, signatures, power-law frequencies. A mail is a row of indices into pools of words, joined by one Arrow `take`; no Python loop
-runs over mails or words.
+All people, addresses and numbers are invented (see `text/invented_data.py`). The shape is that of real mail: header blocks with folded
+address lists, quoted and forwarded mails, signatures, power-law frequencies. A mail is a row of indices into pools of words, joined by
+one Arrow `take`; no Python loop runs over mails or words.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.errors import UsageError
-from sanitize.text.invented_data import AREAS, FIRST, FOREIGN, LAST, PHONE_FORMS, WORDS, pools
+from sanitize.text.invented_data import AREA_CODES, ENGLISH_WORDS, FOREIGN_WORDS, GIVEN_NAMES, PHONE_FORMATS, SURNAMES, load_invented_data
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-CHUNK = 5_000  # mails made at once; part of what a seed means
-SEED = 1  # of the demo's mails and of its key: the story is the same on every machine
-SCHEMA = pa.schema([("doc_id", pa.large_string()), ("user_id", pa.large_string()), ("text", pa.large_string())])
+MAILS_PER_CHUNK = 5_000  # mails generated at once; each chunk has its own generator, so another number gives other mails for a seed
+DEMO_SEED = 1  # of the demo's mails and of its key: the demo prints the same on every machine
+MAIL_SCHEMA = pa.schema([("doc_id", pa.large_string()), ("user_id", pa.large_string()), ("text", pa.large_string())])
 
 
 @dataclass(frozen=True)
-class Mix:
-    """How much of everything stands in a mail: shares of mails that have it, or means per mail."""
+class MailProfile:
+    """How often a mail has each element: shares of the mails that have it, or means per mail."""
 
-    words: float = 172.0  # words of a mail's own prose; replies and forwards add half of that again
+    mean_words: float = 172.0  # words of a mail's own prose; replies and forwards add half of that again
     message_id: float = 1.0
     received: float = 0.25
-    recipients: tuple[float, ...] = (0.0, 0.50, 0.24, 0.12, 0.08, 0.06)  # chance of 0, 1, 2, ... addresses in To
-    copies: tuple[float, ...] = (0.64, 0.20, 0.10, 0.06)
+    recipient_count_weights: tuple[float, ...] = (0.0, 0.50, 0.24, 0.12, 0.08, 0.06)  # chance of 0, 1, 2, ... addresses in To
+    cc_count_weights: tuple[float, ...] = (0.64, 0.20, 0.10, 0.06)
     reply: float = 0.32
     forward: float = 0.13
     signature_phone: float = 0.42
@@ -51,13 +51,13 @@ class Mix:
     ssn: float = 0.05
 
 
-DENSE = Mix()
-SPARSE = Mix(
-    words=250.0,
+DENSE_PROFILE = MailProfile()
+SPARSE_PROFILE = MailProfile(
+    mean_words=250.0,
     message_id=0.12,
     received=0.02,
-    recipients=(0.52, 0.45, 0.03),
-    copies=(0.96, 0.04),
+    recipient_count_weights=(0.52, 0.45, 0.03),
+    cc_count_weights=(0.96, 0.04),
     reply=0.14,
     forward=0.03,
     signature_phone=0.08,
@@ -72,17 +72,19 @@ SPARSE = Mix(
 )
 
 
-def mails(count: int, seed: int = 0, *, dense: bool = True) -> pa.Table:
-    """`count` invented mails with `doc_id`, `user_id` and `text`; the same for the same arguments."""
-    return pa.Table.from_batches(mail_batches(count, seed, dense=dense), SCHEMA)
+def generate_mails(count: int, seed: int = 0, *, dense: bool = True) -> pa.Table:
+    """`count` invented mails with `doc_id`, `user_id` and `text`; the same arguments give the same mails."""
+    return pa.Table.from_batches(generate_mail_batches(count, seed, dense=dense), MAIL_SCHEMA)
 
 
-def mail_batches(count: int, seed: int = 0, *, dense: bool = True) -> Iterator[pa.RecordBatch]:
-    """The mails of `mails`, 5,000 at a time, for corpora larger than memory."""
-    people = max(50, 3 * count)  # who could write; about one distinct address a mail is then in use
-    for first in range(0, count, CHUNK):
-        rng = np.random.default_rng([seed, first // CHUNK])
-        yield _Writer(rng, min(CHUNK, count - first), first, people, DENSE if dense else SPARSE).batch()
+def generate_mail_batches(count: int, seed: int = 0, *, dense: bool = True) -> Iterator[pa.RecordBatch]:
+    """The mails of `generate_mails`, 5,000 at a time, for corpora larger than memory."""
+    people = max(50, 3 * count)  # possible authors; with them about one distinct address per mail is used
+    for first in range(0, count, MAILS_PER_CHUNK):
+        rng = np.random.default_rng([seed, first // MAILS_PER_CHUNK])
+        yield _MailGenerator(
+            rng, min(MAILS_PER_CHUNK, count - first), first, people, DENSE_PROFILE if dense else SPARSE_PROFILE
+        ).generate_batch()
 
 
 def write_mbox(table: pa.Table, path: Path) -> None:
@@ -95,247 +97,275 @@ def write_mbox(table: pa.Table, path: Path) -> None:
             file.write(b"\n" if text.endswith("\n") else b"\n\n")
 
 
-# ---- the story ----
+# ---- the demo ----
 
 
-def demo(folder: Path, count: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Invented mails in `folder`, sanitized beside them, told through `say`; returns the summary of the run, and where things lie.
+def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -> dict[str, Any]:
+    """Write invented mails to `folder`, sanitize them beside it, and print what happened through `print_text`.
 
-    The same call again finds everything done and tells the same story. A folder that holds anything else is refused.
+    Returns the summary of the run with the paths of mails, shards and report. The same call again reuses the run and prints the same.
+    Raises UsageError for a folder that holds anything else.
     """
     from sanitize.pipeline.index_build import Settings
     from sanitize.pipeline.run import run
     from sanitize.plans.plan import load_plan
 
-    box, out, mark = folder / "mails.mbox", folder / "clean", folder / ".demo"
-    if folder.exists() and not mark.is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: holds something else already, and a demo would write over it; take another --dir")
+    mbox, out, marker = folder / "mails.mbox", folder / "clean", folder / ".demo"
+    if folder.exists() and not marker.is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: holds other files, and the demo would overwrite them; take another --dir")
     folder.mkdir(parents=True, exist_ok=True)
-    mark.write_text("made by `sanitize demo`, which may write over this folder\n", "ascii")
-    write_mbox(mails(count, SEED), box)
-    say(f"{count:,} mails by people who do not exist: {box} ({box.stat().st_size // 1000:,} KB)\n")
-    say(f"$ sanitize run {box} -o {out} --seed {SEED}\n")
+    marker.write_text("made by `sanitize demo`, which may write over this folder\n", "ascii")
+    write_mbox(generate_mails(mail_count, DEMO_SEED), mbox)
+    print_text(f"{mail_count:,} mails by invented people: {mbox} ({mbox.stat().st_size // 1000:,} KB)\n")
+    print_text(f"$ sanitize run {mbox} -o {out} --seed {DEMO_SEED}\n")
     plan = load_plan("rmft")
-    summary = run([box], out, plan, settings=Settings(seed=SEED, replace=True))
+    summary = run([mbox], out, plan, settings=Settings(seed=DEMO_SEED, replace=True))
     work = Path(summary["work"])
-    what = f"done in {summary['seconds']} s" if summary["changed"] else "done before: the same command again changes nothing"
-    say(f"WHAT WAS FOUND ({what})\n\n{_found(summary)}\n")
-    say(f"The plan `{plan.name}`: {plan.about}\n")
-    say(f"THE FIVE MOST FREQUENT, masked (`sanitize top {work} --reveal` shows them)\n\n{_top(work)}\n")
+    state = f"done in {summary['seconds']} s" if summary["changed"] else "done before: the same command again changes nothing"
+    print_text(f"WHAT WAS FOUND ({state})\n\n{_format_kind_counts(summary)}\n")
+    print_text(f"The plan `{plan.name}`: {plan.about}\n")
+    print_text(f"THE FIVE MOST FREQUENT, masked (`sanitize top {work} --reveal` shows them)\n\n{_format_top_values(work)}\n")
     run_folder = work / "runs" / summary["plan_hash"]
-    for told in (_one_address(work, run_folder), _three_lines(work, run_folder), _end(summary, out, work)):
-        say(told)
-    return {**summary, "mails": str(box), "shards": str(out / "data"), "report": str(out / "report.html")}
+    for section in (_format_one_address(work, run_folder), _format_three_lines(work, run_folder), _format_closing(summary, out, work)):
+        print_text(section)
+    return {**summary, "mails": str(mbox), "shards": str(out / "data"), "report": str(out / "report.html")}
 
 
-def _found(summary: dict[str, Any]) -> str:
+def _format_kind_counts(summary: dict[str, Any]) -> str:
     entries = sorted(summary["by_kind"].items(), key=lambda entry: -entry[1]["occurrences"])
-    rows = [(kind, *(f"{one[name]:,}" for name in ("occurrences", "values", "kept", "replaced", "left"))) for kind, one in entries]
-    return _table([("kind", "occurrences", "distinct", "kept", "replaced", "left by plan"), *rows])
+    rows = [(kind, *(f"{counts[name]:,}" for name in ("occurrences", "values", "kept", "replaced", "left"))) for kind, counts in entries]
+    return _format_table([("kind", "occurrences", "distinct", "kept", "replaced", "left by plan"), *rows])
 
 
-def _top(work: Path) -> str:
+def _format_top_values(work: Path) -> str:
     from sanitize.storage import queries
 
-    database = queries.connect(work)
+    database = queries.open_connection(work)
     try:
-        rows = queries.ask(database, queries.query("top"), {"limit": 5}).to_pylist()
+        rows = queries.run_query(database, queries.get_query("top"), {"limit": 5}).to_pylist()
     finally:
         database.close()
-    head = ("rank", "kind", "value", "occurrences", "mails")
-    told = [(f"{row['rank']}", row["kind"], row["value"], f"{row['occurrences']:,}", f"{row['documents']:,}") for row in rows]
-    return _table([head, *told], left=3)
+    header = ("rank", "kind", "value", "occurrences", "mails")
+    lines = [(f"{row['rank']}", row["kind"], row["value"], f"{row['occurrences']:,}", f"{row['documents']:,}") for row in rows]
+    return _format_table([header, *lines], left_columns=3)
 
 
-_TOLD = 6  # places of one address: enough to show each part kept once
-_PARTS = {"its first name": r"\A([a-z]+)\.", "its last name": r"\.([a-z]+)@", "its domain": r"@(.*)\z"}
+_SHOWN_OCCURRENCES = 6  # occurrences of one address: enough to show each component kept once
+_ADDRESS_COMPONENTS = {"its first name": r"\A([a-z]+)\.", "its last name": r"\.([a-z]+)@", "its domain": r"@(.*)\z"}
 
 
-def _one_address(work: Path, run: Path) -> str:
-    """What became of one address: the first place, where it stays, and the next ones with their variants."""
+def _format_one_address(work: Path, run_folder: Path) -> str:
+    """What became of one address: its first occurrence, which is kept, and the variants of the next ones. "" if no address will do."""
     import polars as pl
 
     def read(folder: Path, *names: str) -> pl.DataFrame:
         return pl.read_parquet(sorted(folder.glob("*.parquet")), columns=list(names), glob=False)
 
-    places = read(work / "tables" / "occurrences", "doc_no", "cell", "start_byte", "value_id", "section")
-    edits = read(run / "edits", "doc_no", "cell", "start_byte", "replacement")
-    # addresses that are always written in one way, and that way is first.last: nothing but the variants differs then
-    spelled = read(work / "vault" / "values", "value_id", "value").group_by("value_id").agg(pl.col("value").min(), pl.len().alias("ways"))
-    plain = spelled.filter(pl.col("value").str.contains(r"\A[a-z]+\.[a-z]+@[^@]+\z"), pl.col("ways") == 1)
-    frame = places.join(plain, on="value_id").join(edits, on=["doc_no", "cell", "start_byte"], how="left", maintain_order="left")
-    frame = frame.with_columns(turn=pl.int_range(pl.len()).over("value_id")).filter(pl.col("turn") < _TOLD)
+    occurrences = read(work / "tables" / "occurrences", "doc_no", "cell", "start_byte", "value_id", "section")
+    edits = read(run_folder / "edits", "doc_no", "cell", "start_byte", "replacement")
+    # addresses with a single spelling of the form first.last: then only the variants differ
+    spellings = read(work / "vault" / "values", "value_id", "value").group_by("value_id").agg(pl.col("value").min(), count=pl.len())
+    plain = spellings.filter(pl.col("value").str.contains(r"\A[a-z]+\.[a-z]+@[^@]+\z"), pl.col("count") == 1)
+    frame = occurrences.join(plain, on="value_id").join(edits, on=["doc_no", "cell", "start_byte"], how="left", maintain_order="left")
+    frame = frame.with_columns(number=pl.int_range(pl.len()).over("value_id")).filter(pl.col("number") < _SHOWN_OCCURRENCES)
     kept = pl.coalesce(
-        pl.when(pl.col("value").str.extract(part) == pl.col("replacement").str.extract(part)).then(pl.lit(name))
-        for name, part in _PARTS.items()
+        pl.when(pl.col("value").str.extract(pattern) == pl.col("replacement").str.extract(pattern)).then(pl.lit(name))
+        for name, pattern in _ADDRESS_COMPONENTS.items()
     )
-    frame = frame.with_columns(kept=pl.when(pl.col("replacement").is_null()).then(pl.lit("all: the first")).otherwise(kept))
-    chosen = frame.group_by("value_id").agg(
-        pl.len(), ways=pl.col("kept").n_unique(), places=pl.col("section").n_unique(), mails=pl.col("doc_no").n_unique()
+    frame = frame.with_columns(kept=pl.when(pl.col("replacement").is_null()).then(pl.lit("all (first occurrence)")).otherwise(kept))
+    # the address that shows most: kept components, sections, mails; ties by value_id
+    candidates = frame.group_by("value_id").agg(
+        pl.len(), components=pl.col("kept").n_unique(), sections=pl.col("section").n_unique(), mails=pl.col("doc_no").n_unique()
     )
-    chosen = chosen.filter(pl.col("len") == _TOLD).sort("ways", "places", "mails", "value_id", descending=True)
-    if not chosen.height:
+    candidates = candidates.filter(pl.col("len") == _SHOWN_OCCURRENCES)
+    candidates = candidates.sort("components", "sections", "mails", "value_id", descending=True)
+    if not candidates.height:
         return ""
-    rows = frame.filter(pl.col("value_id") == chosen["value_id"][0]).sort("turn").rows(named=True)
-    told = [(f"{row['doc_no'] + 1:,}", row["section"] or "", row["replacement"] or row["value"], row["kept"] or "") for row in rows]
+    rows = frame.filter(pl.col("value_id") == candidates["value_id"][0]).sort("number").rows(named=True)
+    lines = [(f"{row['doc_no'] + 1:,}", row["section"] or "", row["replacement"] or row["value"], row["kept"] or "") for row in rows]
     return (
         f"WHAT BECAME OF ONE ADDRESS, {rows[0]['value']}\n\n"
-        f"{_table([('mail', 'section', 'what stands there now', 'kept of it'), *told], left=4)}\n\n"
-        "The first place stays. Each later one becomes a fresh variant: one part is kept, drawn at random,\n"
-        "the others come from other addresses of the corpus, and no variant is an address that really occurs.\n"
+        f"{_format_table([('mail', 'section', 'text in the output', 'kept component'), *lines], left_columns=4)}\n\n"
+        "The first occurrence is kept. Each later one becomes a new variant: one component, drawn at random, is kept,\n"
+        "the others come from other addresses of the corpus. No variant is an address that occurs in the corpus.\n"
     )
 
 
-def _three_lines(work: Path, run: Path) -> str:
-    """Three lines as they were and as they are."""
-    from sanitize.core.text_cells import Leaf
-    from sanitize.reporting.edit_samples import samples
+def _format_three_lines(work: Path, run_folder: Path) -> str:
+    """Three lines before and after sanitizing."""
+    from sanitize.core.text_cells import LeafPath
+    from sanitize.reporting.edit_samples import select_edit_samples
     from sanitize.storage.corpus import Documents, read_json
 
     index = read_json(work / "index.json")
     assert index is not None
-    leaves = [Leaf(column, tuple(steps)) for column, *steps in index["leaves"]]
-    found = samples(Documents.from_json(index["documents"], work), leaves, run / "edits" / "00000.parquet", 200)
-    # lines of the body that hold one value only: a sample shows one edit, and what else stands in its line as it was
-    alone = [one for one in found if one.lead.strip() and one.tail.strip() and not re.search(r"[@\d<>]", one.lead + one.tail)]
-    chosen = [one for kind in ("PHONE_NUMBER", "EMAIL_ADDRESS", "CREDIT_CARD") for one in [x for x in alone if x.kind == kind][:1]]
-    chosen += [one for one in found if one not in chosen][: 3 - len(chosen)]
+    leaves = [LeafPath(column, tuple(steps)) for column, *steps in index["leaves"]]
+    samples = select_edit_samples(Documents.from_json(index["documents"], work), leaves, run_folder / "edits" / "00000.parquet", 200)
+    # prefer lines of the body with a single value: a sample shows one edit, and the rest of its line as it was
+    single_value = [
+        sample
+        for sample in samples
+        if sample.text_before.strip() and sample.text_after.strip() and not re.search(r"[@\d<>]", sample.text_before + sample.text_after)
+    ]
+    chosen = []
+    for kind in ("PHONE_NUMBER", "EMAIL_ADDRESS", "CREDIT_CARD"):
+        chosen += [sample for sample in single_value if sample.kind == kind][:1]
+    chosen += [sample for sample in samples if sample not in chosen][: 3 - len(chosen)]
     lines = []
-    for one in chosen:
-        # the sentence around it
-        lead, tail = re.split(r"(?<=[.!?]) ", one.lead)[-1], re.split(r"(?<=[.!?]) ", one.tail)[0]
-        lines.append(f"  - {lead}{one.before}{tail}\n  + {lead}{one.after}{tail}")
+    for sample in chosen:
+        # only the sentence around the edit
+        lead, tail = re.split(r"(?<=[.!?]) ", sample.text_before)[-1], re.split(r"(?<=[.!?]) ", sample.text_after)[0]
+        lines.append(f"  - {lead}{sample.original}{tail}\n  + {lead}{sample.replacement}{tail}")
     return "THREE LINES, before and after\n\n" + "\n\n".join(lines) + "\n"
 
 
-def _end(summary: dict[str, Any], out: Path, work: Path) -> str:
-    check, gone, aside = summary["verify"], summary["documents_dropped"], summary["quarantined"]
-    where = [
+def _format_closing(summary: dict[str, Any], out: Path, work: Path) -> str:
+    """Result of the leak check, where the files are, and commands to try next."""
+    check, dropped, quarantined = summary["verify"], summary["documents_dropped"], summary["quarantined"]
+    files = [
         (f"{out}/data", "the sanitized shards, for any trainer"),
         (f"{out}/report.html", "the report, to open in a browser"),
         (f"{work}", "the index, all edits and the raw values: private, never to be shared"),
     ]
-    ask = "SELECT kind, sum(occurrences) FROM value_counts GROUP BY 1"
-    after = [
+    query = "SELECT kind, sum(occurrences) FROM value_counts GROUP BY 1"
+    next_commands = [
         (f"sanitize top {work} --kind PHONE_NUMBER",),
-        (f'sanitize sql {work} "{ask}"',),
+        (f'sanitize sql {work} "{query}"',),
         (f"sanitize verify {out}",),
     ]
     return (
-        f"VERIFIED: {summary['leaks']} leaks. {check['values_checked']:,} values that had to go were looked for in every column, in"
-        f" {len(check['forms'])} forms\n({', '.join(check['forms'])}); {summary['kept_originals']:,} first occurrences stay by plan.\n"
-        f"{summary['documents_in']:,} mails in = {summary['documents_out']:,} out + {gone:,} dropped + {aside:,} in quarantine.\n\n"
-        f"WHERE IT LIES\n\n{_table(where, left=2, head=False)}\n\nNEXT\n\n{_table(after, head=False)}"
+        f"VERIFIED: {summary['leaks']} leaks. Searched every column for {check['values_checked']:,} removed values, in"
+        f" {len(check['forms'])} forms\n({', '.join(check['forms'])}). {summary['kept_originals']:,} first occurrences are kept by plan.\n"
+        f"{summary['documents_in']:,} mails in = {summary['documents_out']:,} out + {dropped:,} dropped + {quarantined:,} in quarantine."
+        "\n\n"
+        f"FILES\n\n{_format_table(files, left_columns=2, has_header=False)}\n\n"
+        f"NEXT\n\n{_format_table(next_commands, has_header=False)}"
     )
 
 
-def _table(rows: Sequence[tuple[str, ...]], left: int = 1, head: bool = True) -> str:
-    """Lines of a table: the first `left` columns stand to the left, numbers to the right."""
+def _format_table(rows: Sequence[tuple[str, ...]], left_columns: int = 1, has_header: bool = True) -> str:
+    """An indented text table; the first `left_columns` columns are aligned to the left, the others to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    if head:
+    if has_header:
         rows = [rows[0], tuple("-" * width for width in widths), *rows[1:]]
-    sides = "<" * left + ">" * (len(widths) - left)
-    lines = ("  ".join(f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)) for row in rows)
+    alignments = "<" * left_columns + ">" * (len(widths) - left_columns)
+    lines = ("  ".join(f"{text:{align}{width}}" for text, align, width in zip(row, alignments, widths, strict=True)) for row in rows)
     return "\n".join(f"  {line}".rstrip() for line in lines)
 
 
-# ---- the pen ----
+# ---- generating mails ----
 
 
-class _Writer:
-    """The pen for one batch: every method gives one column of strings, a row a mail."""
+class _MailGenerator:
+    """Generates one batch of mails. Most methods return one Arrow column of strings, one row per mail.
 
-    def __init__(self, rng: np.random.Generator, count: int, first: int, people: int, mix: Mix) -> None:
-        self.rng, self.count, self.first, self.people, self.mix, self.pools = rng, count, first, people, mix, pools()
+    The order of the draws from `rng` is part of what a seed means: another order gives other mails.
+    """
 
-    def batch(self) -> pa.RecordBatch:
-        mix, count = self.mix, self.count
-        numbers = np.arange(self.first, self.first + count)
-        sender = self.ranks(count, self.people // 6 + 1)
+    def __init__(self, rng: np.random.Generator, mail_count: int, first_number: int, people_count: int, profile: MailProfile) -> None:
+        self.rng, self.mail_count, self.first_number, self.people_count, self.profile, self.pools = (
+            rng,
+            mail_count,
+            first_number,
+            people_count,
+            profile,
+            load_invented_data(),
+        )
+
+    def generate_batch(self) -> pa.RecordBatch:
+        profile, count = self.profile, self.mail_count
+        numbers = np.arange(self.first_number, self.first_number + count)
+        sender = self.sample_ranks(count, self.people_count // 6 + 1)
         kind = self.rng.random(count)
-        reply, forward = kind < mix.reply, (kind >= mix.reply) & (kind < mix.reply + mix.forward)
+        reply, forward = kind < profile.reply, (kind >= profile.reply) & (kind < profile.reply + profile.forward)
         foreign = self.rng.random(count) < 0.15
-        words = self.words(mix.words)
-        head = self.header(sender, numbers, reply, forward)
-        body = self.prose(words, foreign, np.zeros(count, np.bool_), self.inserts())
+        words = self.sample_word_counts(profile.mean_words)
+        head = self.header_block(sender, numbers, reply, forward)
+        body = self.prose(words, foreign, np.zeros(count, np.bool_), self.value_sentences())
         quoted = self.prose(np.where(reply | forward, words // 2 + 8, 0), foreign, reply, ([], []))
-        text = _join(head, self.greeting(), body, self.signature(sender), self.attribution(reply, forward), quoted)
-        ids = _join("mail-", pc.utf8_lpad(pa.array(numbers).cast(pa.large_string()), 8, "0"))
-        users = _join("u", pc.utf8_lpad(pa.array(sender).cast(pa.large_string()), 7, "0"))
-        return pa.RecordBatch.from_arrays([ids, users, text], schema=SCHEMA)
+        text = _concat_strings(head, self.greeting(), body, self.signature(sender), self.quote_header(reply, forward), quoted)
+        ids = _concat_strings("mail-", pc.utf8_lpad(pa.array(numbers).cast(pa.large_string()), 8, "0"))
+        users = _concat_strings("u", pc.utf8_lpad(pa.array(sender).cast(pa.large_string()), 7, "0"))
+        return pa.RecordBatch.from_arrays([ids, users, text], schema=MAIL_SCHEMA)
 
-    # chance
+    # random numbers
 
-    def ranks(self, size: int, top: int) -> I64:
-        """Ranks from 1 to `top` with probability close to 1 / (rank + 4) (Zipf and Mandelbrot)."""
-        drawn: I64 = np.minimum(5.0 * np.exp(self.rng.random(size) * np.log(top / 5.0 + 1.0)) - 4.0, top).astype(np.int64)
+    def sample_ranks(self, size: int, max_rank: int) -> I64:
+        """Ranks from 1 to `max_rank` with probability close to 1 / (rank + 4) (Zipf and Mandelbrot)."""
+        drawn: I64 = np.minimum(5.0 * np.exp(self.rng.random(size) * np.log(max_rank / 5.0 + 1.0)) - 4.0, max_rank).astype(np.int64)
         return drawn
 
-    def words(self, mean: float) -> I64:
+    def sample_word_counts(self, mean: float) -> I64:
         """Lengths of mails in words: log-normal, most are short and a few are long."""
-        return np.clip(self.rng.lognormal(np.log(mean) - 0.32, 0.8, self.count), 12, 4_000).astype(np.int64)
+        return np.clip(self.rng.lognormal(np.log(mean) - 0.32, 0.8, self.mail_count), 12, 4_000).astype(np.int64)
 
-    def some(self, share: float, size: int | None = None) -> Mask:
-        return self.rng.random(self.count if size is None else size) < share
+    def sample_mask(self, share: float, size: int | None = None) -> Mask:
+        return self.rng.random(self.mail_count if size is None else size) < share
 
-    def pick(self, pool: pa.Array, size: int | None = None) -> pa.Array:
-        return pool.take(pa.array(self.rng.integers(len(pool), size=self.count if size is None else size)))
+    def sample_from(self, pool: pa.Array, size: int | None = None) -> pa.Array:
+        return pool.take(pa.array(self.rng.integers(len(pool), size=self.mail_count if size is None else size)))
 
-    def digits(self, width: int, size: int | None = None, top: int | None = None) -> pa.Array:
-        numbers = self.rng.integers(top or 10**width, size=self.count if size is None else size)
+    def sample_digits(self, width: int, size: int | None = None, upper_bound: int | None = None) -> pa.Array:
+        numbers = self.rng.integers(upper_bound or 10**width, size=self.mail_count if size is None else size)
         return pc.utf8_lpad(pa.array(numbers).cast(pa.large_string()), width, "0")
 
     # people
 
-    def person(self, ranks: I64) -> tuple[pa.Array, pa.Array]:
-        """Name and address of the people of these ranks; now and then the address is written with capitals, or without dots."""
-        who = _mix(ranks)
-        first, last = who % np.uint64(len(FIRST)), (who >> np.uint64(12)) % np.uint64(len(LAST))
-        domain = _mix(who >> np.uint64(40)) % np.uint64(len(self.pools.domains) // 2)
+    def names_and_addresses(self, ranks: I64) -> tuple[pa.Array, pa.Array]:
+        """Name and address of the people of these ranks. A person's address always has the same form, but 4 % are written with capitals."""
+        person = _splitmix64(ranks)  # its bits decide names, domain and form of the address
+        first, last = person % np.uint64(len(GIVEN_NAMES)), (person >> np.uint64(12)) % np.uint64(len(SURNAMES))
+        domain = _splitmix64(person >> np.uint64(40)) % np.uint64(len(self.pools.domains) // 2)
         # the domains are used as unevenly as the people: squaring moves most people to the first few
         domain = (domain * domain) // np.uint64(len(self.pools.domains) // 2)
-        form = (who >> np.uint64(26)) % np.uint64(20)
-        loud = (self.rng.random(len(ranks)) < 0.04).astype(np.uint64)
-        lead = np.where(form < 16, first + loud * np.uint64(2 * len(FIRST)), first + np.uint64(len(FIRST)))
+        form = (person >> np.uint64(26)) % np.uint64(20)
+        capitals = (self.rng.random(len(ranks)) < 0.04).astype(np.uint64)
+        start = np.where(form < 16, first + capitals * np.uint64(2 * len(GIVEN_NAMES)), first + np.uint64(len(GIVEN_NAMES)))
         separator = np.select([form < 13, form == 13, form == 14, form == 15], [0, 1, 2, 3], 3)
-        number = np.where(form >= 18, 1 + (who >> np.uint64(33)) % np.uint64(98), 0)
-        address = _join(
-            _take(self.pools.leads, lead),
-            _take(self.pools.separators, separator),
-            _take(self.pools.tails, last + loud * np.uint64(len(LAST))),
-            _take(self.pools.numbers, number),
+        number = np.where(form >= 18, 1 + (person >> np.uint64(33)) % np.uint64(98), 0)
+        address = _concat_strings(
+            _take(self.pools.local_part_starts, start),
+            _take(self.pools.local_part_separators, separator),
+            _take(self.pools.local_part_ends, last + capitals * np.uint64(len(SURNAMES))),
+            _take(self.pools.local_part_numbers, number),
             "@",
-            _take(self.pools.domains, domain + loud * np.uint64(len(self.pools.domains) // 2)),
+            _take(self.pools.domains, domain + capitals * np.uint64(len(self.pools.domains) // 2)),
         )
-        return _join(_take(self.pools.first, first), " ", _take(self.pools.last, last)), address
+        return _concat_strings(_take(self.pools.given_names, first), " ", _take(self.pools.surnames, last)), address
 
-    def someone(self, size: int | None = None) -> tuple[pa.Array, pa.Array]:
-        return self.person(self.ranks(self.count if size is None else size, self.people))
+    def sample_people(self, size: int | None = None) -> tuple[pa.Array, pa.Array]:
+        return self.names_and_addresses(self.sample_ranks(self.mail_count if size is None else size, self.people_count))
 
-    def address_list(self, chances: tuple[float, ...]) -> tuple[pa.Array, I64]:
-        """Comma-separated addresses, folded as mail programs do it, and how many there are in each."""
-        sizes = self.rng.choice(len(chances), size=self.count, p=np.array(chances) / sum(chances))
+    def address_list(self, count_weights: tuple[float, ...]) -> tuple[pa.Array, I64]:
+        """Comma-separated addresses, folded like in mail headers, and the number of addresses in each row."""
+        sizes = self.rng.choice(len(count_weights), size=self.mail_count, p=np.array(count_weights) / sum(count_weights))
         pieces: list[pa.Array | str] = []
-        for place in range(len(chances) - 1):
-            name, address = self.someone()
-            named = pc.if_else(pa.array(self.some(0.3)), _join(name, " <", address, ">"), address)
-            between = "" if place == 0 else (", " if place % 2 else ",\n\t")
-            pieces.append(pc.if_else(pa.array(sizes > place), _join(between, named), ""))
-        return (_join(*pieces) if len(pieces) > 1 else pieces[0]), sizes
+        for number in range(len(count_weights) - 1):
+            name, address = self.sample_people()
+            entry = pc.if_else(pa.array(self.sample_mask(0.3)), _concat_strings(name, " <", address, ">"), address)
+            separator = "" if number == 0 else (", " if number % 2 else ",\n\t")
+            pieces.append(pc.if_else(pa.array(sizes > number), _concat_strings(separator, entry), ""))
+        return (_concat_strings(*pieces) if len(pieces) > 1 else pieces[0]), sizes
 
     # the blocks of a mail
 
-    def header(self, sender: I64, numbers: I64, reply: Mask, forward: Mask) -> pa.Array:
-        name, address = self.person(sender)
-        to, to_count = self.address_list(self.mix.recipients)
-        copies, copy_count = self.address_list(self.mix.copies)
-        subject = _join(_only(reply, "Re: "), _only(forward, "Fw: "), self.pick(self.pools.topics), " ", self.pick(self.pools.subjects))
-        received = _join(
-            "Received: from ", self.pick(self.pools.hosts), " ([", self.ips(), "])\n\tby mail.example.com; ", self.date(), "\n"
+    def header_block(self, sender: I64, numbers: I64, reply: Mask, forward: Mask) -> pa.Array:
+        name, address = self.names_and_addresses(sender)
+        to, to_count = self.address_list(self.profile.recipient_count_weights)
+        copies, copy_count = self.address_list(self.profile.cc_count_weights)
+        subject = _concat_strings(
+            _where(reply, "Re: "),
+            _where(forward, "Fw: "),
+            self.sample_from(self.pools.subject_topics),
+            " ",
+            self.sample_from(self.pools.subject_endings),
         )
-        return _join(
-            _only(self.some(self.mix.received), received),
-            _only(self.some(self.mix.message_id), _join("Message-ID: <", self.message_id(numbers), ">\n")),
+        received = _concat_strings(
+            "Received: from ", self.sample_from(self.pools.hosts), " ([", self.ips(), "])\n\tby mail.example.com; ", self.date(), "\n"
+        )
+        return _concat_strings(
+            _where(self.sample_mask(self.profile.received), received),
+            _where(self.sample_mask(self.profile.message_id), _concat_strings("Message-ID: <", self.message_id(numbers), ">\n")),
             "Date: ",
             self.date(),
             "\nFrom: ",
@@ -344,118 +374,140 @@ class _Writer:
             address,
             ">\nTo: ",
             pc.if_else(pa.array(to_count > 0), to, "undisclosed-recipients:;"),
-            _only(copy_count > 0, _join("\nCc: ", copies)),
+            _where(copy_count > 0, _concat_strings("\nCc: ", copies)),
             "\nSubject: ",
             subject,
-            _only(
-                reply & self.some(self.mix.message_id * 0.6),
-                _join("\nIn-Reply-To: <", self.message_id(numbers - 1 - self.rng.integers(40, size=self.count)), ">"),
+            _where(
+                reply & self.sample_mask(self.profile.message_id * 0.6),
+                _concat_strings("\nIn-Reply-To: <", self.message_id(numbers - 1 - self.rng.integers(40, size=self.mail_count)), ">"),
             ),
             "\nMime-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\nX-From: ",
             name,
             "\nX-Folder: ",
-            self.pick(self.pools.folders),
+            self.sample_from(self.pools.folders),
             "\n\n",
         )
 
     def greeting(self) -> pa.Array:
-        name = self.pools.first.take(pa.array(self.rng.integers(len(FIRST), size=self.count)))
-        return pc.if_else(pa.array(self.some(0.7)), _join(self.pick(self.pools.greetings), " ", name, ",\n\n"), "")
+        name = self.pools.given_names.take(pa.array(self.rng.integers(len(GIVEN_NAMES), size=self.mail_count)))
+        return pc.if_else(pa.array(self.sample_mask(0.7)), _concat_strings(self.sample_from(self.pools.greetings), " ", name, ",\n\n"), "")
 
     def signature(self, sender: I64) -> pa.Array:
-        name, address = self.person(sender)
-        phone = _join("\n", self.pick(self.pools.phone_labels), self.phones())
-        return _join(
+        name, address = self.names_and_addresses(sender)
+        phone = _concat_strings("\n", self.sample_from(self.pools.phone_prefixes), self.phones())
+        return _concat_strings(
             "\n",
-            self.pick(self.pools.closings),
+            self.sample_from(self.pools.closings),
             "\n",
             name,
-            _only(self.some(0.4), _join("\n", self.pick(self.pools.titles), ", ", self.pick(self.pools.firms))),
-            _only(self.some(self.mix.signature_phone), phone),
-            _only(self.some(self.mix.signature_address), _join("\n", address)),
+            _where(
+                self.sample_mask(0.4),
+                _concat_strings("\n", self.sample_from(self.pools.job_titles), ", ", self.sample_from(self.pools.company_names)),
+            ),
+            _where(self.sample_mask(self.profile.signature_phone), phone),
+            _where(self.sample_mask(self.profile.signature_address), _concat_strings("\n", address)),
             "\n",
         )
 
-    def attribution(self, reply: Mask, forward: Mask) -> pa.Array:
+    def quote_header(self, reply: Mask, forward: Mask) -> pa.Array:
         """The line above a quoted mail, or the header block of a forwarded one."""
-        name, address = self.someone()
+        name, address = self.sample_people()
         to, _ = self.address_list((0.0, 0.8, 0.2))
-        wrote = _join("\nOn ", self.date(), ", ", name, " <", address, "> wrote:\n> ")
-        block = _join(
+        wrote = _concat_strings("\nOn ", self.date(), ", ", name, " <", address, "> wrote:\n> ")
+        block = _concat_strings(
             "\n-----Original Message-----\nFrom: ", name, " <", address, ">\nSent: ", self.date(), "\nTo: ", to,
-            "\nSubject: ", self.pick(self.pools.topics), "\n\n",
+            "\nSubject: ", self.sample_from(self.pools.subject_topics), "\n\n",
         )  # fmt: skip
-        return _join(_only(reply, wrote), _only(forward, block))
+        return _concat_strings(_where(reply, wrote), _where(forward, block))
 
-    def inserts(self) -> tuple[list[I64], list[pa.Array]]:
-        """Sentences of the body that carry a value: the mail of each, and its words."""
-        mix, rows, texts = self.mix, [], []
+    def value_sentences(self) -> tuple[list[I64], list[pa.Array]]:
+        """Sentences with a value, for the bodies: for each column of values the mail of every sentence, and its text."""
+        profile, rows, texts = self.profile, [], []
 
         def add(mean: float, column: str) -> None:
-            size = int(self.rng.poisson(mean * self.count))
+            size = int(self.rng.poisson(mean * self.mail_count))
             values = getattr(self, column)(size=size)
-            rows.append(self.rng.integers(self.count, size=size))
-            texts.append(_join(self.pick(self.pools.phrases[column], size), " ", values, self.pick(self.pools.stops, size)))
+            rows.append(self.rng.integers(self.mail_count, size=size))
+            texts.append(
+                _concat_strings(
+                    self.sample_from(self.pools.phrases[column], size), " ", values, self.sample_from(self.pools.sentence_ends, size)
+                )
+            )
 
-        add(mix.phone, "phones")
-        add(mix.address, "addresses")
-        add(mix.url, "urls")
-        add(mix.ip, "ips")
-        add(mix.card, "cards")
-        add(mix.iban, "ibans")
-        add(mix.ssn, "ssns")
+        add(profile.phone, "phones")
+        add(profile.address, "addresses")
+        add(profile.url, "urls")
+        add(profile.ip, "ips")
+        add(profile.card, "cards")
+        add(profile.iban, "ibans")
+        add(profile.ssn, "ssns")
         return rows, texts
 
-    def prose(self, words: I64, foreign: Mask, quoted: Mask, inserts: tuple[list[I64], list[pa.Array]]) -> pa.Array:
-        """Sentences and paragraphs of the given numbers of words, wrapped, with the inserted sentences at random places."""
-        total = int(words.sum())
-        bounds = np.concatenate([[0], np.cumsum(words)])
-        row, firsts, lasts = np.repeat(np.arange(self.count), words), bounds[:-1][words > 0], bounds[1:][words > 0] - 1
-        word = np.searchsorted(self.pools.weights, self.rng.random(total))
-        strange = np.flatnonzero(foreign[row] & self.some(0.05, total))
-        word[strange] = len(WORDS) + self.rng.integers(len(FOREIGN), size=len(strange))
-        lengths = self.pools.lengths[word]
+    def prose(self, word_counts: I64, foreign: Mask, quoted: Mask, inserts: tuple[list[I64], list[pa.Array]]) -> pa.Array:
+        """Bodies with the given numbers of words, in sentences and wrapped paragraphs, with `inserts` at random places.
+
+        Words of all mails form one array; `bounds` has the first word of each mail. A token is a word with its suffix (space,
+        punctuation, line break) and capitalisation.
+        """
+        total = int(word_counts.sum())
+        bounds = np.concatenate([[0], np.cumsum(word_counts)])
+        row, firsts, lasts = (
+            np.repeat(np.arange(self.mail_count), word_counts),
+            bounds[:-1][word_counts > 0],
+            bounds[1:][word_counts > 0] - 1,
+        )
+        word = np.searchsorted(self.pools.cumulative_weights, self.rng.random(total))
+        foreign_words = np.flatnonzero(foreign[row] & self.sample_mask(0.05, total))
+        word[foreign_words] = len(ENGLISH_WORDS) + self.rng.integers(len(FOREIGN_WORDS), size=len(foreign_words))
+        lengths = self.pools.word_lengths[word]
         ends = np.zeros(total, np.bool_)
-        stops = np.cumsum(self.rng.integers(4, 20, size=total // 4 + 1)) - 1
-        ends[stops[stops < total]] = True
+        sentence_ends = np.cumsum(self.rng.integers(4, 20, size=total // 4 + 1)) - 1
+        ends[sentence_ends[sentence_ends < total]] = True
         rows = np.concatenate([np.empty(0, np.int64), *inserts[0]])
-        slots = bounds[rows] + (self.rng.random(len(rows)) * (words[rows] - 1)).astype(np.int64)
-        slots, kept = np.unique(slots, return_index=True)  # two sentences that fall on one place: the first stays
+        slots = bounds[rows] + (self.rng.random(len(rows)) * (word_counts[rows] - 1)).astype(np.int64)
+        slots, kept = np.unique(slots, return_index=True)  # of two sentences with the same slot the first is kept
         ends[slots] = True
         ends[(slots - 1)[slots > bounds[row[slots]]]] = True
         ends[lasts] = True
         capital = np.concatenate([[True], ends[:-1]])[:total]
-        paragraph = ends & self.some(0.15, total)
+        paragraph = ends & self.sample_mask(0.15, total)
         paragraph[lasts] = False
-        pool = self.pools.tokens
+        pool = self.pools.word_tokens
         if inserts[1]:
             sentences = pa.concat_arrays(inserts[1])
             lengths[slots] = np.asarray(pc.binary_length(sentences))[kept]
             pool = pa.concat_arrays([pool, sentences])
-        # wrapped at 70 columns, counted from the last mail or paragraph
-        fresh = np.concatenate([[True], paragraph[:-1]])[:total]
-        fresh[firsts] = True
+        # wrapped at 70 columns, counted from the start of the mail or paragraph
+        starts = np.concatenate([[True], paragraph[:-1]])[:total]
+        starts[firsts] = True
         written = np.cumsum(lengths)
-        line = (written - (written - lengths)[np.maximum.accumulate(np.where(fresh, np.arange(total), 0))]) // 70
-        breaks = (np.diff(line, prepend=0) > 0) & ~fresh
+        line = (written - (written - lengths)[np.maximum.accumulate(np.where(starts, np.arange(total), 0))]) // 70
+        breaks = (np.diff(line, prepend=0) > 0) & ~starts
         # suffixes: 0 space, 1 comma, 2 full stop; +3 where the line ends; 6 where a paragraph ends; +7 inside a quotation
-        suffix = np.where(ends, 2, np.where(self.some(0.06, total), 1, 0)) + 3 * breaks
+        suffix = np.where(ends, 2, np.where(self.sample_mask(0.06, total), 1, 0)) + 3 * breaks
         suffix = np.where(paragraph, 6, suffix) + 7 * quoted[row]
         suffix[lasts] = 5
-        token = (suffix * 2 + capital) * len(self.pools.lengths) + word
-        token[slots] = len(self.pools.tokens) + kept
-        return _glue(pool.take(pa.array(token)), bounds)
+        token = (suffix * 2 + capital) * len(self.pools.word_lengths) + word
+        token[slots] = len(self.pools.word_tokens) + kept
+        return _join_tokens(pool.take(pa.array(token)), bounds)
 
     # values
 
     def date(self) -> pa.Array:
-        return _join(self.pick(self.pools.days), " ", self.digits(2, top=24), ":", self.digits(2, top=60), ":00 -0700")
+        return _concat_strings(
+            self.sample_from(self.pools.dates),
+            " ",
+            self.sample_digits(2, upper_bound=24),
+            ":",
+            self.sample_digits(2, upper_bound=60),
+            ":00 -0700",
+        )
 
     def message_id(self, numbers: I64) -> pa.Array:
-        """The id of the mail of this number, the same wherever it is mentioned."""
-        mixed = _mix(numbers)
+        """The Message-ID of the mails of these numbers; a number always gives the same id."""
+        mixed = _splitmix64(numbers)
         digits = pa.array(mixed >> np.uint64(12)).cast(pa.large_string())
-        return _join(
+        return _concat_strings(
             digits,
             ".JavaMail.",
             _take(self.pools.hosts, mixed % np.uint64(8)),
@@ -464,74 +516,79 @@ class _Writer:
         )
 
     def addresses(self, size: int) -> pa.Array:
-        return self.someone(size)[1]
+        return self.sample_people(size)[1]
 
     def phones(self, size: int | None = None) -> pa.Array:
-        size = self.count if size is None else size
-        spelling = (self.rng.random(size) ** 2 * len(PHONE_FORMS)).astype(np.int64)
-        forms = self.pools.phone_forms
-        number = self.ranks(size, 100 * len(AREAS))  # some telephones ring all day
-        area, line = pa.array(number % len(AREAS)), pa.array((number // len(AREAS)) % 100).cast(pa.large_string())
+        size = self.mail_count if size is None else size
+        spelling = (self.rng.random(size) ** 2 * len(PHONE_FORMATS)).astype(np.int64)
+        forms = self.pools.phone_formats
+        number = self.sample_ranks(size, 100 * len(AREA_CODES))  # few numbers are very frequent
+        area, line = pa.array(number % len(AREA_CODES)), pa.array((number // len(AREA_CODES)) % 100).cast(pa.large_string())
         opened, closed = (column.take(pa.array(spelling)) for column in forms)
-        return _join(opened, self.pools.areas.take(area), closed, pc.utf8_lpad(line, 2, "0"))
+        return _concat_strings(opened, self.pools.area_codes.take(area), closed, pc.utf8_lpad(line, 2, "0"))
 
     def ips(self, size: int | None = None) -> pa.Array:
-        number = self.ranks(self.count if size is None else size, 3 * 254)
-        four = _join(_take(self.pools.networks, number % 3), (pa.array(number // 3 + 1)).cast(pa.large_string()))
-        hexadecimal = _join("2001:db8::", self.pools.hexes.take(pa.array(number)))
-        return pc.if_else(pa.array(self.some(0.12, len(number))), hexadecimal, four)
+        number = self.sample_ranks(self.mail_count if size is None else size, 3 * 254)
+        four = _concat_strings(_take(self.pools.ip_prefixes, number % 3), (pa.array(number // 3 + 1)).cast(pa.large_string()))
+        hexadecimal = _concat_strings("2001:db8::", self.pools.hex_numbers.take(pa.array(number)))
+        return pc.if_else(pa.array(self.sample_mask(0.12, len(number))), hexadecimal, four)
 
     def urls(self, size: int) -> pa.Array:
-        tail = _join("?id=", self.digits(5, size))
-        return _join(
-            self.pick(self.pools.schemes, size), self.pick(self.pools.domains.slice(0, len(self.pools.domains) // 2), size),
-            "/", self.pick(self.pools.plain, size), "/", self.pick(self.pools.plain, size), _only(self.some(0.4, size), tail),
-        )  # fmt: skip
+        tail = _concat_strings("?id=", self.sample_digits(5, size))
+        return _concat_strings(
+            self.sample_from(self.pools.url_prefixes, size),
+            self.sample_from(self.pools.domains.slice(0, len(self.pools.domains) // 2), size),
+            "/",
+            self.sample_from(self.pools.plain_words, size),
+            "/",
+            self.sample_from(self.pools.plain_words, size),
+            _where(self.sample_mask(0.4, size), tail),
+        )
 
     def cards(self, size: int) -> pa.Array:
-        return self.pick(self.pools.cards, size)
+        return self.sample_from(self.pools.card_numbers, size)
 
     def ibans(self, size: int) -> pa.Array:
-        return _take(self.pools.ibans, self.ranks(size, len(self.pools.ibans)) - 1)
+        return _take(self.pools.ibans, self.sample_ranks(size, len(self.pools.ibans)) - 1)
 
     def ssns(self, size: int) -> pa.Array:
-        # areas 773 to 899: never given out before 2011, and well-formed
-        number = _mix(self.ranks(size, self.people))
+        # areas 773 to 899: well-formed, and not assigned before 2011
+        number = _splitmix64(self.sample_ranks(size, self.people_count))
         area, group, serial = (
             773 + number % np.uint64(127),
             1 + (number >> np.uint64(16)) % np.uint64(99),
             1 + (number >> np.uint64(32)) % np.uint64(9999),
         )
         text = [pc.utf8_lpad(pa.array(part).cast(pa.large_string()), width, "0") for part, width in ((area, 3), (group, 2), (serial, 4))]
-        return _join(text[0], "-", text[1], "-", text[2])
+        return _concat_strings(text[0], "-", text[1], "-", text[2])
 
 
-def _join(*pieces: pa.Array | str) -> pa.Array:
-    """Strings side by side, row by row."""
+def _concat_strings(*pieces: pa.Array | str) -> pa.Array:
+    """Concatenate columns of strings row by row; a plain string is repeated in every row."""
     length = next(len(piece) for piece in pieces if not isinstance(piece, str))
     columns = [pa.repeat(pa.scalar(piece, pa.large_string()), length) if isinstance(piece, str) else piece for piece in pieces]
     return pc.binary_join_element_wise(*columns, pa.scalar("", pa.large_string()))
 
 
-def _only(where: Mask, piece: pa.Array | str) -> pa.Array:
-    """The piece where it is wanted, nothing elsewhere."""
+def _where(mask: Mask, piece: pa.Array | str) -> pa.Array:
+    """The piece in the rows of the mask, an empty string elsewhere."""
     if isinstance(piece, str):
         piece = pa.scalar(piece, pa.large_string())
-    return pc.if_else(pa.array(where), piece, pa.scalar("", pa.large_string()))
+    return pc.if_else(pa.array(mask), piece, pa.scalar("", pa.large_string()))
 
 
 def _take(pool: pa.Array, index: npt.NDArray[np.generic]) -> pa.Array:
     return pool.take(pa.array(index.astype(np.int64)))
 
 
-def _glue(tokens: pa.Array, bounds: I64) -> pa.Array:
-    """Rows of tokens joined into one string each, without copying: only the offsets are thinned out."""
+def _join_tokens(tokens: pa.Array, bounds: I64) -> pa.Array:
+    """Join the tokens of each row into one string without copying: the data buffer stays, only the row offsets are kept."""
     offsets = np.frombuffer(tokens.buffers()[1], np.int64, len(tokens) + 1)[bounds] if len(tokens) else np.zeros(len(bounds), np.int64)
     return pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(np.ascontiguousarray(offsets)), tokens.buffers()[2])
 
 
-def _mix(numbers: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
-    """A fixed shuffle of 64-bit numbers (the finaliser of splitmix64), so that neighbours have nothing in common."""
+def _splitmix64(numbers: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
+    """Hash 64-bit numbers with the finaliser of splitmix64, so that consecutive numbers give unrelated results."""
     mixed = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,9 +1,9 @@
-"""Whether this machine can do the work: one line a check, and what to do about each that is not well.
+"""Checks of this machine for `sanitize doctor`: one line per check, with a remedy for each that fails.
 
-Everything is tried for real in a folder of its own inside the one that is asked about: writes, modes, renames, fsync, a lock held by
-another process, spawned workers, and one small corpus sanitized twice, once without a break and once killed and resumed. That takes
-about two seconds and 2 MB; nothing stays behind, and nothing leaves the machine. What cannot be seen from here: a disk that says fsync
-and does not mean it, and locks between machines that share a folder.
+Checks really run, in a temporary folder inside the given one: writes, modes, renames, fsync, a lock held by another process, spawned
+workers, and one small corpus sanitized twice, once without interruption and once killed and resumed. That takes about two seconds and
+2 MB; the temporary folder is removed, and nothing is sent over a network. Not checked: a disk that reports fsync as done although it is
+not, and locks between machines that share a folder.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sanitize.core.display import Told
-from sanitize.core.progress import Progress, Step, silent
+from sanitize.core.display import CommandResult
+from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.engines import spark_session
 from sanitize.errors import ResourceError, SanitizeError, UsageError
-from sanitize.storage.remote_storage import local_path
+from sanitize.storage.remote_storage import require_local_path
 
-Status = Literal["ok", "warn", "fail", "absent"]
+CheckStatus = Literal["ok", "warn", "fail", "absent"]
 
 _DISTRIBUTION = "corpus-sanitize"
 _EXTRAS = {
@@ -46,169 +46,191 @@ _EXTRAS = {
     "plots": "plots",
     "remote": "object stores",
 }
-_NEWEST = (3, 14)  # of Python, with which the packages below have been seen to work
+_NEWEST_TESTED_PYTHON = (3, 14)  # the tests have passed with it and the required packages
 _MIB, _GIB = 1 << 20, 1 << 30
-_WORKER = 0.8 * _GIB  # peak of the largest process in benchmarks/results/main_job.json, with room
-_NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "lustre", "beegfs", "gpfs", "vboxsf"))
-_MAILS, _ROWS = 80, 20  # of the self-test: four tasks
-_MACHINE, _INSTALLATION, _OURS = ResourceError.exit_code, UsageError.exit_code, SanitizeError.exit_code
+_WORKER_BYTES = 0.8 * _GIB  # peak of the largest process in benchmarks/results/main_job.json, rounded up
+_NETWORK_FILE_SYSTEMS = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "lustre", "beegfs", "gpfs", "vboxsf")
+)
+_SELF_TEST_MAILS, _SELF_TEST_SHARD_ROWS = 80, 20  # mails of the self-test, and documents per shard: four tasks
+_MACHINE_EXIT_CODE, _INSTALLATION_EXIT_CODE, _INTERNAL_EXIT_CODE = ResourceError.exit_code, UsageError.exit_code, SanitizeError.exit_code
 
 
 @dataclass(frozen=True)
-class Check:
-    """What one check found. `absent` is an optional part that is not there; `do` says how to mend or bring it.
+class EnvironmentCheck:
+    """Result of one check. `absent` is an optional package that is not installed; `action` is the remedy, or how to install it.
 
-    `code` is the exit code that the command ends with where the check fails.
+    `exit_code` is the exit code of the command if this check fails.
     """
 
     name: str
-    status: Status
-    found: str
-    do: str = ""
-    code: int = 0
+    status: CheckStatus
+    detail: str
+    action: str = ""
+    exit_code: int = 0
 
 
-def doctor(folder: Path | str = ".", say: Callable[[Check], None] = lambda check: None) -> dict[str, Any]:
-    """Check this machine for runs whose folders lie in `folder`; `say` sees each check as it is made.
+def doctor(folder: Path | str = ".", say: Callable[[EnvironmentCheck], None] = lambda check: None) -> dict[str, Any]:
+    """Check this machine for runs that write into `folder`; `say` is called with the result of each check.
 
-    Returns `ok` (nothing fails), `exit_code` (that of the first failure: 7 the machine, 2 the installation, 1 a bug of ours), `checks`
-    (name, status, found, do) and `seconds`. Raises UsageError where `folder` is no folder.
+    Returns `ok` (no check failed), `exit_code` (of the first failure: 7 the machine, 2 the installation, 1 an internal error), `checks`
+    (name, status, found, do) and `seconds`. Raises UsageError if `folder` is no folder.
     """
-    folder, began = local_path(folder), time.monotonic()
+    folder, began = require_local_path(folder), time.monotonic()
     if not folder.is_dir():
-        raise UsageError(f"{folder}: there is no such folder; --dir takes the one that OUT and WORK shall lie in")
-    checks: list[Check] = []
-    for check in _all(folder):
+        raise UsageError(f"{folder}: there is no such folder; expected with --dir the folder in which OUT and WORK will be created")
+    checks: list[EnvironmentCheck] = []
+    for check in _run_checks(folder):
         checks.append(check)
         say(check)
     failed = [check for check in checks if check.status == "fail"]
-    told = {
+    result = {
         "ok": not failed,
-        "exit_code": failed[0].code if failed else 0,
-        "checks": [{name: value for name, value in asdict(check).items() if name != "code"} for check in checks],
+        "exit_code": failed[0].exit_code if failed else 0,
+        "checks": [{"name": check.name, "status": check.status, "found": check.detail, "do": check.action} for check in checks],
         "folder": str(folder),
         "seconds": round(time.monotonic() - began, 2),
     }
-    return Told("doctor", told)
+    return CommandResult("doctor", result)
 
 
-def _all(folder: Path) -> Iterator[Check]:
-    yield python()
-    yield packages()
-    yield cores()
-    yield space("space", folder, "--dir names another place")
-    yield space("temporary space", Path(tempfile.gettempdir()), "TMPDIR=DIR names another place")
+def _run_checks(folder: Path) -> Iterator[EnvironmentCheck]:
+    yield check_python()
+    yield check_packages()
+    yield check_cores_and_memory()
+    yield check_free_space("space", folder, "choose another folder with --dir")
+    yield check_free_space("temporary space", Path(tempfile.gettempdir()), "choose another folder with TMPDIR=DIR")
     try:
         with tempfile.TemporaryDirectory(prefix=".sanitize-doctor-", dir=folder) as name:
-            yield from _tried(Path(name))
+            yield from _check_folder(Path(name))
     except OSError as error:
-        why = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        yield Check(
-            "writing", "fail", f"a write in {folder} failed ({why})", "make room there, or take a folder that you may write to", _MACHINE
+        error_name = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        yield EnvironmentCheck(
+            "writing",
+            "fail",
+            f"a write in {folder} failed ({error_name})",
+            "free disk space there, or take a folder that you may write to",
+            _MACHINE_EXIT_CODE,
         )
-    yield workers()
-    yield from extras()
+    yield check_workers()
+    yield from check_extras()
 
 
-def _tried(here: Path) -> Iterator[Check]:
-    """What the file system of a folder does, and the main job in it."""
-    yield file_system(here)
-    yield modes(here)
-    yield renames(here)
-    yield syncs(here)
-    yield from self_test(here)
+def _check_folder(folder: Path) -> Iterator[EnvironmentCheck]:
+    """Checks of the file system of a folder, and the self-test in it."""
+    yield check_file_system(folder)
+    yield check_file_modes(folder)
+    yield check_renames(folder)
+    yield check_fsync(folder)
+    yield from run_self_test(folder)
 
 
 # ---- what is installed -----------------------------------------------------------------------------------------------------------
 
 
-def python() -> Check:
-    """The interpreter's version, against what the distribution asks for."""
-    asked = importlib.metadata.metadata(_DISTRIBUTION)["Requires-Python"] or ""
+def check_python() -> EnvironmentCheck:
+    """Compare the version of Python with the one that the distribution requires."""
+    required = importlib.metadata.metadata(_DISTRIBUTION)["Requires-Python"] or ""
     found = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] < _numbers(asked)[:2]:
-        return Check("python", "fail", f"{found}, where {asked} is asked for", "install a newer Python and set up again", _INSTALLATION)
-    if sys.version_info[:2] > _NEWEST:
-        return Check(
-            "python", "warn", f"{found}, newer than the tests have seen", f"use Python {'.'.join(map(str, _NEWEST))} if anything fails"
+    if sys.version_info[:2] < _version_numbers(required)[:2]:
+        return EnvironmentCheck(
+            "python",
+            "fail",
+            f"{found}; {required} is required",
+            "install a newer Python, and install the package again with it",
+            _INSTALLATION_EXIT_CODE,
         )
-    return Check("python", "ok", found)
+    if sys.version_info[:2] > _NEWEST_TESTED_PYTHON:
+        return EnvironmentCheck(
+            "python",
+            "warn",
+            f"{found}, newer than the tested versions",
+            f"use Python {'.'.join(map(str, _NEWEST_TESTED_PYTHON))} if anything fails",
+        )
+    return EnvironmentCheck("python", "ok", found)
 
 
-def packages() -> Check:
-    """What the main job needs, each in a version that it takes."""
-    wanted = _asked_for()[""]
-    wrong = [one for one in wanted if not _fits(one)]
-    if wrong:
-        told = ", ".join(f"{name} {_version(name) or 'is missing'}" for name, _ in wrong)
-        words = " ".join(f"'{name}>={least}'" if least else name for name, least in wrong)
-        return Check("packages", "fail", told, f"pip install --upgrade {words}", _INSTALLATION)
-    newer = [name for name, least in wanted if least and _numbers(_version(name) or "")[0] > _numbers(least)[0] > 0]
-    told = ", ".join(f"{name} {_version(name)}" for name, _ in wanted)
+def check_packages() -> EnvironmentCheck:
+    """Check that every required package is installed in a version that is new enough."""
+    required = _requirements_by_extra()[""]
+    unsatisfied = [requirement for requirement in required if not _is_satisfied(requirement)]
+    if unsatisfied:
+        detail = ", ".join(f"{name} {_installed_version(name) or 'is missing'}" for name, _ in unsatisfied)
+        pip_arguments = " ".join(f"'{name}>={minimum}'" if minimum else name for name, minimum in unsatisfied)
+        return EnvironmentCheck("packages", "fail", detail, f"pip install --upgrade {pip_arguments}", _INSTALLATION_EXIT_CODE)
+    newer = [
+        name
+        for name, minimum in required
+        if minimum and _version_numbers(_installed_version(name) or "")[0] > _version_numbers(minimum)[0] > 0
+    ]
+    detail = ", ".join(f"{name} {_installed_version(name)}" for name, _ in required)
     if newer:
-        do = f"if anything fails, go back to the major versions in `pip show {_DISTRIBUTION}`'s requirements"
-        return Check("packages", "warn", f"newer major versions than the tests have seen: {', '.join(newer)}", do)
-    return Check("packages", "ok", told)
+        action = f"if anything fails, go back to the major versions in `pip show {_DISTRIBUTION}`'s requirements"
+        return EnvironmentCheck("packages", "warn", f"newer major versions than the tested ones: {', '.join(newer)}", action)
+    return EnvironmentCheck("packages", "ok", detail)
 
 
-def extras() -> Iterator[Check]:
-    """The optional parts, each with the command that brings it."""
-    for extra, wanted in _asked_for().items():
+def check_extras() -> Iterator[EnvironmentCheck]:
+    """Check the packages of every optional extra; the action is the command that installs it."""
+    for extra, required in _requirements_by_extra().items():
         if extra not in _EXTRAS:
             continue
-        missing = [name for name, _ in wanted if not _version(name)]
-        old = [f"{name} {_version(name)}" for name, least in wanted if name not in missing and not _fits((name, least))]
-        name, do = f"[{extra}]", f"pip install '{_DISTRIBUTION}[{extra}]'"
+        missing = [name for name, _ in required if not _installed_version(name)]
+        old = [
+            f"{name} {_installed_version(name)}" for name, minimum in required if name not in missing and not _is_satisfied((name, minimum))
+        ]
+        name, action = f"[{extra}]", f"pip install '{_DISTRIBUTION}[{extra}]'"
         if old:
-            yield Check(name, "warn", f"{_EXTRAS[extra]}: too old are {', '.join(old)}", do)
+            yield EnvironmentCheck(name, "warn", f"{_EXTRAS[extra]}: too old are {', '.join(old)}", action)
         elif missing:
-            told = f" (without {', '.join(missing)})" if len(missing) < len(wanted) else ""
-            yield Check(name, "absent", _EXTRAS[extra] + told, do)
+            partly = f" (without {', '.join(missing)})" if len(missing) < len(required) else ""
+            yield EnvironmentCheck(name, "absent", _EXTRAS[extra] + partly, action)
         else:
-            yield Check(name, "ok", ", ".join(f"{one} {_version(one)}" for one, _ in wanted))
+            yield EnvironmentCheck(name, "ok", ", ".join(f"{package} {_installed_version(package)}" for package, _ in required))
         if extra == "spark":
-            yield java(wanted=not missing)
+            yield check_java(wanted=not missing)
 
 
-def java(*, wanted: bool) -> Check:
-    """The Java that Spark 4 runs on: 17 or newer."""
-    do = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
-    missing: Status = "warn" if wanted else "absent"
-    version = spark_session.java()
+def check_java(*, wanted: bool) -> EnvironmentCheck:
+    """Check for the Java that Spark 4 needs: 17 or newer. `wanted`: pyspark is installed, so that a missing Java is a warning."""
+    action = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+    missing: CheckStatus = "warn" if wanted else "absent"
+    version = spark_session.find_java_version()
     if version is None:
-        return Check("java", missing, "for the Spark engine", do)
-    if not version or _numbers(version)[0] < spark_session.JAVA:
-        return Check("java", missing, f"{version or 'unknown'}, where Spark 4 asks for {spark_session.JAVA}", do)
-    return Check("java", "ok", version)
+        return EnvironmentCheck("java", missing, "for the Spark engine", action)
+    if not version or _version_numbers(version)[0] < spark_session.MIN_JAVA_VERSION:
+        detail = f"{version or 'unknown'}; Spark 4 requires {spark_session.MIN_JAVA_VERSION} or newer"
+        return EnvironmentCheck("java", missing, detail, action)
+    return EnvironmentCheck("java", "ok", version)
 
 
-def _asked_for() -> dict[str, list[tuple[str, str]]]:
-    """The requirements of the distribution by extra ("" is the main job), each a name and its least version."""
-    found: dict[str, list[tuple[str, str]]] = {"": []}
+def _requirements_by_extra() -> dict[str, list[tuple[str, str]]]:
+    """The requirements of the distribution by extra ("" for the required ones): pairs of a name and the minimum version, or ""."""
+    requirements: dict[str, list[tuple[str, str]]] = {"": []}
     for line in importlib.metadata.requires(_DISTRIBUTION) or ():
         requirement, _, marker = line.partition(";")
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         name = re.match(r"[\w.-]+", requirement.strip())
-        least = re.search(r">=\s*([0-9.]+)", requirement)
+        minimum = re.search(r">=\s*([0-9.]+)", requirement)
         if name:
-            found.setdefault(extra[1] if extra else "", []).append((name[0], least[1] if least else ""))
-    return found
+            requirements.setdefault(extra[1] if extra else "", []).append((name[0], minimum[1] if minimum else ""))
+    return requirements
 
 
-def _version(name: str) -> str | None:
+def _installed_version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _fits(wanted: tuple[str, str]) -> bool:
-    version = _version(wanted[0])
-    return version is not None and _numbers(version) >= _numbers(wanted[1])
+def _is_satisfied(requirement: tuple[str, str]) -> bool:
+    version = _installed_version(requirement[0])
+    return version is not None and _version_numbers(version) >= _version_numbers(requirement[1])
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version, such as (2, 1, 0); (0,) of none."""
+def _version_numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version, such as (2, 1, 0); (0,) if there is none."""
     found = re.search(r"[0-9]+(\.[0-9]+)*", version)
     return tuple(map(int, found[0].split("."))) if found else (0,)
 
@@ -216,23 +238,25 @@ def _numbers(version: str) -> tuple[int, ...]:
 # ---- the machine -----------------------------------------------------------------------------------------------------------------
 
 
-def cores() -> Check:
-    """Cores and memory, against what a worker takes at its peak."""
+def check_cores_and_memory() -> EnvironmentCheck:
+    """Compare cores and memory with the peak memory of a worker, 0.8 GiB; also checks the limit of open files."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory, files = _memory(), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    told = f"{count} {'core' if count == 1 else 'cores'}, {memory / _GIB:.1f} GiB of memory"
-    fit = int(memory / _WORKER)
+    memory, files = _available_memory(), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    detail = f"{count} {'core' if count == 1 else 'cores'}, {memory / _GIB:.1f} GiB of memory"
+    max_workers = int(memory / _WORKER_BYTES)
     if memory < 0.5 * _GIB:
-        return Check("cores, memory", "fail", told, "a run takes up to 0.8 GiB in one process; take a larger machine", _MACHINE)
-    if fit < count:
-        return Check("cores, memory", "warn", told, f"a worker takes up to 0.8 GiB: use --workers {max(fit, 1)}")
+        return EnvironmentCheck(
+            "cores, memory", "fail", detail, "a run takes up to 0.8 GiB in one process; take a larger machine", _MACHINE_EXIT_CODE
+        )
+    if max_workers < count:
+        return EnvironmentCheck("cores, memory", "warn", detail, f"a worker takes up to 0.8 GiB: use --workers {max(max_workers, 1)}")
     if 0 < files < 256:
-        return Check("cores, memory", "warn", f"{told}; {files} open files at most", "ulimit -n 1024")
-    return Check("cores, memory", "ok", told)
+        return EnvironmentCheck("cores, memory", "warn", f"{detail}; {files} open files at most", "ulimit -n 1024")
+    return EnvironmentCheck("cores, memory", "ok", detail)
 
 
-def _memory() -> int:
-    """Bytes of memory that this process and its workers may use: the machine's, or the smaller limit of its group or of itself."""
+def _available_memory() -> int:
+    """Bytes of memory that this process and its workers may use: the least of physical memory, cgroup limit and RLIMIT_AS."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
@@ -243,213 +267,240 @@ def _memory() -> int:
     return min([*limits, *([own] if own != resource.RLIM_INFINITY else [])])
 
 
-def space(name: str, folder: Path, elsewhere: str) -> Check:
-    """Free bytes and file entries of a file system."""
+def check_free_space(name: str, folder: Path, alternative: str) -> EnvironmentCheck:
+    """Check the free bytes and free file entries (inodes) of a file system; `alternative` says how to choose another one."""
     free, entries = shutil.disk_usage(folder).free, os.statvfs(folder)
-    told, do = f"{free / _GIB:,.1f} GiB free in {folder}", f"make room; `sanitize explain` says how much a run needs; {elsewhere}"
+    detail = f"{free / _GIB:,.1f} GiB free in {folder}"
+    action = f"free disk space (`sanitize explain` estimates how much a run needs), or {alternative}"
     if free < 64 * _MIB:
-        return Check(name, "fail", told, do, _MACHINE)
+        return EnvironmentCheck(name, "fail", detail, action, _MACHINE_EXIT_CODE)
     if entries.f_files and entries.f_favail < 1_000:
-        return Check(name, "warn", f"{told}, and room for {entries.f_favail} more files", f"take away files; {elsewhere}")
-    return Check(name, "warn" if free < _GIB else "ok", told, do if free < _GIB else "")
+        return EnvironmentCheck(name, "warn", f"{detail}, and {entries.f_favail} more files at most", f"delete files, or {alternative}")
+    return EnvironmentCheck(name, "warn" if free < _GIB else "ok", detail, action if free < _GIB else "")
 
 
-def workers() -> Check:
-    """Two spawned processes that answer."""
-    from sanitize.engines.local import Local
+def check_workers() -> EnvironmentCheck:
+    """Start two worker processes, and check that they run tasks."""
+    from sanitize.engines.local import LocalEngine
 
     with tempfile.TemporaryDirectory(prefix="sanitize-doctor-") as spill:
-        engine = Local(workers=2, spill=Path(spill))
+        engine = LocalEngine(workers=2, spill=Path(spill))
         try:
-            answered = {done.result for done in engine.map_shards(_process, [0, 1])}
+            worker_pids = {done.result for done in engine.map_shards(_worker_pid, [0, 1])}
         except (OSError, SanitizeError, RuntimeError) as error:
-            do = 'use --workers 1; from Python, call it in a file under `if __name__ == "__main__":`'
-            return Check("workers", "fail", f"cannot be started ({type(error).__name__})", do, _MACHINE)
+            action = 'use --workers 1; from Python, call it in a file under `if __name__ == "__main__":`'
+            return EnvironmentCheck("workers", "fail", f"cannot be started ({type(error).__name__})", action, _MACHINE_EXIT_CODE)
         finally:
             engine.close()
-    if os.getpid() in answered:
-        return Check("workers", "fail", "the work stayed in this process", "this is a bug of ours; use --workers 1", _OURS)
-    return Check("workers", "ok", "spawned, and they answer")
+    if os.getpid() in worker_pids:
+        return EnvironmentCheck(
+            "workers",
+            "fail",
+            "the tasks ran in this process instead of in workers",
+            "internal error, please report it; until then use --workers 1",
+            _INTERNAL_EXIT_CODE,
+        )
+    return EnvironmentCheck("workers", "ok", "processes started and ran tasks")
 
 
-def _process(_task: int) -> int:
+def _worker_pid(_task: int) -> int:
     return os.getpid()
 
 
 # ---- the file system -------------------------------------------------------------------------------------------------------------
 
 
-def file_system(here: Path) -> Check:
-    """Its kind, as far as the system tells."""
-    kind = _kind_of(here)
-    if kind in _NETWORK:
-        do = "let one machine at a time run in it, or put WORK on a local disk with --work"
-        return Check("file system", "warn", f"{kind}, shared over a network: locks may not hold between machines", do)
-    return Check("file system", "ok", kind or "unknown")
+def check_file_system(folder: Path) -> EnvironmentCheck:
+    """The type of the file system of a folder; a warning for network file systems."""
+    type_name = _file_system_type(folder)
+    if type_name in _NETWORK_FILE_SYSTEMS:
+        action = "run only one machine at a time in it, or put WORK on a local disk with --work"
+        return EnvironmentCheck("file system", "warn", f"{type_name}, shared over a network: locks may not hold between machines", action)
+    return EnvironmentCheck("file system", "ok", type_name or "unknown")
 
 
-def _kind_of(here: Path) -> str:
-    """The type of the file system in which a folder lies, from /proc/mounts; "" where there is no such list."""
+def _file_system_type(folder: Path) -> str:
+    """The type of the file system of a folder, from /proc/mounts; "" on systems without that file."""
     try:
         lines = Path("/proc/mounts").read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
         return ""
-    found = ("", "")
+    found = ("", "")  # (mount point, type); the longest mount point that contains the folder
     for line in lines:
-        _, place, kind, *_ = line.split(" ")
-        place = place.encode().decode("unicode_escape")
-        # of two on one place, the later one lies on top
-        if len(place) >= len(found[0]) and here.resolve().is_relative_to(place):
-            found = (place, kind)
+        _, mount_point, type_name, *_ = line.split(" ")
+        mount_point = mount_point.encode().decode("unicode_escape")
+        # of two file systems with the same mount point, the later one hides the earlier one
+        if len(mount_point) >= len(found[0]) and folder.resolve().is_relative_to(mount_point):
+            found = (mount_point, type_name)
     return found[1]
 
 
-def modes(here: Path) -> Check:
-    """Whether a private folder and a private file stay private."""
-    folder, file = here / "private", here / "private" / "key"
+def check_file_modes(test_folder: Path) -> EnvironmentCheck:
+    """Check that the file system keeps the access modes of folders and files (0700, 0600, 0640)."""
+    folder, file = test_folder / "private", test_folder / "private" / "key"
     folder.mkdir(mode=0o700)
     os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    found = [stat.S_IMODE(place.stat().st_mode) for place in (folder, file)]
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)]
     file.chmod(0o640)
-    found.append(stat.S_IMODE(file.stat().st_mode))
-    told = ", ".join(f"{mode:04o}" for mode in found)
-    if found == [0o700, 0o600, 0o640]:
-        return Check("modes", "ok", "private folders and files stay private")
-    do = "others could read the key and the raw values: put WORK on a file system that keeps modes, with --work"
-    return Check("modes", "fail", f"0700, 0600, 0640 were asked for, and {told} is there", do, _MACHINE)
+    modes.append(stat.S_IMODE(file.stat().st_mode))
+    if modes == [0o700, 0o600, 0o640]:
+        return EnvironmentCheck("modes", "ok", "private folders and files stay private")
+    action = "others could read the key and the raw values: put WORK on a file system that keeps modes, with --work"
+    detail = f"expected modes 0700, 0600, 0640; found {', '.join(f'{mode:04o}' for mode in modes)}"
+    return EnvironmentCheck("modes", "fail", detail, action, _MACHINE_EXIT_CODE)
 
 
-def renames(here: Path) -> Check:
-    """Whether a file takes another's name in one step, two folders exchange theirs, and files are linked."""
-    from sanitize.storage.publication import _exchange as exchange  # what a publication really does
+def check_renames(test_folder: Path) -> EnvironmentCheck:
+    """Check that a file can be renamed over another one, that two folders can be exchanged, and that files can be hard-linked."""
+    from sanitize.storage.publication import _exchange as exchange  # the function that a publication uses
 
-    one, other = here / "one", here / "other"
-    one.write_text("new", "ascii")
-    other.write_text("old", "ascii")
-    (here / "a" / "new").mkdir(parents=True)
-    (here / "b" / "old").mkdir(parents=True)
+    source, target = test_folder / "one", test_folder / "other"
+    source.write_text("new", "ascii")
+    target.write_text("old", "ascii")
+    (test_folder / "a" / "new").mkdir(parents=True)
+    (test_folder / "b" / "old").mkdir(parents=True)
     try:
-        os.replace(one, other)
-        (here / "b" / "old").rename(here / "b" / "moved")
-        good = other.read_text("ascii") == "new" and not one.exists() and (here / "b" / "moved").is_dir()
+        os.replace(source, target)
+        (test_folder / "b" / "old").rename(test_folder / "b" / "moved")
+        renamed = target.read_text("ascii") == "new" and not source.exists() and (test_folder / "b" / "moved").is_dir()
     except OSError:
-        good = False
-    if not good:
-        return Check(
-            "renames", "fail", "a file does not take the name of another", "take a local disk; nothing can be published here", _MACHINE
+        renamed = False
+    if not renamed:
+        return EnvironmentCheck(
+            "renames",
+            "fail",
+            "a file cannot be renamed over another one",
+            "take a local disk; nothing can be published here",
+            _MACHINE_EXIT_CODE,
         )
-    exchanged = exchange(here / "a", here / "b") and (here / "a" / "moved").is_dir() and (here / "b" / "new").is_dir()
+    exchanged = (
+        exchange(test_folder / "a", test_folder / "b") and (test_folder / "a" / "moved").is_dir() and (test_folder / "b" / "new").is_dir()
+    )
     try:
-        os.link(other, here / "linked")
+        os.link(target, test_folder / "linked")
         linked = True
     except OSError:
         linked = False
-    told = f"files in one step; folders {'exchange' if exchanged else 'do not exchange'}; {'hard links' if linked else 'no hard links'}"
+    folders = "folders can be exchanged" if exchanged else "folders cannot be exchanged"
+    detail = f"files replaced in one step; {folders}; {'hard links' if linked else 'no hard links'}"
     if exchanged and linked:
-        return Check("renames", "ok", told)
-    do = [] if exchanged else ["with --replace the old OUT is away for a moment"]
-    do += [] if linked else ["shards are copied, so OUT takes its size twice"]
-    return Check("renames", "warn", told, "; ".join(do))
+        return EnvironmentCheck("renames", "ok", detail)
+    actions = [] if exchanged else ["with --replace there is no OUT for a moment, between the old and the new one"]
+    actions += [] if linked else ["shards are copied, so OUT takes its size twice"]
+    return EnvironmentCheck("renames", "warn", detail, "; ".join(actions))
 
 
-def syncs(here: Path) -> Check:
-    """Whether files and folders can be brought to the disk, and how long that takes."""
+def check_fsync(test_folder: Path) -> EnvironmentCheck:
+    """Check that files and folders can be synced to disk; reports the median time of five writes."""
     from sanitize.storage.corpus import fsync
 
     times = []
     try:
         for number in range(5):
-            file = here / f"sync-{number}"
+            file = test_folder / f"sync-{number}"
             file.write_bytes(bytes(4096))
             began = time.perf_counter()
             fsync(file)
-            fsync(here)
+            fsync(test_folder)
             times.append(1000 * (time.perf_counter() - began))
     except OSError as error:
-        do = "take a local disk: after a loss of power a record here could be there without its file"
-        return Check("fsync", "fail", f"not possible ({type(error).__name__})", do, _MACHINE)
-    return Check("fsync", "ok", f"files and folders, {sorted(times)[2]:.1f} ms")
+        action = "take a local disk: here a power failure could leave the record of a task without its files"
+        return EnvironmentCheck("fsync", "fail", f"not possible ({type(error).__name__})", action, _MACHINE_EXIT_CODE)
+    return EnvironmentCheck("fsync", "ok", f"files and folders, {sorted(times)[2]:.1f} ms")
 
 
-# ---- the main job ----------------------------------------------------------------------------------------------------------------
+# ---- the self-test ---------------------------------------------------------------------------------------------------------------
 
 
-def self_test(here: Path) -> Iterator[Check]:
-    """A small corpus sanitized without a break, and again by a process that is killed on the way and resumed: the same bytes?
+def run_self_test(test_folder: Path) -> Iterator[EnvironmentCheck]:
+    """Sanitize a small corpus without interruption, and again with a process that is killed halfway and resumed; compare all bytes.
 
-    The process holds WORK when it is killed, so the lock is tried with it.
+    The process holds the lock of WORK when it is killed, so locks are checked on the way.
     """
     import pyarrow.parquet as pq
 
-    from sanitize.cli.demo import mails
+    from sanitize.cli.demo import generate_mails
     from sanitize.errors import Locked
-    from sanitize.storage.locks import locked
+    from sanitize.storage.locks import lock_workspace
 
-    pq.write_table(mails(_MAILS, 1), here / "mails.parquet", row_group_size=_ROWS)
-    whole, out, work = here / "whole", here / "out", here / "out.private"
-    code = "import sys; from sanitize.cli.doctor import halting; halting(sys.argv[1])"
+    pq.write_table(generate_mails(_SELF_TEST_MAILS, 1), test_folder / "mails.parquet", row_group_size=_SELF_TEST_SHARD_ROWS)
+    uninterrupted, out, work = test_folder / "whole", test_folder / "out", test_folder / "out.private"
+    code = "import sys; from sanitize.cli.doctor import sanitize_until_halfway; sanitize_until_halfway(sys.argv[1])"
     try:
-        _sanitize(here, whole)
+        _sanitize_test_mails(test_folder, uninterrupted)
         with subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", code, str(here)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, "-c", code, str(test_folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as process:
             assert process.stdout is not None
             try:
                 halfway = process.stdout.readline() == b"halfway\n"
-                held = False
+                lock_held = False
                 if halfway:
                     try:
-                        with locked(work):
+                        with lock_workspace(work):
                             pass
                     except Locked:
-                        held = True
+                        lock_held = True
             finally:
                 process.send_signal(signal.SIGKILL)
         if not halfway:
-            do = "try `sanitize demo`, which says more"
-            yield Check("self-test", "fail", f"a second process cannot do the work (exit code {process.returncode})", do, _MACHINE)
+            action = "run `sanitize demo`, which prints the error"
+            yield EnvironmentCheck(
+                "self-test", "fail", f"a run in a second process failed (exit code {process.returncode})", action, _MACHINE_EXIT_CODE
+            )
             return
-        with locked(work):
-            pass  # the lock of a killed process is nobody's
-        do = "let only one run at a time work in a folder here, or put WORK on a local disk with --work"
+        with lock_workspace(work):
+            pass  # the lock of a killed process is free again
+        action = "run only one command at a time in a folder here, or put WORK on a local disk with --work"
         yield (
-            Check("locks", "ok", "held against others, free after a kill")
-            if held
-            else Check("locks", "fail", "two processes hold the same lock", do, _MACHINE)
+            EnvironmentCheck("locks", "ok", "held against other processes, free after a kill")
+            if lock_held
+            else EnvironmentCheck("locks", "fail", "two processes hold the same lock", action, _MACHINE_EXIT_CODE)
         )
-        early = out.exists()
-        _sanitize(here, out)
+        published_early = out.exists()
+        _sanitize_test_mails(test_folder, out)
     except SanitizeError as error:
-        yield Check("self-test", "fail", f"{type(error).__name__}: {error}", "mend this first; no run would come further", error.exit_code)
+        yield EnvironmentCheck(
+            "self-test",
+            "fail",
+            f"{type(error).__name__}: {error}",
+            "resolve this first; any run would fail in the same way",
+            error.exit_code,
+        )
         return
-    if early or _contents(out) != _contents(whole):
-        do = "please report this with the lines above; they hold no data"
-        yield Check("self-test", "fail", "a killed and resumed run gave other bytes", do, _OURS)
+    if published_early or _hash_files(out) != _hash_files(uninterrupted):
+        action = "internal error, please report it with the lines above; they hold no data"
+        yield EnvironmentCheck("self-test", "fail", "a killed and resumed run gave other bytes", action, _INTERNAL_EXIT_CODE)
         return
-    yield Check("self-test", "ok", f"{_MAILS} invented mails; killed halfway and resumed to the same bytes")
+    yield EnvironmentCheck("self-test", "ok", f"{_SELF_TEST_MAILS} invented mails; killed halfway and resumed with the same bytes")
 
 
-def _sanitize(here: Path, out: Path, progress: Progress = silent) -> None:
+def _sanitize_test_mails(test_folder: Path, out: Path, progress: ProgressCallback = ignore_progress) -> None:
     from sanitize.pipeline.index_build import Settings
     from sanitize.pipeline.run import run
 
-    run([here / "mails.parquet"], out, "rmft", settings=Settings(seed=1, workers=1, rows_per_shard=_ROWS, progress=progress))
+    run(
+        [test_folder / "mails.parquet"],
+        out,
+        "rmft",
+        settings=Settings(seed=1, workers=1, rows_per_shard=_SELF_TEST_SHARD_ROWS, progress=progress),
+    )
 
 
-def halting(folder: str) -> None:
-    """Sanitize the mails of the self-test up to the second task of `apply`; say so, and wait to be killed."""
+def sanitize_until_halfway(folder: str) -> None:
+    """Sanitize the mails of the self-test up to the second task of `apply`; print `halfway`, then wait to be killed."""
 
-    def progress(step: Step) -> None:
-        if (step.stage, step.done) == ("apply", 2):
+    def progress(step: ProgressUpdate) -> None:
+        if (step.stage, step.tasks_done) == ("apply", 2):
             sys.stdout.write("halfway\n")
             sys.stdout.flush()
             sys.stdin.read()  # ends when the parent does
             os._exit(1)
 
-    _sanitize(Path(folder), Path(folder) / "out", progress)
+    _sanitize_test_mails(Path(folder), Path(folder) / "out", progress)
 
 
-def _contents(folder: Path) -> dict[str, str]:
-    """The hash of every file below a folder."""
+def _hash_files(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file below a folder, by relative path."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

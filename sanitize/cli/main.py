@@ -1,6 +1,6 @@
-"""The command: one verb a file in verbs/; errors become one line and an exit code.
+"""Entry point of `sanitize`: registers the commands of `commands/`, turns errors into one line and an exit code, handles signals.
 
-Results for people go to stdout, and to stderr with `--json`; errors to stderr.
+Text for people is printed to stdout, and to stderr with `--json`; errors to stderr.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 # in the order of --help; each is sanitize/cli/commands/NAME.py
-VERBS = (
+COMMANDS = (
     "run",
     "stream",
     "find",
@@ -48,7 +48,8 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _version(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="say the version")] = False) -> None:
+def _print_version(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    """Print the version with `--version`, then exit."""
     if version:
         import sanitize
 
@@ -56,32 +57,32 @@ def _version(context: typer.Context, version: Annotated[bool, typer.Option("--ve
         raise typer.Exit
 
 
-for verb in VERBS:
-    app.command(verb)(importlib.import_module(f"sanitize.cli.commands.{verb}").command)
+for command_name in COMMANDS:
+    app.command(command_name)(importlib.import_module(f"sanitize.cli.commands.{command_name}").command)
 
 
-_MOMENT = 0.02  # seconds
-_heard: list[int] = []  # the signal that stops this command
+_RETRY_SECONDS = 0.02  # seconds
+_received_signals: list[int] = []  # the signal that stops this command
 
 
-def _stopped(number: int, frame: FrameType | None) -> None:
-    """The first signal stops in good order; a second one ends the process where it stands, which the next run can take as well."""
-    _heard.append(number)
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, signal.SIG_DFL)
-    _end(number, frame)
+def _handle_stop_signal(signal_number: int, frame: FrameType | None) -> None:
+    """Stop the command in an orderly way at the first signal. A second one ends the process at once; the next run can resume then, too."""
+    _received_signals.append(signal_number)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    _end_command(signal_number, frame)
 
 
-def _end(_number: int, frame: FrameType | None) -> None:
-    """End the command, or look again in a moment: libraries in C++ abort where an exception comes out of an import of theirs."""
-    if _importing(frame) and hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, _end)
-        signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+def _end_command(_signal_number: int, frame: FrameType | None) -> None:
+    """End the command, or try again after 0.02 s while a module is imported: C++ libraries abort on an exception raised in their import."""
+    if _is_importing(frame) and hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, _end_command)
+        signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS)
         return
-    raise SystemExit(128 + _heard[0])
+    raise SystemExit(128 + _received_signals[0])
 
 
-def _importing(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     """Whether a module is being imported."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
@@ -90,82 +91,89 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-# told before Polars and Arrow are imported, here and in the workers: one thread each, and allocators that keep what they have
-ENVIRONMENT = {
+# set before Polars and Arrow are imported, here and in the workers: one thread each, and allocators that keep freed memory
+LIBRARY_ENVIRONMENT = {
     "POLARS_MAX_THREADS": "1",
-    **({"ARROW_DEFAULT_MEMORY_POOL": "system"} if sys.platform == "linux" else {}),  # the heap that numpy has too (`child.steady`)
-    "MIMALLOC_PURGE_DELAY": "600000",  # ms, elsewhere: what is free goes back between stages (`child.release`), not before
+    **(
+        {"ARROW_DEFAULT_MEMORY_POOL": "system"} if sys.platform == "linux" else {}
+    ),  # the heap that numpy uses, too (see `worker_process.tune_malloc`)
+    "MIMALLOC_PURGE_DELAY": "600000",  # ms, elsewhere: free memory is returned between stages (`worker_process.trim_memory`), not before
     "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:2000",
 }
 
 
 def main() -> None:
-    """The console script: every error is one clear line and its exit code, without values."""
-    for name, value in ENVIRONMENT.items():
+    """The console script. Every error is printed as one line without values, and sets the exit code."""
+    for name, value in LIBRARY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    _buffer()
-    _heard.clear()
-    before = {one: signal.signal(one, _stopped) for one in (signal.SIGINT, signal.SIGTERM)}
+    _ensure_buffered_stdout()
+    _received_signals.clear()
+    previous_handlers = {number: signal.signal(number, _handle_stop_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         app()
     except BaseException as error:
-        sys.exit(_code_of(error))
+        sys.exit(_report_error(error))
     finally:
-        if _heard and hasattr(signal, "setitimer"):
+        if _received_signals and hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0)
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)
 
 
-def _buffer() -> None:
-    """Where Python was told not to buffer (PYTHONUNBUFFERED, as in many images), a write to a pipe that closes or a disk that fills takes a
-    part of what it is given, and nobody asks how much: what is missing would count as written."""
+def _ensure_buffered_stdout() -> None:
+    """Reopen stdout with a buffer if Python does not buffer it (PYTHONUNBUFFERED, as in many container images).
+
+    An unbuffered write to a pipe that closes or to a full disk may write only a part, and `print` does not check the count: the missing
+    rest would count as written.
+    """
     if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
-        was = sys.stdout
-        sys.stdout = open(was.fileno(), "w", encoding=was.encoding, errors=was.errors, closefd=False)  # noqa: SIM115 - for good
+        unbuffered = sys.stdout
+        sys.stdout = open(  # noqa: SIM115 - stays open until the process ends
+            unbuffered.fileno(), "w", encoding=unbuffered.encoding, errors=unbuffered.errors, closefd=False
+        )
 
 
-def _code_of(error: BaseException) -> int | str | None:
-    """The exit code of what ended the command, once it is told."""
-    from sanitize.cli.console import say
-    from sanitize.errors import SanitizeError, unforeseen
-    from sanitize.storage.disk_errors import code_of, failed
+def _report_error(error: BaseException) -> int | str | None:
+    """Print the error that ended the command; return its exit code."""
+    from sanitize.cli.console import print_text
+    from sanitize.errors import SanitizeError, internal_error
+    from sanitize.storage.disk_errors import get_disk_errno, make_disk_error
 
-    if _heard:  # whatever the signal became on its way through other people's code
-        typer.echo("stopped; the same command goes on from here", err=True)
-        return 128 + _heard[0]
+    if _received_signals:  # other libraries may have turned the exit into another exception
+        typer.echo("stopped; the same command resumes from here", err=True)
+        return 128 + _received_signals[0]
     if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
-        error = error.__context__  # typer makes an exit code of it
+        error = error.__context__  # typer turned it into an exit code
     if isinstance(error, SystemExit):
         return error.code
-    if isinstance(error, BrokenPipeError) and _nobody_listens():
-        _hush()
+    if isinstance(error, BrokenPipeError) and _is_output_closed():
+        _redirect_output_to_null()
         return 0
     if not isinstance(error, SanitizeError):
-        number = code_of(error)
-        error = unforeseen(error) if number is None else failed(Path.cwd(), number)
-    say(f"error: {error}", err=True)
+        number = get_disk_errno(error)
+        error = internal_error(error) if number is None else make_disk_error(Path.cwd(), number)
+    print_text(f"error: {error}", err=True)
     try:
-        if sys.stdout is not None:  # as where it was closed by `>&-`
+        if sys.stdout is not None:  # None where the shell closed it with `>&-`
             sys.stdout.flush()
     except OSError:
-        _hush()
+        _redirect_output_to_null()
     return error.exit_code
 
 
-def _nobody_listens() -> bool:
-    """Whether it is our own output that leads nowhere, and no other pipe that broke."""
+def _is_output_closed() -> bool:
+    """Whether the reader of our own stdout or stderr is gone; otherwise another pipe broke."""
     if not hasattr(select, "poll"):
         return True
-    asked = select.poll()
+    poller = select.poll()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            asked.register(stream.fileno(), 0)  # an end that is gone is told without being asked for
-    return any(said & (select.POLLERR | select.POLLHUP) for _, said in asked.poll(0))
+            poller.register(stream.fileno(), 0)  # POLLERR and POLLHUP are always reported
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poller.poll(0))
 
 
-def _hush() -> None:
-    """Nobody takes what was still to be said: Python would try once more when it ends, and make an exit code of that."""
+def _redirect_output_to_null() -> None:
+    """Discard the rest of the output: its reader is gone, and Python would fail to flush it at exit and change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

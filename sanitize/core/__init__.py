@@ -1,4 +1,4 @@
-"""Building blocks without files: Arrow buffers, text cells, keys and draws, protocols of plan parts and engines, display, progress.
+"""Building blocks: Arrow buffers, text cells, keys and draws, protocols of plan parts and engines, display, progress.
 
-Imports only `sanitize.errors`. Nothing here opens a corpus.
+Imports only `sanitize.errors`. No module in this package opens a corpus.
 """

@@ -1,7 +1,7 @@
-"""What a notebook or a prompt shows of a result: a title, a few facts and a small table, escaped, and never a value.
+"""Summary tables of command results for notebooks and prompts: a title, a few facts and a small table, escaped, without values.
 
-`Told` is a plain dict that shows itself so; the keys stay what the verb promises. `Sheet` is what is shown, whatever of. Only counts, words
-of the house and names that the user gave (folders, columns, plans) go into one.
+`CommandResult` is a plain dict with the keys that the command documents; its `repr` and HTML are a `SummaryTable`. A table contains only
+counts, fixed words and names that the user gave (folders, columns, plans).
 """
 
 from __future__ import annotations
@@ -11,218 +11,242 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from sanitize.core.rendering import visible
+from sanitize.core.rendering import escape_controls
 
-_MOST = 40  # rows of a table that are shown
+_MAX_ROWS = 40  # rows of a table that are displayed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sheet:
-    """A title, facts as (name, text), and a table of counts."""
+class SummaryTable:
+    """A title, facts as (name, text), and a table of counts with a header."""
 
     title: str
     facts: Sequence[tuple[str, str]] = ()
-    head: Sequence[str] = ()
+    header: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
 
-    def text(self) -> str:
-        """As lines, for a prompt."""
-        wide = max((len(name) for name, _ in self.facts), default=0)
-        lines = [visible(self.title), *(visible(f"  {name:<{wide}}  {said}") for name, said in self.facts)]
+    def to_text(self) -> str:
+        """The table as aligned plain text lines, for a prompt."""
+        name_width = max((len(name) for name, _ in self.facts), default=0)
+        lines = [escape_controls(self.title), *(escape_controls(f"  {name:<{name_width}}  {text}") for name, text in self.facts)]
         if self.rows:
-            cells = [[_cell(name) for name in self.head], *([_cell(value) for value in row] for row in self.rows[:_MOST])]
-            widths = [max(len(row[column]) for row in cells) for column in range(len(self.head))]
-            right = [isinstance(value, int) for value in self.rows[0]]
+            cells = [
+                [_format_cell(name) for name in self.header],
+                *([_format_cell(value) for value in row] for row in self.rows[:_MAX_ROWS]),
+            ]
+            widths = [max(len(row[column]) for row in cells) for column in range(len(self.header))]
+            is_number = [isinstance(value, int) for value in self.rows[0]]
             for row in cells:
-                made = (cell.rjust(width) if side else cell.ljust(width) for cell, width, side in zip(row, widths, right, strict=True))
-                lines.append(("  " + "  ".join(made)).rstrip())
-        return "\n".join([*lines, *self._more()])
+                padded = (
+                    cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(row, widths, is_number, strict=True)
+                )
+                lines.append(("  " + "  ".join(padded)).rstrip())
+        return "\n".join([*lines, *self._omitted_rows_note()])
 
-    def html(self) -> str:
-        """As HTML, for a notebook: no script, no style of its own but alignment, every text escaped."""
-        parts = [f"<div><p><b>{_escaped(self.title)}</b></p>"]
+    def to_html(self) -> str:
+        """The table as HTML, for a notebook: no script, no style except alignment, every text escaped."""
+        parts = [f"<div><p><b>{_escape_cell(self.title)}</b></p>"]
         if self.facts:
-            rows = "".join(f'<tr><th style="text-align:left">{_escaped(name)}</th>{_data(said)}</tr>' for name, said in self.facts)
+            rows = "".join(f'<tr><th style="text-align:left">{_escape_cell(name)}</th>{_html_cell(text)}</tr>' for name, text in self.facts)
             parts.append(f"<table>{rows}</table>")
         if self.rows:
-            head = "".join(f'<th style="text-align:left">{_escaped(name)}</th>' for name in self.head)
-            body = "".join(f"<tr>{''.join(_data(value) for value in row)}</tr>" for row in self.rows[:_MOST])
+            head = "".join(f'<th style="text-align:left">{_escape_cell(name)}</th>' for name in self.header)
+            body = "".join(f"<tr>{''.join(_html_cell(value) for value in row)}</tr>" for row in self.rows[:_MAX_ROWS])
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-        return "".join([*parts, *(f"<p>{_escaped(line.strip())}</p>" for line in self._more()), "</div>"])
+        return "".join([*parts, *(f"<p>{_escape_cell(line.strip())}</p>" for line in self._omitted_rows_note()), "</div>"])
 
-    def _more(self) -> list[str]:
-        return [f"  and {len(self.rows) - _MOST:,} more"] if len(self.rows) > _MOST else []
-
-
-def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else visible("" if value is None else str(value))
+    def _omitted_rows_note(self) -> list[str]:
+        return [f"  and {len(self.rows) - _MAX_ROWS:,} more"] if len(self.rows) > _MAX_ROWS else []
 
 
-def _escaped(value: object) -> str:
-    return escape(_cell(value))
+def _format_cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else escape_controls("" if value is None else str(value))
 
 
-def _data(value: object) -> str:
+def _escape_cell(value: object) -> str:
+    return escape(_format_cell(value))
+
+
+def _html_cell(value: object) -> str:
     side = "right" if isinstance(value, int) else "left"
-    return f'<td style="text-align:{side}">{_escaped(value)}</td>'
+    return f'<td style="text-align:{side}">{_escape_cell(value)}</td>'
 
 
-class Told(dict[str, Any]):
-    """What a verb returns: a dict that shows itself as the sheet of that verb."""
+class CommandResult(dict[str, Any]):
+    """The result of a command: a dict whose `repr` and notebook HTML are the summary table of that command."""
 
-    def __init__(self, verb: str, result: Mapping[str, Any]) -> None:
+    def __init__(self, command: str, result: Mapping[str, Any]) -> None:
         super().__init__(result)
-        self.verb = verb
+        self.command = command
 
-    def __reduce__(self) -> tuple[type[Told], tuple[str, dict[str, Any]]]:
-        return Told, (self.verb, dict(self))
+    def __reduce__(self) -> tuple[type[CommandResult], tuple[str, dict[str, Any]]]:
+        return CommandResult, (self.command, dict(self))
 
     def __repr__(self) -> str:
-        return self._sheet().text()
+        return self._summary_table().to_text()
 
     def _repr_html_(self) -> str:
-        return self._sheet().html()
+        return self._summary_table().to_html()
 
-    def _sheet(self) -> Sheet:
-        return _SHEETS[self.verb](self)
+    def _summary_table(self) -> SummaryTable:
+        return _TABLE_BUILDERS[self.command](self)
 
 
 _Result = Mapping[str, Any]
-_KINDS = ("kind", "occurrences", "values", "kept", "replaced", "left by plan")
+_KIND_HEADER = ("kind", "occurrences", "values", "kept", "replaced", "left by plan")
 
 
-def _kinds(by_kind: _Result) -> list[tuple[Any, ...]]:
-    rows = [(kind, *(int(one[name]) for name in ("occurrences", "values", "kept", "replaced", "left"))) for kind, one in by_kind.items()]
+def _kind_rows(by_kind: _Result) -> list[tuple[Any, ...]]:
+    rows = [
+        (kind, *(int(counts[name]) for name in ("occurrences", "values", "kept", "replaced", "left"))) for kind, counts in by_kind.items()
+    ]
     return sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
-def _run(one: _Result) -> Sheet:
-    check, drill = one["verify"], one["drill"]
+def _run_table(result: _Result) -> SummaryTable:
+    check, canaries = result["verify"], result["drill"]
     facts = [
         (
             "documents",
-            f"{one['documents_in']:,} in = {one['documents_out']:,} out + {one['documents_dropped']:,} dropped"
-            f" + {one['quarantined']:,} in quarantine",
+            f"{result['documents_in']:,} in = {result['documents_out']:,} out + {result['documents_dropped']:,} dropped"
+            f" + {result['quarantined']:,} in quarantine",
         ),
         (
             "verify",
             "off: not checked"
             if check["mode"] == "off"
-            else f"{one['leaks']:,} of {check['values_checked']:,} values that had to go found in {len(check['forms'])} forms",
+            else f"{result['leaks']:,} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms",
         ),
-        *([("drill", f"{drill['gone']:,} of {drill['planted']:,} planted values came out gone")] if drill["planted"] else []),
+        *([("drill", f"{canaries['gone']:,} of {canaries['planted']:,} planted values were removed")] if canaries["planted"] else []),
         ("recall", "not measured"),
-        ("kept", f"{one['kept_originals']:,} originals stay by plan"),
-        ("key", "from a seed: replacements guessable, no privacy claim" if one["key"] == "seed" else "secret"),
-        ("publish", "publishable by its plan" if one["publishable"] else "keep private"),
-        ("report", f"{one['out']}/report.html"),
+        ("kept", f"{result['kept_originals']:,} originals stay in the output as the plan says"),
+        ("key", "from a seed: replacements can be guessed, no privacy claim" if result["key"] == "seed" else "secret"),
+        ("publish", "publishable according to its plan" if result["publishable"] else "keep private"),
+        ("report", f"{result['out']}/report.html"),
     ]
-    done = "" if one["changed"] else " (was done before; nothing changed)"
-    return Sheet(title=f"sanitize run: {one['out']}, plan {one['plan_name']}{done}", facts=facts, head=_KINDS, rows=_kinds(one["by_kind"]))
-
-
-def _find(one: _Result) -> Sheet:
-    facts = [("documents", f"{one['documents_in']:,}, {one['quarantined']:,} in quarantine"), ("occurrences", f"{one['occurrences']:,}")]
-    rows = sorted(one["by_kind"].items(), key=lambda item: (-item[1], item[0]))
-    return Sheet(title=f"sanitize find: {one['work']}", facts=facts, head=("kind", "occurrences"), rows=rows)
-
-
-def _explain(one: _Result) -> Sheet:
-    estimate = one["estimate"]
-    facts = [
-        ("plan", f"{one['plan']['name']}: {one['plan']['about']}"),
-        ("input", f"{one['files']:,} files, {one['bytes'] / 1e6:,.1f} MB"),
-        ("columns", ", ".join(f"{column['name']}: {column['policy']}" for column in one["columns"])),
-        ("estimate", f"{estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private"),
-        ("sampled", f"the first {one['sampled']:,} documents, sanitized in a temporary folder; nothing was written"),
-        *((name, said) for name, key in (("missing", "missing"), ("note", "notes")) for said in one.get(key, ())),
-        *((pair["kind"], f"{pair['before']} → {pair['after']} (by shape)") for pair in one["pairs"]),
-    ]
-    return Sheet(title="sanitize explain", facts=facts, head=_KINDS, rows=_kinds(one["sample"]["by_kind"]))
-
-
-def _verify(one: _Result) -> Sheet:
-    facts = [
-        ("shards", f"{one['shards']:,}, all as the manifest says"),
-        ("leaks", f"{one['leaks']:,} of {one['values_checked']:,} values that had to go found in {len(one['forms'])} forms"),
-        ("forms", ", ".join(one["forms"])),
-    ]
-    rows = sorted(one["ambiguous"].items())
-    return Sheet(title=f"sanitize verify: {one['out']} ({one['mode']})", facts=facts, head=("kind", "ambiguous places"), rows=rows)
-
-
-def _replay(one: _Result) -> Sheet:
-    facts = [
-        ("shards", f"{one['shards']:,}, {len(one['different']):,} different"),
-        ("published", f"{one['out']}" if one["published"] else "nothing"),
-        *(("note", note) for note in one["notes"]),
-    ]
-    return Sheet(title=f"sanitize replay: {'the same' if one['same'] else 'different'}", facts=facts)
-
-
-def _status(one: _Result) -> Sheet:
-    index = (
-        f"{one['documents']:,} documents, {one['tasks']:,} tasks" if one["indexed"] else f"none yet ({one['find_tasks_done']:,} tasks done)"
+    done = "" if result["changed"] else " (was complete already; nothing changed)"
+    return SummaryTable(
+        title=f"sanitize run: {result['out']}, plan {result['plan_name']}{done}",
+        facts=facts,
+        header=_KIND_HEADER,
+        rows=_kind_rows(result["by_kind"]),
     )
-    holder = one["held_by"]
+
+
+def _find_table(result: _Result) -> SummaryTable:
+    facts = [
+        ("documents", f"{result['documents_in']:,}, {result['quarantined']:,} in quarantine"),
+        ("occurrences", f"{result['occurrences']:,}"),
+    ]
+    rows = sorted(result["by_kind"].items(), key=lambda item: (-item[1], item[0]))
+    return SummaryTable(title=f"sanitize find: {result['work']}", facts=facts, header=("kind", "occurrences"), rows=rows)
+
+
+def _explain_table(result: _Result) -> SummaryTable:
+    estimate = result["estimate"]
+    facts = [
+        ("plan", f"{result['plan']['name']}: {result['plan']['about']}"),
+        ("input", f"{result['files']:,} files, {result['bytes'] / 1e6:,.1f} MB"),
+        ("columns", ", ".join(f"{column['name']}: {column['policy']}" for column in result["columns"])),
+        ("estimate", f"{estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private"),
+        ("sampled", f"the first {result['sampled']:,} documents, sanitized in a temporary folder; nothing was written"),
+        *((name, message) for name, key in (("missing", "missing"), ("note", "notes")) for message in result.get(key, ())),
+        *((pair["kind"], f"{pair['before']} → {pair['after']} (by shape)") for pair in result["pairs"]),
+    ]
+    return SummaryTable(title="sanitize explain", facts=facts, header=_KIND_HEADER, rows=_kind_rows(result["sample"]["by_kind"]))
+
+
+def _verify_table(result: _Result) -> SummaryTable:
+    facts = [
+        ("shards", f"{result['shards']:,}, all match the manifest"),
+        ("leaks", f"{result['leaks']:,} of {result['values_checked']:,} removed values found in {len(result['forms'])} forms"),
+        ("forms", ", ".join(result["forms"])),
+    ]
+    rows = sorted(result["ambiguous"].items())
+    return SummaryTable(
+        title=f"sanitize verify: {result['out']} ({result['mode']})", facts=facts, header=("kind", "ambiguous places"), rows=rows
+    )
+
+
+def _replay_table(result: _Result) -> SummaryTable:
+    facts = [
+        ("shards", f"{result['shards']:,}, {len(result['different']):,} different"),
+        ("published", f"{result['out']}" if result["published"] else "nothing"),
+        *(("note", note) for note in result["notes"]),
+    ]
+    return SummaryTable(title=f"sanitize replay: {'the same' if result['same'] else 'different'}", facts=facts)
+
+
+def _status_table(result: _Result) -> SummaryTable:
+    index = (
+        f"{result['documents']:,} documents, {result['tasks']:,} tasks"
+        if result["indexed"]
+        else f"none yet ({result['find_tasks_done']:,} tasks done)"
+    )
+    holder = result["held_by"]
     facts = [("index", index), *([("held by", f"process {holder.get('pid')} on {holder.get('host')}")] if holder else [])]
-    rows = [(run["plan_hash"], run["plan"], run["tasks_done"]) for run in one["runs"]]
-    return Sheet(title="sanitize status", facts=facts, head=("run", "plan", "tasks done"), rows=rows)
+    rows = [(run["plan_hash"], run["plan"], run["tasks_done"]) for run in result["runs"]]
+    return SummaryTable(title="sanitize status", facts=facts, header=("run", "plan", "tasks done"), rows=rows)
 
 
-def _doctor(one: _Result) -> Sheet:
-    rows = [(check["status"], check["name"], check["found"], check["do"]) for check in one["checks"]]
+def _doctor_table(result: _Result) -> SummaryTable:
+    rows = [(check["status"], check["name"], check["found"], check["do"]) for check in result["checks"]]
     head = ("status", "check", "found", "do")
-    return Sheet(title=f"sanitize doctor: {'nothing fails' if one['ok'] else 'something fails'}", head=head, rows=rows)
+    return SummaryTable(title=f"sanitize doctor: {'nothing fails' if result['ok'] else 'something fails'}", header=head, rows=rows)
 
 
-def _report(one: _Result) -> Sheet:
-    facts = [*([("page", one["page"])] if one["page"] else []), *(("figure", path) for path in one["figures"])]
-    return Sheet(title=f"sanitize report: {one['out']}", facts=facts)
+def _report_table(result: _Result) -> SummaryTable:
+    facts = [*([("page", result["page"])] if result["page"] else []), *(("figure", path) for path in result["figures"])]
+    return SummaryTable(title=f"sanitize report: {result['out']}", facts=facts)
 
 
-def _subject(one: _Result) -> Sheet:
-    given, linked = one["given"], one["linked"]
+def _subject_table(result: _Result) -> SummaryTable:
+    given, linked = result["given"], result["linked"]
     facts = [
         ("given", ", ".join(f"{number:,} {name}" for name, number in given.items())),
         ("linked", f"{linked['values']:,} values, {linked['names']:,} names"),
-        ("found", f"{one['occurrences']:,} occurrences in {one['documents']:,} documents"),
-        *(("published", f"{run['out']}: {run['left']:,} left, {run['replaced']:,} replaced") for run in one["runs"]),
-        *(("erased", f"{out['out']}: {out['places_erased']:,} places") for out in one.get("erased", {}).get("outs", ())),
+        ("found", f"{result['occurrences']:,} occurrences in {result['documents']:,} documents"),
+        *(("published", f"{run['out']}: {run['left']:,} left, {run['replaced']:,} replaced") for run in result["runs"]),
+        *(("erased", f"{out['out']}: {out['places_erased']:,} occurrences") for out in result.get("erased", {}).get("outs", ())),
     ]
-    rows = [(place["kind"], place["section"] or "the text", place["occurrences"]) for place in one["places"]]
-    return Sheet(title=f"sanitize subject: {one['work']}", facts=facts, head=("kind", "where", "occurrences"), rows=rows)
+    rows = [(place["kind"], place["section"] or "the text", place["occurrences"]) for place in result["places"]]
+    return SummaryTable(title=f"sanitize subject: {result['work']}", facts=facts, header=("kind", "where", "occurrences"), rows=rows)
 
 
-def _label(one: _Result) -> Sheet:
-    if "kinds" in one:
-        facts = [("labelled", f"{one['rows'] - one['not_labelled']:,} of {one['rows']:,} rows")]
+def _label_table(result: _Result) -> SummaryTable:
+    if "kinds" in result:
+        facts = [("labelled", f"{result['rows'] - result['not_labelled']:,} of {result['rows']:,} rows")]
         rows = [
-            (kind, told["judged"], _share(told["precision"], told["precision_interval"]), _share(told["recall"], told["recall_interval"]))
-            for kind, told in one["kinds"].items()
+            (
+                kind,
+                scores["judged"],
+                _format_interval(scores["precision"], scores["precision_interval"]),
+                _format_interval(scores["recall"], scores["recall_interval"]),
+            )
+            for kind, scores in result["kinds"].items()
         ]
-        return Sheet(title="sanitize label: scores", facts=facts, head=("kind", "judged", "precision", "recall"), rows=rows)
-    if "estimates" in one:
-        rows = [(kind, told["first"], told["second"], told["both"]) for kind, told in one["estimates"].items()]
-        return Sheet(
-            title="sanitize label: estimates", facts=[("assumes", one["assumes"])], head=("kind", "first", "second", "both"), rows=rows
+        return SummaryTable(title="sanitize label: scores", facts=facts, header=("kind", "judged", "precision", "recall"), rows=rows)
+    if "estimates" in result:
+        rows = [(kind, counts["first"], counts["second"], counts["both"]) for kind, counts in result["estimates"].items()]
+        return SummaryTable(
+            title="sanitize label: estimates", facts=[("assumes", result["assumes"])], header=("kind", "first", "second", "both"), rows=rows
         )
-    return Sheet(title=f"sanitize label: {one['file']}", head=("stratum", "rows"), rows=sorted(one["strata"].items()))
+    return SummaryTable(title=f"sanitize label: {result['file']}", header=("stratum", "rows"), rows=sorted(result["strata"].items()))
 
 
-def _share(value: float | None, interval: list[float] | None) -> str:
+def _format_interval(value: float | None, interval: list[float] | None) -> str:
     return "not measured" if value is None or interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
-_SHEETS: dict[str, Callable[[_Result], Sheet]] = {
-    "run": _run,
-    "find": _find,
-    "explain": _explain,
-    "verify": _verify,
-    "replay": _replay,
-    "status": _status,
-    "doctor": _doctor,
-    "report": _report,
-    "subject": _subject,
-    "label": _label,
+_TABLE_BUILDERS: dict[str, Callable[[_Result], SummaryTable]] = {
+    "run": _run_table,
+    "find": _find_table,
+    "explain": _explain_table,
+    "verify": _verify_table,
+    "replay": _replay_table,
+    "status": _status_table,
+    "doctor": _doctor_table,
+    "report": _report_table,
+    "subject": _subject_table,
+    "label": _label_table,
 }

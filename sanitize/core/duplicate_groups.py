@@ -1,7 +1,8 @@
-"""Which of several that are alike stay: the first of each component of pairs, or the first comers where nothing may stand twice.
+"""Selects which groups of similar documents or lines stay: by connected components of pairs, or by items that occur in two groups.
 
-Both decide for groups known by a number that ascends in corpus order. Memory: the groups that are paired with another, or the distinct
-things that stand in more than one group; never all groups.
+Groups are numbered in ascending corpus order. `connected_components` keeps the first group of every component;
+`find_repeating_groups` keeps a group unless it shares an item with an earlier kept group. Memory: the groups that are paired with another,
+or the distinct items that occur in more than one group; never all groups.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ import pyarrow.parquet as pq
 I64 = npt.NDArray[np.int64]
 
 
-def components(one: I64, other: I64) -> tuple[I64, I64]:
-    """Every group that is connected with a smaller one by pairs (`one`, `other`), and the smallest of its component; ascending.
+def connected_components(first_groups: I64, second_groups: I64) -> tuple[I64, I64]:
+    """Every group that pairs (`first_groups`, `second_groups`) connect with a smaller one, and the smallest group of its component.
 
-    Union-find over whole columns: every root takes the smallest root it is paired with, then all paths are halved to their roots.
+    Both arrays are in ascending order of the group. Union-find over whole columns: every root is linked to the smallest root it is paired
+    with, then all paths are halved until they end at a root.
     """
-    groups, place = np.unique(np.concatenate([one, other]), return_inverse=True)
-    left, right = place[: len(one)], place[len(one) :]
+    groups, group_nos = np.unique(np.concatenate([first_groups, second_groups]), return_inverse=True)
+    left, right = group_nos[: len(first_groups)], group_nos[len(first_groups) :]
     root = np.arange(len(groups))
     while len(left):
         low, high = np.minimum(root[left], root[right]), np.maximum(root[left], root[right])
-        apart = low != high
-        left, right, low, high = left[apart], right[apart], low[apart], high[apart]
+        unmerged = low != high
+        left, right, low, high = left[unmerged], right[unmerged], low[unmerged], high[unmerged]
         np.minimum.at(root, high, low)
         while (root != root[root]).any():
             root = root[root]
@@ -35,40 +37,40 @@ def components(one: I64, other: I64) -> tuple[I64, I64]:
     return groups[later], groups[root[later]]
 
 
-def that_repeat(path: Path) -> tuple[I64, I64]:
-    """The groups that go, ascending, and for each the first group that stays and holds one of its things.
+def find_repeating_groups(path: Path) -> tuple[I64, I64]:
+    """The groups to remove, ascending, and for each the first kept group that contains one of its items.
 
-    `path` is a Parquet file with `group_no` (ascending; a document, or a line of one) and `thing` (numbered from 0 without gaps). A group
-    goes if one of its things stands in an earlier group that stays: afterwards no thing stands in two groups, and no group went for
-    the sake of one that is gone itself.
+    `path` is a Parquet file with `group_no` (ascending; a document, or a line of one) and `thing` (an item, numbered from 0 without
+    gaps). A group is removed if one of its items occurs in an earlier group that is kept. Afterwards no item occurs in two groups, and
+    no group was removed because of a group that is itself removed.
     """
-    owner = np.full(_most(path) + 1, -1, np.int64)
-    gone, kept = array("q"), array("q")
-    rest_group, rest_thing = np.empty(0, np.int64), np.empty(0, np.int64)
+    owner = np.full(_max_item(path) + 1, -1, np.int64)
+    removed, kept_instead = array("q"), array("q")
+    pending_groups, pending_items = np.empty(0, np.int64), np.empty(0, np.int64)
     with pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in [*range(file.num_row_groups), None]:
             if batch is not None:
                 rows = file.read_row_group(batch, columns=["group_no", "thing"], use_threads=False)
-                rest_group = np.concatenate([rest_group, np.asarray(rows.column("group_no"), np.int64)])
-                rest_thing = np.concatenate([rest_thing, np.asarray(rows.column("thing"), np.int64)])
-            bounds = np.flatnonzero(np.diff(rest_group, prepend=-1, append=-1))
-            whole = bounds if batch is None else bounds[:-1]  # the last group may go on in the next row group
-            # a loop over the groups that share something: each decision hangs on all before it
-            for low, high in zip(whole[:-1].tolist(), whole[1:].tolist(), strict=True):
-                things = rest_thing[low:high]
-                holders = owner[things]
+                pending_groups = np.concatenate([pending_groups, np.asarray(rows.column("group_no"), np.int64)])
+                pending_items = np.concatenate([pending_items, np.asarray(rows.column("thing"), np.int64)])
+            bounds = np.flatnonzero(np.diff(pending_groups, prepend=-1, append=-1))
+            complete = bounds if batch is None else bounds[:-1]  # the last group may continue in the next row group
+            # a loop over the groups that share an item: each decision depends on all decisions before it
+            for low, high in zip(complete[:-1].tolist(), complete[1:].tolist(), strict=True):
+                items = pending_items[low:high]
+                holders = owner[items]
                 if holders.max() < 0:
-                    owner[things] = rest_group[low]
+                    owner[items] = pending_groups[low]
                 else:
-                    gone.append(int(rest_group[low]))
-                    kept.append(int(holders[holders >= 0].min()))
-            if len(whole):
-                rest_group, rest_thing = rest_group[whole[-1] :], rest_thing[whole[-1] :]
-    return np.array(gone, np.int64), np.array(kept, np.int64)
+                    removed.append(int(pending_groups[low]))
+                    kept_instead.append(int(holders[holders >= 0].min()))
+            if len(complete):
+                pending_groups, pending_items = pending_groups[complete[-1] :], pending_items[complete[-1] :]
+    return np.array(removed, np.int64), np.array(kept_instead, np.int64)
 
 
-def _most(path: Path) -> int:
-    """The largest `thing`, -1 where there is none; read a row group at a time."""
+def _max_item(path: Path) -> int:
+    """The largest item number (column `thing`), -1 for an empty file; reads one row group at a time."""
     with pq.ParquetFile(path, pre_buffer=False) as file:
         return max(
             (

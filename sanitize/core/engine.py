@@ -1,4 +1,7 @@
-"""What an engine has to do: map a function over shard descriptors, and run SQL over tables. Text never travels through it."""
+"""The protocol `Engine`: maps a function over shard descriptors and runs SQL over tables. Texts are never sent through an engine.
+
+Also parses sizes and memory limits, and lists the engines that exist (the modules of sanitize/engines).
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Done:
-    """What came of one task: its place in the list, its result, and what it cost."""
+class TaskResult:
+    """The result of one task: its index in the task list, the return value, CPU seconds and peak memory of its process in MB."""
 
-    place: int
+    task_no: int
     result: Any
     cpu_s: float
     peak_rss_mb: float
 
 
-class Died(Exception):
-    """A process that ended, hung or ran out of memory at a task: `reason` is crashed, timed_out or memory."""
+class WorkerDied(Exception):
+    """A worker process ended, hung or ran out of memory while it ran a task: `reason` is crashed, timed_out or memory."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -34,52 +37,56 @@ class Died(Exception):
 
 
 class Engine(Protocol):
-    """The verbs of an engine. A task opens its files itself; results are small.
+    """Runs tasks and SQL. A task opens its files itself; results are small.
 
-    An engine may run a task twice at once. One that writes has `attempt(folder)`: the same task, with all that has no name yet in there.
+    An engine may run two attempts of one task at the same time. A task that writes files therefore has a method `attempt(folder)`, which
+    returns the same task with all its temporary files in that folder.
     """
 
-    def inside(self, tasks: int) -> bool:
-        """True where so many tasks run in this process, whose costs the caller counts."""
+    def runs_in_process(self, task_count: int) -> bool:
+        """True if `task_count` tasks run in the calling process, so that the caller accounts for their costs."""
 
-    def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
-        """Run `work` on every task, in any order; yields each as it ends. The first error stops the rest and is raised."""
+    def map_shards(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[TaskResult]:
+        """Runs `function` on every task, in any order; yields each result as its task ends. The first error stops all and is raised."""
 
     def map_untrusted(
-        self, work: Callable[[T], Any], tasks: Sequence[T], *, seconds: Callable[[T], float], memory: int
-    ) -> Iterator[tuple[int, Done | Died]]:
-        """Run `work` on every task in processes that may die of it; yields (place, what came of it). A task's own error is raised."""
+        self, function: Callable[[T], Any], tasks: Sequence[T], *, time_limit: Callable[[T], float], memory_bytes: int
+    ) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
+        """Runs `function` on every task in child processes that may crash, with limits on seconds (`time_limit` of the task) and memory.
+
+        Yields (index of the task, its result or why its worker died). An exception that the task itself raises is raised.
+        """
 
     def sql(self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object) -> None:
-        """Write the result of a statement over `tables` (name -> Parquet files) to the Parquet file `out`, in its order."""
+        """Writes the rows of a SQL query over `tables` (name -> Parquet files) to the Parquet file `out`, in the order of the query."""
 
     def scalar(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Any:
-        """The first column of the first row of a statement over `tables`."""
+        """The first column of the first row of a SQL query over `tables`."""
 
     def close(self) -> None:
-        """Give everything back. An engine is used once."""
+        """Releases all processes and files. An engine cannot be used after that."""
 
 
-def size_of(text: str) -> int | None:
-    """The bytes that a size such as 500MB or 1.5GB says; None for what is none."""
-    said = re.fullmatch(r"([1-9][0-9]*(?:\.[0-9]+)?) ?([KMGT])i?B", text)
-    return int(float(said[1]) * 1024 ** ("KMGT".index(said[2]) + 1)) if said else None
+def parse_size(text: str) -> int | None:
+    """The number of bytes of a size such as 500MB or 1.5GB (factors of 1024); None if `text` is not a size."""
+    match = re.fullmatch(r"([1-9][0-9]*(?:\.[0-9]+)?) ?([KMGT])i?B", text)
+    return int(float(match[1]) * 1024 ** ("KMGT".index(match[2]) + 1)) if match else None
 
 
-def bytes_of(memory_limit: str) -> int:
-    """The bytes of a memory limit as it is given. UsageError for what is no size."""
+def parse_memory_limit(memory_limit: str) -> int:
+    """The number of bytes of the option --memory-limit; 1 GiB for a percentage. Raises UsageError for anything else."""
     if re.fullmatch(r"[1-9][0-9]*(?:\.[0-9]+)? ?%", memory_limit):
-        return 1 << 30  # DuckDB's alone is a share of the machine
-    size = size_of(memory_limit)
+        return 1 << 30  # only DuckDB takes a percentage of the machine's memory; everything else gets this fixed limit
+    size = parse_size(memory_limit)
     if size is None:
         raise UsageError(f"--memory-limit {memory_limit}: expected a size such as 500MB or 4GB")
     return size
 
 
-_PARTS = ("worker_process", "spark_dialect", "spark_session")  # what engines are made of
+_NON_ENGINE_MODULES = ("worker_process", "spark_dialect", "spark_session")  # modules of sanitize/engines that are not engines themselves
 
 
 def engine_names() -> list[str]:
-    """The names of the engines there are."""
+    """The names of all engines, sorted: the modules of sanitize/engines that implement `Engine`."""
     package = importlib.import_module("sanitize.engines")
-    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in _PARTS)
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in _NON_ENGINE_MODULES)

@@ -1,7 +1,7 @@
-"""Named points at which a process can be told to die, so that tests see what a crash leaves at each of them.
+"""Failpoints: named points at which tests end the process, to check what a crash at that point leaves on disk.
 
-`SANITIZE_CRASH_AT=<point>:<n>` ends the process the n-th time (the first, where n is left out) that it comes by the point: as after
-SIGKILL nothing is cleaned up, and the exit code is 137. Unset, which is always but in tests, a point costs one comparison.
+`SANITIZE_CRASH_AT=<point>:<n>` ends the process when it reaches the point for the n-th time (the first, if n is omitted). As after
+SIGKILL nothing is cleaned up; the exit code is 137. The variable is set in tests only; otherwise a point costs one comparison.
 """
 
 from __future__ import annotations
@@ -10,61 +10,64 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-POINTS = (
-    "work:made",  # WORK is there, its lock is held
-    "key:written",  # the key lies aside, under no name yet
-    "task:begun",  # the folder of an attempt is there, and empty
+FAILPOINTS = (
+    "work:made",  # WORK exists, its lock is held
+    "key:written",  # the key is in its temporary file, not renamed yet
+    "task:begun",  # the folder of an attempt exists and is empty
     "task:written",  # the task has written its files
-    "task:checked",  # one of them was opened again and is whole
-    "task:synced",  # one of them is on the disk
-    "task:renamed",  # one of them has its name
-    "task:settled",  # all have their names, and their folders are on the disk
-    "task:recorded",  # the record has its name
-    "json:aside",  # a record or description is on the disk, under no name yet
-    "lines:aside",  # lines for a person are on the disk, under no name yet
-    "find:described",  # the index is described, and not complete
-    "find:gathered",  # what the second round needs lies there
+    "task:checked",  # one of them was opened again and is complete
+    "task:synced",  # one of them is synced to disk
+    "task:renamed",  # one of them has its final name
+    "task:settled",  # all have their final names, and their folders are synced to disk
+    "task:recorded",  # the record has its final name
+    "json:aside",  # a record or description is in its temporary file, synced, not renamed yet
+    "lines:aside",  # text lines for a reader are in their temporary file, synced, not renamed yet
+    "find:described",  # the description of the index is written; the index is not complete
+    "find:gathered",  # the tables that the second round of finders needs are written
     "find:done",  # the index is complete
-    "run:described",  # the folder of a plan is there
-    "run:judged",  # nothing is left that had to go
-    "publish:linked",  # a shard stands in the folder beside OUT
-    "publish:paged",  # a page stands there
-    "publish:built",  # the folder beside OUT is whole
-    "swap:aside",  # where folders cannot be exchanged: OUT has stepped aside
-    "stream:emitted",  # a batch of a stream is where it belongs, and not acknowledged
-    "stream:written",  # what the state is to say lies on the disk, and nothing points at it
+    "run:described",  # the folder of a plan is written
+    "run:judged",  # the leak check found no removed value
+    "publish:linked",  # a shard is in the staging folder beside OUT
+    "publish:paged",  # a report page is in it
+    "publish:built",  # the staging folder is complete
+    "swap:aside",  # where folders cannot be exchanged atomically: the old OUT was renamed
+    "stream:emitted",  # the output of a batch of a stream is written, and not acknowledged
+    "stream:written",  # the new state is on disk, and nothing refers to it yet
     "stream:committed",  # the batch is acknowledged
-    "swap:done",  # OUT is the new one; the old one may still lie beside it
+    "swap:done",  # OUT is the new one; the old one may still exist beside it
 )
 
 
-def at(point: str) -> None:
-    """End the process here if the environment says so."""
-    if point == _wanted:
-        _left[0] -= 1
-        if not _left[0]:
+def hit(point: str) -> None:
+    """Ends the process with exit code 137 if SANITIZE_CRASH_AT names this point and its count is reached."""
+    if point == _wanted_point:
+        _hits_left[0] -= 1
+        if not _hits_left[0]:
             os._exit(137)
 
 
 @contextlib.contextmanager
-def asleep() -> Iterator[None]:
-    """No point ends the process here: a child that reads strangers' files may die of them, and that would say something about a file."""
-    left, _left[0] = _left[0], 0
+def disabled() -> Iterator[None]:
+    """Context in which no failpoint ends the process.
+
+    For child processes that parse untrusted files: their death is reported as a defect of the file.
+    """
+    saved, _hits_left[0] = _hits_left[0], 0
     try:
         yield
     finally:
-        _left[0] = left
+        _hits_left[0] = saved
 
 
-def _told(said: str) -> tuple[str, int]:
-    """Point and count, from what the environment says; no point where it says nothing."""
-    if not said:
+def _parse_setting(setting: str) -> tuple[str, int]:
+    """(point, count) from the value of SANITIZE_CRASH_AT; ("", 0) for an empty value. Raises ValueError for an unknown point."""
+    if not setting:
         return "", 0
-    point, _, times = said.rpartition(":") if said.rpartition(":")[2].isdecimal() else (said, "", "1")
-    if point not in POINTS:
-        raise ValueError(f"SANITIZE_CRASH_AT={said}: no such point; known: {', '.join(POINTS)}")
-    return point, int(times)
+    point, _, count = setting.rpartition(":") if setting.rpartition(":")[2].isdecimal() else (setting, "", "1")
+    if point not in FAILPOINTS:
+        raise ValueError(f"SANITIZE_CRASH_AT={setting}: no such point; known: {', '.join(FAILPOINTS)}")
+    return point, int(count)
 
 
-_wanted, _times = _told(os.environ.get("SANITIZE_CRASH_AT", ""))
-_left = [_times]
+_wanted_point, _wanted_hits = _parse_setting(os.environ.get("SANITIZE_CRASH_AT", ""))
+_hits_left = [_wanted_hits]

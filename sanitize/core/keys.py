@@ -1,9 +1,9 @@
-"""All randomness of the house: one secret key, one pseudo-random function, no state.
+"""The secret key, keyed hashes of values (`value_id`, pseudonyms) and all random draws: one pseudo-random function, no state.
 
-The function is SipHash-2-4 (Aumasson, Bernstein: SipHash, a fast short-input PRF, INDOCRYPT 2012), vectorised over columns and held
-against its published vectors in tests. Every use has its own subkey, derived from the key by BLAKE2b, so that what one use reveals
-says nothing about another. A draw depends on (key, doc_id, cell, start, lane) and on nothing else: not on the batch, the shard, the
-worker or the order of work.
+The function is SipHash-2-4 (Aumasson, Bernstein: SipHash, a fast short-input PRF, INDOCRYPT 2012), vectorised over columns and checked
+against its published test vectors in tests. Every purpose has its own subkey, derived from the key by BLAKE2b, so that outputs for one
+purpose reveal nothing about another. A draw depends on (key, doc_id, cell, start, lane) and on nothing else: not on the batch, the shard,
+the worker or the order of work.
 """
 
 from __future__ import annotations
@@ -24,37 +24,39 @@ from sanitize.core import failpoints
 from sanitize.errors import UsageError
 
 U64 = npt.NDArray[np.uint64]
-_FOUR_WORDS = np.uint64(32 << 56)  # SipHash's last block of a message of 32 bytes
-_BLOCK = 16_384  # numbers per sweep: the four state columns then stay in the second-level cache
+_FOUR_WORDS = np.uint64(32 << 56)  # SipHash's last block (length byte) of a message of 32 bytes
+_BLOCK = 16_384  # numbers per block: the four state columns then stay in the second-level cache
 
 
 @dataclass(frozen=True)
 class Key:
-    """The secret behind `value_id` and all draws. `public` marks a key derived from a seed: repeatable, and no secret."""
+    """The secret from which `value_id` and all draws are computed. `is_public` marks a key derived from a seed: repeatable, not secret."""
 
     secret: bytes = field(repr=False)
-    public: bool = False
+    is_public: bool = False
 
     @classmethod
     def from_seed(cls, seed: int) -> Key:
-        """The public key of a seed: the same everywhere, guessable by anyone."""
-        return cls(hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"sanitize-seed").digest(), public=True)
+        """The public key derived from a seed: the same on every machine, and anybody can compute it."""
+        return cls(hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"sanitize-seed").digest(), is_public=True)
 
     @classmethod
     def generate(cls) -> Key:
-        """A fresh secret key of 32 bytes from the operating system."""
+        """A new secret key of 32 random bytes from the operating system."""
         return cls(secrets.token_bytes(32))
 
     @classmethod
     def read(cls, path: Path) -> Key:
-        """The key in a file of 64 hexadecimal digits that only its owner may read."""
+        """Reads a key from a file of 64 hexadecimal digits. Raises UsageError if it is unreadable, invalid, or readable by other users."""
         try:
             mode = path.stat().st_mode
             text = path.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: the key cannot be read ({type(error).__name__}); expected a file of 64 hexadecimal digits") from None
         if stat.S_IMODE(mode) & 0o077:
-            raise UsageError(f"{path}: the key is readable by others (mode {stat.S_IMODE(mode):04o}). Make it private: chmod 600 {path}")
+            raise UsageError(
+                f"{path}: the key file is readable by other users (mode {stat.S_IMODE(mode):04o}). Make it private: chmod 600 {path}"
+            )
         try:
             secret = bytes.fromhex(text)
         except ValueError:
@@ -64,25 +66,25 @@ class Key:
         return cls(secret)
 
     def write(self, path: Path) -> None:
-        """Write a secret key to a new file of mode 0600; an existing one is never overwritten, and a stop never leaves half a key."""
-        aside = path.with_name(path.name + ".tmp")
-        aside.unlink(missing_ok=True)
-        handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        """Writes the key to a new file of mode 0600, atomically. Raises FileExistsError rather than overwrite a file."""
+        temp_path = path.with_name(path.name + ".tmp")
+        temp_path.unlink(missing_ok=True)
+        handle = os.open(temp_path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             with os.fdopen(handle, "w", encoding="ascii") as file:
                 file.write(self.secret.hex() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            failpoints.at("key:written")
+            failpoints.hit("key:written")
             if path.exists():
-                raise FileExistsError(f"{path}: is there already")
-            aside.rename(path)
+                raise FileExistsError(f"{path}: exists already; a key is never overwritten")
+            temp_path.rename(path)
         finally:
-            aside.unlink(missing_ok=True)
+            temp_path.unlink(missing_ok=True)
 
     @property
     def id(self) -> str:
-        """Eight hexadecimal digits that tell two keys apart and reveal neither."""
+        """Eight hexadecimal digits that distinguish keys and reveal nothing about them."""
         return hashlib.blake2b(b"id", key=self.secret, digest_size=4).hexdigest()
 
     def subkey(self, purpose: str) -> bytes:
@@ -91,7 +93,7 @@ class Key:
 
 
 def siphash(strings: pa.Array, subkey: bytes) -> U64:
-    """SipHash-2-4 of every string or binary value in an Arrow column, as uint64. Nulls are refused by assertion."""
+    """SipHash-2-4 of every string or binary value in an Arrow column, as uint64. The column must not contain nulls (asserted)."""
     if not pa.types.is_large_binary(strings.type):
         strings = strings.cast(pa.large_binary())
     assert strings.null_count == 0
@@ -101,91 +103,98 @@ def siphash(strings: pa.Array, subkey: bytes) -> U64:
     raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
     starts, lengths = offsets[:-1], np.diff(offsets)
     out = np.empty(count, np.uint64)
-    # the longest first, so that those that still have 8-byte words to give are the first ones: all are fed in one sweep, however long
+    # Longest values first: the values that have a further 8-byte word are then a prefix of each block of rows, and one vectorised step
+    # feeds that word to all of them, whatever their lengths.
     words = lengths >> 3
-    rest = words.max(initial=0) - words
-    order = np.argsort(rest.astype(np.uint16) if rest.max(initial=0) < 1 << 16 else rest, kind="stable")
+    missing_words = words.max(initial=0) - words
+    order = np.argsort(missing_words.astype(np.uint16) if missing_words.max(initial=0) < 1 << 16 else missing_words, kind="stable")
     padded = np.concatenate([raw[int(starts[0]) :] if count else raw, np.zeros(16, np.uint8)])
     origin = int(starts[0]) if count else 0
     windows = np.ndarray((max(len(padded) - 7, 0),), "<u8", padded, strides=(1,))
     for low in range(0, count, _BLOCK):
         rows = order[low : low + _BLOCK]
-        at, size, whole = starts[rows] - origin, lengths[rows].astype(np.uint64), words[rows]
-        last = np.cumsum(np.bincount(whole)[::-1])[::-1]  # how many have so many words or more
+        at, size, word_counts = starts[rows] - origin, lengths[rows].astype(np.uint64), words[rows]
+        active_counts = np.cumsum(np.bincount(word_counts)[::-1])[::-1]  # [w]: how many values have w full words or more
         state = _init(subkey, len(rows))
-        for block, there in enumerate(last.tolist()):
-            word = windows[at[:there] + 8 * block]
-            more = int(last[block + 1]) if block + 1 < len(last) else 0  # the others end here
-            left = size[more:there]
-            word[more:] &= (np.uint64(1) << ((left & np.uint64(7)) * np.uint64(8))) - np.uint64(1)
-            word[more:] |= left << np.uint64(56)
-            _compress([column[:there] for column in state], word)
+        for word_no, active in enumerate(active_counts.tolist()):
+            word = windows[at[:active] + 8 * word_no]
+            # values before `continuing` have a full word here; the others end with this, their last block: remaining bytes and length
+            continuing = int(active_counts[word_no + 1]) if word_no + 1 < len(active_counts) else 0
+            ending_sizes = size[continuing:active]
+            word[continuing:] &= (np.uint64(1) << ((ending_sizes & np.uint64(7)) * np.uint64(8))) - np.uint64(1)
+            word[continuing:] |= ending_sizes << np.uint64(56)
+            _compress([column[:active] for column in state], word)
         out[rows] = _finish(state)
     return out
 
 
-def value_ids(normalised: pa.Array, kind: str, key: Key) -> npt.NDArray[np.int64]:
+def compute_value_ids(normalised: pa.Array, kind: str, key: Key) -> npt.NDArray[np.int64]:
     """The 63-bit `value_id` of every normalised value of one kind, as non-negative int64."""
     return (siphash(normalised, key.subkey(f"value_id/{kind}")) >> np.uint64(1)).astype(np.int64)
 
 
-def pseudonyms(column: pa.Array, name: str, key: Key) -> pa.LargeStringArray:
-    """The pseudonym of every text of a column, by the column's name in the output: keyed, 16 hexadecimal digits; null stays null."""
+def pseudonymize_column(column: pa.Array, column_name: str, key: Key) -> pa.LargeStringArray:
+    """A pseudonym for every text of a column: the first letter of `column_name` (its name in the output) and 16 hexadecimal digits.
+
+    The digits are a keyed hash, with a subkey for each column name. Null stays null.
+    """
     encoded = column.cast(pa.large_string()).dictionary_encode()
-    hashed = siphash(encoded.dictionary, key.subkey(f"pseudonym/{name}"))
-    return pa.array([f"{name[0]}{number:016x}" for number in hashed.tolist()], pa.large_string()).take(encoded.indices)
+    hashed = siphash(encoded.dictionary, key.subkey(f"pseudonym/{column_name}"))
+    return pa.array([f"{column_name[0]}{number:016x}" for number in hashed.tolist()], pa.large_string()).take(encoded.indices)
 
 
 class Draws:
     """Random numbers for the occurrences of a batch, each a pure function of (key, purpose, doc_id, cell, start, lane).
 
-    `rows` narrows to some occurrences; `again` moves to a fresh set of lanes for another attempt, or each to one of its own. All arrays
-    are in the order given.
-    What all lanes of an occurrence have in common is hashed once.
+    `take` selects some occurrences; `with_attempt` switches to an unused set of lanes for another attempt, of all occurrences or of each
+    its own number. All arrays are in the order of the occurrences. The hash of (purpose, doc_id, cell, start) is computed once and shared
+    by all lanes.
     """
 
     def __init__(self, state: tuple[U64, ...], attempt: int | npt.NDArray[np.integer[Any]] = 0) -> None:
         self._state, self._attempt = state, np.asarray(attempt, np.uint64)
 
     @classmethod
-    def of(cls, key: Key, purpose: str, doc_ids: pa.Array, cells: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> Draws:
+    def for_occurrences(
+        cls, key: Key, purpose: str, doc_ids: pa.Array, cells: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]
+    ) -> Draws:
         """Draws for occurrences at (`doc_ids`, `cells`, `starts` in code points), one entry per occurrence."""
         encoded = doc_ids if pa.types.is_dictionary(doc_ids.type) else doc_ids.dictionary_encode()
         hashed = siphash(encoded.dictionary.cast(pa.large_binary()), key.subkey("doc_id"))
         documents = hashed[np.asarray(encoded.indices)] if len(hashed) else np.empty(0, np.uint64)
-        return cls.at(key.subkey(f"draw/{purpose}"), documents, cells.astype(np.uint64), starts.astype(np.uint64))
+        return cls.from_words(key.subkey(f"draw/{purpose}"), documents, cells.astype(np.uint64), starts.astype(np.uint64))
 
     @classmethod
-    def at(cls, subkey: bytes, *words: U64) -> Draws:
-        """Draws under a subkey for occurrences known by some words, such as (document, cell, start)."""
+    def from_words(cls, subkey: bytes, *words: U64) -> Draws:
+        """Draws under a subkey for occurrences that are identified by columns of 64-bit words, such as (document, cell, start)."""
         count = len(words[0])
-        whole = tuple(np.empty(count, np.uint64) for _ in range(4))
+        full_state = tuple(np.empty(count, np.uint64) for _ in range(4))
         for low in range(0, count, _BLOCK):
             state = _init(subkey, min(_BLOCK, count - low))
             for word in words:
                 _compress(state, word[low : low + _BLOCK])
-            for column, part in zip(whole, state, strict=False):
+            for column, part in zip(full_state, state, strict=False):
                 column[low : low + _BLOCK] = part
-        return cls(whole)
+        return cls(full_state)
 
     def __len__(self) -> int:
         return len(self._state[0])
 
-    def rows(self, index: npt.NDArray[np.intp]) -> Draws:
-        """The same draws for some of the occurrences."""
-        attempt = self._attempt[index] if self._attempt.ndim else self._attempt
-        return Draws(tuple(column[index] for column in self._state), attempt)
+    def take(self, rows: npt.NDArray[np.intp]) -> Draws:
+        """The same draws for the occurrences at `rows`."""
+        attempt = self._attempt[rows] if self._attempt.ndim else self._attempt
+        return Draws(tuple(column[rows] for column in self._state), attempt)
 
-    def again(self, attempt: int | npt.NDArray[np.int64]) -> Draws:
+    def with_attempt(self, attempt: int | npt.NDArray[np.int64]) -> Draws:
         """Independent draws for the same occurrences; attempt 0 is the first."""
         return Draws(self._state, attempt)
 
-    def within(self, attempt: int, most: int) -> Draws:
-        """The same inside an attempt, where each has up to `most` of its own; the first of the first is attempt 0."""
-        return Draws(self._state, self._attempt * np.uint64(most) + np.uint64(attempt))
+    def nested_attempt(self, attempt: int, attempt_limit: int) -> Draws:
+        """Draws of attempt number `attempt` (below `attempt_limit`) within the current attempt; attempt 0 within attempt 0 is attempt 0."""
+        return Draws(self._state, self._attempt * np.uint64(attempt_limit) + np.uint64(attempt))
 
     def u64(self, lane: int | U64) -> U64:
-        """64 uniform bits per occurrence, of one lane or of each its own. Lanes 0 to 2^32 - 1 are independent of each other."""
+        """64 uniform bits per occurrence, from one lane for all or one lane each. Lanes 0 to 2^32 - 1 are independent of each other."""
         out = np.empty(len(self), np.uint64)
         lanes = (self._attempt << np.uint64(32)) | np.asarray(lane, np.uint64)
         for low in range(0, len(self), _BLOCK):
@@ -196,13 +205,13 @@ class Draws:
             out[low : low + _BLOCK] = _finish(state)
         return out
 
-    def pair(self, lane: int) -> tuple[U64, U64]:
-        """Two independent draws of 32 uniform bits for the price of one, to be used with `pick`."""
+    def u32_pair(self, lane: int) -> tuple[U64, U64]:
+        """Two independent draws of 32 uniform bits for the price of one, for use with `draw_index`."""
         bits = self.u64(lane)
         return bits >> np.uint64(32), bits & np.uint64(0xFFFFFFFF)
 
 
-def pick(bits32: U64, size: int | U64) -> npt.NDArray[np.int64]:
+def draw_index(bits32: U64, size: int | U64) -> npt.NDArray[np.int64]:
     """Indices below `size`, uniform up to size / 2^32, from 32-bit draws (multiply and shift)."""
     return ((bits32 * np.asarray(size, np.uint64)) >> np.uint64(32)).astype(np.int64)
 

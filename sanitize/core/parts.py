@@ -1,7 +1,8 @@
-"""What a part of a plan is: the protocols Finder, Dropper and Editor, what each declares, and how one is loaded by its file name.
+"""Base classes of plan parts (Finder, Dropper, Editor), the tables that they receive and return, and loading a part by its file name.
 
-A part is a frozen pydantic model: its fields are its settings in the plan, and unknown ones are refused. **The folder is the
-registry**: `use = "rmft"` means `sanitize/editors/rmft.py`, class `Rmft`. A dotted path (`use = "mypackage.mine"`) names a user's own.
+A part is a frozen pydantic model: its fields are its settings in the plan, and unknown settings are refused. **The folder is the
+registry**: `use = "rmft"` means `sanitize/editors/rmft.py`, class `Rmft`. A dotted path (`use = "mypackage.mine"`) names a module of the
+user.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from sanitize.core.keys import Key
-from sanitize.errors import PlanError, nearest
+from sanitize.errors import PlanError, suggest_names
 
 I64 = npt.NDArray[np.int64]
-Policy = Literal["erase", "keep", "ledger"]
-Room = Literal["find", "drop", "edit"]
-PACKAGES: Mapping[Room, str] = {"find": "finders", "drop": "droppers", "edit": "editors"}
+RemovalPolicy = Literal["erase", "keep", "ledger"]
+PartType = Literal["find", "drop", "edit"]
+PACKAGES: Mapping[PartType, str] = {"find": "finders", "drop": "droppers", "edit": "editors"}
 
 
 @dataclass(frozen=True, repr=False)
-class Sight:
-    """What a part sees of some whole documents when it looks at texts, before anything is edited.
+class TextBatch:
+    """Texts of some whole documents, for a part that reads texts (a corpus pass, or an editor with `reads = "texts"`).
 
-    `texts` (large_string, no nulls) with the document and the cell of each; `occurrences` has those of the part's kinds that earlier parts
-    left, in order: doc_no, cell, start, start_byte, stop_byte, value_id. An editor that rewrites has more: `doc_ids`, what
-    draws hang on, and `facts`, the `columns` that it asks for, both with one entry for each text.
+    `texts` (large_string, no nulls) with the document and the cell of each. `occurrences` has the occurrences of the part's kinds that
+    earlier parts left, in corpus order: doc_no, cell, start, start_byte, end_byte, value_id. For `edit_texts` there are also `doc_ids`, on
+    which draws depend, and `document_columns`, the columns that `required_columns` names; both have one entry for each text.
     """
 
     doc_no: I64
@@ -43,73 +44,79 @@ class Sight:
     texts: pa.LargeStringArray
     occurrences: pl.DataFrame
     doc_ids: pa.DictionaryArray | None = None
-    facts: pa.Table | None = None
+    document_columns: pa.Table | None = None
 
 
-class Whole(Protocol):
-    """What a part may ask of the whole corpus, as far as earlier parts left it."""
+class CorpusView(Protocol):
+    """Gives a part access to the whole corpus before editing: corpus passes and queries, over what earlier parts left."""
 
-    def look(self, name: str, of: Path | None = None) -> Sequence[Path]:
-        """The table `name` of the part's `looks`, one file a task, made by its `look` on every document, or on those whose `doc_no` stand
-        in the Parquet file `of`."""
+    def run_corpus_pass(self, pass_name: str, only_documents: Path | None = None) -> Sequence[Path]:
+        """The table `pass_name` of the part's `pass_schemas`, one Parquet file per task, as its `run_pass` computes it.
 
-    def ask(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Path:
-        """The result of one of the queries that the part `needs`, as a Parquet file. `occurrences_left` and `chosen_kinds` are there."""
+        Covers every document, or those whose `doc_no` is in the Parquet file `only_documents`.
+        """
 
-    def write(self, name: str, table: pa.Table) -> Path:
-        """A small table of the part's own as a file, for the next query."""
+    def run_query(self, query_name: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Path:
+        """The result of a query of sanitize (sql/), as a Parquet file. The query may also read `occurrences_left` and `chosen_kinds`."""
+
+    def write_table(self, table_name: str, table: pa.Table) -> Path:
+        """Writes a small table that the part computed to a file, as an input of a later query."""
 
 
-class Past(Protocol):
-    """What stands before a batch, for an editor that decides in corpus order."""
+class PriorValues(Protocol):
+    """Values and generated surrogates that precede a batch in corpus order, for an editor that decides in that order."""
 
-    def taken(self, ids: I64, doc_no: I64) -> npt.NDArray[np.bool_]:
-        """True for ids of values that stand in the document of that number or in one before it, and of variants made before this batch."""
+    def is_taken(self, ids: I64, doc_no: I64) -> npt.NDArray[np.bool_]:
+        """True for ids of values that occur in document `doc_no` or an earlier one, and of surrogates generated before this batch."""
 
-    def made(self, ids: I64) -> npt.NDArray[np.bool_]:
-        """True for ids of variants made before this batch."""
+    def was_generated(self, ids: I64) -> npt.NDArray[np.bool_]:
+        """True for ids of surrogates generated before this batch."""
 
-    def make(self, ids: I64) -> None:
-        """Remember the variants of this batch, once it counts."""
+    def record_generated(self, ids: I64) -> None:
+        """Stores the ids of the surrogates of this batch, once the batch is final."""
 
-    def parts(self, kind: str, part: str) -> tuple[pa.LargeStringArray, I64] | None:
-        """The parts of the values seen so far, each once, in order of appearance, with the document that brought each; None where they
-        are counted over a whole corpus."""
+    def components(self, kind: str, component: str) -> tuple[pa.LargeStringArray, I64] | None:
+        """The distinct components of the values seen so far, in order of appearance, with the document in which each first appeared.
+
+        None where components are counted over the whole corpus instead.
+        """
 
 
 class Part(BaseModel):
-    """The settings of one part of a plan. Frozen; its order in the plan is its precedence.
+    """The settings of one part of a plan. Frozen; the order of the parts in the plan is their precedence.
 
-    `needs` names the queries that are counted for it. A part that reads texts before anything is edited names the tables it makes of them
-    in `looks`; it sees the cells of the main text only, or `all`.
+    `required_aggregates` names the aggregate tables that are computed for it. A part that reads texts before anything is edited declares
+    the tables that its corpus passes return in `pass_schemas`; `cell_scope` states whether they see the main text only, or all cells.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    VERSION: ClassVar[int] = 1  # raise it when what comes out changes for the same settings, key and input: old work is then redone
+    VERSION: ClassVar[int] = (
+        1  # increase it when the output changes for the same settings, key and input: stored results are then computed again
+    )
     use: str
-    needs: ClassVar[tuple[str, ...]] = ()
-    looks: ClassVar[Mapping[str, pa.Schema]] = {}
-    cells: ClassVar[Literal["main", "all"]] = "main"
+    required_aggregates: ClassVar[tuple[str, ...]] = ()
+    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {}
+    cell_scope: ClassVar[Literal["main", "all"]] = "main"
 
-    def look(self, name: str, sight: Sight) -> pa.Table:
-        """The rows of the table `name` for some documents: a pure function of what it sees."""
-        raise NotImplementedError(f"{type(self).__name__} lacks look()")
+    def run_pass(self, pass_name: str, text_batch: TextBatch) -> pa.Table:
+        """The rows of the table `pass_name` for some documents: a pure function of `text_batch`."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement run_pass()")
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What was counted over the whole corpus for one part: a Parquet file or folder for each of its `needs`, by name."""
+class Aggregates:
+    """The aggregate tables of the whole corpus for one part: a Parquet file or folder for each name in `required_aggregates`."""
 
     tables: Mapping[str, Path]
 
 
 @dataclass(frozen=True, repr=False)
-class Batch:
-    """What an editor sees: the occurrences of its kinds in some whole documents, in order, and none that an earlier part claimed.
+class EditBatch:
+    """Input of an editor: the occurrences of its kinds in some whole documents, in corpus order, without those that earlier parts claimed.
 
-    `occurrences` has doc_no, cell, start, stop, kind, value_id, `kept`, `value` (the text of the span), and `swept`: true for what the
-    leak check added, whose text may be no value of its kind as a finder would see one.
-    `doc_ids` is aligned with it, dictionary-encoded.
+    `occurrences` has doc_no, cell, start, end, kind, value_id, `kept`, `value` (the text of the span), and `swept`: true for spans that
+    the leak check added; their text may not be a value of the kind as a finder would report it.
+    `doc_ids` is aligned with `occurrences`, dictionary-encoded.
     """
 
     occurrences: pl.DataFrame
@@ -117,291 +124,331 @@ class Batch:
 
 
 @dataclass(frozen=True, repr=False)
-class Rewrites:
-    """What an editor that reads texts replaces in them: the text of each span, its first byte and the byte after, what stands there instead
-    (large_string), and the row of the occurrence that goes with it, -1 where none does. An editor with a `unit` says the `draw` that each
-    span shows: spans of one document with the same number show one draw, and spend once."""
+class TextEdits:
+    """Replacements that an editor returns for a batch of texts, one entry per span.
+
+    The row of its text, its byte span [start_byte, end_byte) in that text, the replacement (large_string), and the row of the occurrence
+    that it replaces, -1 for none. An editor with a `privacy_unit` also returns `draw_no`: spans of one document with the same number show
+    one draw, whose privacy cost is spent once.
+    """
 
     text_no: I64
-    start: I64
-    stop: I64
+    start_byte: I64
+    end_byte: I64
     replacement: pa.LargeStringArray
-    occurrence: I64
-    draw: I64 | None = None
+    occurrence_no: I64
+    draw_no: I64 | None = None
 
 
 @dataclass(frozen=True, repr=False)
-class Column:
-    """A column of texts as a finder sees it: `texts` (large_string, no nulls), and what is known of them already, in `found`: text_no,
-    start_byte, stop_byte (from the text's first byte), kind (string) and value_id, sorted by place. To a finder of the first round
-    that is what `patterns` found; to one of the second, all that the first round did. Where each text stands, in the first round:
-    `doc_no`, `doc_id` and `cell`, one of each for every text."""
+class TextColumn:
+    """Input of a finder: a column of texts and the spans that are already known in them.
+
+    `texts` is large_string without nulls. `known_spans` has text_no, start_byte, end_byte (counted from the first byte of the text), kind
+    (string) and value_id, sorted by position: in the first round the spans of `patterns`, in the second round all spans of the first.
+    In the first round `doc_no`, `doc_id` and `cell` give the document and cell of every text.
+    """
 
     texts: pa.LargeStringArray
-    found: pl.DataFrame
+    known_spans: pl.DataFrame
     doc_no: I64 | None = None
     doc_id: pa.LargeStringArray | None = None
     cell: npt.NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, repr=False)
-class Spans:
-    """What a finder found in a column: the text of each span, its first byte and the byte after it (from the text's first byte), its kind
-    as a number in `kinds`, and how sure it is (0 to 1). Spans need not be sorted, and may overlap.
+class FoundSpans:
+    """Spans that a finder reports for a column of texts. Spans need not be sorted, and may overlap.
 
-    A span's text is its value; where it is another spelling of a known one, `value_id` says of which (-1: none). `links` are pairs of
-    values that are one person's: `value_id`, `other` (an address and the name beside it).
+    For each span: the row of its text, its byte span [start_byte, end_byte) counted from the first byte of the text, its kind as an index
+    into `kind_names`, and a score (0 to 1).
 
-    `unread` are texts that it could not look at: in the first round their documents are set aside, whatever else was found in them.
-    `refused` counts candidates that were not taken, by kind and reason. `placed` says for how many spans that the finder was given from
-    outside there was a text.
+    The value of a span is its text; where that is another spelling of a known value, `value_id` is the id of that value (-1: none).
+    `person_links` are pairs of values of one person: columns `value_id` and `other` (such as an address and the name beside it).
+
+    `unreadable_texts` are texts that the finder could not read; in the first round their documents are quarantined, whatever else was
+    found in them. `skipped_counts` counts rejected candidates by (kind, reason). `matched_count` is the number of spans from an external
+    source (such as the finder `spans`) for which a text was found.
     """
 
     text_no: I64
     start_byte: I64
-    stop_byte: I64
-    kind: npt.NDArray[np.int32]
-    kinds: tuple[str, ...]
+    end_byte: I64
+    kind_no: npt.NDArray[np.int32]
+    kind_names: tuple[str, ...]
     score: npt.NDArray[np.float32]
     value_id: I64 | None = None
-    links: pl.DataFrame | None = None
-    unread: I64 | None = None
-    refused: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    placed: int = 0
+    person_links: pl.DataFrame | None = None
+    unreadable_texts: I64 | None = None
+    skipped_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    matched_count: int = 0
 
     @classmethod
-    def none(cls, *, unread: I64 | None = None, refused: Mapping[tuple[str, str], int] | None = None) -> Spans:
-        """No span at all."""
-        nothing = np.empty(0, np.int64)
+    def empty(cls, *, unreadable_texts: I64 | None = None, skipped_counts: Mapping[tuple[str, str], int] | None = None) -> FoundSpans:
+        """A result without spans."""
+        no_spans = np.empty(0, np.int64)
         kind, score = np.empty(0, np.int32), np.empty(0, np.float32)
-        return cls(nothing, nothing, nothing, kind, (), score, unread=unread, refused=refused or {})
+        return cls(no_spans, no_spans, no_spans, kind, (), score, unreadable_texts=unreadable_texts, skipped_counts=skipped_counts or {})
 
 
 class Finder(Part):
-    """A part that says where personal data stands. Its name and settings are part of what an index is known by.
+    """A part that reports where personal data occurs. Its name and settings are part of the index fingerprint.
 
-    One of the first round looks at a batch alone. One of the `second` round looks once the first is over for the whole corpus, and is
-    given what was gathered from it. Where spans of several finders overlap, sanitize/stages/span_conflicts.py says which one stays.
+    A finder of the first round sees one batch at a time and nothing else. A finder with `second_round` runs after the first round is
+    complete for the whole corpus, and receives the values collected from it. Where spans of several finders overlap,
+    sanitize/stages/span_conflicts.py decides which one stays.
     """
 
-    second: ClassVar[bool] = False
+    second_round: ClassVar[bool] = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that it may find; empty where that is any."""
+        """The kinds that this finder may report; empty if it may report any kind."""
         return ()
 
-    def seeks(self, kind: str) -> bool:
-        """Whether it may find a kind, as it is set. A plan that names a kind which nothing seeks is refused."""
+    def can_find(self, kind: str) -> bool:
+        """True if the finder, with its present settings, may report `kind`. A plan that names a kind which no finder reports is refused."""
         return not self.kinds or kind in self.kinds
 
-    def settled(self) -> Self:
-        """The same with every setting decided that the plan leaves open, so that the index's fingerprint is of all that matters."""
+    def resolve_settings(self) -> Self:
+        """A copy in which every setting that the plan leaves open has its effective value, so that the index fingerprint covers it."""
         return self
 
-    def fits(self) -> None:
-        """Raises PlanError for settings that cannot work here, MissingExtra for a library that is not there. Called before any text is
-        read; a model is not loaded for it."""
+    def validate_settings(self) -> None:
+        """Raises PlanError for settings that cannot work on this machine, MissingExtra for a library that is not installed.
 
-    def open(self, key: Key, gathered: Path | None) -> None:
-        """Called in a worker before the first batch of each of its tasks; what is dear to load is kept for the next one. `gathered` is,
-        in the second round, the file that `find` made of the first."""
+        Called before any text is read. Must not load a model.
+        """
 
-    def run(self, column: Column) -> Spans:
-        """Its occurrences in a column of texts: a pure function of what it sees, text by text, so that batches may be cut anywhere."""
-        raise NotImplementedError(f"{type(self).__name__} lacks run()")
+    def open(self, key: Key, first_round_file: Path | None) -> None:
+        """Called in a worker before the first batch of each task. What is expensive to load should be kept for the next task.
+
+        `first_round_file` is, in the second round, the file of values that `find` collected from the first round.
+        """
+
+    def find_spans(self, column: TextColumn) -> FoundSpans:
+        """The spans that it finds in a column of texts: a pure function of each text, so that batches may be cut anywhere."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement find_spans()")
 
     def close(self) -> None:
         """Called in a worker after the last batch of a task."""
 
-    def check(self, placed: int, set_aside: int) -> Sequence[str]:
-        """Called once all tasks are done, with the sum of its `placed` and the number of documents that were set aside: notes for the
-        summary. Raises InputRefused where what it was given from outside is not of these documents."""
+    def check_matched(self, matched_count: int, quarantined_count: int) -> Sequence[str]:
+        """Called when all tasks are done; returns notes for the summary.
+
+        `matched_count` is the sum over all results of the finder, `quarantined_count` the number of quarantined documents. Raises
+        InputRefused if the external spans that the finder was given do not belong to these documents.
+        """
         return ()
 
 
 class Editor(Part):
-    """A part that replaces spans. `policy` says what the leak check may expect of it.
+    """A part that replaces spans. `removal_policy` states what the leak check may expect of it.
 
-    One that `reads` texts gives its spans in `rewrite`, and `run` is not asked; an occurrence of its kinds has to go with one of them.
+    With `reads = "texts"` its spans come from `edit_texts`, and `edit_occurrences` is not called; every occurrence of its kinds must then
+    be replaced by one of those spans.
 
-    The first `keep` occurrences of every value, among what earlier parts left, arrive marked `kept` and must stay. An editor that decides
-    by itself which occurrences go makes a table `goes` in `gather`; all others are then `kept`.
+    The first `keep` occurrences of every value, among those that earlier parts left, arrive marked `kept` and must stay. An editor that
+    selects the occurrences to remove by itself returns a table `goes` from `build_tables`; all other occurrences are then `kept`.
     """
 
     kinds: tuple[str, ...]
     keep: int = 0
     reads: ClassVar[Literal["occurrences", "texts"]] = "occurrences"
-    unit: ClassVar[str] = ""  # what one draw of a mechanism with a privacy claim is spent on; the ledger then has what it spent
+    privacy_unit: ClassVar[str] = (
+        ""  # the unit that one draw of a mechanism with a privacy claim protects; its cost is then recorded in the ledger
+    )
 
     @property
-    def policy(self) -> Policy:
-        """`erase`: nothing of these kinds is left; `keep`: exactly the kept occurrences; `ledger`: a mechanism's claim."""
+    def removal_policy(self) -> RemovalPolicy:
+        """`erase`: no occurrence of its kinds stays; `keep`: exactly the kept ones stay; `ledger`: a privacy mechanism's claim holds."""
         return "keep" if self.keep else "erase"
 
     @property
-    def links(self) -> bool:
-        """Whether it replaces alike what is one person's: the table `entities` (value_id, entity_id, kind, value) is counted for it."""
+    def uses_entities(self) -> bool:
+        """True if values of one person are replaced consistently. It then gets the table `entities` (value_id, entity_id, kind, value)."""
         return False
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of the documents that `rewrite` decides by."""
+    def required_columns(self) -> tuple[str, ...]:
+        """Columns of the documents on which `edit_texts` depends."""
         return ()
 
-    def settled(self) -> Self:
-        """The same with every setting decided that the plan leaves open, so that the plan's hash is of all that matters."""
+    def resolve_settings(self) -> Self:
+        """A copy in which every setting that the plan leaves open has its effective value, so that the plan hash covers it."""
         return self
 
     @property
-    def ordered(self) -> bool:
-        """Whether what it makes depends on what it made before: it is then told its `Past`, and batches follow each other in corpus
-        order."""
+    def is_sequential(self) -> bool:
+        """True if its output depends on its earlier output: it then receives `PriorValues`, and batches are edited in corpus order."""
         return False
 
     @property
-    def appends(self) -> bool:
-        """Whether documents can be added to those that it has edited: what it does in one hangs on no later one, beyond what is counted for
-        every editor."""
-        return not (self.unit or self.looks or self.links) and set(self.needs) <= {"firsts", "value_ids", "known_values", "part_stores"}
+    def supports_append(self) -> bool:
+        """True if documents can be appended to those that it has edited.
 
-    def streamed(self, where: str) -> Self:
-        """The same as a stream runs it, which knows only what came before; `where` opens the PlanError where that cannot be."""
-        if self.unit or self.looks or not set(self.needs) <= {"firsts"}:
+        That is so if its edits in a document depend on later documents only through the aggregates that are computed for every editor.
+        """
+        return not (self.privacy_unit or self.pass_schemas or self.uses_entities) and set(self.required_aggregates) <= {
+            "firsts",
+            "value_ids",
+            "known_values",
+            "part_stores",
+        }
+
+    def for_streaming(self, location: str) -> Self:
+        """The editor as a stream runs it, where only earlier documents are known.
+
+        Raises PlanError, prefixed with `location`, for an editor that needs the whole corpus.
+        """
+        if self.privacy_unit or self.pass_schemas or not set(self.required_aggregates) <= {"firsts"}:
             raise PlanError(
-                f"{where}.use = {self.use!r} needs the whole corpus, and a stream knows only what came before; use `sanitize run`"
+                f"{location}.use = {self.use!r} needs the whole corpus, but a stream has read only earlier records; use `sanitize run`"
             )
         return self
 
-    def follow(self, past: Past) -> None:
-        """Called after `open` where the editor is `ordered`."""
+    def set_prior_values(self, prior_values: PriorValues) -> None:
+        """Called after `open` if the editor `is_sequential`."""
 
-    def fits(self, schema: pa.Schema | None) -> None:
-        """Raises PlanError for a setting that is missing, or does not fit documents of this schema, where it is known."""
+    def validate_settings(self, schema: pa.Schema | None) -> None:
+        """Raises PlanError for a missing setting, or one that does not fit documents of this schema (None where it is not known yet)."""
 
-    def spends(self) -> dict[str, Any]:
-        """What the ledger says of one draw: `epsilon`, `by_document` (whether what a document spent is claimed to bound it, and among
-        which documents), `shared` (whether a draw stands for all documents), and more in words and numbers."""
-        raise NotImplementedError(f"{type(self).__name__} lacks spends()")
+    def describe_privacy_cost(self) -> dict[str, Any]:
+        """The ledger's entry for one draw.
 
-    def gather(self, whole: Whole) -> Mapping[str, Path]:
-        """Tables of the editor's own for `Counts`, made before the first batch. One named `goes` (doc_no, cell, start, value_id,
-        start_byte, stop_byte) holds the occurrences that go, and the bytes of their cell that go with them."""
+        `epsilon`; `by_document` (whether the sum over a document is claimed as a bound, and among which documents); `shared` (whether
+        one draw is used for all documents); and further words and numbers of the mechanism.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement describe_privacy_cost()")
+
+    def build_tables(self, corpus: CorpusView) -> Mapping[str, Path]:
+        """Tables that the editor computes itself, added to its `Aggregates` before the first batch.
+
+        A table named `goes` (doc_no, cell, start, value_id, start_byte, end_byte) lists the occurrences to remove, each with the bytes of
+        its cell that are removed with it.
+        """
         return {}
 
-    def told(self, counts: Counts) -> dict[str, Any]:
-        """What the summary says of this editor beyond the counts of its kinds: numbers and field names, never a value."""
+    def summarize(self, aggregates: Aggregates) -> dict[str, Any]:
+        """What the run summary contains about this editor beyond the counts of its kinds: numbers and field names, never a value."""
         return {}
 
-    def open(self, key: Key, counts: Counts) -> None:
+    def open(self, key: Key, aggregates: Aggregates) -> None:
         """Called once in every worker, before the first batch."""
 
-    def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+    def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """Rows of `batch.occurrences` that are replaced, the replacement of each (large_string), and rows for the vault's `labels`."""
-        raise NotImplementedError(f"{type(self).__name__} lacks run()")
+        raise NotImplementedError(f"{type(self).__name__} does not implement edit_occurrences()")
 
-    def rewrite(self, sight: Sight) -> Rewrites:
-        """What it replaces in some texts; `sight` has the occurrences of its kinds that no earlier part claims."""
-        raise NotImplementedError(f"{type(self).__name__} lacks rewrite()")
+    def edit_texts(self, text_batch: TextBatch) -> TextEdits:
+        """Replacements in some texts; `text_batch` has the occurrences of its kinds that no earlier part claims."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement edit_texts()")
 
-    def reach(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[I64, I64] | None:
-        """First byte and byte after what each of `run`'s edits replaces in its cell, where that is more than the occurrence itself."""
+    def edited_byte_ranges(self, batch: EditBatch, rows: npt.NDArray[np.intp]) -> tuple[I64, I64] | None:
+        """Byte spans (start, end) that the edits of `edit_occurrences` replace in their cells, one per row in `rows`.
+
+        None if each edit replaces exactly its occurrence.
+        """
         return None
 
 
 class LinkingEditor(Editor):
-    """An editor with the setting `linked`: whether what is one person's is replaced alike."""
+    """An editor with the setting `linked`: whether values of one person are replaced consistently."""
 
     linked: bool = False
 
     @property
-    def links(self) -> bool:
-        """With `linked`."""
+    def uses_entities(self) -> bool:
+        """True if `linked` is set."""
         return self.linked
 
-    def fits(self, schema: pa.Schema | None) -> None:
+    def validate_settings(self, schema: pa.Schema | None) -> None:
         if self.linked and "PERSON" not in self.kinds:
             raise PlanError(
-                f"edit.use = {self.use!r}: linked = true is about people; add PERSON to its kinds and to find.kinds, or leave linked out"
+                f"edit.use = {self.use!r}: linked = true is about people; add PERSON to its kinds and to find.kinds, or remove linked"
             )
 
 
 class Dropper(Part):
-    """A part that drops whole documents. `reason` stands in the table `drops`."""
+    """A part that drops whole documents. `reason` is written to the table `drops`."""
 
     reason: ClassVar[str]
 
     @property
-    def counted(self) -> tuple[str, ...]:
-        """The kinds whose occurrences it looks at."""
+    def occurrence_kinds(self) -> tuple[str, ...]:
+        """The kinds of the occurrences that it reads."""
         return ()
 
-    def settled(self) -> Self:
-        """The same with every setting decided that the plan leaves open, so that the plan's hash is of all that matters."""
+    def resolve_settings(self) -> Self:
+        """A copy in which every setting that the plan leaves open has its effective value, so that the plan hash covers it."""
         return self
 
-    def gather(self, whole: Whole) -> tuple[I64, I64]:
-        """The documents that go, ascending, and for each the document that stays in its place."""
-        raise NotImplementedError(f"{type(self).__name__} lacks gather()")
+    def select_drops(self, corpus: CorpusView) -> tuple[I64, I64]:
+        """The `doc_no` of the documents to drop, ascending, and for each the document that is kept instead of it."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement select_drops()")
 
 
-def names(room: Room) -> list[str]:
-    """The names of all parts in a room, as a plan would use them."""
-    package = importlib.import_module(f"sanitize.{PACKAGES[room]}")
+def list_part_names(part_type: PartType) -> list[str]:
+    """The names of all built-in parts of a type, as a plan uses them: the modules of its package."""
+    package = importlib.import_module(f"sanitize.{PACKAGES[part_type]}")
     return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg)
 
 
-def load(room: Room, settings: Mapping[str, Any], where: str) -> Any:
-    """The part that `settings["use"]` names, made from its settings; `where` opens the error, such as `plan.toml: edit[1]`."""
+def load_part(part_type: PartType, settings: Mapping[str, Any], location: str) -> Any:
+    """The part that `settings["use"]` names, built from its settings.
+
+    Raises PlanError, prefixed with `location` (such as `plan.toml: edit[1]`), for an unknown part or a wrong setting.
+    """
     use = settings.get("use")
     if not isinstance(use, str):
         raise PlanError(
-            f'{where} has no `use`; expected use = "NAME" with a name of sanitize/{PACKAGES[room]}/; {nearest("", names(room))}'
+            f'{location} has no `use`; expected use = "NAME" with a name of sanitize/{PACKAGES[part_type]}/; '
+            f"{suggest_names('', list_part_names(part_type))}"
         )
-    if "." not in use and use not in names(room):
-        raise PlanError(f"{where}.use = {use!r}: there is no such part; {nearest(use, names(room))}")
-    if room == "find" and use == "patterns":  # the one finder that is no part of its own: it is at work in every index
-        return checked(Finder, settings, where)
-    module_name = use if "." in use else f"sanitize.{PACKAGES[room]}.{use}"
+    if "." not in use and use not in list_part_names(part_type):
+        raise PlanError(f"{location}.use = {use!r}: there is no such part; {suggest_names(use, list_part_names(part_type))}")
+    if part_type == "find" and use == "patterns":  # the one finder without a module in finders/: it runs in every index
+        return parse_settings(Finder, settings, location)
+    module_name = use if "." in use else f"sanitize.{PACKAGES[part_type]}.{use}"
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        raise PlanError(f"{where}.use = {use!r} cannot be imported ({type(error).__name__})") from None
+        raise PlanError(f"{location}.use = {use!r} cannot be imported ({type(error).__name__})") from None
     title = "".join(word.title() for word in module_name.rsplit(".", 1)[-1].split("_"))
     if not hasattr(module, title):
-        raise PlanError(f"{where}.use = {use!r}: the module holds no class {title}")
-    return checked(getattr(module, title), settings, where)
+        raise PlanError(f"{location}.use = {use!r}: the module holds no class {title}")
+    return parse_settings(getattr(module, title), settings, location)
 
 
-def checked(model: type[BaseModel], settings: Mapping[str, Any], where: str) -> Any:
-    """A model made from plan settings; a wrong or unknown key becomes one clear `PlanError`."""
+def parse_settings(model: type[BaseModel], settings: Mapping[str, Any], location: str) -> Any:
+    """A pydantic model built from plan settings. Raises PlanError with the path of the first wrong or unknown key."""
     try:
         return model(**settings)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        path = _path(where, first["loc"])
+        path = _setting_path(location, first["loc"])
         if first["type"] == "extra_forbidden":
             *outer, key = first["loc"]
             for step in outer:
-                inner = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
-                among = [one for one in (inner, *get_args(inner)) if isinstance(one, type) and issubclass(one, BaseModel)]
-                model = among[0] if among else model
-            raise PlanError(f"{path}: unknown key; {nearest(str(key), model.model_fields)}") from None
-        raise PlanError(f"{path}: {_wanted(first)}") from None
+                annotation = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
+                models = [one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, BaseModel)]
+                model = models[0] if models else model
+            raise PlanError(f"{path}: unknown key; {suggest_names(str(key), model.model_fields)}") from None
+        raise PlanError(f"{path}: {_expected_text(first)}") from None
 
 
-def _wanted(error: ErrorDetails) -> str:
-    """What a setting should have been, in the words of a plan file."""
+def _expected_text(error: ErrorDetails) -> str:
+    """What was expected for a setting, in terms of a plan file."""
     limits, kind = error.get("ctx", {}), error["type"]
-    for word, say in _EXPECTED.items():
-        if kind.startswith(word):
-            return say.format(**limits)
+    for prefix, message in _EXPECTED.items():
+        if kind.startswith(prefix):
+            return message.format(**limits)
     return error["msg"]
 
 
-# what pydantic calls a mistake begins with the first, and is said as the second; values of the mistake itself are never said again
+# prefix of a pydantic error type -> message; the rejected value itself is never part of a message
 _EXPECTED = {
-    "missing": "is missing; write it",
+    "missing": "is missing; add it",
     "int": "expected a whole number, such as 1",
     "float": "expected a number, such as 0.5",
     "bool": "expected true or false",
@@ -419,7 +466,7 @@ _EXPECTED = {
 }
 
 
-def _path(where: str, location: Sequence[str | int]) -> str:
-    steps = [step for step in location if step not in ("str", "dict[str,any]")]  # which of two shapes was tried
+def _setting_path(prefix: str, location: Sequence[str | int]) -> str:
+    steps = [step for step in location if step not in ("str", "dict[str,any]")]  # a step that only names the branch of a union
     inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    return where + (inside if not where.endswith(":") else " " + inside.lstrip("."))
+    return prefix + (inside if not prefix.endswith(":") else " " + inside.lstrip("."))

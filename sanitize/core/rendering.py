@@ -1,4 +1,4 @@
-"""How a result is shown: a table for people, CSV for spreadsheets, JSON for programs, Parquet bytes; and text that cannot play tricks."""
+"""Renders a result table as text, CSV, JSON or Parquet bytes; escapes control characters and spreadsheet formulas in it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from sanitize.errors import UsageError, nearest
+from sanitize.errors import UsageError, suggest_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMATS = ("table", "csv", "json", "parquet")
-_UNSEEN = re.compile(
+TABLE_FORMATS = ("table", "csv", "json", "parquet")
+_CONTROL_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
 
-def visible(text: str) -> str:
-    """A text with white space as blanks and every other control character spelled out, such as U+202E."""
-    return _UNSEEN.sub(lambda match: " " if match[0] in "\t\n\r" else f"U+{ord(match[0]):04X}", text)
+def escape_controls(text: str) -> str:
+    """The text with tabs and line breaks as spaces and every other control character as its code point, such as U+202E."""
+    return _CONTROL_CHARACTERS.sub(lambda match: " " if match[0] in "\t\n\r" else f"U+{ord(match[0]):04X}", text)
 
 
-def render(table: pa.Table, format: str = "table", *, width: int | None = None, most: int = 1000) -> str | bytes:
-    """A result for people (`table`: its first `most` rows), spreadsheets (`csv`), programs (`json`: an array of row objects), or as
-    Parquet bytes (`parquet`)."""
-    if format not in FORMATS:
-        raise UsageError(f"--format {format}; {nearest(format, FORMATS)}")
+def render_table(table: pa.Table, format: str = "table", *, width: int | None = None, max_rows: int = 1000) -> str | bytes:
+    """A table as text for people (`table`: its first `max_rows` rows), `csv`, `json` (an array of row objects) or bytes (`parquet`).
+
+    `width` is the width of the text table in columns (default: the terminal). Raises UsageError for an unknown format.
+    """
+    if format not in TABLE_FORMATS:
+        raise UsageError(f"--format {format}; {suggest_names(format, TABLE_FORMATS)}")
     if format == "parquet":
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -41,18 +43,21 @@ def render(table: pa.Table, format: str = "table", *, width: int | None = None, 
         pq.write_table(table.replace_schema_metadata(None), sink, use_dictionary=False, write_statistics=False, store_schema=False)
         return bytes(sink.getvalue().to_pybytes())
     if format == "json":
-        rows = [dict(zip(table.column_names, row, strict=True)) for row in _rows(table)]
-        return json.dumps(rows, default=_spoken, allow_nan=False) + "\n"
+        rows = [dict(zip(table.column_names, row, strict=True)) for row in _iter_rows(table)]
+        return json.dumps(rows, default=_to_text, allow_nan=False) + "\n"
     if format == "csv":
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([_guarded(name) for name in table.column_names])
-        writer.writerows([_guarded(_cell(value)) if not isinstance(value, int | float) else value for value in row] for row in _rows(table))
+        writer.writerow([_guard_formula(name) for name in table.column_names])
+        writer.writerows(
+            [_guard_formula(_cell_text(value)) if not isinstance(value, int | float) else value for value in row]
+            for row in _iter_rows(table)
+        )
         return out.getvalue()
-    return _drawn(table, width, most)
+    return _draw_table(table, width, max_rows)
 
 
-def _drawn(table: pa.Table, width: int | None, most: int) -> str:
+def _draw_table(table: pa.Table, width: int | None, max_rows: int) -> str:
     import pyarrow as pa
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -62,46 +67,46 @@ def _drawn(table: pa.Table, width: int | None, most: int) -> str:
     drawn = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for field in table.schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-        drawn.add_column(Text(visible(field.name)), justify="right" if number else "left", overflow="fold")
-    for row in _rows(table.slice(0, most)):
-        drawn.add_row(*(Text("" if value is None else visible(_cell(value))) for value in row))
+        drawn.add_column(Text(escape_controls(field.name)), justify="right" if number else "left", overflow="fold")
+    for row in _iter_rows(table.slice(0, max_rows)):
+        drawn.add_row(*(Text("" if value is None else escape_controls(_cell_text(value))) for value in row))
     out = io.StringIO()
     console = Console(file=out, width=width or shutil.get_terminal_size((120, 24)).columns, color_system=None, highlight=False)
     console.print(drawn)
     more = ""
-    if table.num_rows > most:
-        more = f"more than these {most:,} rows; --format csv shows them all\n"
+    if table.num_rows > max_rows:
+        more = f"only the first {max_rows:,} rows are shown; --format csv writes all of them\n"
     elif not table.num_rows:
         more = "no rows\n"
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n" + more
 
 
-def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Rows as JSON knows them: a NaN is a null, a whole decimal an integer. By position, so that two columns of one name do no harm."""
+def _iter_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Yields rows with JSON types: a NaN becomes null, a whole decimal an integer. Rows are tuples, since two columns may have one name."""
     columns = [column.to_pylist() for column in table.columns]
     for row in zip(*columns, strict=True):
-        yield tuple(_known(value) for value in row)
+        yield tuple(_to_json_value(value) for value in row)
 
 
-def _known(value: object) -> object:
+def _to_json_value(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Decimal) and value == value.to_integral_value():
-        return int(value)  # DuckDB's sums are of 128 bits, which Arrow knows as decimals
+        return int(value)  # sums in DuckDB have 128 bits and arrive in Arrow as decimals
     return value
 
 
-def _cell(value: object) -> str:
+def _cell_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, list | dict):
-        return json.dumps(value, default=_spoken, ensure_ascii=False)
-    return str(_spoken(value))
+        return json.dumps(value, default=_to_text, ensure_ascii=False)
+    return str(_to_text(value))
 
 
-def _spoken(value: object) -> str:
+def _to_text(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _guarded(text: str) -> str:
-    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text  # a spreadsheet would run it as a formula
+def _guard_formula(text: str) -> str:
+    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text  # a spreadsheet would execute it as a formula

@@ -1,10 +1,10 @@
-"""Which documents a condition on their columns names: a small grammar of comparisons, read by hand and never run as code.
+"""Row conditions: parses and evaluates a small grammar of comparisons that selects documents by their columns. No code is executed.
 
     where = "public = false"        where = "year >= 2001 and list != 'announce'"        where = "source in ('a', 'b') or user_id is null"
 
 A comparison is `COLUMN OP VALUE` with = != < <= > >=, `COLUMN in (VALUE, ...)`, `COLUMN is null` or `COLUMN is not null`; a value is a
-number, true, false or text in single quotes ('' is one quote). `and` binds closer than `or`; there are no brackets around conditions. A
-null fits no comparison but `is null`.
+number, true, false or text in single quotes ('' is one quote). `and` has precedence over `or`; there are no parentheses around conditions.
+A null satisfies no comparison except `is null`.
 """
 
 from __future__ import annotations
@@ -17,150 +17,154 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.errors import PlanError, nearest
+from sanitize.errors import PlanError, suggest_names
 
-Value = bool | int | float | str
+Operand = bool | int | float | str
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<number>-?\d+(?:\.\d+)?(?![\w.]))|(?P<op><=|>=|!=|=|<|>|\(|\)|,)|(?P<name>[A-Za-z_]\w*))"
 )
-_COMPARE = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
-_EXPECTED = "expected comparisons such as public = false, joined by and / or"
+_OPERATORS = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+_EXPECTED_SYNTAX = "expected comparisons such as public = false, joined by and / or"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison of a column: `op` is one of = != < <= > >= in null, and `not null`."""
+    """One comparison of a column: `op` is one of = != < <= > >= in, null, not null."""
 
     column: str
     op: str
-    values: tuple[Value, ...]
+    values: tuple[Operand, ...]
 
-    def of(self, table: pa.Table) -> npt.NDArray[np.bool_]:
-        """True for every row that fits."""
+    def mask(self, table: pa.Table) -> npt.NDArray[np.bool_]:
+        """True for every row that satisfies the comparison."""
         column = table.column(self.column)
         if self.op in ("null", "not null"):
             return np.asarray(column.is_null() if self.op == "null" else column.is_valid())
         found = np.zeros(table.num_rows, np.bool_)
         for value in self.values:
-            compare = _COMPARE["=" if self.op == "in" else self.op]
-            found |= np.asarray(pc.fill_null(compare(column, _like(value, column.type, self.column)), False))
+            compare = _OPERATORS["=" if self.op == "in" else self.op]
+            found |= np.asarray(pc.fill_null(compare(column, _comparable_scalar(value, column.type, self.column)), False))
         return found
 
 
 @dataclass(frozen=True)
-class Condition:
-    """Alternatives of comparisons that hold together."""
+class RowCondition:
+    """A disjunction of conjunctions of comparisons."""
 
-    any_of: tuple[tuple[Comparison, ...], ...]
+    alternatives: tuple[tuple[Comparison, ...], ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it names, each once."""
-        return tuple(dict.fromkeys(one.column for all_of in self.any_of for one in all_of))
+        """The columns that the condition names, each once."""
+        return tuple(dict.fromkeys(comparison.column for conjunction in self.alternatives for comparison in conjunction))
 
-    def of(self, table: pa.Table) -> npt.NDArray[np.bool_]:
-        """True for every row that fits."""
-        found = np.logical_or.reduce([np.logical_and.reduce([one.of(table) for one in all_of]) for all_of in self.any_of])
-        return np.asarray(found, np.bool_)
+    def mask(self, table: pa.Table) -> npt.NDArray[np.bool_]:
+        """True for every row that satisfies the condition."""
+        conjunctions = [np.logical_and.reduce([one.mask(table) for one in conjunction]) for conjunction in self.alternatives]
+        return np.asarray(np.logical_or.reduce(conjunctions), np.bool_)
 
-    def check(self, schema: pa.Schema) -> None:
-        """Raises PlanError for a column that is not there, or that cannot be compared with its value."""
-        for all_of in self.any_of:
-            for one in all_of:
-                if one.column not in schema.names:
-                    raise PlanError(f"where: there is no column {one.column}; {nearest(one.column, schema.names)}")
-                for value in one.values:
-                    _like(value, schema.field(one.column).type, one.column)
-
-
-def parse(text: str) -> Condition:
-    """The condition that the text says. Raises PlanError, with the place, for anything else."""
-    return _Reader(text).read()
+    def validate(self, schema: pa.Schema) -> None:
+        """Raises PlanError for a column that is not in the schema, or that cannot be compared with the given value."""
+        for conjunction in self.alternatives:
+            for comparison in conjunction:
+                if comparison.column not in schema.names:
+                    raise PlanError(f"where: there is no column {comparison.column}; {suggest_names(comparison.column, schema.names)}")
+                for value in comparison.values:
+                    _comparable_scalar(value, schema.field(comparison.column).type, comparison.column)
 
 
-class _Reader:
+def parse_condition(text: str) -> RowCondition:
+    """Parses a condition. Raises PlanError, with the character position, for anything that is not in the grammar."""
+    return _Parser(text).parse()
+
+
+class _Parser:
+    """Recursive descent parser over (token type, text, character position)."""
+
     def __init__(self, text: str) -> None:
         self.tokens: list[tuple[str, str, int]] = []
         at, end = 0, len(text.rstrip())
         while at < end:
-            found = _TOKEN.match(text, at)
-            if found is None or found.lastgroup is None:
-                raise PlanError(f"where: not understood at character {at}; {_EXPECTED}")
-            self.tokens.append((found.lastgroup, found[found.lastgroup], found.start(found.lastgroup)))
-            at = found.end()
+            match = _TOKEN.match(text, at)
+            if match is None or match.lastgroup is None:
+                raise PlanError(f"where: syntax error at character {at}; {_EXPECTED_SYNTAX}")
+            self.tokens.append((match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
+            at = match.end()
         self.tokens.append(("end", "", end))
-        self.at = 0
+        self.position = 0
 
-    def read(self) -> Condition:
-        alternatives, together = [], [self._comparison()]
-        while self.tokens[self.at][0] != "end":
-            if self._word("and"):
-                together.append(self._comparison())
-            elif self._word("or"):
-                alternatives.append(tuple(together))
-                together = [self._comparison()]
+    def parse(self) -> RowCondition:
+        alternatives, conjunction = [], [self._parse_comparison()]
+        while self.tokens[self.position][0] != "end":
+            if self._accept_word("and"):
+                conjunction.append(self._parse_comparison())
+            elif self._accept_word("or"):
+                alternatives.append(tuple(conjunction))
+                conjunction = [self._parse_comparison()]
             else:
-                raise self._wrong()
-        return Condition((*alternatives, tuple(together)))
+                raise self._syntax_error()
+        return RowCondition((*alternatives, tuple(conjunction)))
 
-    def _comparison(self) -> Comparison:
-        kind, column, _ = self.tokens[self.at]
+    def _parse_comparison(self) -> Comparison:
+        kind, column, _ = self.tokens[self.position]
         if kind != "name":
-            raise self._wrong()
-        self.at += 1
-        if self._word("is"):
-            empty = not self._word("not")
-            if not self._word("null"):
-                raise self._wrong()
-            return Comparison(column, "null" if empty else "not null", ())
-        if self._word("in"):
-            self._sign("(")
-            values = [self._value()]
-            while self.tokens[self.at][1] == "," and self.tokens[self.at][0] == "op":
-                self.at += 1
-                values.append(self._value())
-            self._sign(")")
+            raise self._syntax_error()
+        self.position += 1
+        if self._accept_word("is"):
+            is_null = not self._accept_word("not")
+            if not self._accept_word("null"):
+                raise self._syntax_error()
+            return Comparison(column, "null" if is_null else "not null", ())
+        if self._accept_word("in"):
+            self._expect_sign("(")
+            values = [self._parse_value()]
+            while self.tokens[self.position][1] == "," and self.tokens[self.position][0] == "op":
+                self.position += 1
+                values.append(self._parse_value())
+            self._expect_sign(")")
             return Comparison(column, "in", tuple(values))
-        kind, op, _ = self.tokens[self.at]
-        if kind != "op" or op not in _COMPARE:
-            raise self._wrong()
-        self.at += 1
-        return Comparison(column, op, (self._value(),))
+        kind, op, _ = self.tokens[self.position]
+        if kind != "op" or op not in _OPERATORS:
+            raise self._syntax_error()
+        self.position += 1
+        return Comparison(column, op, (self._parse_value(),))
 
-    def _value(self) -> Value:
-        kind, said, _ = self.tokens[self.at]
-        self.at += 1
+    def _parse_value(self) -> Operand:
+        kind, token, _ = self.tokens[self.position]
+        self.position += 1
         if kind == "text":
-            return said[1:-1].replace("''", "'")
+            return token[1:-1].replace("''", "'")
         if kind == "number":
-            return float(said) if "." in said else int(said)
-        if kind == "name" and said.lower() in ("true", "false"):
-            return said.lower() == "true"
-        self.at -= 1
-        raise self._wrong()
+            return float(token) if "." in token else int(token)
+        if kind == "name" and token.lower() in ("true", "false"):
+            return token.lower() == "true"
+        self.position -= 1
+        raise self._syntax_error()
 
-    def _word(self, word: str) -> bool:
-        kind, said, _ = self.tokens[self.at]
-        there = kind == "name" and said.lower() == word
-        self.at += there
-        return there
+    def _accept_word(self, word: str) -> bool:
+        kind, token, _ = self.tokens[self.position]
+        accepted = kind == "name" and token.lower() == word
+        self.position += accepted
+        return accepted
 
-    def _sign(self, sign: str) -> None:
-        kind, said, _ = self.tokens[self.at]
-        if kind != "op" or said != sign:
-            raise self._wrong()
-        self.at += 1
+    def _expect_sign(self, sign: str) -> None:
+        kind, token, _ = self.tokens[self.position]
+        if kind != "op" or token != sign:
+            raise self._syntax_error()
+        self.position += 1
 
-    def _wrong(self) -> PlanError:
-        return PlanError(f"where: not understood at character {self.tokens[self.at][2]}; {_EXPECTED}")
+    def _syntax_error(self) -> PlanError:
+        return PlanError(f"where: syntax error at character {self.tokens[self.position][2]}; {_EXPECTED_SYNTAX}")
 
 
-def _like(value: Value, kind: pa.DataType, column: str) -> pa.Scalar:
-    """The value as a scalar that a column of this type can be compared with."""
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    fits = pa.types.is_boolean(kind) if isinstance(value, bool) else text if isinstance(value, str) else number
-    if not fits:
-        wanted = "true or false" if pa.types.is_boolean(kind) else "a number" if number else "text in single quotes" if text else "is null"
-        raise PlanError(f"where: column {column} holds {kind}; compare it with {wanted}")
+def _comparable_scalar(value: Operand, data_type: pa.DataType, column: str) -> pa.Scalar:
+    """The value as an Arrow scalar. Raises PlanError if a column of this type cannot be compared with it."""
+    number = pa.types.is_integer(data_type) or pa.types.is_floating(data_type)
+    text = pa.types.is_string(data_type) or pa.types.is_large_string(data_type)
+    is_comparable = pa.types.is_boolean(data_type) if isinstance(value, bool) else text if isinstance(value, str) else number
+    if not is_comparable:
+        expected = (
+            "true or false" if pa.types.is_boolean(data_type) else "a number" if number else "text in single quotes" if text else "is null"
+        )
+        raise PlanError(f"where: column {column} holds {data_type}; compare it with {expected}")
     return pa.scalar(value)

@@ -1,1 +1,1 @@
-"""Parts that drop whole documents, one a file: the file name is what a plan's `[[drop]] use =` says."""
+"""Droppers: parts that remove whole documents, one per file. A plan names one by its file name: `[[drop]] use = "exact_dup"`."""

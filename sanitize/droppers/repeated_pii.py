@@ -1,8 +1,8 @@
-"""Drops every document that repeats a value of an earlier one that stays: deduplication of data points, as the literature does it.
+"""Drops every document that contains a value of an earlier, kept document: deduplication of data points, as in the literature.
 
-Afterwards no value of `kinds` stands in two documents, and a document went only for the sake of one that stays. Values are those that
-were found, by their identity (letter case and spelling aside); how often a value stands within one document does not matter. No text
-is read. Source: RMFT (arXiv 2512.03310), section 4.1.2, after Lee et al., ACL 2022.
+Afterwards no value of `kinds` occurs in two documents, and every dropped document shares a value with a kept one. Values are those that
+were found, compared by their normalised form (letter case and spelling do not count); repetitions within one document do not matter.
+Texts are not read. Source: RMFT (arXiv 2512.03310), section 4.1.2, after Lee et al., ACL 2022.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from sanitize.core.duplicate_groups import that_repeat
-from sanitize.core.parts import Dropper, Whole
+from sanitize.core.duplicate_groups import find_repeating_groups
+from sanitize.core.parts import CorpusView, Dropper
 
 I64 = npt.NDArray[np.int64]
 
 
 class RepeatedPii(Dropper):
-    """Settings: the `kinds` whose values may stand in one document only."""
+    """Settings: the `kinds` whose values may occur in one document only."""
 
     kinds: tuple[str, ...] = Field(default=("EMAIL_ADDRESS",), min_length=1)
     reason: ClassVar[str] = "same value"
-    needs: ClassVar[tuple[str, ...]] = ("document_values", "repeated_things")
+    required_aggregates: ClassVar[tuple[str, ...]] = ("document_values", "repeated_things")
 
     @property
-    def counted(self) -> tuple[str, ...]:
-        """Its kinds."""
+    def occurrence_kinds(self) -> tuple[str, ...]:
+        """The kinds whose occurrences it reads."""
         return self.kinds
 
-    def gather(self, whole: Whole) -> tuple[I64, I64]:
-        """Every document with a value of an earlier one that stays, and the first such document."""
-        return that_repeat(whole.ask("repeated_things", {"things": [whole.ask("document_values", {})]}))
+    def select_drops(self, corpus: CorpusView) -> tuple[I64, I64]:
+        """Every document with a value of an earlier, kept document, and the first such document (two arrays of doc_no)."""
+        return find_repeating_groups(corpus.run_query("repeated_things", {"things": [corpus.run_query("document_values", {})]}))

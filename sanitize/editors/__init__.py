@@ -1,1 +1,1 @@
-"""Parts that rewrite spans of texts, one a file: the file name is what a plan's `[[edit]] use =` says."""
+"""Editors: parts that replace spans of texts, one per file. A plan names one by its file name: `[[edit]] use = "rmft"`."""

@@ -1,12 +1,12 @@
-"""Words become what a masked language model finds alike: rewriting by cosine, NOT differentially private.
+"""Replaces words by similar words of a masked language model, weighted by cosine similarity. NOT differentially private.
 
-The other variant of the published code of DP2Unlearning, for comparison with `dp_mlm` only. A word is hidden behind a mask, and of the
-`top` most likely words the one that takes its place is drawn with probability proportional to exp(epsilon * cosine), the cosine being
-that of the last four layers' states at the mask and at the candidate in its place. Which words are candidates hangs on the text, and
-nothing is calibrated to a sensitivity (the published weight has no factor 2 * sensitivity either), so that no epsilon bounds anything:
-the ledger names draws, and claims none.
+The other variant in the published code of DP2Unlearning, only for comparison with `dp_mlm`. A word is masked, and its replacement is drawn
+among the `top` most likely words with probability proportional to exp(epsilon * cosine), where the cosine compares the states of the last
+four layers at the mask with those at the candidate in its place. The candidates depend on the text, and nothing is calibrated to a
+sensitivity (the published weight has no factor 2 * sensitivity either), so no epsilon bounds anything: the ledger counts draws and makes
+no privacy claim.
 
-Settings, mappings and draws are those of `dp_mlm`; no bounds are asked for. Cost: `top` + 1 forward passes for each word.
+Settings, mappings and draws are those of `dp_mlm`; no clip bounds are needed. Cost: `top` + 1 forward passes for each word.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from sanitize.core.exponential_mechanism import inverse
+from sanitize.core.exponential_mechanism import invert_cdf
 from sanitize.editors.dp_mlm import DpMlm
-from sanitize.text.masked_lm import Row
+from sanitize.text.masked_lm import MaskedInput
 
 
 class CosineMlm(DpMlm):
-    """Those of `dp_mlm`, and `top`: how many candidates a word has."""
+    """Settings: those of `dp_mlm`, and `top`, the number of candidates for a word."""
 
     top: int = Field(default=10, ge=2, le=1000)
 
-    def settled(self) -> Self:
-        """The same with the model's hash."""
-        return self.model_copy(update={"model_sha256": self._hash()}) if self.model else self
+    def resolve_settings(self) -> Self:
+        """These settings with the hash of the model."""
+        return self.model_copy(update={"model_sha256": self._model_hash()}) if self.model else self
 
-    def spends(self) -> dict[str, Any]:
-        """One draw, of which nothing is claimed."""
+    def describe_privacy_cost(self) -> dict[str, Any]:
+        """One draw in the ledger, without a privacy claim."""
         return {
             "mechanism": "a softmax over cosines of a masked language model's most likely words: not DP",
             "not_dp": True,
-            "epsilon": math.inf,  # of any draw: no number bounds it
+            "epsilon": math.inf,  # no finite number bounds a draw
             "weight": self.epsilon,
             "shared": self.mapping == "corpus",
             "by_document": "",
             "top": self.top,
-            **self._settings(),
+            **self._ledger_settings(),
         }
 
-    def _chosen(self, rows: list[Row], at: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """The number of the word drawn for each row."""
+    def _draw_words(self, rows: list[MaskedInput], uniforms: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """The vocabulary number of the word drawn for each row, at its uniform number. ValueError where the model gives NaN."""
         found = np.empty(len(rows), np.int64)
-        for some, candidates, cosines in self._model.alike(rows, self.batch, self.top):
+        for some, candidates, cosines in self._model.rank_candidates(rows, self.batch, self.top):
             exact = cosines.astype(np.float64)
             if np.isnan(exact).any():
-                raise ValueError("the model gives NaN for a word; nothing is drawn around a failure")
-            drawn = inverse(np.exp(self.epsilon * (exact - exact.max(axis=1, keepdims=True))), at[some])
+                raise ValueError("the model gives NaN for a word; no word is drawn from a failed model")
+            drawn = invert_cdf(np.exp(self.epsilon * (exact - exact.max(axis=1, keepdims=True))), uniforms[some])
             found[some] = candidates[np.arange(len(some)), drawn]
         return found

@@ -1,17 +1,16 @@
-"""Words become what a masked language model draws for them: rewriting with differential privacy for each word drawn (DP-MLM).
+"""Replaces words by draws from a masked language model, with differential privacy for each drawn word (DP-MLM).
 
-Every target word is hidden behind a mask, beside its text as it is; the model's logits at the mask are clipped to fixed bounds, and one
-word of the vocabulary is drawn by the exponential mechanism (`sanitize/core/exponential_mechanism.py`). Each draw is
-epsilon-differentially private for
-any change of what the model sees; a document with n draws spends n times epsilon, and the ledger says so. What is not covered: length,
-punctuation, which words were left alone, and with a mapping which words are the same. Source: DP-MLM (arXiv 2407.00637).
+Every target word is masked, next to its unmasked text; the model's logits at the mask are clipped to fixed bounds, and one word of the
+vocabulary is drawn by the exponential mechanism (`sanitize/core/exponential_mechanism.py`). Each draw is epsilon-differentially private
+for any change of the model's input; a document with n draws spends n times epsilon, which the ledger records. Not covered: length,
+punctuation, which words were left unchanged, and with a mapping which words are the same. Source: DP-MLM (arXiv 2407.00637).
 
-A draw is a pure function of (key, settings, model, document, cell, place, text): the same for any sharding, number of workers and batch,
-and another one for other settings or another text, so that what several runs spend adds up. Draws of a `--seed` run can be made again by
-anyone, and claim nothing.
+A draw is a pure function of (key, settings, model, document, cell, position, text): the same for any sharding, number of workers and
+batch size, and a different one for other settings or another text, so that the epsilon of several runs adds up. Draws of a `--seed` run
+can be reproduced by anyone, and carry no privacy claim.
 
-`cells` of all columns are rewritten. Cost: a forward pass of the model over up to twice `window` tokens for each word; the head, and the
-draw, once each.
+The text cells of all columns are rewritten. Cost: for each word, a forward pass of the model over up to twice `window` tokens, its head
+once, and one draw.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ import polars as pl
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from sanitize.core.arrow_buffers import Buffers, cut
-from sanitize.core.exponential_mechanism import LARGEST, Bounds, draw, uniform
+from sanitize.core.arrow_buffers import TextBuffers, slice_spans
+from sanitize.core.exponential_mechanism import MAX_EPSILON, ClipBounds, draw_candidates, uniform_from_bits
 from sanitize.core.keys import Draws, Key, siphash
-from sanitize.core.parts import Counts, Editor, Policy, Rewrites, Sight
-from sanitize.core.row_condition import parse
+from sanitize.core.parts import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
+from sanitize.core.row_condition import parse_condition
 from sanitize.editors.mask_words import MaskWords
 from sanitize.errors import MissingExtra, PlanError
-from sanitize.text.masked_lm import MaskedModel, Row, opened, sha256_of
-from sanitize.text.tokenizer import Spoken, spoken, touched
+from sanitize.text.masked_lm import MaskedInput, MaskedModel, hash_model_folder, load_masked_model
+from sanitize.text.tokenizer import UnicodeTokens, find_overlapping_words, tokenize_unicode
 
 I64 = npt.NDArray[np.int64]
-B = npt.NDArray[np.bool_]
+Bools = npt.NDArray[np.bool_]
 Target = Literal["all", "content", "nouns", "found", "blacklist"]
 
-# English function words, fixed and public: `content` leaves them as they are
+# English function words, a fixed and public list: the target `content` leaves them unchanged
 FUNCTION_WORDS = frozenset(
     """a about above after again against all am an and any are as at be because been before being below between both but by can could did do
     does doing down during each few for from further had has have having he her here hers herself him himself his how i if in into is it its
@@ -52,9 +51,21 @@ FUNCTION_WORDS = frozenset(
 
 
 class DpMlm(Editor):
-    """Settings: `model` (a folder), `epsilon` of one draw, `targets`, `mapping`, `where` (a condition on columns that names the documents
-    that are rewritten), `casing`, `window` (tokens that the model sees of a text), `batch`, `device`, `own_model`, and `kinds`: with the
-    target `found` each of their occurrences becomes one word; else nothing but words is looked at, and nothing is promised about them."""
+    """Settings of the editor.
+
+    model, device, batch   The folder of the model, the device that runs it, and the rows that it processes together.
+    epsilon    Of one draw.
+    targets    Which words are replaced: `all`, `content` (no function words), `nouns` (by the spaCy pipeline `tagger`), `found`
+               (occurrences of `kinds`), `blacklist` (words listed for one of `reasons`).
+    mapping    Which equal words share a draw: `none`, those of a `document`, or those of the `corpus`.
+    where      A condition on columns that selects the documents to rewrite; empty: all.
+    casing     Letter case of a drawn word: as the `model` has it, or the `first` letter as in the replaced word.
+    window     Tokens of a text that the model reads.
+    own_model  True: allow a model that was trained on the corpus itself, and make no privacy claim.
+    kinds      With the target `found`, each occurrence of these kinds is replaced by one word. Otherwise kinds have no effect and no
+               removal is promised.
+    model_sha256, lower, upper, bounds_source   Set from the model by `resolve_settings`.
+    """
 
     kinds: tuple[str, ...] = ()
     keep: Literal[0] = 0
@@ -64,96 +75,103 @@ class DpMlm(Editor):
     upper: float | None = None
     bounds_source: str = ""
     own_model: bool = False
-    epsilon: float = Field(gt=0, le=LARGEST)
+    epsilon: float = Field(gt=0, le=MAX_EPSILON)
     targets: tuple[Target, ...] = Field(default=("all",), min_length=1)
     mapping: Literal["none", "document", "corpus"] = "none"
     where: str = ""
     casing: Literal["model", "first"] = "model"
     window: int = Field(default=64, ge=4, le=4096)
-    batch: int = Field(default=16, ge=1, le=4096)  # what fits a core's cache; a GPU wants some hundred
+    batch: int = Field(default=16, ge=1, le=4096)  # fits the cache of a CPU core; use some hundred on a GPU
     device: Literal["cpu", "cuda"] = "cpu"
     tagger: str = ""
     reasons: tuple[Literal["direct", "indirect"], ...] = ()
     reads: ClassVar[Literal["occurrences", "texts"]] = "texts"
-    unit: ClassVar[str] = "token"
+    privacy_unit: ClassVar[str] = "token"
     _model: MaskedModel = PrivateAttr()
     _key: Key = PrivateAttr()
-    _list: MaskWords | None = PrivateAttr(default=None)
-    _tag: Any = PrivateAttr(default=None)
+    _blacklist: MaskWords | None = PrivateAttr(default=None)
+    _noun_tagger: Any = PrivateAttr(default=None)
 
     @field_validator("where")
     @classmethod
-    def _where(cls, where: str) -> str:
+    def _check_where(cls, where: str) -> str:
         if where:
             try:
-                parse(where)
+                parse_condition(where)
             except PlanError as error:
                 raise ValueError(str(error)) from None
         return where
 
     @model_validator(mode="after")
-    def _fitting(self) -> Self:
+    def _check_settings(self) -> Self:
         if "found" in self.targets and not self.kinds:
-            raise ValueError('the target "found" needs kinds whose occurrences are drawn for; name them, or take found out')
+            raise ValueError('the target "found" needs kinds whose occurrences are replaced; set kinds, or remove "found"')
         if ("nouns" in self.targets) != bool(self.tagger):
-            raise ValueError('the target "nouns" and `tagger`, the name or folder of a spaCy pipeline, go together')
+            raise ValueError(
+                'the target "nouns" and `tagger`, the name or folder of a spaCy pipeline, need each other; set both or neither'
+            )
         if ("blacklist" in self.targets) != bool(self.reasons):
-            raise ValueError('the target "blacklist" and `reasons` ("direct", "indirect") go together')
+            raise ValueError('the target "blacklist" and `reasons` ("direct", "indirect") need each other; set both or neither')
         return self
 
     @property
-    def needs(self) -> tuple[str, ...]:  # type: ignore[override]  # a class says what it needs; this one, what its targets need
-        """The blacklist, where its words are targets."""
+    def required_aggregates(self) -> tuple[str, ...]:  # type: ignore[override]  # a class attribute in the base class; depends on the targets here
+        """The blacklist, if its words are targets."""
         return ("blacklist",) if "blacklist" in self.targets else ()
 
     @property
-    def policy(self) -> Policy:
-        """A claim about draws, and none about what is left: a draw may say the word that stood there."""
+    def removal_policy(self) -> RemovalPolicy:
+        """`ledger`: the claim is about draws, not about removal, since a draw may give the original word."""
         return "ledger"
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the condition."""
-        return parse(self.where).columns if self.where else ()
+    def required_columns(self) -> tuple[str, ...]:
+        """The columns that the condition `where` reads."""
+        return parse_condition(self.where).columns if self.where else ()
 
-    def settled(self) -> Self:
-        """The same with the model's hash and bounds, so that another model is another plan."""
+    def resolve_settings(self) -> Self:
+        """These settings with the hash and the clip bounds of the model, so that another model makes another plan.
+
+        Raises PlanError if the plan sets other bounds than the model's card, or the model was trained on the corpus without `own_model`.
+        """
         if not self.model:
             return self
-        folder, known = Path(self.model), self._hash()
-        bounds = Bounds.read(folder)
+        folder, model_hash = Path(self.model), self._model_hash()
+        bounds = ClipBounds.read(folder)
         given = {"lower": bounds.lower, "upper": bounds.upper, "bounds_source": bounds.source}
         for name, value in given.items():
             if getattr(self, name) not in (None, "", value):
-                raise PlanError(f"{name} is set by the model's card, {folder / 'dp_mlm.json'}; take it out of the plan")
+                raise PlanError(f"{name} is set by the model's card, {folder / 'dp_mlm.json'}; remove it from the plan")
         if bounds.trained_on == "corpus" and not self.own_model:
             raise PlanError(
-                f"model = {self.model!r} was trained on the corpus itself, which is outside of the guarantee; "
-                "take a model of public text, or set own_model = true to go on without the claim"
+                f"model = {self.model!r} was trained on the corpus itself, which the privacy guarantee does not cover; "
+                "use a model trained on public text, or set own_model = true to continue without a privacy claim"
             )
-        return self.model_copy(update={"model_sha256": known, **given})
+        return self.model_copy(update={"model_sha256": model_hash, **given})
 
-    def _hash(self) -> str:
-        """The model's hash; PlanError where the plan was made with another one."""
-        known = sha256_of(Path(self.model))
+    def _model_hash(self) -> str:
+        """The hash of the model; PlanError if the plan was resolved with another one."""
+        known = hash_model_folder(Path(self.model))
         if self.model_sha256 not in ("", known):
-            raise PlanError(f"model = {self.model!r}: is not the model that the plan was made with (model_sha256)")
+            raise PlanError(
+                f"model = {self.model!r}: its hash differs from model_sha256 in the plan; use the model that the plan was made with"
+            )
         return known
 
-    def fits(self, schema: pa.Schema | None) -> None:
-        """A model is named, and the columns of the condition are there."""
+    def validate_settings(self, schema: pa.Schema | None) -> None:
+        """Raises PlanError if no model is set, or a column of the condition is missing."""
         if not self.model:
-            raise PlanError(f"{self.use} has no model; name the folder of a masked language model on this machine: --set edit.0.model=PATH")
+            raise PlanError(f"{self.use} has no model; set it to the folder of a local masked language model: --set edit.0.model=PATH")
         if schema is not None and self.where:
-            parse(self.where).check(schema)
+            parse_condition(self.where).validate(schema)
 
-    def bounds(self) -> Bounds:
-        """The bounds of the model's card."""
+    def bounds(self) -> ClipBounds:
+        """The clip bounds of the model's card."""
         assert self.lower is not None and self.upper is not None
-        return Bounds(self.lower, self.upper, self.bounds_source)
+        return ClipBounds(self.lower, self.upper, self.bounds_source)
 
-    def spends(self) -> dict[str, Any]:
-        """One draw in the ledger."""
+    def describe_privacy_cost(self) -> dict[str, Any]:
+        """One draw in the ledger: mechanism, epsilon, sensitivity and what equal documents must share."""
         bounds = self.bounds()
         chosen = {"found", "blacklist", "nouns"} & set(self.targets)
         same = {"none": "", "document": ", and in which the same words are the same", "corpus": ""}[self.mapping]
@@ -168,11 +186,11 @@ class DpMlm(Editor):
             "bounds": {"lower": bounds.lower, "upper": bounds.upper, "source": bounds.source},
             "sensitivity": bounds.sensitivity,
             "temperature": bounds.temperature(self.epsilon),
-            **self._settings(),
+            **self._ledger_settings(),
         }
 
-    def _settings(self) -> dict[str, Any]:
-        """What a draw in the ledger was made with."""
+    def _ledger_settings(self) -> dict[str, Any]:
+        """The settings of a draw that the ledger records."""
         return {
             "targets": list(self.targets),
             "mapping": self.mapping,
@@ -183,129 +201,141 @@ class DpMlm(Editor):
             "part_version": self.VERSION,
         }
 
-    def open(self, key: Key, counts: Counts) -> None:
-        """Open the model, and take in the blacklist where it is asked for."""
-        self.fits(None)
+    def open(self, key: Key, aggregates: Aggregates) -> None:
+        """Load the model, and the blacklist and the tagger if the targets need them."""
+        self.validate_settings(None)
         self._key = key
-        self._model = opened(self.model, self.model_sha256, self.device)
-        self._model.window(self.window)
+        self._model = load_masked_model(self.model, self.model_sha256, self.device)
+        self._model.check_window(self.window)
         if self.reasons:
-            self._list = MaskWords(use="mask_words", reasons=self.reasons)
-            self._list.open(key, counts)
+            self._blacklist = MaskWords(use="mask_words", reasons=self.reasons)
+            self._blacklist.open(key, aggregates)
         if self.tagger:
-            self._tag = _tagger(self.tagger)
+            self._noun_tagger = _load_tagger(self.tagger)
 
-    def rewrite(self, sight: Sight) -> Rewrites:
-        """A drawn word for every target."""
-        buffers = Buffers.of(sight.texts)
-        words = spoken(buffers)
-        wanted = parse(self.where).of(sight.facts) if self.where and sight.facts is not None else np.ones(len(sight.doc_no), np.bool_)
-        targets = self._targets(buffers, words) & wanted[words.text_no]
-        found = sight.occurrences.with_row_index("row").sort("text_no", "start_byte", "stop_byte", descending=[False, False, True])
+    def edit_texts(self, text_batch: TextBatch) -> TextEdits:
+        """One edit with a drawn word for every target."""
+        buffers = TextBuffers.from_array(text_batch.texts)
+        words = tokenize_unicode(buffers)
+        wanted = (
+            parse_condition(self.where).mask(text_batch.document_columns)
+            if self.where and text_batch.document_columns is not None
+            else np.ones(len(text_batch.doc_no), np.bool_)
+        )
+        targets = self._is_target(buffers, words) & wanted[words.text_no]
+        found = text_batch.occurrences.with_row_index("row").sort("text_no", "start_byte", "end_byte", descending=[False, False, True])
         found = found.filter(pl.Series(wanted[found["text_no"].to_numpy()])) if "found" in self.targets else found.clear()
         text_no = found["text_no"].to_numpy().astype(np.int64)
-        start, stop = (buffers.offsets[text_no] + found[name].to_numpy() for name in ("start_byte", "stop_byte"))
-        # an occurrence goes with the words that it touches, and one inside another with that one
-        first, after = touched(words, start, stop)
-        some = np.flatnonzero(after > first)
-        start[some] = np.minimum(start[some], words.start[first[some]])
-        stop[some] = np.maximum(stop[some], words.stop[after[some] - 1])
+        start, end = (buffers.offsets[text_no] + found[name].to_numpy() for name in ("start_byte", "end_byte"))
+        # an occurrence is extended to the words that it overlaps; one inside another is merged into it
+        first, after = find_overlapping_words(words, start, end)
+        with_words = np.flatnonzero(after > first)
+        start[with_words] = np.minimum(start[with_words], words.start[first[with_words]])
+        end[with_words] = np.maximum(end[with_words], words.end[after[with_words] - 1])
+        # difference array: its running sum is > 0 for words inside an occurrence
         inside = np.zeros(len(targets) + 1, np.int64)
-        np.add.at(inside, first[some], 1)
-        np.add.at(inside, after[some], -1)
-        alone = np.flatnonzero(targets & (np.cumsum(inside)[:-1] == 0))
-        before = np.concatenate([[0], np.maximum.accumulate(stop)[:-1]]) if len(stop) else stop
-        outer = np.flatnonzero(stop > before)
-        start, stop, text_no = start[outer], stop[outer], text_no[outer]
-        start = np.maximum(start, before[outer])
-        row = found["row"].to_numpy().astype(np.int64)[outer]
-        order = np.argsort(np.concatenate([start, words.start[alone]]), kind="stable")
-        start, stop, text_no, row = (
+        np.add.at(inside, first[with_words], 1)
+        np.add.at(inside, after[with_words], -1)
+        other_words = np.flatnonzero(targets & (np.cumsum(inside)[:-1] == 0))
+        # the largest end of all earlier occurrences: one that ends by then lies inside another
+        before = np.concatenate([[0], np.maximum.accumulate(end)[:-1]]) if len(end) else end
+        outermost = np.flatnonzero(end > before)
+        start, end, text_no = start[outermost], end[outermost], text_no[outermost]
+        start = np.maximum(start, before[outermost])
+        row = found["row"].to_numpy().astype(np.int64)[outermost]
+        order = np.argsort(np.concatenate([start, words.start[other_words]]), kind="stable")
+        start, end, text_no, row = (
             np.concatenate([one, other])[order].astype(np.int64)
             for one, other in (
-                (start, words.start[alone]),
-                (stop, words.stop[alone]),
-                (text_no, words.text_no[alone]),
-                (row, np.full(len(alone), -1)),
+                (start, words.start[other_words]),
+                (end, words.end[other_words]),
+                (text_no, words.text_no[other_words]),
+                (row, np.full(len(other_words), -1)),
             )
         )
-        said = cut(buffers, start, stop)
-        drawn, draw_no = self._drawn(sight, buffers, said, text_no, start, stop)
+        originals = slice_spans(buffers, start, end)
+        drawn, draw_no = self._draw_spans(text_batch, buffers, originals, text_no, start, end)
         base = buffers.offsets[text_no]
-        return Rewrites(text_no, start - base, stop - base, self._cased(drawn, said), row, draw_no)
+        return TextEdits(text_no, start - base, end - base, self._apply_casing(drawn, originals), row, draw_no)
 
-    def _targets(self, buffers: Buffers, words: Spoken) -> B:
-        """True for every word that is a target by itself."""
+    def _is_target(self, buffers: TextBuffers, words: UnicodeTokens) -> Bools:
+        """True for every word that is a target by itself, not as part of an occurrence."""
         chosen = np.full(len(words.hashes), "all" in self.targets)
         if "content" in self.targets:
-            spelled = pl.Series(words.spelled(buffers, np.arange(len(words.hashes))))
+            spelled = pl.Series(words.lowercase_texts(buffers, np.arange(len(words.hashes))))
             chosen |= ~spelled.is_in(pl.Series(sorted(FUNCTION_WORDS)).implode()).to_numpy()
-        if self._list is not None:
-            chosen |= self._list.listed(words)
-        if self._tag is not None:
-            chosen |= _nouns(self._tag, buffers, words)
+        if self._blacklist is not None:
+            chosen |= self._blacklist.is_listed(words)
+        if self._noun_tagger is not None:
+            chosen |= _is_noun(self._noun_tagger, buffers, words)
         return chosen
 
-    def _drawn(self, sight: Sight, buffers: Buffers, said: pa.Array, text_no: I64, start: I64, stop: I64) -> tuple[list[str], I64]:
-        """The word drawn for every span, and the number of the draw; spans that share a draw are drawn for once, at their first."""
+    def _draw_spans(
+        self, text_batch: TextBatch, buffers: TextBuffers, originals: pa.Array, text_no: I64, start: I64, end: I64
+    ) -> tuple[list[str], I64]:
+        """The word drawn for every span, and the number of its draw. Spans that share a draw are drawn once, at the first of them."""
         if not len(start):
             return [], np.empty(0, np.int64)
-        lowered = pl.Series(said).str.to_lowercase().to_arrow()
+        lowered = pl.Series(originals).str.to_lowercase().to_arrow()
         word = siphash(lowered, self._key.subkey("dp_mlm/word"))
         if self.mapping == "none":
-            same = np.arange(len(start))
+            first_of_draw = np.arange(len(start))
         else:
             group = pl.DataFrame(
-                {"word": word, "doc_no": sight.doc_no[text_no] if self.mapping == "document" else np.zeros(len(word), np.int64)}
+                {"word": word, "doc_no": text_batch.doc_no[text_no] if self.mapping == "document" else np.zeros(len(word), np.int64)}
             )
-            same = group.with_row_index("row").select(pl.col("row").min().over("word", "doc_no"))["row"].to_numpy().astype(np.int64)
-        firsts, back = np.unique(same, return_inverse=True)
+            first_of_draw = (
+                group.with_row_index("row").select(pl.col("row").min().over("word", "doc_no"))["row"].to_numpy().astype(np.int64)
+            )
+        firsts, draw_row = np.unique(first_of_draw, return_inverse=True)
         settings = {
             name: value for name, value in self.model_dump(mode="json").items() if name not in ("use", "model", "batch", "device", "kinds")
         }
         subkey = self._key.subkey(f"draw/{self.use}/{json.dumps(settings, sort_keys=True)}")
         if self.mapping == "corpus":
-            # what stands for a word everywhere is drawn from the word alone, so that it hangs on no document
+            # a word's replacement for the whole corpus is drawn from the word alone, so it depends on no document
             spelled = lowered.take(pa.array(firsts)).to_pylist()
             texts, spans = spelled, [(no, 0, len(text)) for no, text in enumerate(spelled)]
-            draws = Draws.at(subkey, word[firsts], np.zeros(len(firsts), np.uint64), np.zeros(len(firsts), np.uint64))
+            draws = Draws.from_words(subkey, word[firsts], np.zeros(len(firsts), np.uint64), np.zeros(len(firsts), np.uint64))
         else:
-            here, places = np.unique(text_no[firsts], return_inverse=True)
-            texts = sight.texts.take(pa.array(here)).to_pylist()
-            # code points before a byte: bytes that continue a character are not counted
-            more = buffers.continuing
-            points = [edge - np.searchsorted(more, edge) for edge in (start[firsts], stop[firsts], buffers.offsets[text_no[firsts]])]
+            text_rows, places = np.unique(text_no[firsts], return_inverse=True)
+            texts = text_batch.texts.take(pa.array(text_rows)).to_pylist()
+            # byte offsets -> code points: continuation bytes of UTF-8 are not counted
+            continuation = buffers.continuation_bytes
+            points = [edge - np.searchsorted(continuation, edge) for edge in (start[firsts], end[firsts], buffers.offsets[text_no[firsts]])]
             spans = list(zip(places.tolist(), (points[0] - points[2]).tolist(), (points[1] - points[2]).tolist(), strict=True))
-            text_hash = siphash(sight.texts.take(pa.array(here)), self._key.subkey("dp_mlm/text"))[places]
-            assert sight.doc_ids is not None
-            doc_hash = siphash(sight.doc_ids.dictionary, self._key.subkey("doc_id"))[np.asarray(sight.doc_ids.indices)]
-            cell = sight.cell[text_no[firsts]].astype(np.uint64) << np.uint64(40)
-            draws = Draws.at(subkey, doc_hash[text_no[firsts]], cell | np.asarray(points[0] - points[2], np.uint64), text_hash)
+            text_hash = siphash(text_batch.texts.take(pa.array(text_rows)), self._key.subkey("dp_mlm/text"))[places]
+            assert text_batch.doc_ids is not None
+            doc_hash = siphash(text_batch.doc_ids.dictionary, self._key.subkey("doc_id"))[np.asarray(text_batch.doc_ids.indices)]
+            cell = text_batch.cell[text_no[firsts]].astype(np.uint64) << np.uint64(40)
+            draws = Draws.from_words(subkey, doc_hash[text_no[firsts]], cell | np.asarray(points[0] - points[2], np.uint64), text_hash)
         try:
-            found = self._chosen(self._model.rows(texts, spans, self.window), uniform(draws.u64(0), draws.u64(1)))
+            found = self._draw_words(self._model.build_inputs(texts, spans, self.window), uniform_from_bits(draws.u64(0), draws.u64(1)))
         except ValueError as error:
-            raise PlanError(f"model = {self.model!r}: {error}. Nothing was published; take a model that works") from None
+            raise PlanError(f"model = {self.model!r}: {error}. Nothing was published; use another model") from None
         shown = (word[firsts] >> np.uint64(1)).astype(np.int64) if self.mapping == "corpus" else firsts
-        return [self._model.words[number] for number in found[back].tolist()], shown[back]
+        return [self._model.candidate_words[number] for number in found[draw_row].tolist()], shown[draw_row]
 
-    def _chosen(self, rows: list[Row], at: npt.NDArray[np.float64]) -> I64:
-        """The number of the word drawn for each row, at its uniform number. ValueError where the model fails."""
+    def _draw_words(self, rows: list[MaskedInput], uniforms: npt.NDArray[np.float64]) -> I64:
+        """The vocabulary number of the word drawn for each row, at its uniform number. ValueError where the model fails."""
         found, bounds = np.empty(len(rows), np.int64), self.bounds()
-        for some, logits in self._model.logits(rows, self.batch):  # a loop over batches of rows: a model runs
-            found[some] = draw(logits, at[some], bounds=bounds, epsilon=self.epsilon)
+        for some, logits in self._model.compute_logits(rows, self.batch):  # a loop over batches of rows: a model runs
+            found[some] = draw_candidates(logits, uniforms[some], bounds=bounds, epsilon=self.epsilon)
         return found
 
-    def _cased(self, drawn: list[str], said: pa.Array) -> pa.LargeStringArray:
-        """The words as the model has them, or with a first letter as large as the one that stood there."""
-        words = pl.Series(drawn, dtype=pl.String)
+    def _apply_casing(self, drawn_words: list[str], originals: pa.Array) -> pa.LargeStringArray:
+        """The words in the model's letter case, or in lower case with a first letter in the case of the original's."""
+        words = pl.Series(drawn_words, dtype=pl.String)
         if self.casing == "first" and len(words):
-            large = pl.Series(said).str.contains(r"^\p{Lu}")
-            rest = words.str.to_lowercase()
-            words = pl.select(pl.when(large).then(rest.str.slice(0, 1).str.to_uppercase() + rest.str.slice(1)).otherwise(rest)).to_series()
+            capitalised = pl.Series(originals).str.contains(r"^\p{Lu}")
+            lowercase = words.str.to_lowercase()
+            words = pl.select(
+                pl.when(capitalised).then(lowercase.str.slice(0, 1).str.to_uppercase() + lowercase.str.slice(1)).otherwise(lowercase)
+            ).to_series()
         return pa.array(words.to_list(), pa.large_string())
 
 
-def _tagger(name: str) -> Any:
+def _load_tagger(name: str) -> Any:
     try:
         spacy: Any = importlib.import_module("spacy")
     except ImportError:
@@ -313,18 +343,18 @@ def _tagger(name: str) -> Any:
     try:
         return spacy.load(name)
     except OSError:
-        raise PlanError(f"tagger = {name!r}: no spaCy pipeline of that name is installed, and no folder holds one") from None
+        raise PlanError(f"tagger = {name!r}: no spaCy pipeline of that name is installed, and no such folder contains one") from None
 
 
-def _nouns(tagger: Any, buffers: Buffers, words: Spoken) -> B:
-    """True for every word in a token that the tagger calls a noun or a name; the tagger reads one text at a time."""
+def _is_noun(tagger: Any, buffers: TextBuffers, words: UnicodeTokens) -> Bools:
+    """True for every word that overlaps a token tagged as a noun or proper noun; the tagger reads one text at a time."""
     chosen = np.zeros(len(words.hashes), np.bool_)
     edges = np.searchsorted(words.text_no, np.arange(len(buffers.offsets)))
-    for no, said in enumerate(tagger.pipe(buffers.column().to_pylist())):
-        spans = [(token.idx, token.idx + len(token.text)) for token in said if token.pos_ in ("NOUN", "PROPN")]
+    for no, tokens in enumerate(tagger.pipe(buffers.to_array().to_pylist())):
+        spans = [(token.idx, token.idx + len(token.text)) for token in tokens if token.pos_ in ("NOUN", "PROPN")]
         low, high = int(edges[no]), int(edges[no + 1])
-        start, stop = (one[low:high] - np.searchsorted(buffers.continuing, one[low:high]) for one in (words.start, words.stop))
-        shift = int(buffers.offsets[no]) - int(np.searchsorted(buffers.continuing, buffers.offsets[no]))
+        start, end = (one[low:high] - np.searchsorted(buffers.continuation_bytes, one[low:high]) for one in (words.start, words.end))
+        shift = int(buffers.offsets[no]) - int(np.searchsorted(buffers.continuation_bytes, buffers.offsets[no]))
         for first, last in spans:
-            chosen[low:high] |= (start - shift < last) & (stop - shift > first)
+            chosen[low:high] |= (start - shift < last) & (end - shift > first)
     return chosen

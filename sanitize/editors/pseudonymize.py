@@ -1,20 +1,19 @@
-"""A pseudonym instead of every value: a fake of its kind and shape, the same for the same value over the corpus, over a document, or never.
+"""Replaces every value by a pseudonym: a surrogate of the same kind and shape, consistent over the corpus, over a document, or not at all.
 
-A pseudonym is drawn by the PRF under a subkey of its kind from the identity of the value (and of the document, with that scope), so it
-is the same in every run with the same key as long as nothing stands in its way. What stands in its way: it is never a real value of the
-corpus, and no two values have the same one, in the corpus or in the document. Of two values that draw the same one the smaller
-`value_id` has it, and the other draws again; that hangs on which values there are, and on no order of work. Spellings of one value
-(letter case, separators) keep theirs, as far as the kind's identity rule sees one value in what comes out.
+A pseudonym is drawn by the PRF under a subkey of its kind, from the normalised value (and from the document, with that scope). It is the
+same in every run with the same key, unless one of two constraints prevents it: a pseudonym is never a real value of the corpus, and no two
+values share one in the corpus or document. Of two values that draw the same one, the smaller `value_id` gets it and the other draws again;
+that depends on the set of values, not on the order of work. Spellings of one value (letter case, separators) are kept in the pseudonym, as
+long as the result still normalises to the same pseudonym.
 
-With `linked = true` names and addresses of one person show one invented identity (sanitize/editors/synthesis/identities.py): `Dear Cleo`
-goes with `Cleo Berg`
-and `cleo.berg@`. With scope `corpus` a person is an entity of the index, and a single word (`Anna`) shows, in a document where it can mean
-one person only, that person's new name: over the corpus it may have several pseudonyms, and people may share one. It keeps its own where
-that would be a real value or some other value's pseudonym.
+With `linked = true` names and addresses of one person get one invented identity (sanitize/editors/synthesis/identities.py): `Dear Cleo`
+still matches `Cleo Berg` and `cleo.berg@`. With scope `corpus` a person is an entity of the index. A single word (`Anna`) gets, in a
+document where it can only mean one person, that person's new name: over the corpus it may have several pseudonyms, and people may share
+one. It keeps its own pseudonym where the new name would be a real value or the pseudonym of another value.
 
-Without the key nobody can draw a pseudonym from a guess, and without the vault nobody can undo one: table `labels` says what each
-stands for, in which document (`sanitize sql WORK --name pseudonyms --reveal`). Who knows a value and where it stands knows its
-pseudonym everywhere: consistent pseudonyms can be linked, that is what they are for.
+Without the key, no one can compute the pseudonym of a guessed value; without the vault, no one can reverse one. Its table `labels` has the
+value of each pseudonym by document (`sanitize sql WORK --name pseudonyms --reveal`). Who knows a value and one of its places in the text
+knows its pseudonym everywhere: consistent pseudonyms are linkable by design.
 """
 
 from __future__ import annotations
@@ -32,362 +31,413 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
-from sanitize.core.arrow_buffers import arrow, table_of
-from sanitize.core.keys import U64, Draws, Key, siphash, value_ids
-from sanitize.core.parts import Batch, Counts, LinkingEditor
+from sanitize.core.arrow_buffers import make_byte_table, to_large_string
+from sanitize.core.keys import U64, Draws, Key, compute_value_ids, siphash
+from sanitize.core.parts import Aggregates, EditBatch, LinkingEditor
 from sanitize.editors.synthesis import identities
-from sanitize.editors.synthesis.component_pools import more
+from sanitize.editors.synthesis.component_pools import draw_extra_digits
 from sanitize.errors import PlanError, ResourceError
-from sanitize.kinds.kind import Kind, digits, grid, ungrid
-from sanitize.kinds.kind import kind as kind_named
+from sanitize.kinds.kind import Kind, digit_mask, from_byte_matrix, get_kind, to_byte_matrix
 from sanitize.storage import table_schemas
 
 I64 = npt.NDArray[np.int64]
-_RESERVED = 8  # attempts in ranges that belong to nobody, which are small
-_EXTEND_AFTER = 16  # attempts of the same length
-_ATTEMPTS = 64
-_LETTERS = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_RESERVED_ATTEMPTS = 8  # attempts in reserved ranges, which are small
+_EXTEND_AFTER = 16  # attempts with surrogates of the original length; later ones are extended by digits
+_MAX_ATTEMPTS = 64
+_IS_ALNUM = make_byte_table(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 
 
 class Pseudonymize(LinkingEditor):
-    """Settings: `scope`, how far a value has the same pseudonym: `corpus`, `document`, or `none` (each occurrence has its own);
-    `reserved` draws from ranges that belong to nobody, as far as they go."""
+    """Settings: `scope`, where a value has the same pseudonym: `corpus`, `document`, or `none` (each occurrence has its own); `reserved`
+    draws from ranges that are assigned to no one, until these are exhausted; `linked` draws one identity for each person."""
 
-    needs: ClassVar[tuple[str, ...]] = ("value_ids", "known_values")
+    required_aggregates: ClassVar[tuple[str, ...]] = ("value_ids", "known_values")
     keep: Literal[0] = 0
     scope: Literal["corpus", "document", "none"] = "corpus"
     reserved: bool = False
     _key: Key = PrivateAttr()
-    _known: dict[str, _Known] = PrivateAttr(default_factory=dict)
-    _people: _People | None = PrivateAttr(default=None)
+    _values_by_kind: dict[str, _KindValues] = PrivateAttr(default_factory=dict)
+    _identities: _Identities | None = PrivateAttr(default=None)
 
-    def fits(self, schema: pa.Schema | None) -> None:
-        super().fits(schema)
+    def validate_settings(self, schema: pa.Schema | None) -> None:
+        super().validate_settings(schema)
         if self.linked and self.scope == "none":
             raise PlanError(
-                "edit.use = 'pseudonymize': linked = true gives a person one identity, with scope = \"none\" each occurrence has its own; "
-                'take scope = "document" or "corpus", or leave linked out'
+                "edit.use = 'pseudonymize': linked = true gives a person one identity, but scope = \"none\" gives each occurrence its own; "
+                'set scope = "document" or "corpus", or remove linked'
             )
-        few = [name for name in self.kinds if kind_named(name).common]
+        few = [name for name in self.kinds if get_kind(name).ambiguous_text]
         if few:
             raise PlanError(
-                f"edit.use = 'pseudonymize': the values of {', '.join(few)} are too few for a pseudonym each; use redact or rmft for them"
+                f"edit.use = 'pseudonymize': too few possible values for unique pseudonyms: {', '.join(few)}; use redact or rmft for them"
             )
 
-    def open(self, key: Key, counts: Counts) -> None:
-        """Load the values, and with scope `corpus` draw their pseudonyms; the next task of this process finds them there."""
+    def open(self, key: Key, aggregates: Aggregates) -> None:
+        """Load the values, and with scope `corpus` draw their pseudonyms; cached for later tasks of this process."""
         self._key = key
-        paths = (counts.tables["value_ids"], counts.tables["known_values"])
+        paths = (aggregates.tables["value_ids"], aggregates.tables["known_values"])
         times = tuple(path.stat().st_mtime_ns for path in paths)
-        self._known = _loaded(*paths, self.kinds, key, self.scope == "corpus", self.reserved, self.linked, *times)
+        self._values_by_kind = _load_values(*paths, self.kinds, key, self.scope == "corpus", self.reserved, self.linked, *times)
         if self.linked:
-            found = counts.tables["entities"]
+            found = aggregates.tables["entities"]
             settings = (self.kinds, key, self.scope == "corpus", self.reserved)
-            self._people = _peopled(*paths, found, *settings, *times, found.stat().st_mtime_ns)
+            self._identities = _load_identities(*paths, found, *settings, *times, found.stat().st_mtime_ns)
 
-    def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
-        """A pseudonym for every occurrence, and what each stands for."""
+    def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+        """A pseudonym for every occurrence, and the table `labels`, which maps pseudonyms to value_ids."""
         frame = batch.occurrences
         words = siphash(batch.doc_ids.dictionary.cast(pa.large_binary()), self._key.subkey("doc_id"))
         document = words[np.asarray(batch.doc_ids.indices)] if len(words) else np.empty(0, np.uint64)
         texts = pa.nulls(frame.height, pa.large_string())
-        linked = [name for name in self.kinds if self.linked and name in identities.KINDS]
-        for names in (linked, *([name] for name in self.kinds if name not in linked)):
+        linked_kinds = [name for name in self.kinds if self.linked and name in identities.LINKED_KINDS]
+        for names in (linked_kinds, *([name] for name in self.kinds if name not in linked_kinds)):
             rows = np.flatnonzero(frame["kind"].is_in(names).to_numpy())
             if len(rows):
-                if names is linked:
-                    made = self._linked(frame[rows], document[rows])
+                if names is linked_kinds:
+                    pseudonyms = self._draw_linked(frame[rows], document[rows])
                 else:
-                    made = self._made(kind_named(names[0]), frame[rows], document[rows])
+                    pseudonyms = self._draw_kind(get_kind(names[0]), frame[rows], document[rows])
                 mask = np.zeros(frame.height, np.bool_)
                 mask[rows] = True
-                texts = pc.replace_with_mask(texts, pa.array(mask), made)
+                texts = pc.replace_with_mask(texts, pa.array(mask), pseudonyms)
         labels = pl.DataFrame({"doc_no": frame["doc_no"], "label": pl.Series(texts), "value_id": frame["value_id"]})
         labels = labels.unique(maintain_order=True)
         return np.arange(frame.height), texts, labels.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table_schemas.LABELS.schema)
 
-    def _linked(self, part: pl.DataFrame, document: U64) -> pa.LargeStringArray:
-        """The pseudonym of every name and address: with one identity for each person."""
-        assert self._people is not None
-        part = part.with_columns(seed=pl.Series(document, dtype=pl.UInt64), scope="doc_no", goes=pl.lit(True), row=np.arange(part.height))
-        known = pl.concat([self._known[name].frame(name) for name in identities.KINDS if name in self.kinds])
-        part = part.join(known, on=["kind", "value_id"], how="left", maintain_order="left")
-        assert not part["whole"].null_count()  # the vault has every value that was found
+    def _draw_linked(self, occurrences: pl.DataFrame, document_hash: U64) -> pa.LargeStringArray:
+        """The pseudonym of every name and address, with one identity for each person."""
+        assert self._identities is not None
+        occurrences = occurrences.with_columns(
+            seed=pl.Series(document_hash, dtype=pl.UInt64), scope="doc_no", goes=pl.lit(True), row=np.arange(occurrences.height)
+        )
+        known = pl.concat([self._values_by_kind[name].to_frame(name) for name in identities.LINKED_KINDS if name in self.kinds])
+        occurrences = occurrences.join(known, on=["kind", "value_id"], how="left", maintain_order="left")
+        assert not occurrences["whole"].null_count()  # the vault has every value that was found
         on = ["scope", "seed", "kind", "value_id", "goes"]
-        spelled = part.select(*on, "value")
+        spelled = occurrences.select(*on, "value")
         if self.scope == "corpus":
-            return self._people.spelled(part, self._short(part), self.reserved)
-        # each value as the vault has it, too: what the leak check found may be no value as it is written
-        both = pl.concat([spelled, part.select(*on, value="whole")])
-        cast = identities.Cast(both, self._people.entities, self._key, "pseudonym/document")
-        texts = cast.drawn(self._people.real, ends(cast, self.reserved))
-        mine, plain = (texts.take(pa.array(side)) for side in np.split(cast.of, 2))
-        return _alike(part["kind"], mine, plain)
+            return self._identities.spell_mentions(occurrences, self._find_short_names(occurrences), self.reserved)
+        # also each value as the vault has it: an occurrence that the leak check found may be written in a form that is no value of its kind
+        both = pl.concat([spelled, occurrences.select(*on, value="whole")])
+        groups = identities.PersonGroups(both, self._identities.entities, self._key, "pseudonym/document")
+        texts = groups.draw_texts(self._identities.is_corpus_value, build_tail_drawer(groups, self.reserved))
+        spelled_texts, plain = (texts.take(pa.array(side)) for side in np.split(groups.mention_rows, 2))
+        return _keep_equal_spellings(occurrences["kind"], spelled_texts, plain)
 
-    def _short(self, part: pl.DataFrame) -> pl.DataFrame:
-        """The single words that mean one other person of their document: columns row, person."""
-        assert self._people is not None
-        cast = identities.Cast(part.select("scope", "seed", "kind", "value_id", "value", "goes"), self._people.entities, self._key, "")
-        short = cast.short()
+    def _find_short_names(self, occurrences: pl.DataFrame) -> pl.DataFrame:
+        """The names of a single word that mean another person of their document: columns row, person."""
+        assert self._identities is not None
+        groups = identities.PersonGroups(
+            occurrences.select("scope", "seed", "kind", "value_id", "value", "goes"), self._identities.entities, self._key, ""
+        )
+        short = groups.find_short_names()
         return (
-            pl.DataFrame({"row": np.arange(part.height), "at": cast.of}).join(short, left_on="at", right_on="row").select("row", "person")
+            pl.DataFrame({"row": np.arange(occurrences.height), "at": groups.mention_rows})
+            .join(short, left_on="at", right_on="row")
+            .select("row", "person")
         )
 
-    def _made(self, one: Kind, part: pl.DataFrame, document: U64) -> pa.Array:
+    def _draw_kind(self, kind: Kind, occurrences: pl.DataFrame, document_hash: U64) -> pa.Array:
         """The pseudonym of every occurrence of one kind."""
-        known = self._known[one.name]
-        ids = part["value_id"].to_numpy().astype(np.int64)
-        at = np.minimum(np.searchsorted(known.ids, ids), max(len(known.ids) - 1, 0))
-        assert len(known.ids) and (known.ids[at] == ids).all()  # the vault has every value that was found
+        known = self._values_by_kind[kind.name]
+        ids = occurrences["value_id"].to_numpy().astype(np.int64)
+        value_index = np.minimum(np.searchsorted(known.ids, ids), max(len(known.ids) - 1, 0))
+        assert len(known.ids) and (known.ids[value_index] == ids).all()  # the vault has every value that was found
         if self.scope == "none":
-            cell, start = (part[name].to_numpy().astype(np.uint64) for name in ("cell", "start"))
-            draws = Draws.at(self._key.subkey(f"pseudonym/none/{one.name}"), document, cell, start)
-            whole = pl.Series("value", known.values.take(pa.array(at)))
-            # what the leak check found may be no value as it is written
-            values = pl.select(pl.when(part["swept"]).then(whole).otherwise(part["value"])).to_series()
-            return known.distinct(one, values, document, draws, self._key, self.reserved)[0]
-        spelled = pl.DataFrame({"value": part["value"], "at": at, "document": document, "swept": part["swept"]})
+            cell, start = (occurrences[name].to_numpy().astype(np.uint64) for name in ("cell", "start"))
+            draws = Draws.from_words(self._key.subkey(f"pseudonym/none/{kind.name}"), document_hash, cell, start)
+            vault_values = pl.Series("value", known.values.take(pa.array(value_index)))
+            # an occurrence that the leak check found may be written in a form that is no value of its kind
+            values = pl.select(pl.when(occurrences["swept"]).then(vault_values).otherwise(occurrences["value"])).to_series()
+            return known.draw_distinct(kind, values, document_hash, draws, self._key, self.reserved)[0]
+        spelled = pl.DataFrame({"value": occurrences["value"], "at": value_index, "document": document_hash, "swept": occurrences["swept"]})
         on = ["at"] if self.scope == "corpus" else ["at", "document"]
-        # each spelling once, and each value once; both in an order of their own
+        # distinct spellings and distinct values, both sorted, so that the order of occurrences does not matter
         spellings = spelled.select(*on, "value", "swept").unique().sort(*on, "value", "swept")
         each = spellings.select(on).unique().sort("at", *on[1:])
         if self.scope == "corpus":
             place = each["at"].to_numpy()
-            plain, attempt = known.pseudonyms.take(pa.array(place)), known.attempt[place]
-            draws = _of_values(self._key, one, known.ids[place])
+            plain, attempt = known.pseudonyms.take(pa.array(place)), known.attempts[place]
+            draws = _corpus_draws(self._key, kind, known.ids[place])
         else:
             place, group = each["at"].to_numpy(), each["document"].to_numpy()
-            draws = Draws.at(self._key.subkey(f"pseudonym/document/{one.name}"), group, known.ids[place].astype(np.uint64))
-            plain, attempt = known.distinct(one, pl.Series(known.values.take(pa.array(place))), group, draws, self._key, self.reserved)
-        of = spellings.join(each.with_row_index("no"), on=on, maintain_order="left")["no"].to_numpy().astype(np.intp)
-        texts = _spelled(one, spellings, plain.take(pa.array(of)), attempt[of], draws.rows(of), self.reserved)
+            draws = Draws.from_words(self._key.subkey(f"pseudonym/document/{kind.name}"), group, known.ids[place].astype(np.uint64))
+            plain, attempt = known.draw_distinct(
+                kind, pl.Series(known.values.take(pa.array(place))), group, draws, self._key, self.reserved
+            )
+        value_row = spellings.join(each.with_row_index("no"), on=on, maintain_order="left")["no"].to_numpy().astype(np.intp)
+        texts = _spell_pseudonyms(
+            kind, spellings, plain.take(pa.array(value_row)), attempt[value_row], draws.take(value_row), self.reserved
+        )
         rows = spelled.join(spellings.with_row_index("no"), on=[*on, "value", "swept"], maintain_order="left")["no"]
         return texts.take(rows.to_arrow())
 
 
 @dataclass(frozen=True, repr=False)
-class _Known:
-    """The values of one kind, by ascending id: what a fake is made from, and with scope `corpus` the pseudonym of each, with the attempt
-    that gave it. `real` are the ids of all values of the corpus, of this kind."""
+class _KindValues:
+    """The values of one kind, by ascending id: the text that surrogates are drawn from and, with scope `corpus`, the pseudonym of each
+    value and the attempt that gave it. `corpus_ids` are the value_ids of all values of this kind in the corpus."""
 
-    real: I64
+    corpus_ids: I64
     ids: I64
     values: pa.LargeStringArray
     pseudonyms: pa.LargeStringArray
-    attempt: I64
+    attempts: I64
 
-    def frame(self, kind: str) -> pl.DataFrame:
+    def to_frame(self, kind: str) -> pl.DataFrame:
         """The values as a table: kind, value_id, and `whole`, the text of each."""
         return pl.DataFrame({"value_id": self.ids, "whole": pl.Series(self.values)}).with_columns(kind=pl.lit(kind))
 
-    def distinct(self, one: Kind, values: pl.Series, group: U64, draws: Draws, key: Key, reserved: bool) -> tuple[pa.LargeStringArray, I64]:
-        """A fake for each row, no real value and none twice within a group, and which attempt gave it. The first of two rows has it."""
+    def draw_distinct(
+        self, kind: Kind, values: pl.Series, group_hash: U64, draws: Draws, key: Key, reserved: bool
+    ) -> tuple[pa.LargeStringArray, I64]:
+        """A surrogate for each row, and the attempt that gave it. None is a value of the corpus, and none occurs twice in a group: of two
+        rows that draw the same one, the first keeps it. Raises ResourceError after `_MAX_ATTEMPTS`."""
         pending = np.arange(len(values))
-        texts, rows, taken = [], [], np.empty(0, np.uint64)
+        texts, rows, used = [], [], np.empty(0, np.uint64)
         attempts = np.zeros(len(values), np.int64)
-        for attempt in range(_ATTEMPTS):
-            made = _faked(one, values.gather(pending), draws.rows(pending), attempt, reserved)
-            ids = value_ids(arrow(one.normalise(pl.Series(made))), one.name, key)
-            pair = ids.astype(np.uint64) ^ (group[pending] * np.uint64(0x9E3779B97F4A7C15))
-            good = np.flatnonzero(~np.isin(ids, self.real) & ~np.isin(pair, taken))
-            fresh, first = np.unique(pair[good], return_index=True)
+        for attempt in range(_MAX_ATTEMPTS):
+            drawn = _draw_surrogates(kind, values.gather(pending), draws.take(pending), attempt, reserved)
+            ids = compute_value_ids(to_large_string(kind.normalise(pl.Series(drawn))), kind.name, key)
+            pairs = ids.astype(np.uint64) ^ (group_hash[pending] * np.uint64(0x9E3779B97F4A7C15))
+            good = np.flatnonzero(~np.isin(ids, self.corpus_ids) & ~np.isin(pairs, used))
+            new_pairs, first = np.unique(pairs[good], return_index=True)
             accepted = good[np.sort(first)]
-            texts.append(made.take(pa.array(accepted)))
+            texts.append(drawn.take(pa.array(accepted)))
             rows.append(pending[accepted])
             attempts[pending[accepted]] = attempt
-            taken = np.union1d(taken, fresh)
+            used = np.union1d(used, new_pairs)
             pending = np.delete(pending, accepted)
             if not len(pending):
                 return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows)))), attempts
-        raise ResourceError(
-            f"{one.name}: {len(pending)} pseudonyms, each for one value, could not be drawn; set reserved = false, or use redact"
-        )
+        raise ResourceError(f"{kind.name}: no unused pseudonym was found for {len(pending)} values; set reserved = false, or use redact")
 
 
 @dataclass(frozen=True, repr=False)
-class _People:
-    """Whose each value is (`entities`, of the index), and over the corpus: the same of every value (`every`), which attempt gave each
-    person its identity (ascending `person`), the pseudonym of each value (kind, value_id, plain), and the ids of all of them."""
+class _Identities:
+    """The persons behind the values, and with scope `corpus` their identities.
+
+    `entities` maps values to the persons of the index; `all_entities` does so for every value, also those without an entity. `attempts` has
+    the attempt that gave each person of `person_ids` (ascending) its identity, `pseudonyms` the pseudonym of each value (kind, value_id,
+    plain), and `pseudonym_ids` the value_ids of these, by kind.
+    """
 
     key: Key
-    real_ids: dict[str, I64]
+    corpus_ids: dict[str, I64]
     entities: identities.Entities
-    every: identities.Entities
-    person: I64
-    attempt: I64
-    plain: pl.DataFrame
-    taken: dict[str, I64]
+    all_entities: identities.Entities
+    person_ids: I64
+    attempts: I64
+    pseudonyms: pl.DataFrame
+    pseudonym_ids: dict[str, I64]
 
-    def real(self, kind: str, ids: I64) -> npt.NDArray[np.bool_]:
+    def is_corpus_value(self, kind: str, ids: I64) -> npt.NDArray[np.bool_]:
         """True for ids of values of the corpus."""
-        return np.isin(ids, self.real_ids[kind])
+        return np.isin(ids, self.corpus_ids[kind])
 
-    def spelled(self, part: pl.DataFrame, short: pl.DataFrame, reserved: bool) -> pa.LargeStringArray:
-        """The pseudonym of each mention over the corpus, in its own spelling; `short` are mentions of another person."""
-        person = self.every.of_values(part["value_id"].to_numpy())[0].copy()
-        person[short["row"].to_numpy()] = short["person"].to_numpy()
-        whole = pl.DataFrame({"scope": 0, "seed": pl.Series([0], dtype=pl.UInt64)})
-        mentions = part.select("kind", "value_id", "value", "goes").join(whole, how="cross", maintain_order="left")
-        cast = identities.Cast(mentions.with_columns(person=pl.Series(person)), self.every, self.key, "pseudonym/corpus")
-        attempts = self.attempt[np.searchsorted(self.person, cast.groups["person"].to_numpy())]
-        texts = cast.again(attempts, ends(cast, reserved)).take(pa.array(cast.of))
-        own = part.join(self.plain, on=["kind", "value_id"], how="left", maintain_order="left")["plain"]
-        joined = np.zeros(part.height, np.bool_)
-        joined[short["row"].to_numpy()] = True
-        # a single word of another's name: no real value, nobody's pseudonym, and in its document of one value only
-        ids = value_ids(arrow(kind_named(identities.PERSON).normalise(pl.Series(texts))), identities.PERSON, self.key)
-        free = joined & ~self.real(identities.PERSON, ids) & ~np.isin(ids, self.taken[identities.PERSON])
-        told = pl.DataFrame({"scope": part["scope"], "id": ids, "value_id": part["value_id"], "free": free})
-        once = told.select((pl.col("value_id").filter("free").n_unique().over("scope", "id")) <= 1).to_series().to_numpy()
+    def spell_mentions(self, occurrences: pl.DataFrame, short_names: pl.DataFrame, reserved: bool) -> pa.LargeStringArray:
+        """The pseudonym of each mention with scope `corpus`, in its own spelling; `short_names` are mentions of another person by a single
+        word."""
+        person = self.all_entities.find_persons(occurrences["value_id"].to_numpy())[0].copy()
+        person[short_names["row"].to_numpy()] = short_names["person"].to_numpy()
+        corpus_scope = pl.DataFrame({"scope": 0, "seed": pl.Series([0], dtype=pl.UInt64)})
+        mentions = occurrences.select("kind", "value_id", "value", "goes").join(corpus_scope, how="cross", maintain_order="left")
+        groups = identities.PersonGroups(mentions.with_columns(person=pl.Series(person)), self.all_entities, self.key, "pseudonym/corpus")
+        attempts = self.attempts[np.searchsorted(self.person_ids, groups.groups["person"].to_numpy())]
+        texts = groups.redraw_texts(attempts, build_tail_drawer(groups, reserved)).take(pa.array(groups.mention_rows))
+        own_pseudonyms = occurrences.join(self.pseudonyms, on=["kind", "value_id"], how="left", maintain_order="left")["plain"]
+        is_short_name = np.zeros(occurrences.height, np.bool_)
+        is_short_name[short_names["row"].to_numpy()] = True
+        # a single word of another person's new name is used if it is no real value and no pseudonym, and only one value of its document
+        # gets it
+        ids = compute_value_ids(to_large_string(get_kind(identities.PERSON).normalise(pl.Series(texts))), identities.PERSON, self.key)
+        free = is_short_name & ~self.is_corpus_value(identities.PERSON, ids) & ~np.isin(ids, self.pseudonym_ids[identities.PERSON])
+        drawn_ids = pl.DataFrame({"scope": occurrences["scope"], "id": ids, "value_id": occurrences["value_id"], "free": free})
+        once = drawn_ids.select((pl.col("value_id").filter("free").n_unique().over("scope", "id")) <= 1).to_series().to_numpy()
         good = free & once
-        # the others as their own
-        if (joined & ~good).any():
-            short = short.filter(pl.Series(good[short["row"].to_numpy()]))
-            return self.spelled(part, short, reserved)
-        return _alike(part["kind"], texts, arrow(pl.select(pl.when(pl.Series(good)).then(pl.Series(texts)).otherwise(own)).to_series()))
+        # all others keep their own pseudonym: repeat without them
+        if (is_short_name & ~good).any():
+            short_names = short_names.filter(pl.Series(good[short_names["row"].to_numpy()]))
+            return self.spell_mentions(occurrences, short_names, reserved)
+        return _keep_equal_spellings(
+            occurrences["kind"],
+            texts,
+            to_large_string(pl.select(pl.when(pl.Series(good)).then(pl.Series(texts)).otherwise(own_pseudonyms)).to_series()),
+        )
 
 
-def ends(cast: identities.Cast, reserved: bool) -> identities.Tail:
-    """What stands from the @ on in the fake of an address."""
-    one = kind_named(identities.ADDRESS)
-    values, split = cast.rows["value"], one.split
+def build_tail_drawer(groups: identities.PersonGroups, reserved: bool) -> identities.TailDrawer:
+    """A function that draws the text from the @ on for the surrogates of addresses."""
+    kind = get_kind(identities.EMAIL_ADDRESS)
+    values, split = groups.rows["value"], kind.split_components
     assert split is not None
 
-    def made(rows: I64, draws: Draws, anchor: I64) -> pa.LargeStringArray:
-        return arrow(split(one.fake(values.gather(rows), draws, reserved)).select(pl.concat_str("at", "domain", "dot", "tld")).to_series())
+    def draw_tail(rows: I64, draws: Draws, anchor: I64) -> pa.LargeStringArray:
+        return to_large_string(
+            split(kind.make_surrogates(values.gather(rows), draws, reserved))
+            .select(pl.concat_str("at", "domain", "dot", "tld"))
+            .to_series()
+        )
 
-    return made
+    return draw_tail
 
 
-def _alike(kinds: pl.Series, spelled: pa.LargeStringArray, plain: pa.LargeStringArray) -> pa.LargeStringArray:
-    """The pseudonyms as they are spelled, or plain where that would be another value."""
-    out, mine = pl.Series(plain, dtype=pl.String), pl.Series(spelled, dtype=pl.String)
-    for name in identities.KINDS:
+def _keep_equal_spellings(kinds: pl.Series, spelled: pa.LargeStringArray, pseudonyms: pa.LargeStringArray) -> pa.LargeStringArray:
+    """The spelled pseudonyms, or the plain ones where the spelling would make another value."""
+    out, spelled_texts = pl.Series(pseudonyms, dtype=pl.String), pl.Series(spelled, dtype=pl.String)
+    for name in identities.LINKED_KINDS:
         rows = (kinds == name).arg_true()
-        normalise = kind_named(name).normalise
-        same = rows.filter(normalise(mine.gather(rows)) == normalise(out.gather(rows)))
-        out = out.scatter(same, mine.gather(same))
-    return arrow(out)
+        normalise = get_kind(name).normalise
+        same = rows.filter(normalise(spelled_texts.gather(rows)) == normalise(out.gather(rows)))
+        out = out.scatter(same, spelled_texts.gather(same))
+    return to_large_string(out)
 
 
-def _of_values(key: Key, one: Kind, ids: I64) -> Draws:
-    """The draws of values over the corpus."""
-    return Draws.at(key.subkey(f"pseudonym/corpus/{one.name}"), ids.astype(np.uint64))
+def _corpus_draws(key: Key, kind: Kind, ids: I64) -> Draws:
+    """The draws for values with scope `corpus`."""
+    return Draws.from_words(key.subkey(f"pseudonym/corpus/{kind.name}"), ids.astype(np.uint64))
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(
-    value_ids_: Path, known_values: Path, kinds: tuple[str, ...], key: Key, drawn: bool, reserved: bool, linked: bool, *_times: int
-) -> dict[str, _Known]:
-    """The values of each kind, and their pseudonyms where these are `drawn` over the corpus; not those of people that are `linked`."""
-    ids = pq.read_table(value_ids_, columns=["value_id", "kind"], partitioning=None)
-    table = pq.read_table(known_values, partitioning=None)
-    found = {}
+def _load_values(
+    value_ids_path: Path,
+    known_values_path: Path,
+    kinds: tuple[str, ...],
+    key: Key,
+    corpus_scope: bool,
+    reserved: bool,
+    linked: bool,
+    *_mtimes: int,
+) -> dict[str, _KindValues]:
+    """The values of each kind, and with `corpus_scope` their pseudonyms, except for the linked kinds if `linked`."""
+    ids = pq.read_table(value_ids_path, columns=["value_id", "kind"], partitioning=None)
+    table = pq.read_table(known_values_path, partitioning=None)
+    values_by_kind = {}
     for name in kinds:
-        one = kind_named(name)
-        real = np.unique(np.asarray(ids.filter(pc.equal(ids.column("kind").cast(pa.string()), name)).column("value_id"), np.int64))
-        mine = table.filter(pc.equal(table.column("kind").cast(pa.string()), name)).combine_chunks()
-        mine_ids = np.asarray(mine.column("value_id"), np.int64)
-        # from the identity form where that is a value too: a pseudonym then does not hang on how the corpus writes it
-        frame = pl.DataFrame({"value": pl.Series(mine.column("normalised")), "spelled": pl.Series(mine.column("value"))})
-        values = arrow(frame.select(pl.when(_valid(one, frame["value"])).then("value").otherwise("spelled")).to_series())
-        nothing = _Known(real, mine_ids, values, pa.array([], pa.large_string()), np.empty(0, np.int64))
-        if not drawn or not len(mine_ids) or (linked and name in identities.KINDS):
-            found[name] = nothing
+        kind = get_kind(name)
+        corpus_ids = np.unique(np.asarray(ids.filter(pc.equal(ids.column("kind").cast(pa.string()), name)).column("value_id"), np.int64))
+        kind_rows = table.filter(pc.equal(table.column("kind").cast(pa.string()), name)).combine_chunks()
+        kind_value_ids = np.asarray(kind_rows.column("value_id"), np.int64)
+        # drawn from the normalised form if that is a valid value too: the pseudonym then does not depend on the spelling in the corpus
+        frame = pl.DataFrame({"value": pl.Series(kind_rows.column("normalised")), "spelled": pl.Series(kind_rows.column("value"))})
+        values = to_large_string(
+            frame.select(pl.when(_is_valid_value(kind, frame["value"])).then("value").otherwise("spelled")).to_series()
+        )
+        undrawn = _KindValues(corpus_ids, kind_value_ids, values, pa.array([], pa.large_string()), np.empty(0, np.int64))
+        if not corpus_scope or not len(kind_value_ids) or (linked and name in identities.LINKED_KINDS):
+            values_by_kind[name] = undrawn
             continue
-        draws, whole = _of_values(key, one, mine_ids), np.zeros(len(mine_ids), np.uint64)
-        found[name] = _Known(real, mine_ids, values, *nothing.distinct(one, pl.Series(values), whole, draws, key, reserved))
-    return found
+        draws, no_group = _corpus_draws(key, kind, kind_value_ids), np.zeros(len(kind_value_ids), np.uint64)
+        values_by_kind[name] = _KindValues(
+            corpus_ids, kind_value_ids, values, *undrawn.draw_distinct(kind, pl.Series(values), no_group, draws, key, reserved)
+        )
+    return values_by_kind
 
 
 @functools.lru_cache(maxsize=2)
-def _peopled(
-    value_ids_: Path, known_values: Path, found: Path, kinds: tuple[str, ...], key: Key, drawn: bool, reserved: bool, *times: int
-) -> _People:
-    """The people behind the values, and their identities where these are `drawn` over the corpus."""
-    known = _loaded(value_ids_, known_values, kinds, key, drawn, reserved, True, *times[:2])
-    told, mine = identities.entities(found, times[2]), [name for name in identities.KINDS if name in kinds]
-    real = {name: known[name].real for name in mine}
-    nothing = np.empty(0, np.int64)
-    values = pl.concat([known[name].frame(name) for name in mine])
-    if not drawn:
-        return _People(key, real, told, told, nothing, nothing, values, {})
-    person = told.of_values(values["value_id"].to_numpy())[0]
-    every = identities.Entities.of(values.select("value_id", "kind", value="whole", entity_id=pl.Series(person)))
+def _load_identities(
+    value_ids_path: Path,
+    known_values_path: Path,
+    entities_path: Path,
+    kinds: tuple[str, ...],
+    key: Key,
+    corpus_scope: bool,
+    reserved: bool,
+    *mtimes: int,
+) -> _Identities:
+    """The persons behind the values, and with `corpus_scope` their identities."""
+    known = _load_values(value_ids_path, known_values_path, kinds, key, corpus_scope, reserved, True, *mtimes[:2])
+    entities, linked_kinds = identities.load_entities(entities_path, mtimes[2]), [name for name in identities.LINKED_KINDS if name in kinds]
+    corpus_ids = {name: known[name].corpus_ids for name in linked_kinds}
+    no_ids = np.empty(0, np.int64)
+    values = pl.concat([known[name].to_frame(name) for name in linked_kinds])
+    if not corpus_scope:
+        return _Identities(key, corpus_ids, entities, entities, no_ids, no_ids, values, {})
+    person = entities.find_persons(values["value_id"].to_numpy())[0]
+    all_entities = identities.Entities.from_table(values.select("value_id", "kind", value="whole", entity_id=pl.Series(person)))
     mentions = values.select("kind", "value_id", value="whole", goes=pl.lit(True), scope=pl.lit(0), seed=pl.lit(0, pl.UInt64))
-    cast = identities.Cast(mentions, every, key, "pseudonym/corpus")
-    people = _People(key, real, told, every, cast.groups["person"].to_numpy(), nothing, values, {})
-    plain = pl.Series(cast.drawn(people.real, ends(cast, reserved), apart=True).take(pa.array(cast.of)), dtype=pl.String)
-    drawn_ = values.select("kind", "value_id", plain=plain)
-    taken = {
-        name: value_ids(arrow(kind_named(name).normalise(drawn_.filter(pl.col("kind") == name)["plain"])), name, key)
-        for name in identities.KINDS
+    groups = identities.PersonGroups(mentions, all_entities, key, "pseudonym/corpus")
+    undrawn = _Identities(key, corpus_ids, entities, all_entities, groups.groups["person"].to_numpy(), no_ids, values, {})
+    plain = pl.Series(
+        groups.draw_texts(undrawn.is_corpus_value, build_tail_drawer(groups, reserved), avoid_real_words=True).take(
+            pa.array(groups.mention_rows)
+        ),
+        dtype=pl.String,
+    )
+    pseudonyms = values.select("kind", "value_id", plain=plain)
+    pseudonym_ids = {
+        name: compute_value_ids(to_large_string(get_kind(name).normalise(pseudonyms.filter(pl.col("kind") == name)["plain"])), name, key)
+        for name in identities.LINKED_KINDS
     }
-    return replace(people, attempt=cast.attempts, plain=drawn_, taken=taken)
+    return replace(undrawn, attempts=groups.attempts, pseudonyms=pseudonyms, pseudonym_ids=pseudonym_ids)
 
 
-def _valid(one: Kind, values: pl.Series) -> pl.Series:
-    """True where a text is a value of the kind from end to end, wherever it may stand; kinds without a pattern take any text."""
-    if one.pattern:
-        good = values.str.contains(rf"\A(?:{one.pattern})\z") | ("<" + values + ">").str.contains(rf"\A(?:{one.pattern})\z")
+def _is_valid_value(kind: Kind, values: pl.Series) -> pl.Series:
+    """True where a text is a value of the kind from end to end, in any context; kinds without a pattern accept any text with a letter or
+    digit."""
+    if kind.pattern:
+        good = values.str.contains(rf"\A(?:{kind.pattern})\z") | ("<" + values + ">").str.contains(rf"\A(?:{kind.pattern})\z")
     else:
         good = values.str.contains(r"[\p{L}\p{N}]")
-    if one.check is None or not good.any():
+    if kind.check is None or not good.any():
         return good
-    some = good.arg_true()
-    return good.clone().scatter(some, one.check(values.gather(some)).is_null())
+    rows = good.arg_true()
+    return good.clone().scatter(rows, kind.check(values.gather(rows)).is_null())
 
 
-def _faked(one: Kind, values: pl.Series, draws: Draws, attempt: int, reserved: bool) -> pa.LargeStringArray:
-    """The fake that an attempt draws for each value; late attempts make it longer where the kind lets them."""
-    draws = draws.again(attempt)
-    fakes = one.fake(values, draws, reserved and attempt < _RESERVED)
+def _draw_surrogates(kind: Kind, values: pl.Series, draws: Draws, attempt: int, reserved: bool) -> pa.LargeStringArray:
+    """The surrogate that an attempt draws for each value; late attempts extend it by digits where the result is a valid value."""
+    draws = draws.with_attempt(attempt)
+    surrogates = kind.make_surrogates(values, draws, reserved and attempt < _RESERVED_ATTEMPTS)
     if attempt < _EXTEND_AFTER:
-        return arrow(fakes)
-    longer_by = pl.Series("more", more(draws.pair(1 << 20)[0], attempt - (_EXTEND_AFTER - 1)))
-    frame = pl.DataFrame({"fake": fakes, "more": longer_by})
-    halves = fakes.str.extract_groups(r"\A(?<before>[^A-Za-z0-9]*[A-Za-z0-9]+)(?<after>[\s\S]*)\z").struct.unnest()
+        return to_large_string(surrogates)
+    longer_by = pl.Series("more", draw_extra_digits(draws.u32_pair(1 << 20)[0], attempt - (_EXTEND_AFTER - 1)))
+    frame = pl.DataFrame({"fake": surrogates, "more": longer_by})
+    halves = surrogates.str.extract_groups(r"\A(?<before>[^A-Za-z0-9]*[A-Za-z0-9]+)(?<after>[\s\S]*)\z").struct.unnest()
     inner = halves.with_columns(longer_by).select(pl.concat_str("before", "more", "after")).to_series().fill_null("")
     outer = frame.select(pl.concat_str("fake", "more")).to_series()
     for longer in (inner, outer):
-        fakes = pl.select(pl.when(_valid(one, longer)).then(longer).otherwise(fakes)).to_series()
-    return arrow(fakes)
+        surrogates = pl.select(pl.when(_is_valid_value(kind, longer)).then(longer).otherwise(surrogates)).to_series()
+    return to_large_string(surrogates)
 
 
-def _spelled(
-    one: Kind, spellings: pl.DataFrame, plain: pa.LargeStringArray, attempt: I64, draws: Draws, reserved: bool
+def _spell_pseudonyms(
+    kind: Kind, spellings: pl.DataFrame, pseudonyms: pa.LargeStringArray, attempts: I64, draws: Draws, reserved: bool
 ) -> pa.LargeStringArray:
-    """The pseudonyms in the spelling of each value: what the same draws make of that spelling, or its own separators around the same
-    digits and letters, whichever is the same value; the plain pseudonym where neither is, such as for what the leak check found in
-    another writing."""
-    texts = pl.Series("text", plain)
-    want = one.normalise(texts)
-    open_ = np.ones(len(texts), np.bool_)
-    for again in np.unique(attempt[open_]).tolist():
-        rows = np.flatnonzero(open_ & (attempt == again))
-        made = pl.Series(_faked(one, spellings["value"].gather(rows), draws.rows(rows), again, reserved))
-        same = (one.normalise(made) == want.gather(rows)).to_numpy()
-        texts = texts.scatter(rows[same], made.filter(pl.Series(same)))
-        open_[rows[same]] = False
+    """The pseudonyms in the spelling of each value.
+
+    This is the result of the same draws for that spelling, or the digits and letters of the pseudonym between the spelling's own
+    separators, whichever normalises to the pseudonym. Where neither does, it is the plain pseudonym, such as for an occurrence that the
+    leak check found in an unusual form.
+    """
+    texts = pl.Series("text", pseudonyms)
+    wanted = kind.normalise(texts)
+    is_open = np.ones(len(texts), np.bool_)
+    for attempt in np.unique(attempts[is_open]).tolist():
+        rows = np.flatnonzero(is_open & (attempts == attempt))
+        candidates = pl.Series(_draw_surrogates(kind, spellings["value"].gather(rows), draws.take(rows), attempt, reserved))
+        same = (kind.normalise(candidates) == wanted.gather(rows)).to_numpy()
+        texts = texts.scatter(rows[same], candidates.filter(pl.Series(same)))
+        is_open[rows[same]] = False
     for only_digits in (True, False):
-        rows = np.flatnonzero(open_)
+        rows = np.flatnonzero(is_open)
         if not len(rows):
             break
-        made = _fitted(pl.Series(plain.take(pa.array(rows))), spellings["value"].gather(rows), only_digits)
-        same = ((one.normalise(made) == want.gather(rows)) & _valid(one, made)).to_numpy()
-        texts = texts.scatter(rows[same], made.filter(pl.Series(same)))
-        open_[rows[same]] = False
-    return arrow(texts)
+        candidates = _fit_characters(pl.Series(pseudonyms.take(pa.array(rows))), spellings["value"].gather(rows), only_digits)
+        same = ((kind.normalise(candidates) == wanted.gather(rows)) & _is_valid_value(kind, candidates)).to_numpy()
+        texts = texts.scatter(rows[same], candidates.filter(pl.Series(same)))
+        is_open[rows[same]] = False
+    return to_large_string(texts)
 
 
-def _fitted(plain: pl.Series, spelled: pl.Series, only_digits: bool) -> pl.Series:
-    """The digits (or letters and digits) of `plain` where those of `spelled` stand, the last at the last; all else as spelled."""
-    source, out = grid(plain), grid(spelled)
-    mine, places = (digits(rows) if only_digits else _LETTERS[rows] for rows in (source, out))
-    shift = mine.sum(axis=1) - places.sum(axis=1)
-    row, column = np.nonzero(places)
-    nth = np.cumsum(places, axis=1)[row, column] - 1 + shift[row]
+def _fit_characters(pseudonyms: pl.Series, spellings: pl.Series, only_digits: bool) -> pl.Series:
+    """`spellings` with their digits (or letters and digits) replaced by those of `pseudonyms`, aligned at the last; all else is kept."""
+    source, out = to_byte_matrix(pseudonyms), to_byte_matrix(spellings)
+    is_source, is_target = (digit_mask(rows) if only_digits else _IS_ALNUM[rows] for rows in (source, out))
+    shift = is_source.sum(axis=1) - is_target.sum(axis=1)
+    row, column = np.nonzero(is_target)
+    nth = np.cumsum(is_target, axis=1)[row, column] - 1 + shift[row]
     fits = (nth >= 0) & (shift[row] >= 0)
-    order = np.argsort(~mine, axis=1, kind="stable")  # in each row the places of what is taken, in their order
+    order = np.argsort(~is_source, axis=1, kind="stable")  # in each row, the positions of the characters to copy, in order
     out[row[fits], column[fits]] = source[row[fits], order[row[fits], nth[fits]]]
-    return ungrid(out)
+    return from_byte_matrix(out)

@@ -1,7 +1,7 @@
-"""A label instead of every occurrence: `[EMAIL_ADDRESS]`, or `[EMAIL_ADDRESS-1]` numbered per document.
+"""Replaces every occurrence by a label: `[EMAIL_ADDRESS]`, or `[EMAIL_ADDRESS-1]` numbered per document.
 
-Numbered labels give each distinct value of a document its own number, in order of appearance; which value a label stands for goes to
-the vault (table `labels`), where reconstruction attacks look it up. Source of the numbered form: R.R. (Recollect and Rank), section 4.
+Numbered labels give each distinct value of a document its own number, in order of appearance. The value of each label is stored in the
+vault (table `labels`), where reconstruction attacks read it. Source of the numbered form: R.R. (Recollect and Rank), section 4.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import arrow
-from sanitize.core.parts import Batch, Editor
+from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.parts import EditBatch, Editor
 from sanitize.storage import table_schemas
 
 
@@ -24,16 +24,20 @@ class Redact(Editor):
     label: Literal["fixed", "numbered"] = "fixed"
     keep: Literal[0] = 0
 
-    def run(self, batch: Batch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
-        """A label for every occurrence; with numbered labels also what they stand for."""
+    def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+        """A label for every occurrence; with numbered labels also the table `labels`, which maps them to value_ids."""
         frame = batch.occurrences.select("doc_no", pl.col("kind").cast(pl.String), "value_id")
         rows = np.arange(frame.height)
         if self.label == "fixed":
-            return rows, arrow(frame.select("[" + pl.col("kind") + "]").to_series()), None
-        # the number of a value: how many values of its kind appear in the document up to its first place
+            return rows, to_large_string(frame.select("[" + pl.col("kind") + "]").to_series()), None
+        # the number of a value: how many distinct values of its kind the document has up to its first occurrence
         new = pl.struct("doc_no", "kind", "value_id").is_first_distinct()
         frame = frame.with_columns(number=new.cum_sum().over("doc_no", "kind"))
         frame = frame.with_columns(number=pl.col("number").first().over("doc_no", "kind", "value_id"))
         frame = frame.with_columns(label="[" + pl.col("kind") + "-" + pl.col("number").cast(pl.String) + "]")
         labels = frame.select("doc_no", "label", "value_id").unique(maintain_order=True)
-        return rows, arrow(frame["label"]), labels.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table_schemas.LABELS.schema)
+        return (
+            rows,
+            to_large_string(frame["label"]),
+            labels.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table_schemas.LABELS.schema),
+        )

@@ -1,1 +1,1 @@
-"""Engines map a function over shards and run SQL over tables, nothing else. One a file; the file name is what `--engine` says."""
+"""Engines map a function over shards and run SQL over tables, nothing else. One engine a file; its file name is the value of `--engine`."""

@@ -1,7 +1,7 @@
-"""The engine of one machine: spawned workers over shards, DuckDB with a memory limit and a spill folder.
+"""The engine of one machine: spawned worker processes for shards, DuckDB with a memory limit and a spill folder for SQL.
 
-With one worker the tasks run in this process: a small corpus then costs no start-up. Each worker has one compute thread; the machine
-is filled by workers.
+With one worker the tasks run in this process, which saves the start-up of a worker on small corpora. Each worker has one compute thread;
+more workers use more cores.
 """
 
 from __future__ import annotations
@@ -12,143 +12,156 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sanitize.core.engine import Died, Done
-from sanitize.engines.worker_process import Child, borrowed, measured, release, resident_mb, spared, spread, steady
+from sanitize.core.engine import TaskResult, WorkerDied
+from sanitize.engines.worker_process import (
+    WorkerProcess,
+    borrow_worker,
+    preload_arrow_without_pandas,
+    rss_mb,
+    run_measured,
+    run_on_workers,
+    trim_memory,
+    tune_malloc,
+)
 from sanitize.errors import ResourceError
-from sanitize.kinds.kind import carried
-from sanitize.storage.disk_errors import code_of, failed
-from sanitize.storage.views import glob_escaped, quote_literal, quote_name
+from sanitize.kinds.kind import with_custom_kinds
+from sanitize.storage.disk_errors import get_disk_errno, make_disk_error
+from sanitize.storage.views import escape_glob, quote_literal, quote_name
 
 T = TypeVar("T")
-_MUCH = 64  # MB: more is worth the 30 ms of opening a database anew
+_REOPEN_ABOVE_MB = 64  # MB that statements may add to this process before the database is closed and reopened (30 ms)
 
 
-class Local:
-    """Spawned workers and DuckDB on this machine."""
+class LocalEngine:
+    """Worker processes and DuckDB on this machine."""
 
     def __init__(self, *, workers: int, spill: Path, memory_limit: str = "1GB") -> None:
         self.workers, self.spill, self.memory_limit = max(1, workers), spill, memory_limit
-        self._children: list[Child] = []
-        self._opened: Any = None
-        self._grown = 0.0  # MB that its statements added to this process
-        spared()
+        self._workers: list[WorkerProcess] = []
+        self._connection: Any = None
+        self._growth_mb = 0.0  # MB that statements added to this process
+        preload_arrow_without_pandas()
 
-    def inside(self, tasks: int) -> bool:
-        """True where so many tasks run in this process."""
-        return self.workers == 1 or tasks <= 1
+    def runs_in_process(self, task_count: int) -> bool:
+        """True where this number of tasks runs in this process, without workers."""
+        return self.workers == 1 or task_count <= 1
 
-    def map_shards(self, work: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[Done]:
-        """Run `work` on every task; yields each as it ends. A task whose worker dies is tried once more, alone and in a fresh one."""
-        work = carried(work)
-        if self._grown > _MUCH:  # what statements held stays with DuckDB until its database is closed
-            self._shut()
-        if self.inside(len(tasks)):
-            steady()
-            release()  # what was counted since the last tasks left a heap of holes
-            for place, task in enumerate(tasks):
-                yield measured(work, place, task)
-            release()
+    def map_shards(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[TaskResult]:
+        """Runs `function` on every task; yields each result as the task ends. A task whose worker dies is retried once, alone and in a new
+        worker.
+        """
+        function = with_custom_kinds(function)
+        if self._growth_mb > _REOPEN_ABOVE_MB:  # DuckDB keeps the memory of its statements until its database is closed
+            self._close_database()
+        if self.runs_in_process(len(tasks)):
+            tune_malloc()
+            trim_memory()  # the SQL statements since the last tasks left a fragmented heap
+            for task_no, task in enumerate(tasks):
+                yield run_measured(function, task_no, task)
+            trim_memory()
             return
-        dead: list[int] = []
-        for place, outcome in spread(self._crew(len(tasks)), work, tasks):
-            if isinstance(outcome, Done):
+        died_task_nos: list[int] = []
+        for task_no, outcome in run_on_workers(self._start_workers(len(tasks)), function, tasks):
+            if isinstance(outcome, TaskResult):
                 yield outcome
             else:
-                dead.append(place)
-        for place in dead:
-            for _, outcome in spread(self._crew(1), work, [tasks[place]]):
-                if isinstance(outcome, Died):
+                died_task_nos.append(task_no)
+        for task_no in died_task_nos:
+            for _, outcome in run_on_workers(self._start_workers(1), function, [tasks[task_no]]):
+                if isinstance(outcome, WorkerDied):
                     raise ResourceError(
-                        f"a worker died twice at task {place + 1} of {len(tasks)} ({told(tasks[place])}); the system may have ended it for "
-                        "its memory. Run the same command again to go on from here, with fewer --workers"
+                        f"a worker died twice at task {task_no + 1} of {len(tasks)} ({describe_task(tasks[task_no])}); the system may have "
+                        "killed it for using too much memory. Run the same command again to continue from here, with fewer --workers"
                     )
-                yield dataclasses.replace(outcome, place=place)
+                yield dataclasses.replace(outcome, task_no=task_no)
 
     def map_untrusted(
-        self, work: Callable[[T], Any], tasks: Sequence[T], *, seconds: Callable[[T], float], memory: int
-    ) -> Iterator[tuple[int, Done | Died]]:
-        """Run `work` on every task in processes that may die; yields (place, what came of it) as each ends.
+        self, function: Callable[[T], Any], tasks: Sequence[T], *, time_limit: Callable[[T], float], memory_bytes: int
+    ) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
+        """Runs `function` on every task in processes that may die; yields (task number, result or WorkerDied) as each task ends.
 
-        Each task has `seconds` of wall time and `memory` bytes more than its process has at rest.
+        Each task has `time_limit(task)` seconds of wall time and `memory_bytes` bytes beyond what its process uses at rest.
         """
-        if self.inside(len(tasks)):
-            with borrowed() as one:
-                yield from spread(one, work, tasks, seconds=seconds, memory=memory)
+        if self.runs_in_process(len(tasks)):
+            with borrow_worker() as workers:
+                yield from run_on_workers(workers, function, tasks, time_limit=time_limit, memory_bytes=memory_bytes)
         else:
-            yield from spread(self._crew(len(tasks)), work, tasks, seconds=seconds, memory=memory)
+            yield from run_on_workers(self._start_workers(len(tasks)), function, tasks, time_limit=time_limit, memory_bytes=memory_bytes)
 
-    def _crew(self, tasks: int) -> list[Child]:
-        """As many of our children as have something to do."""
-        wanted = min(self.workers, tasks)
-        self._children += [Child() for _ in range(wanted - len(self._children))]
-        return self._children[:wanted]
+    def _start_workers(self, task_count: int) -> list[WorkerProcess]:
+        """The workers for this number of tasks, at most `self.workers`; more are created if necessary."""
+        wanted = min(self.workers, task_count)
+        self._workers += [WorkerProcess() for _ in range(wanted - len(self._workers))]
+        return self._workers[:wanted]
 
     def sql(self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object) -> None:
-        """Write the result of a statement to `out`, in its order."""
-        with self._database(tables) as database:
+        """Writes the result of a query to the Parquet file `out`, in the order of the query."""
+        with self._open_session(tables) as database:
             database.execute(
-                f"COPY ({_statement(query)}) TO {quote_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)",
+                f"COPY ({_strip_semicolon(query)}) TO {quote_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)",
                 parameters or None,
             )
 
     def scalar(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Any:
-        """The first column of the first row."""
-        with self._database(tables) as database:
-            row = database.execute(_statement(query), parameters or None).fetchone()
+        """The first column of the first row of a query's result; None where it has no row."""
+        with self._open_session(tables) as database:
+            row = database.execute(_strip_semicolon(query), parameters or None).fetchone()
             return None if row is None else row[0]
 
     def close(self) -> None:
-        """End the workers at once; what they were at is done again by the next run."""
-        for child in self._children:
-            child.kill()
-        self._children.clear()
-        self._shut()
+        """Kills the workers and closes the database. Unfinished tasks are done again by the next run."""
+        for worker in self._workers:
+            worker.kill()
+        self._workers.clear()
+        self._close_database()
 
-    def _shut(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened, self._grown = None, 0.0
+    def _close_database(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection, self._growth_mb = None, 0.0
 
     @contextlib.contextmanager
-    def _database(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[Any]:
-        """A session over some tables, which are its own views. One database serves all sessions: opening one costs 30 ms."""
+    def _open_session(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[Any]:
+        """A session with the given tables as its views. All sessions share one database, since opening one costs 30 ms."""
         import duckdb
 
-        release()  # DuckDB's memory comes on top of what is held here
+        trim_memory()  # DuckDB's memory adds to the heap of this process
         self.spill.mkdir(parents=True, exist_ok=True)
-        if self._opened is None:
-            self._opened = duckdb.connect(":memory:")
-            self._opened.execute(f"SET temp_directory = {quote_literal(str(self.spill))}")
-            self._opened.execute(f"SET memory_limit = {quote_literal(self.memory_limit)}")
-            self._opened.execute(f"SET threads = {self.workers}")
-            self._opened.execute("SET autoinstall_known_extensions = false")
-            self._opened.execute("SET enable_external_file_cache = false")  # what one statement read is nothing to the next
-        database, before = self._opened.cursor(), resident_mb()
+        if self._connection is None:
+            self._connection = duckdb.connect(":memory:")
+            self._connection.execute(f"SET temp_directory = {quote_literal(str(self.spill))}")
+            self._connection.execute(f"SET memory_limit = {quote_literal(self.memory_limit)}")
+            self._connection.execute(f"SET threads = {self.workers}")
+            self._connection.execute("SET autoinstall_known_extensions = false")
+            self._connection.execute("SET enable_external_file_cache = false")  # statements do not read the same files again
+        database, rss_before_mb = self._connection.cursor(), rss_mb()
         try:
             database.execute("SET TimeZone = 'UTC'")
             for name, files in tables.items():
-                listed = ", ".join(quote_literal(glob_escaped(str(file))) for file in files)
-                source = f"read_parquet([{listed}], hive_partitioning = false)"
+                file_list = ", ".join(quote_literal(escape_glob(str(file))) for file in files)
+                source = f"read_parquet([{file_list}], hive_partitioning = false)"
                 database.execute(f"CREATE TEMP VIEW {quote_name(name)} AS SELECT * FROM {source}")  # noqa: S608
             yield database
         except duckdb.OutOfMemoryException:
-            raise ResourceError(f"DuckDB needs more than {self.memory_limit}; give --memory-limit more") from None
+            raise ResourceError(f"DuckDB needs more memory than {self.memory_limit}; raise --memory-limit") from None
         except (duckdb.Error, RuntimeError) as error:
             if type(error) is RuntimeError and "interrupted" in str(error):
-                raise KeyboardInterrupt from None  # a signal came in the middle of a query, and this is all that DuckDB makes of it
-            # its messages may quote values: only the kind of error is told, or that the disk failed
-            if (code := code_of(error)) is not None:
-                raise failed(self.spill.parent, code) from None
-            raise ResourceError(f"the engine could not count ({type(error).__name__}); if the disk is not full, this is a bug") from None
+                raise KeyboardInterrupt from None  # DuckDB reports a signal during a query as this error
+            # its messages may quote values: report only the type of the error, or that the disk failed
+            if (disk_errno := get_disk_errno(error)) is not None:
+                raise make_disk_error(self.spill.parent, disk_errno) from None
+            raise ResourceError(
+                f"DuckDB failed at a query ({type(error).__name__}); if the disk is not full, this is an internal error, please report it"
+            ) from None
         finally:
             database.close()
-            self._grown += resident_mb() - before
+            self._growth_mb += rss_mb() - rss_before_mb
 
 
-def told(task: object) -> str:
-    """A task in words: what it says of itself, without a value."""
-    return str(getattr(task, "told", None) or type(task).__name__)
+def describe_task(task: object) -> str:
+    """A task in words, for messages: its `description`, or the name of its type. Never a value of the data."""
+    return str(getattr(task, "description", None) or type(task).__name__)
 
 
-def _statement(query: str) -> str:
+def _strip_semicolon(query: str) -> str:
     return query.strip().rstrip(";")

@@ -1,8 +1,8 @@
-"""The statements of `sql/` in Spark's words: DuckDB's portable subset through sqlglot.
+"""Translates the statements of `sql/` from DuckDB's dialect to Spark SQL, with sqlglot.
 
-Only the dialect changes here. What the two engines understand differently without an error (an order inside a list, hashes, rounding casts,
-regular expressions, counting from 0) is kept out of the statements that the pipeline runs; tests/engines/test_spark_dialect.py holds them
-to it.
+Only the dialect changes here. Constructs that both engines accept but evaluate differently (an order inside a list, hashes, rounding
+casts, regular expressions, counting from 0) are not used in the statements of the pipeline; tests/engines/test_spark_dialect.py checks
+this.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from sanitize.errors import MissingExtra
 
 
 @lru_cache(maxsize=256)
-def spark(statement: str) -> str:
-    """A statement for Spark 4: every name quoted, `$name` as `:name`, NULLs where DuckDB puts them."""
+def to_spark_sql(statement: str) -> str:
+    """A statement for Spark 4: every name quoted, `$name` as `:name`, NULLs ordered as in DuckDB. Raises MissingExtra without sqlglot."""
     try:
         import sqlglot
     except ImportError:

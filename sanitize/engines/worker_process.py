@@ -1,8 +1,8 @@
-"""Spawned processes that do one task at a time and may die of it: a crash, a hang or too much memory costs that task and no other.
+"""Worker processes that run one task at a time and may die of it: a crash, a hang or too much memory costs only that task.
 
-Not `multiprocessing`: a pool cannot say which task broke it, a spawned worker imports the user's script again, and what a dying library
-prints would reach the terminal. A child is a plain interpreter with our module path and a socket, silent, that ends with its parent.
-A fresh one answers after about 0.15 s; a task costs 0.2 ms.
+Why not `multiprocessing`: a pool cannot tell which task broke it, a spawned worker imports the user's script again, and the output of a
+crashing library would reach the terminal. A worker is a plain interpreter with our module path and a socket; it prints nothing and ends
+with its parent. A new worker answers after about 0.15 s; a task costs 0.2 ms.
 """
 
 from __future__ import annotations
@@ -23,104 +23,107 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from sanitize.core import failpoints
-from sanitize.core.engine import Died, Done
+from sanitize.core.engine import TaskResult, WorkerDied
 
-_LARGE = 700  # MB: a process above it gives back what is free after every task
-_SOON = 0.05  # seconds after a task within which the next of its stage comes
-_SERVE = (
-    "import sys; sys.path[:] = sys.argv[3:]; from sanitize.engines.worker_process import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
+_TRIM_ABOVE_MB = 700  # a process above this size returns free memory to the system after every task
+_IDLE_BEFORE_TRIM_S = 0.05  # seconds to wait for the next task before free memory is returned
+_BOOTSTRAP_CODE = (
+    "import sys; sys.path[:] = sys.argv[3:]; from sanitize.engines.worker_process import serve_tasks; "
+    "serve_tasks(int(sys.argv[1]), int(sys.argv[2]))"
 )
 
 
-class Child:
-    """One process. It is started when a task is sent, and again after it died."""
+class WorkerProcess:
+    """One child process. It is started when a task is sent, and restarted after it died."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self.connection: Connection[Any, Any] | None = None
-        self._ready = False
-        self.place = -1
+        self._is_ready = False
+        self.task_no = -1
         self.deadline = float("inf")
-        self._over = False
+        self._is_terminated = False
 
     def start(self) -> None:
-        """Begin the process, if there is none; it answers a little later."""
-        if self._over:
-            raise Died("crashed")
+        """Starts the process if it does not run; it is ready a little later."""
+        if self._is_terminated:
+            raise WorkerDied("crashed")
         if self.connection is not None:
             return
-        here, there = socket.socketpair()
-        with there:
+        parent_socket, child_socket = socket.socketpair()
+        with child_socket:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, "-c", _SERVE, str(there.fileno()), str(os.getpid()), *sys.path],
-                pass_fds=[there.fileno()],
+                [sys.executable, "-c", _BOOTSTRAP_CODE, str(child_socket.fileno()), str(os.getpid()), *sys.path],
+                pass_fds=[child_socket.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "POLARS_MAX_THREADS": "1"},
             )
-        self.connection = Connection(here.detach())
-        self._ready = False
+        self.connection = Connection(parent_socket.detach())
+        self._is_ready = False
 
     def send(
         self,
-        work: Callable[[Any], Any],
-        place: int,
+        function: Callable[[Any], Any],
+        task_no: int,
         task: Any,
         *,
-        seconds: float = float("inf"),
-        memory: int | None = None,
-        mask: int | None = None,
+        time_limit: float = float("inf"),
+        memory_bytes: int | None = None,
+        umask: int | None = None,
     ) -> None:
-        """Begin a task. `seconds` of wall time and `memory` bytes of address space beyond what it has are all it gets; its files lack the
-        bits of `mask`, by default those that ours lack (which only the one thread may ask that makes files). `Died` where the process
-        ends before it has it, twice."""
-        if mask is None:
-            mask = os.umask(0o077)
-            os.umask(mask)  # there is no other way to ask for it
-        message = pickle.dumps((work, place, task, memory, os.getcwd(), mask))
+        """Sends a task. It may take `time_limit` seconds of wall time and `memory_bytes` of address space beyond what the process has.
+
+        Files that the task creates get `umask`; the default is the umask of this process, which only the thread that creates files may
+        query. Raises WorkerDied where the process ends twice before it has received the task.
+        """
+        if umask is None:
+            umask = os.umask(0o077)
+            os.umask(umask)  # the umask can only be read by setting it
+        message = pickle.dumps((function, task_no, task, memory_bytes, os.getcwd(), umask))
         try:
-            self._say(message)
-        except (OSError, EOFError):  # it died while nobody was looking
+            self._send_message(message)
+        except (OSError, EOFError):  # it died while it was idle
             self.kill()
             try:
-                self._say(message)
+                self._send_message(message)
             except (OSError, EOFError):
                 self.kill()
-                raise Died("crashed") from None
-        self.place, self.deadline = place, time.monotonic() + seconds
+                raise WorkerDied("crashed") from None
+        self.task_no, self.deadline = task_no, time.monotonic() + time_limit
 
-    def _say(self, message: bytes) -> None:
+    def _send_message(self, message: bytes) -> None:
         self.start()
         assert self.connection is not None
-        if not self._ready:  # what it takes to start is not the task's time
+        if not self._is_ready:  # the time to start does not count as the task's
             self.connection.recv_bytes()
-            self._ready = True
+            self._is_ready = True
         self.connection.send_bytes(message)
 
-    def receive(self) -> Done:
-        """What came of the task: `Died` where the process ended or had too little memory, else the task's own error or its result."""
+    def receive(self) -> TaskResult:
+        """The result of the task; its own error is raised. Raises WorkerDied where the process ended or ran out of memory."""
         assert self.connection is not None
         try:
-            answer: Done | BaseException = pickle.loads(self.connection.recv_bytes())
+            answer: TaskResult | BaseException = pickle.loads(self.connection.recv_bytes())
         except (EOFError, OSError):
             self.kill()
-            raise Died("crashed") from None
+            raise WorkerDied("crashed") from None
         if isinstance(answer, MemoryError):
-            self.kill()  # a heap that was filled to the brim is not used again
-            raise Died("memory") from None
+            self.kill()  # a process that ran out of memory is not used again
+            raise WorkerDied("memory") from None
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    def stop(self) -> None:
-        """End the process for good where another thread may be waiting for its answer: that is then told that it died."""
-        self._over = True
+    def terminate(self) -> None:
+        """Ends the process for good while another thread may wait for its answer; that thread gets WorkerDied."""
+        self._is_terminated = True
         if (process := self._process) is not None:
             process.kill()
 
     def kill(self) -> None:
-        """End the process at once, whatever it does."""
+        """Kills the process at once and closes its connection."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -129,178 +132,181 @@ class Child:
         self._process = self.connection = None
 
 
-def spread(
-    children: Sequence[Child],
-    work: Callable[[Any], Any],
+def run_on_workers(
+    workers: Sequence[WorkerProcess],
+    function: Callable[[Any], Any],
     tasks: Sequence[Any],
     *,
-    seconds: Callable[[Any], float] = lambda task: float("inf"),
-    memory: int | None = None,
-) -> Iterator[tuple[int, Done | Died]]:
-    """(place, what came of it) for every task, as each ends. A task's own error is raised; children still at work then are ended."""
-    idle, busy = list(children), dict[Any, Child]()
-    for child in idle[: len(tasks)]:
-        child.start()  # all at once
+    time_limit: Callable[[Any], float] = lambda task: float("inf"),
+    memory_bytes: int | None = None,
+) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
+    """(task number, result or WorkerDied) for every task, as each ends. A task's own error is raised; workers still busy then are
+    killed.
+    """
+    idle, busy = list(workers), dict[Any, WorkerProcess]()
+    for worker in idle[: len(tasks)]:
+        worker.start()  # in parallel: they become ready later
     queue = iter(enumerate(tasks))
     try:
         while True:
             while idle and (entry := next(queue, None)) is not None:
-                child = idle.pop()
+                worker = idle.pop()
                 try:
-                    child.send(work, *entry, seconds=seconds(entry[1]), memory=memory)
-                except Died as died:
-                    idle.append(child)
+                    worker.send(function, *entry, time_limit=time_limit(entry[1]), memory_bytes=memory_bytes)
+                except WorkerDied as died:
+                    idle.append(worker)
                     yield entry[0], died
                     continue
-                busy[child.connection] = child
+                busy[worker.connection] = worker
             if not busy:
                 return
-            left = min(child.deadline for child in busy.values()) - time.monotonic()
-            ready = wait(list(busy), None if left == float("inf") else max(left, 0.0))
+            seconds_left = min(worker.deadline for worker in busy.values()) - time.monotonic()
+            ready = wait(list(busy), None if seconds_left == float("inf") else max(seconds_left, 0.0))
             ended = [busy.pop(connection) for connection in ready]
-            for child in ended:
-                idle.append(child)
+            for worker in ended:
+                idle.append(worker)
                 try:
-                    outcome: Done | Died = child.receive()
-                except Died as died:
+                    outcome: TaskResult | WorkerDied = worker.receive()
+                except WorkerDied as died:
                     outcome = died
-                yield child.place, outcome
+                yield worker.task_no, outcome
             now = time.monotonic()
-            for connection, child in [pair for pair in busy.items() if pair[1].deadline <= now]:
+            for connection, worker in [pair for pair in busy.items() if pair[1].deadline <= now]:
                 del busy[connection]
-                child.kill()
-                idle.append(child)
-                yield child.place, Died("timed_out")
+                worker.kill()
+                idle.append(worker)
+                yield worker.task_no, WorkerDied("timed_out")
     finally:
-        for child in busy.values():
-            child.kill()
+        for worker in busy.values():
+            worker.kill()
 
 
-_spare: list[Child] = []
+_idle_workers: list[WorkerProcess] = []
 
 
 @contextlib.contextmanager
-def borrowed() -> Iterator[list[Child]]:
-    """A child for readers, kept for the next one: many small runs in one process then cost one start."""
-    child = _spare.pop() if _spare else Child()
+def borrow_worker() -> Iterator[list[WorkerProcess]]:
+    """A worker that is kept for the next caller: many small runs in one process then pay for one start."""
+    worker = _idle_workers.pop() if _idle_workers else WorkerProcess()
     try:
-        yield [child]
+        yield [worker]
     finally:
-        if _spare:
-            child.kill()
+        if _idle_workers:
+            worker.kill()
         else:
-            _spare.append(child)
+            _idle_workers.append(worker)
 
 
 @atexit.register
-def _end() -> None:
-    while _spare:
-        _spare.pop().kill()
+def _kill_idle_workers() -> None:
+    while _idle_workers:
+        _idle_workers.pop().kill()
 
 
 # ---- inside the child ----
 
 
-def serve(handle: int, parent: int) -> None:
-    """Take tasks and give answers until the other side is closed."""
-    connection = Connection(handle)
-    _begin(parent)
+def serve_tasks(socket_fd: int, parent_pid: int) -> None:
+    """The loop of a child process: runs tasks and sends answers until the parent closes the socket."""
+    connection = Connection(socket_fd)
+    _initialize(parent_pid)
     connection.send_bytes(b"")
     while True:
         try:
-            if not connection.poll(_SOON):
-                release()  # what comes next is not more of the same
+            if not connection.poll(_IDLE_BEFORE_TRIM_S):
+                trim_memory()  # no further task of this stage follows soon
             message = connection.recv_bytes()
         except (EOFError, OSError):
             return
-        connection.send_bytes(_answer(message))
+        connection.send_bytes(_run_message(message))
 
 
-def _answer(message: bytes) -> bytes:
-    def attempt() -> Done:
-        work, place, task, memory, folder, mask = pickle.loads(message)
-        os.chdir(folder)  # the parent may have moved since the child was made, and paths may be relative
-        os.umask(mask)  # ... and be making files that are for nobody else
-        with limited(memory), failpoints.asleep() if memory is not None else contextlib.nullcontext():
-            return measured(work, place, task)
+def _run_message(message: bytes) -> bytes:
+    def attempt() -> TaskResult:
+        function, task_no, task, memory_bytes, folder, umask = pickle.loads(message)
+        os.chdir(folder)  # the parent may have changed its folder since the child was started, and paths may be relative
+        os.umask(umask)  # the parent may have changed its umask too, to create private files
+        with limit_memory(memory_bytes), failpoints.disabled() if memory_bytes is not None else contextlib.nullcontext():
+            return run_measured(function, task_no, task)
 
-    return packed(attempt)
+    return pickle_outcome(attempt)
 
 
-def packed(attempt: Callable[[], Done | Died], of: str = "") -> bytes:
-    """The answer that `attempt` gives, or the error it raises without its frames, pickled; `of` names the task of one that cannot be."""
-    answer: Done | Died | BaseException
+def pickle_outcome(run: Callable[[], TaskResult | WorkerDied], task_label: str = "") -> bytes:
+    """The result of `run`, or the error it raises without its frames, pickled. `task_label` names the task where that cannot be pickled."""
+    answer: TaskResult | WorkerDied | BaseException
     try:
-        answer = attempt()
+        answer = run()
     except Exception as error:
         answer = error.with_traceback(None)
         answer.__context__ = answer.__cause__ = None
     try:
         return pickle.dumps(answer)
     except Exception:
-        return pickle.dumps(RuntimeError(f"a {type(answer).__name__}{of} that cannot be passed on"))
+        return pickle.dumps(RuntimeError(f"a {type(answer).__name__}{task_label} that cannot be passed on"))
 
 
-def _begin(parent: int) -> None:
-    """A child's first act: leave signals to the parent, which ends its children, and end with it however that ends."""
+def _initialize(parent_pid: int) -> None:
+    """Prepares a child: it ignores signals, since the parent ends its children, and ends when the parent ends in any way."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold documents
-    steady()
-    spared()
+    tune_malloc()
+    preload_arrow_without_pandas()
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-            if os.getppid() != parent:
+            if os.getppid() != parent_pid:
                 os._exit(1)
 
 
 @contextlib.contextmanager
-def limited(memory: int | None) -> Iterator[None]:
-    """No more than `memory` bytes beyond what the process has (Linux): an allocation above that fails instead of filling the machine."""
-    if memory is None or sys.platform != "linux":
+def limit_memory(memory_bytes: int | None) -> Iterator[None]:
+    """Limits the process to `memory_bytes` beyond what it has (Linux): an allocation above that fails instead of filling the machine."""
+    if memory_bytes is None or sys.platform != "linux":
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm", "rb") as file:
-        there = int(file.read().split()[0]) * resource.getpagesize()
-    wanted = there + memory
-    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+        current_bytes = int(file.read().split()[0]) * resource.getpagesize()
+    limit_bytes = current_bytes + memory_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes if hard == resource.RLIM_INFINITY else min(limit_bytes, hard), hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def measured(work: Callable[[Any], Any], place: int, task: Any) -> Done:
-    """The result of a task with what it cost this process."""
-    began = time.process_time()
-    result = work(task)
-    if resident_mb() > _LARGE:
-        release()
-    return Done(place, result, time.process_time() - began, peak_mb())
+def run_measured(function: Callable[[Any], Any], task_no: int, task: Any) -> TaskResult:
+    """The result of a task, with the CPU time and peak memory of this process."""
+    cpu_before = time.process_time()
+    result = function(task)
+    if rss_mb() > _TRIM_ABOVE_MB:
+        trim_memory()
+    return TaskResult(task_no, result, time.process_time() - cpu_before, peak_rss_mb())
 
 
-def peak_mb() -> float:
+def peak_rss_mb() -> float:
     """The largest resident size of this process so far, in MB."""
     with contextlib.suppress(OSError, StopIteration), open("/proc/self/status", encoding="ascii") as file:
-        # not ru_maxrss: a process inherits that of the one that started it
+        # not ru_maxrss: a process inherits it from the process that started it
         return int(next(line for line in file if line.startswith("VmHWM")).split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def resident_mb() -> float:
-    """The resident size of this process now, in MB; 0 where that cannot be had."""
+def rss_mb() -> float:
+    """The resident size of this process now, in MB; 0 where it is not available."""
     with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * resource.getpagesize() / (1 << 20)
     return 0.0
 
 
-def steady() -> None:
-    """Keep large blocks in one heap for all threads instead of mapping each anew: large temporaries come and go, and a first touch of
+def tune_malloc() -> None:
+    """Keeps large blocks in one heap for all threads instead of mapping each again: large temporaries come and go, and the first touch of
     memory costs the system a sixth of a run.
 
-    This is for numpy, and for Arrow where the environment says so, as it says what Polars keeps (`cli.main`): before they are loaded.
+    This applies to numpy, and to Arrow where the environment selects the system allocator (`cli.main` sets it, and the setting for
+    Polars): call it before they are loaded.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -309,24 +315,24 @@ def steady() -> None:
                 mallopt(option, value)
 
 
-class _Away:
-    """An importer that says of pandas that it is not there."""
+class _PandasBlocker:
+    """An import hook that reports pandas as not installed."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name=name)
 
 
-def spared() -> None:
-    """Keep Arrow from loading pandas at the first array that is made of numbers, and at the first table that is read whole
-    (`pyarrow.dataset`): half a second and 40 MB in every process.
+def preload_arrow_without_pandas() -> None:
+    """Keeps Arrow from importing pandas at the first array made of numbers and at the first table that is read whole (`pyarrow.dataset`),
+    which costs half a second and 40 MB in every process.
 
-    It looks for pandas in these two places, and takes it as absent when it is asked in passing; whoever converts to pandas later still can.
+    Arrow looks for pandas in these two places and remembers that it is absent; code that converts to pandas later still works.
     """
     if "pandas" in sys.modules:
         return
-    away = _Away()
-    sys.meta_path.insert(0, away)
+    blocker = _PandasBlocker()
+    sys.meta_path.insert(0, blocker)
     try:
         import numpy as np
         import pyarrow as pa
@@ -334,12 +340,11 @@ def spared() -> None:
 
         pa.array(np.zeros(1))
     finally:
-        sys.meta_path.remove(away)
+        sys.meta_path.remove(blocker)
 
 
-def release() -> None:
-    """Memory that nobody holds goes back. Between stages, so that the next one begins small; the tasks of one take over what the one before
-    had."""
+def trim_memory() -> None:
+    """Returns unused memory to the system. Called between stages; the tasks of one stage reuse the memory of the task before."""
     if "pyarrow" in sys.modules:
         import pyarrow as pa
 

@@ -1,1 +1,1 @@
-"""Parts that report occurrences of personal data, one a file: the file name is what a plan's `find.finders` says."""
+"""Finders: parts that report occurrences of personal data. One finder per file; its file name is its name in a plan's `find.finders`."""

@@ -1,11 +1,11 @@
-"""Find's second round: every further place of what is known, once the whole corpus was looked at.
+"""Finder `known`: the second round of find. Finds further occurrences of known values, after the first round has read the whole corpus.
 
-Known are the names of people that stand beside their addresses or in header lines (find/names.py), the values of numbers and addresses in
-their spellings, and a user's list (`--known FILE`: CSV, TSV or JSON lines with `kind` and `value`, of any kind). A name is found in any
-ASCII letter case, across any run of white space, as `Ann Roe` and as `Roe, Ann`; a value in full-width letters, too.
+Known values are the names of people beside their addresses in header lines or after a title (finders/names.py), numbers and addresses in
+the spellings found, and a user's list (`--known FILE`: CSV, TSV or JSON lines with `kind` and `value`, of any kind). A name is found in any
+ASCII letter case, across any run of white space, as `Ann Roe` and as `Roe, Ann`; a value is also found in full-width letters.
 
-A single word is taken only where a user's list has it, and then as it is spelled there or in capitals: `Will`, `May` and `Mark` are words
-first. Memory is that of the distinct values, as in the leak check; a pass costs about as much as that check.
+A single word is searched only if a user's list has it, and only as spelled there or in capitals: `Will`, `May` and `Mark` are usually
+ordinary words. Memory is that of the distinct values, as in the leak check; a pass costs about as much as that check.
 """
 
 from __future__ import annotations
@@ -22,254 +22,281 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
-from sanitize.core.arrow_buffers import I64, Buffers, among, arrow, ascii_lower, cut_nested, table_of
-from sanitize.core.keys import Key, value_ids
-from sanitize.core.parts import Column, Finder, Spans
-from sanitize.errors import UsageError, nearest
-from sanitize.kinds.kind import every_kind
-from sanitize.text.literal_search import Flagged, Matches, respelled
+from sanitize.core.arrow_buffers import (
+    I64,
+    TextBuffers,
+    ascii_lower,
+    is_in_byte_table,
+    make_byte_table,
+    slice_nested_spans,
+    to_large_string,
+)
+from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.parts import Finder, FoundSpans, TextColumn
+from sanitize.errors import UsageError, suggest_names
+from sanitize.kinds.kind import all_kinds
+from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
 
-NAME = "known"
-SURE = 0.9  # names of this score or more were told by a header line, and are looked for everywhere
-_LISTED, _MINED = 1.0, 0.95
-_TURNED = 0.65  # `Roe, Ann`: less sure than the names beside each other in `Bob Roe, Ann Lee`, surer than two words alone
-# kinds whose values say by themselves what they are, wherever they stand
-_SPELLED = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN")
+FINDER_NAME = "known"
+MIN_HEADER_SCORE = 0.9  # names with at least this score (beside an address, or after a title) are searched everywhere
+_LISTED_SCORE, _MINED_SCORE = 1.0, 0.95
+_REVERSED_SCORE = 0.65  # `Roe, Ann`: less sure than the names beside each other in `Bob Roe, Ann Lee`, surer than two words alone
+# kinds with values that are recognisable without context
+_DISTINCTIVE_KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN")
 _PERSON = "PERSON"
-_SCHEMA = pa.schema(
+_TERM_SCHEMA = pa.schema(
     [
         pa.field("form", pa.large_string()),
         pa.field("kind", pa.int32()),
         pa.field("value_id", pa.int64()),
         pa.field("score", pa.float32()),
-        pa.field("spelled", pa.large_string()),  # of a single word: how it must be written; else null
+        pa.field("spelled", pa.large_string()),  # for a single word the required spelling, otherwise null
     ]
 )
-_TOLD = (pl.lit(_MINED, pl.Float32).alias("score"), pl.lit(None, pl.String).alias("spelled"))
-_WHITE = table_of(b" \t\n\v\f\r")
+_MINED_COLUMNS = (pl.lit(_MINED_SCORE, pl.Float32).alias("score"), pl.lit(None, pl.String).alias("spelled"))
+_WHITESPACE_BYTES = make_byte_table(b" \t\n\v\f\r")
 
 
 class Known(Finder):
-    """Settings: none. What it looks for was gathered by `gather`."""
+    """Settings: none. Its search terms are written by `write_known_terms`."""
 
     VERSION: ClassVar[int] = 2
-    second: ClassVar[bool] = True
-    _forms: _Forms | None = PrivateAttr(default=None)
+    second_round: ClassVar[bool] = True
+    _terms: _KnownTerms | None = PrivateAttr(default=None)
 
-    def open(self, key: Key, gathered: Path | None) -> None:
-        """Load what was gathered; the next task of this process finds it loaded."""
-        assert gathered is not None
-        stat = gathered.stat()
-        self._forms = _read(gathered, stat.st_mtime_ns, stat.st_ino)
+    def open(self, key: Key, first_round_file: Path | None) -> None:
+        """Loads the terms of `write_known_terms`; cached for the next task of this process."""
+        assert first_round_file is not None
+        stat = first_round_file.stat()
+        self._terms = _read_cached_terms(first_round_file, stat.st_mtime_ns, stat.st_ino)
 
-    def run(self, column: Column) -> Spans:
-        """Every place of a known form that no span of its kind holds already."""
-        assert self._forms is not None
-        forms, folded = self._forms, Folded(Buffers.of(column.texts))
-        both = [forms.flagged.find(folded.texts), forms.flagged.find_compatible(folded.texts)]
-        joined = Matches(*(np.concatenate([getattr(one, name) for one in both]) for name in ("text_no", "start", "stop", "form")))
-        text_no, start, stop = folded.original(joined)
-        form = joined.form
-        places = pl.DataFrame({"text_no": text_no, "start": start, "stop": stop, "kind": forms.flagged.kind[form]})
-        once = places.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()  # two forms may match at one place
-        text_no, start, stop, form = text_no[once], start[once], stop[once], form[once]
-        good = forms.spelled_so(column.texts, text_no, start, stop, form) & ~_held(column.found, text_no, start, stop, forms.kind_of(form))
-        text_no, start, stop, form = text_no[good], start[good], stop[good], form[good]
-        return Spans(
+    def find_spans(self, column: TextColumn) -> FoundSpans:
+        """Returns every match of a known term that is not inside a span of its kind that was found before."""
+        assert self._terms is not None
+        terms, collapsed = self._terms, CollapsedTexts(TextBuffers.from_array(column.texts))
+        plain_and_nfkc = [terms.matcher.find(collapsed.texts), terms.matcher.find_nfkc(collapsed.texts)]
+        joined = LiteralMatches(
+            *(np.concatenate([getattr(matches, name) for matches in plain_and_nfkc]) for name in ("text_no", "start", "end", "term"))
+        )
+        text_no, start, stop = collapsed.to_original(joined)
+        term = joined.term
+        spans = pl.DataFrame({"text_no": text_no, "start": start, "end": stop, "kind": terms.matcher.kind[term]})
+        is_first = spans.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()  # two terms may match the same span
+        text_no, start, stop, term = text_no[is_first], start[is_first], stop[is_first], term[is_first]
+        is_new = terms.has_required_spelling(column.texts, text_no, start, stop, term) & ~_is_already_found(
+            column.known_spans, text_no, start, stop, terms.lookup_kind_names(term)
+        )
+        text_no, start, stop, term = text_no[is_new], start[is_new], stop[is_new], term[is_new]
+        return FoundSpans(
             text_no=text_no,
             start_byte=start,
-            stop_byte=stop,
-            kind=forms.flagged.kind[form],
-            kinds=tuple(forms.flagged.names),
-            score=forms.score[form],
-            value_id=forms.flagged.value_id[form],
+            end_byte=stop,
+            kind_no=terms.matcher.kind[term],
+            kind_names=tuple(terms.matcher.kind_names),
+            score=terms.score[term],
+            value_id=terms.matcher.value_id[term],
         )
 
 
-class _Forms:
-    """What is looked for: the matcher over all forms, and for each the score and, of a single word, its spelling."""
+class _KnownTerms:
+    """The search terms: a matcher over all terms, and for each its score and, for a single word, its required spelling."""
 
     def __init__(self, table: pa.Table) -> None:
         forms = table.column("form").chunk(0) if table.num_rows else pa.array([], pa.large_string())
-        self.flagged = Flagged(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
+        self.matcher = LiteralMatcher(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
         self.score = np.asarray(table.column("score"), np.float32)
-        self.spelled = pl.Series(table.column("spelled"), dtype=pl.String)
-        self.names = np.array(self.flagged.names, object)
+        self.required_spelling = pl.Series(table.column("spelled"), dtype=pl.String)
+        self.kind_names = np.array(self.matcher.kind_names, object)
 
-    def kind_of(self, form: I64) -> npt.NDArray[np.object_]:
-        """The kind of each form, by name."""
-        found: npt.NDArray[np.object_] = self.names[self.flagged.kind[form]]
+    def lookup_kind_names(self, term: I64) -> npt.NDArray[np.object_]:
+        """Returns the name of the kind of each term."""
+        found: npt.NDArray[np.object_] = self.kind_names[self.matcher.kind[term]]
         return found
 
-    def spelled_so(self, texts: pa.LargeStringArray, text_no: I64, start: I64, stop: I64, form: I64) -> npt.NDArray[np.bool_]:
-        """False for a single word that is written in another letter case than in the list, and not in capitals."""
-        good = np.ones(len(form), np.bool_)
-        single = np.flatnonzero(self.spelled.is_not_null().to_numpy()[form]) if len(form) else np.empty(0, np.int64)
+    def has_required_spelling(self, texts: pa.LargeStringArray, text_no: I64, start: I64, end: I64, term: I64) -> npt.NDArray[np.bool_]:
+        """False for a single word that is neither spelled as in the user's list nor in capitals."""
+        is_valid = np.ones(len(term), np.bool_)
+        single = np.flatnonzero(self.required_spelling.is_not_null().to_numpy()[term]) if len(term) else np.empty(0, np.int64)
         if len(single):
-            buffers = Buffers.of(texts)
+            buffers = TextBuffers.from_array(texts)
             base = buffers.offsets[text_no[single]]
-            low, high = base + start[single], base + stop[single]
+            low, high = base + start[single], base + end[single]
             order = np.lexsort((-high, low))
-            there = np.empty(len(single), object)
-            there[order] = cut_nested(buffers, low[order], high[order]).to_numpy(zero_copy_only=False)
-            wanted = self.spelled.gather(form[single]).str.normalize("NFC")
-            written = pl.Series(there, dtype=pl.String).str.replace_all(r"\s+", " ").str.normalize("NFC")
-            good[single] = ((written == wanted) | ((written == wanted.str.to_uppercase()) & (wanted.str.len_chars() > 1))).to_numpy()
-        return good
+            matched_texts = np.empty(len(single), object)
+            matched_texts[order] = slice_nested_spans(buffers, low[order], high[order]).to_numpy(zero_copy_only=False)
+            required = self.required_spelling.gather(term[single]).str.normalize("NFC")
+            written = pl.Series(matched_texts, dtype=pl.String).str.replace_all(r"\s+", " ").str.normalize("NFC")
+            is_valid[single] = (
+                (written == required) | ((written == required.str.to_uppercase()) & (required.str.len_chars() > 1))
+            ).to_numpy()
+        return is_valid
 
 
 @functools.lru_cache(maxsize=2)
-def _read(path: Path, _time: int, _inode: int) -> _Forms:
-    return _Forms(pq.read_table(path, partitioning=None).combine_chunks())
+def _read_cached_terms(path: Path, _mtime_ns: int, _inode: int) -> _KnownTerms:
+    return _KnownTerms(pq.read_table(path, partitioning=None).combine_chunks())
 
 
-class Folded:
-    """A column of texts in which every run of white space is one blank, and the way back."""
+class CollapsedTexts:
+    """A column of texts in which every run of white space is one blank, with a mapping back to the original bytes."""
 
-    def __init__(self, buffers: Buffers) -> None:
-        white = among(buffers.data, _WHITE)
-        stays = ~white
-        if len(white):
-            stays[1:] |= ~white[:-1]
-            stays[0] = True
-            begins = buffers.offsets[:-1][buffers.lengths > 0]
-            stays[begins] = True
-        self.base = buffers.offsets
-        if stays.all() and not (white & (buffers.data != 32)).any():
-            self.place, self.offsets, self.texts = None, buffers.offsets, buffers.column()
+    def __init__(self, buffers: TextBuffers) -> None:
+        is_whitespace = is_in_byte_table(buffers.data, _WHITESPACE_BYTES)
+        is_kept = ~is_whitespace
+        if len(is_whitespace):
+            is_kept[1:] |= ~is_whitespace[:-1]
+            is_kept[0] = True
+            text_starts = buffers.offsets[:-1][buffers.lengths > 0]
+            is_kept[text_starts] = True
+        self.original_offsets = buffers.offsets
+        if is_kept.all() and not (is_whitespace & (buffers.data != 32)).any():
+            self.original_bytes, self.offsets, self.texts = None, buffers.offsets, buffers.to_array()
             return
-        self.place = np.flatnonzero(stays)
-        data = np.where(white, np.uint8(32), buffers.data)[self.place]
-        self.offsets = np.searchsorted(self.place, buffers.offsets)
-        self.texts = Buffers(data, self.offsets).column()
+        self.original_bytes = np.flatnonzero(is_kept)
+        data = np.where(is_whitespace, np.uint8(32), buffers.data)[self.original_bytes]
+        self.offsets = np.searchsorted(self.original_bytes, buffers.offsets)
+        self.texts = TextBuffers(data, self.offsets).to_array()
 
-    def original(self, found: Matches) -> tuple[I64, I64, I64]:
-        """Text, first byte and byte after each match, in the texts as they are."""
-        if self.place is None or not len(found.form):
-            return found.text_no, found.start, found.stop
-        shift, base = self.offsets[found.text_no], self.base[found.text_no]
-        return found.text_no, self.place[found.start + shift] - base, self.place[found.stop + shift - 1] + 1 - base
+    def to_original(self, matches: LiteralMatches) -> tuple[I64, I64, I64]:
+        """Returns number of the text, start and end byte of each match, in the original texts."""
+        if self.original_bytes is None or not len(matches.term):
+            return matches.text_no, matches.start, matches.end
+        shift, base = self.offsets[matches.text_no], self.original_offsets[matches.text_no]
+        return matches.text_no, self.original_bytes[matches.start + shift] - base, self.original_bytes[matches.end + shift - 1] + 1 - base
 
 
-def _held(found: pl.DataFrame, text_no: I64, start: I64, stop: I64, kind: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
-    """True for spans inside one of their kind that was found before."""
+def _is_already_found(
+    found: pl.DataFrame, text_no: I64, start_byte: I64, end_byte: I64, kind: npt.NDArray[np.object_]
+) -> npt.NDArray[np.bool_]:
+    """True for spans inside a span of their kind that was found before."""
     inside = np.zeros(len(text_no), np.bool_)
-    unit = np.int64(1) << 31
-    begin, end = text_no * unit + start, text_no * unit + stop
+    text_stride = np.int64(1) << 31
+    begin, end = text_no * text_stride + start_byte, text_no * text_stride + end_byte
     for name in set(kind.tolist()):
-        there = found.filter(pl.col("kind") == name)
-        if not there.height:
+        same_kind = found.filter(pl.col("kind") == name)
+        if not same_kind.height:
             continue
-        low = there["text_no"].to_numpy() * unit + there["start_byte"].to_numpy()
-        high = np.maximum.accumulate(there["text_no"].to_numpy() * unit + there["stop_byte"].to_numpy())
+        low = same_kind["text_no"].to_numpy() * text_stride + same_kind["start_byte"].to_numpy()
+        high = np.maximum.accumulate(same_kind["text_no"].to_numpy() * text_stride + same_kind["end_byte"].to_numpy())
         rows = np.flatnonzero(kind == name)
-        at = np.searchsorted(low, begin[rows], side="right") - 1
-        inside[rows] = (at >= 0) & (high[np.maximum(at, 0)] >= end[rows])
+        previous = np.searchsorted(low, begin[rows], side="right") - 1
+        inside[rows] = (previous >= 0) & (high[np.maximum(previous, 0)] >= end[rows])
     return inside
 
 
-def gather(values: Sequence[Path], occurrences: Sequence[Path], listed: pl.DataFrame | None, key: Key, out: Path) -> int:
-    """Write the forms that the second round looks for, from what the first one found and a user's list; returns how many."""
-    numbers = {name: number for number, name in enumerate(every_kind())}
-    frames = [_of_list(listed, key)] if listed is not None else []
-    sure = _sure(occurrences)
+def write_known_terms(
+    value_files: Sequence[Path], occurrence_files: Sequence[Path], listed_values: pl.DataFrame | None, key: Key, out: Path
+) -> int:
+    """Writes the search terms of the second round to `out`, from the first round's values and a user's list; returns their number."""
+    numbers = {name: number for number, name in enumerate(all_kinds())}
+    frames = [_build_listed_terms(listed_values, key)] if listed_values is not None else []
+    header_name_ids = _find_header_name_ids(occurrence_files)
     # loops over the tasks' files of distinct values, not over documents
-    for path in values:
+    for path in value_files:
         frame = pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
         frame = frame.with_columns(pl.coalesce("normalised", "value").alias("normalised"))
-        frames.append(_names(frame.filter((pl.col("kind") == _PERSON) & pl.col("value_id").is_in(sure.implode()))))
-        frames.append(_plain(frame.filter(pl.col("kind").is_in(list(_SPELLED)))))
+        frames.append(_build_name_terms(frame.filter((pl.col("kind") == _PERSON) & pl.col("value_id").is_in(header_name_ids.implode()))))
+        frames.append(_build_value_terms(frame.filter(pl.col("kind").is_in(list(_DISTINCTIVE_KINDS)))))
     empty = pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})
-    every = pl.concat([empty, *(frame.select(empty.columns) for frame in frames)])
-    every = pl.concat([every.with_columns(ascii_lower(every["form"])), respelled(every)])
-    every = every.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
-    every = every.filter(pl.col("form").str.len_bytes() > 1).sort("form", "kind", -pl.col("score"), "value_id", "spelled", nulls_last=True)
-    every = every.unique(["form", "kind"], keep="first", maintain_order=True)
-    pq.write_table(every.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_SCHEMA), out, compression="lz4")
-    return every.height
+    terms = pl.concat([empty, *(frame.select(empty.columns) for frame in frames)])
+    terms = pl.concat([terms.with_columns(ascii_lower(terms["form"])), expand_spellings(terms)])
+    terms = terms.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
+    terms = terms.filter(pl.col("form").str.len_bytes() > 1).sort("form", "kind", -pl.col("score"), "value_id", "spelled", nulls_last=True)
+    terms = terms.unique(["form", "kind"], keep="first", maintain_order=True)
+    pq.write_table(terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_TERM_SCHEMA), out, compression="lz4")
+    return terms.height
 
 
-def _sure(occurrences: Sequence[Path]) -> pl.Series:
-    """The names that header lines told."""
+def _find_header_name_ids(occurrence_files: Sequence[Path]) -> pl.Series:
+    """Returns the `value_id`s of names that the finder `names` reported with a score of at least `MIN_HEADER_SCORE`."""
     found = [pl.Series("value_id", [], pl.Int64)]
-    for path in occurrences:
+    for path in occurrence_files:
         table = pq.read_table(path, columns=["kind", "value_id", "score", "finder"], partitioning=None)
         frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String))
         found.append(
-            frame.filter((pl.col("kind") == _PERSON) & (pl.col("score") >= SURE) & (pl.col("finder") == "names"))["value_id"].unique()
+            frame.filter((pl.col("kind") == _PERSON) & (pl.col("score") >= MIN_HEADER_SCORE) & (pl.col("finder") == "names"))[
+                "value_id"
+            ].unique()
         )
     return pl.concat(found).unique().sort()
 
 
-def _names(frame: pl.DataFrame) -> pl.DataFrame:
-    """The forms of people's names: as spelled, as `ann roe` and as `roe, ann`; only names that are two words of two letters or more."""
+def _build_name_terms(values: pl.DataFrame) -> pl.DataFrame:
+    """Returns the terms of people's names: as spelled, as `ann roe` and as `roe, ann`; only names with two words of two letters or more."""
     normal = pl.col("normalised")
-    frame = frame.filter(
+    values = values.filter(
         normal.str.contains(" ", literal=True)
         & (normal.str.count_matches(r"[\p{L}\p{M}]{2,}") >= 2)
         & (normal.str.count_matches(r"\p{L}") >= 5)
     )
     spelled = pl.col("value").str.replace_all(r"\s+", " ")
-    turned = normal.str.replace(r"\A(.+) (\S+)\z", "$2, $1")
-    # a letter beyond ASCII is looked for as it is spelled: each case is a form
+    reversed_name = normal.str.replace(r"\A(.+) (\S+)\z", "$2, $1")
+    # letters beyond ASCII are matched case-sensitively: each case is a term of its own
     forms = [
         spelled,
         normal,
         normal.str.to_uppercase(),
         normal.str.to_titlecase(),
-        turned,
-        turned.str.to_uppercase(),
-        turned.str.to_titlecase(),
+        reversed_name,
+        reversed_name.str.to_uppercase(),
+        reversed_name.str.to_titlecase(),
     ]
-    turn = [_MINED] * 4 + [_TURNED] * 3
+    scores = [_MINED_SCORE] * 4 + [_REVERSED_SCORE] * 3
     rest: list[Any] = [pl.lit(_PERSON).alias("kind"), "value_id", pl.lit(None, pl.String).alias("spelled")]
     return pl.concat(
-        [frame.select(form.alias("form"), *rest, pl.lit(score, pl.Float32).alias("score")) for form, score in zip(forms, turn, strict=True)]
+        [
+            values.select(form.alias("form"), *rest, pl.lit(score, pl.Float32).alias("score"))
+            for form, score in zip(forms, scores, strict=True)
+        ]
     )
 
 
-def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """The spellings of values."""
-    return frame.select(pl.col("value").alias("form"), "kind", "value_id", *_TOLD)
+def _build_value_terms(values: pl.DataFrame) -> pl.DataFrame:
+    """Returns the spellings of values as terms."""
+    return values.select(pl.col("value").alias("form"), "kind", "value_id", *_MINED_COLUMNS)
 
 
-def _of_list(listed: pl.DataFrame, key: Key) -> pl.DataFrame:
-    """The forms of a user's list. A single word keeps its spelling."""
+def _build_listed_terms(listed_values: pl.DataFrame, key: Key) -> pl.DataFrame:
+    """Returns the terms of a user's list. A single word has a required spelling."""
     frames = [pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})]
-    for (name,), rows in listed.group_by("kind", maintain_order=True):
+    for (name,), rows in listed_values.group_by("kind", maintain_order=True):
         value = rows["value"].str.replace_all(r"\s+", " ").str.strip_chars()
-        form = every_kind()[str(name)].normalise(value)
-        told = pl.DataFrame({"value": value, "normalised": form, "value_id": value_ids(arrow(form), str(name), key)})
-        single = told["value"].str.contains(r"\A[\p{L}\p{M}]+\z")
-        alone = told.filter(single).select(
+        normalised = all_kinds()[str(name)].normalise(value)
+        values = pl.DataFrame(
+            {"value": value, "normalised": normalised, "value_id": compute_value_ids(to_large_string(normalised), str(name), key)}
+        )
+        is_single_word = values["value"].str.contains(r"\A[\p{L}\p{M}]+\z")
+        single_words = values.filter(is_single_word).select(
             pl.col("value").alias("form"),
             pl.lit(name).alias("kind"),
             "value_id",
-            pl.lit(_LISTED, pl.Float32).alias("score"),
+            pl.lit(_LISTED_SCORE, pl.Float32).alias("score"),
             spelled="value",
         )
-        several = told.filter(~single)
+        multi_word = values.filter(~is_single_word)
         rest: list[Any] = [
             pl.lit(name).alias("kind"),
             "value_id",
-            pl.lit(_LISTED, pl.Float32).alias("score"),
+            pl.lit(_LISTED_SCORE, pl.Float32).alias("score"),
             pl.lit(None, pl.String).alias("spelled"),
         ]
-        forms = _names(several)["form"] if name == _PERSON else None
-        if forms is not None:
-            mined = pl.col("score") == pl.lit(_MINED, pl.Float32)
-            made = _names(several).with_columns(pl.when(mined).then(pl.lit(_LISTED, pl.Float32)).otherwise("score").alias("score"))
-            frames.append(made.select(frames[0].columns))
+        name_forms = _build_name_terms(multi_word)["form"] if name == _PERSON else None
+        if name_forms is not None:
+            is_mined_score = pl.col("score") == pl.lit(_MINED_SCORE, pl.Float32)
+            name_terms = _build_name_terms(multi_word).with_columns(
+                pl.when(is_mined_score).then(pl.lit(_LISTED_SCORE, pl.Float32)).otherwise("score").alias("score")
+            )
+            frames.append(name_terms.select(frames[0].columns))
         cases = [pl.col("value"), pl.col("value").str.to_uppercase(), pl.col("value").str.to_lowercase(), pl.col("normalised")]
-        frames += [several.select(case.alias("form"), *rest) for case in cases]
-        frames.append(alone.select(frames[0].columns))
+        frames += [multi_word.select(case.alias("form"), *rest) for case in cases]
+        frames.append(single_words.select(frames[0].columns))
     return pl.concat(frames)
 
 
-def read_list(path: Path) -> pl.DataFrame:
-    """A user's list of known values: columns `kind` and `value`, each row once, in order.
+def read_known_list(path: Path) -> pl.DataFrame:
+    """Reads a user's list of known values: columns `kind` and `value`, each row once, in order.
 
-    UsageError for a file that cannot be read, lacks one of the columns, or names a kind that there is not; it quotes no value.
+    UsageError for a file that cannot be read, lacks one of the columns, or names a kind that does not exist; it quotes no value.
     """
     expected = "expected CSV, TSV or JSON lines in UTF-8 with the columns kind and value"
     if path.is_dir():
@@ -281,46 +308,46 @@ def read_list(path: Path) -> pl.DataFrame:
         else:
             table = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False, glob=False)
     except (OSError, pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        raise UsageError(f"--known {path}: {_unread(path, json_lines, error)}; {expected}") from None
+        raise UsageError(f"--known {path}: {_explain_read_error(path, json_lines, error)}; {expected}") from None
     for name in ("kind", "value"):
         if name not in table.columns:
-            other = "; its columns are parted by something else than a comma" if len(table.columns) == 1 and not json_lines else ""
+            other = "; its columns are separated by something else than a comma" if len(table.columns) == 1 and not json_lines else ""
             raise UsageError(f"--known {path}: lacks the column {name}{other}; {expected}")
         if table.schema[name].is_nested():
-            raise UsageError(f"--known {path}: column {name} holds lists or objects; expected one text in each record")
+            raise UsageError(f"--known {path}: column {name} has lists or objects; expected one text in each record")
     table = table.select(pl.col("kind").cast(pl.String).str.strip_chars(), pl.col("value").cast(pl.String).str.strip_chars())
     empty = table.select((pl.col("value").fill_null("") == "") | pl.col("kind").is_null()).to_series().arg_true()
     if len(empty):
         raise UsageError(f"--known {path}: record {empty[0] + 1} has no kind or no value; {expected}")
     if not table.height:
-        raise UsageError(f"--known {path}: lists nothing; write a record for each value, or leave the option out")
+        raise UsageError(f"--known {path}: has no records; write a record for each value, or leave the option out")
     for name in table["kind"].unique(maintain_order=True):
-        if name not in every_kind():
+        if name not in all_kinds():
             row = (table["kind"] == name).arg_true()[0]
-            raise UsageError(f"--known {path}: record {row + 1}: there is no kind of this name; {nearest(name, every_kind())}")
+            raise UsageError(f"--known {path}: record {row + 1}: there is no kind of this name; {suggest_names(name, all_kinds())}")
     return table.unique(maintain_order=True)
 
 
-def _unread(path: Path, json_lines: bool, error: Exception) -> str:
-    """Why a list could not be read."""
+def _explain_read_error(path: Path, json_lines: bool, error: Exception) -> str:
+    """Returns why a list could not be read."""
     if isinstance(error, OSError):
         return f"cannot be read ({type(error).__name__})"
     if not path.stat().st_size:
         return "is empty"
     try:
         with path.open(encoding="utf-8") as file:
-            for _ in file:  # the decoder is asked, and nobody looks at the lines
+            for _ in file:  # only to check that all lines can be decoded
                 pass
     except UnicodeDecodeError:
         return "is not UTF-8"
-    return "has a line that is no JSON object" if json_lines else "has a line with more fields than the first one, or an open quote"
+    return "has a line that is not a JSON object" if json_lines else "has a line with more fields than the first one, or an open quote"
 
 
-def listed_for(path: Path, taken: Sequence[str], plan: str) -> None:
-    """UsageError where a user's list has values of a kind that a plan says nothing of."""
-    for name in read_list(path)["kind"].unique(maintain_order=True):
-        if name not in taken:
+def check_listed_kinds(path: Path, plan_kinds: Sequence[str], plan_name: str) -> None:
+    """Raises UsageError if a user's list has values of a kind that the plan does not name."""
+    for name in read_known_list(path)["kind"].unique(maintain_order=True):
+        if name not in plan_kinds:
             raise UsageError(
-                f"--known {path}: lists values of {name}, and plan {plan} says nothing of that kind; "
+                f"--known {path}: lists values of {name}, and plan {plan_name} does not name that kind; "
                 "add it to find.kinds, and to an [[edit]] or to leave"
             )

@@ -1,19 +1,18 @@
-"""Names of people, without a model: mined from header lines, and read in prose by lists of names, titles and what stands around them.
+"""Finder `names`: names of people without a model, from mail header lines, and in prose by name lists, titles and context words.
 
-Mined: what stands beside an address in a list (`Ann Roe <ann@example.com>`, `ann@example.com (Ann Roe)`), at the top of a mail or in a
-forwarded or quoted block. Such a name is sure, is linked to its address where the two share a word, and is looked for everywhere by
-`known`; so is a listed name that stands in such a line without an address.
+Header lines: the display name beside an address in a list (`Ann Roe <ann@example.com>`, `ann@example.com (Ann Roe)`), in the header block
+of a mail or in a forwarded or quoted block. Such a name is certain, is linked to its address if the two share a word, and is searched
+everywhere by the finder `known` (as is every name with a score of 0.9 or more).
 
-In prose: runs of capitalised words, by what the words are (sanitize/text/name_lexicon.py): given names and surnames, titles, initials,
-words of
-the language that are names too. A single word needs more: to be a given name and no common word, a title, a greeting, a signature, `my
-name is`; or to be part of a longer name of the same text. Words that name firms, places and days cut a run; in lower case two listed names
-side by side count.
+Prose: runs of capitalised words, classified by a lexicon (sanitize/text/name_lexicon.py): given names and surnames, titles, initials, words
+that are both ordinary words and names. A single word needs more evidence: it is a given name and not a common word, or follows a title, a
+greeting, a closing or `my name is`, or is part of a longer name in the same text. Words for companies, places and days end a run. In lower
+case two adjacent listed names count.
 
-Scores say how it was told, not how likely it is: 1.0 beside an address, 0.9 in a header line or behind a title, 0.8 two listed names, or
-one behind a greeting, 0.7 a part of a longer name, or a name of which one word is listed, 0.6 a given name alone, 0.5 in lower case.
+Scores give the kind of evidence, not a probability: 1.0 beside an address, 0.9 after a title, 0.8 two listed names, or
+one after a greeting, 0.7 a part of a longer name, or a name of which one word is listed, 0.6 a given name alone, 0.5 in lower case.
 
-All of it on columns of words, a text by itself.
+All rules work on columns of words; each text is evaluated on its own.
 """
 
 from __future__ import annotations
@@ -26,45 +25,55 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import PrivateAttr
 
-from sanitize.core.arrow_buffers import I64, Buffers, among, arrow, cut, ranges, table_of
-from sanitize.core.keys import Key, value_ids
-from sanitize.core.parts import Column, Finder, Spans
-from sanitize.kinds.kind import kind
-from sanitize.kinds.person import plain
-from sanitize.text.address_lists import display_spans
-from sanitize.text.mail_headers import HeaderLines, header_lines
+from sanitize.core.arrow_buffers import I64, TextBuffers, enumerate_ranges, is_in_byte_table, make_byte_table, slice_spans, to_large_string
+from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.parts import Finder, FoundSpans, TextColumn
+from sanitize.kinds.kind import get_kind
+from sanitize.kinds.person import fold_accents
+from sanitize.text.address_lists import find_display_name_spans
+from sanitize.text.mail_headers import HeaderLines, find_header_lines
 from sanitize.text.name_lexicon import (
-    BODY,
-    CLOSE,
-    COMMON,
-    FAMILY,
-    FIRST,
-    GREET,
-    LABEL,
-    LAST,
-    LEADS,
+    CHINESE_SURNAME,
+    CLOSING,
+    COMMON_WORD,
+    FORM_FIELD,
+    GIVEN_NAME,
+    GREETING,
+    NAME_CUE,
+    ORGANIZATION,
     PARTICLE,
+    PINYIN_NAME_PATTERN,
     PLACE,
-    ROMANIZED,
-    SAYS,
-    STOP,
+    PLACE_PREPOSITION,
+    STOP_WORD,
+    SURNAME,
     TITLE,
-    WHERE,
-    lexicon,
+    VERB_AFTER_NAME,
+    load_name_lexicon,
 )
-from sanitize.text.tokenizer import Spoken, spoken
+from sanitize.text.tokenizer import UnicodeTokens, tokenize_unicode
 
 Mask = npt.NDArray[np.bool_]
 I32 = npt.NDArray[np.int32]
-NAME = "names"
+FINDER_NAME = "names"
 _PERSON = "PERSON"
-_LONGEST = 5  # words of a name
-BESIDE, HEADER, TITLED, LISTED, GREETED, PART, HALF, ALONE, LOWER = 1.0, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6, 0.5
+_MAX_NAME_WORDS = 5  # longest name, in words
+(
+    BESIDE_ADDRESS_SCORE,
+    HEADER_SCORE,
+    AFTER_TITLE_SCORE,
+    TWO_LISTED_SCORE,
+    AFTER_GREETING_SCORE,
+    PART_OF_NAME_SCORE,
+    ONE_LISTED_SCORE,
+    GIVEN_NAME_SCORE,
+    LOWERCASE_SCORE,
+) = 1.0, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6, 0.5
 _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 
 
 class Names(Finder):
-    """Settings: `prose = false` mines header lines alone."""
+    """Settings: `prose` (false: only header lines are searched)."""
 
     VERSION: ClassVar[int] = 3
     prose: bool = True
@@ -72,460 +81,551 @@ class Names(Finder):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Names of people alone."""
+        """Only names of people."""
         return (_PERSON,)
 
-    def open(self, key: Key, gathered: object) -> None:
-        """Build the lexicon, once a process."""
+    def open(self, key: Key, first_round_file: object) -> None:
+        """Builds the lexicon, once per process."""
         self._key = key
-        lexicon()
+        load_name_lexicon()
 
-    def run(self, column: Column) -> Spans:
-        """The names in a column of texts."""
-        buffers = Buffers.of(column.texts)
-        found = column.found.filter(pl.col("kind") != _PERSON)
+    def find_spans(self, column: TextColumn) -> FoundSpans:
+        """Returns the names in a column of texts."""
+        buffers = TextBuffers.from_array(column.texts)
+        found = column.known_spans.filter(pl.col("kind") != _PERSON)
         addresses = found.filter(pl.col("kind") == "EMAIL_ADDRESS")
-        start, stop, score, links = _beside(buffers, addresses, self._key)
+        start, stop, score, links = _find_names_beside_addresses(buffers, addresses, self._key)
         if self.prose:
-            words = _Words(buffers)
-            more = _Prose(words).names()
-            more = _apart(*_apart(*more, *_covered(buffers, found)), start, stop)
-            start, stop, score = (np.concatenate([one, other]) for one, other in zip((start, stop, score), more, strict=True))
+            words = _WordTable(buffers)
+            prose_names = _ProseNames(words).find()
+            prose_names = _drop_overlapping(*_drop_overlapping(*prose_names, *_find_covered_bytes(buffers, found)), start, stop)
+            start, stop, score = (
+                np.concatenate([values, more_values]) for values, more_values in zip((start, stop, score), prose_names, strict=True)
+            )
         text_no = np.searchsorted(buffers.offsets, start, side="right") - 1
         base = buffers.offsets[text_no]
-        return Spans(
+        return FoundSpans(
             text_no=text_no,
             start_byte=start - base,
-            stop_byte=stop - base,
-            kind=np.zeros(len(start), np.int32),
-            kinds=(_PERSON,),
+            end_byte=stop - base,
+            kind_no=np.zeros(len(start), np.int32),
+            kind_names=(_PERSON,),
             score=score.astype(np.float32),
-            links=links,
+            person_links=links,
         )
 
 
 # ---------------------------------------------------------------------------------------------------------------------- header lines
 
 
-def _beside(buffers: Buffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I64, npt.NDArray[np.float64], pl.DataFrame]:
-    """The names beside addresses in lists, and the links between the two."""
+def _find_names_beside_addresses(
+    buffers: TextBuffers, addresses: pl.DataFrame, key: Key
+) -> tuple[I64, I64, npt.NDArray[np.float64], pl.DataFrame]:
+    """Returns start and end byte and score of the names beside addresses in lists, and the links between names and addresses."""
     text_no = addresses["text_no"].to_numpy()
-    starts, stops = (buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "stop_byte"))
-    # an address inside another value (a URL) is no entry of a list, and one inside another has no name of its own
-    alone = np.flatnonzero(np.append(True, starts[1:] >= np.maximum.accumulate(stops)[:-1])) if len(starts) else np.empty(0, np.int64)
-    text_no, starts, stops = text_no[alone], starts[alone], stops[alone]
-    lines: HeaderLines = header_lines(buffers, text_no, starts) if len(starts) else HeaderLines.empty(0)
-    names, begin, end = display_spans(buffers, lines, starts, stops)
+    starts, stops = (buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "end_byte"))
+    # an address inside another address has no name of its own
+    outermost = np.flatnonzero(np.append(True, starts[1:] >= np.maximum.accumulate(stops)[:-1])) if len(starts) else np.empty(0, np.int64)
+    text_no, starts, stops = text_no[outermost], starts[outermost], stops[outermost]
+    lines: HeaderLines = find_header_lines(buffers, text_no, starts) if len(starts) else HeaderLines.empty(0)
+    names, begin, end = find_display_name_spans(buffers, lines, starts, stops)
     rows = np.flatnonzero(begin >= 0)
-    local = pl.Series(cut(buffers, starts[rows], stops[rows])).str.to_lowercase().str.extract(r"\A([^@]*)@").fill_null("")
-    form = kind(_PERSON).normalise(names.gather(rows))
-    close = alike(form, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
-    good = np.flatnonzero(_personal(names.gather(rows))) if len(rows) else np.empty(0, np.int64)
-    if not len(good):
-        nothing = np.empty(0, np.int64)
-        return nothing, nothing, np.empty(0), _NO_LINKS
-    linked = good[close[good]]
-    pairs = pl.DataFrame({"name": form.gather(linked), "value_id": addresses["value_id"].gather(alone).gather(rows[linked])})
+    local = pl.Series(slice_spans(buffers, starts[rows], stops[rows])).str.to_lowercase().str.extract(r"\A([^@]*)@").fill_null("")
+    normalised = get_kind(_PERSON).normalise(names.gather(rows))
+    shares_word = is_name_in_local_part(normalised, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
+    personal = np.flatnonzero(_is_personal_name(names.gather(rows))) if len(rows) else np.empty(0, np.int64)
+    if not len(personal):
+        empty = np.empty(0, np.int64)
+        return empty, empty, np.empty(0), _NO_LINKS
+    linked = personal[shares_word[personal]]
+    pairs = pl.DataFrame({"name": normalised.gather(linked), "value_id": addresses["value_id"].gather(outermost).gather(rows[linked])})
     pairs = pairs.unique(maintain_order=True)
-    links = pl.DataFrame({"value_id": pairs["value_id"], "other": value_ids(arrow(pairs["name"]), _PERSON, key)}, schema=_NO_LINKS.schema)
-    rows = rows[good]
-    return begin[rows], end[rows], np.full(len(rows), BESIDE), links
+    links = pl.DataFrame(
+        {"value_id": pairs["value_id"], "other": compute_value_ids(to_large_string(pairs["name"]), _PERSON, key)}, schema=_NO_LINKS.schema
+    )
+    rows = rows[personal]
+    return begin[rows], end[rows], np.full(len(rows), BESIDE_ADDRESS_SCORE), links
 
 
-def _personal(names: pl.Series) -> Mask:
-    """True for display names that are a person's: a word of it is a listed name that is no common word, or it is a given name and one
-    more word, or none of it is a common word; and none says a firm or a body."""
-    column = arrow(names)
-    seen = spoken(Buffers.of(column))
-    flags = lexicon().flags_of(seen.hashes)
+def _is_personal_name(names: pl.Series) -> Mask:
+    """True for display names of a person: a word is a listed name that is not a common word, or it is a given name and one more word, or no
+    word is a common word; and no word is that of a company or an organization."""
+    column = to_large_string(names)
+    tokens = tokenize_unicode(TextBuffers.from_array(column))
+    flags = load_name_lexicon().lookup_flags(tokens.hashes)
     count = len(column)
 
-    def times(where: Mask) -> I64:
-        return np.bincount(seen.text_no[where], minlength=count)
+    def count_words(selected: Mask) -> I64:
+        return np.bincount(tokens.text_no[selected], minlength=count)
 
-    name = (flags & (FIRST | LAST)) > 0
-    plain = (flags & (COMMON | STOP | CLOSE | PLACE)) > 0
-    words, listed = times(np.ones(len(flags), np.bool_)), times(name & ~plain)
-    body = times(((flags & BODY) > 0) & ~name)
-    given = times((flags & FIRST) > 0)
-    apart = names.str.contains(" ", literal=True).to_numpy()  # `ann.roe` beside its address is the address again
-    good: Mask = (
-        apart & (words >= 2) & (words <= _LONGEST) & (body == 0) & ((listed > 0) | ((given > 0) & (words == 2)) | (times(plain) == 0))
+    is_name = (flags & (GIVEN_NAME | SURNAME)) > 0
+    is_ordinary = (flags & (COMMON_WORD | STOP_WORD | CLOSING | PLACE)) > 0
+    word_count, listed_count = count_words(np.ones(len(flags), np.bool_)), count_words(is_name & ~is_ordinary)
+    organization_words = count_words(((flags & ORGANIZATION) > 0) & ~is_name)
+    given_names = count_words((flags & GIVEN_NAME) > 0)
+    has_blank = names.str.contains(" ", literal=True).to_numpy()  # `ann.roe` beside its address repeats the address
+    is_personal: Mask = (
+        has_blank
+        & (word_count >= 2)
+        & (word_count <= _MAX_NAME_WORDS)
+        & (organization_words == 0)
+        & ((listed_count > 0) | ((given_names > 0) & (word_count == 2)) | (count_words(is_ordinary) == 0))
     )
-    return good
+    return is_personal
 
 
-def alike(names: pl.Series, locals_of: pl.Series) -> pl.Series:
-    """True where a word of the name, of three letters or more, stands in the local part; accents do not count (`Jürgen`: `jurgen` and
+def is_name_in_local_part(names: pl.Series, local_parts: pl.Series) -> pl.Series:
+    """True where a word of the name with three letters or more occurs in the local part; accents are ignored (`Jürgen`: `jurgen` and
     `juergen`)."""
     words = names.str.split(" ")
-    frame = pl.DataFrame({"row": np.arange(len(names)), "word": words, "local": plain(locals_of)}).explode("word")
-    frame = frame.with_columns(word=plain(frame["word"]), long=plain(frame["word"], long=True))
-    said = pl.any_horizontal(pl.col("local").str.contains(pl.col(word), literal=True) for word in ("word", "long"))
-    same = frame.select("row", hit=(pl.col("word").str.len_chars() > 2) & said)
-    return same.group_by("row", maintain_order=True).agg(pl.col("hit").any()).sort("row")["hit"].fill_null(False)
+    frame = pl.DataFrame({"row": np.arange(len(names)), "word": words, "local": fold_accents(local_parts)}).explode("word")
+    frame = frame.with_columns(word=fold_accents(frame["word"]), long=fold_accents(frame["word"], digraphs=True))
+    occurs = pl.any_horizontal(pl.col("local").str.contains(pl.col(word), literal=True) for word in ("word", "long"))
+    hits = frame.select("row", hit=(pl.col("word").str.len_chars() > 2) & occurs)
+    return hits.group_by("row", maintain_order=True).agg(pl.col("hit").any()).sort("row")["hit"].fill_null(False)
 
 
 # ----------------------------------------------------------------------------------------------------------------------------- prose
 
 
-class _Words:
-    """The words of a column with what is known of each: `flags` of the lexicon, how it is written, and how it is joined to the next."""
+class _WordTable:
+    """The words of a column and their properties: `flags` of the lexicon, how it is written, and how it is joined to the next."""
 
-    def __init__(self, buffers: Buffers) -> None:
-        seen: Spoken = spoken(buffers)
-        self.buffers, self.start, self.stop, self.hashes = buffers, seen.start, seen.stop, seen.hashes
-        self.text_no = seen.text_no
+    def __init__(self, buffers: TextBuffers) -> None:
+        tokens: UnicodeTokens = tokenize_unicode(buffers)
+        self.buffers, self.start, self.end, self.hashes = buffers, tokens.start, tokens.end, tokens.hashes
+        self.text_no = tokens.text_no
         count = len(self.start)
         data = np.concatenate([buffers.data, np.zeros(4, np.uint8)])
-        self.flags = lexicon().flags_of(seen.hashes)
-        head, tail, second = data[self.start], data[self.stop - 1], data[self.start + 1]
-        length = self.stop - self.start
-        self.cap = _UPPER[head]
-        wide = np.flatnonzero(head >= 0xC3)
-        if len(wide):
-            shown = pl.Series(cut(buffers, self.start[wide], self.stop[wide]))
-            self.cap[wide] = shown.str.contains(r"\A\p{Lu}").to_numpy()
-        self.initial = self.cap & ((length == 1) | ((length == 2) & (head >= 0xC3)))
-        self.upper = _UPPER[head] & (length > 1) & _UPPER[tail] & _UPPER[second]
-        self.lower = _LOWER[head]
-        digit = np.zeros(count, np.bool_)
-        places = np.flatnonzero(among(buffers.data, _DIGIT))
-        if len(places):
-            digit[np.searchsorted(self.start, places, side="right") - 1] = True
-        self.digit = digit
-        # what stands between each word and the next
-        gap = np.append(self.start[1:] - self.stop[:-1], 0)
-        one, two = data[self.stop], data[self.stop + 1]
-        same = np.append(np.diff(self.text_no) == 0, False)
-        blank = (gap == 1) & (one == 32)
-        self.tight = same & (((gap == 1) & _TIGHT[one]) | ((gap == 3) & (one == 0xE2)))
-        short = self.initial | ((self.flags & TITLE) > 0)
-        self.joined = same & (
-            blank | self.tight | ((gap == 2) & (one == 46) & (two == 32) & short) | ((gap == 1) & (one == 46) & self.initial)
+        self.flags = load_name_lexicon().lookup_flags(tokens.hashes)
+        head, tail, second = data[self.start], data[self.end - 1], data[self.start + 1]
+        length = self.end - self.start
+        self.is_capitalized = _UPPERCASE_BYTES[head]
+        non_ascii = np.flatnonzero(head >= 0xC3)
+        if len(non_ascii):
+            word_texts = pl.Series(slice_spans(buffers, self.start[non_ascii], self.end[non_ascii]))
+            self.is_capitalized[non_ascii] = word_texts.str.contains(r"\A\p{Lu}").to_numpy()
+        self.is_initial = self.is_capitalized & ((length == 1) | ((length == 2) & (head >= 0xC3)))
+        self.is_uppercase = _UPPERCASE_BYTES[head] & (length > 1) & _UPPERCASE_BYTES[tail] & _UPPERCASE_BYTES[second]
+        self.is_lowercase = _LOWERCASE_BYTES[head]
+        has_digit = np.zeros(count, np.bool_)
+        digit_offsets = np.flatnonzero(is_in_byte_table(buffers.data, _DIGIT_BYTES))
+        if len(digit_offsets):
+            has_digit[np.searchsorted(self.start, digit_offsets, side="right") - 1] = True
+        self.has_digit = has_digit
+        # the gap between each word and the next
+        gap = np.append(self.start[1:] - self.end[:-1], 0)
+        byte_1, byte_2 = data[self.end], data[self.end + 1]
+        same_text = np.append(np.diff(self.text_no) == 0, False)
+        blank = (gap == 1) & (byte_1 == 32)
+        self.is_tightly_joined = same_text & (((gap == 1) & _WORD_JOINER_BYTES[byte_1]) | ((gap == 3) & (byte_1 == 0xE2)))
+        may_have_dot = self.is_initial | ((self.flags & TITLE) > 0)
+        self.is_joined = same_text & (
+            blank
+            | self.is_tightly_joined
+            | ((gap == 2) & (byte_1 == 46) & (byte_2 == 32) & may_have_dot)
+            | ((gap == 1) & (byte_1 == 46) & self.is_initial)
         )
-        self.blank = same & blank
-        self.same = same
-        self.after = one  # the byte behind each word
-        self.gap = gap
-        self.data = data
+        self.has_blank_after = same_text & blank
+        self.has_next = same_text
+        self.next_byte = byte_1  # the byte after each word
+        self.gap_bytes = gap
+        self.padded_data = data
 
-    def has(self, flag: int) -> Mask:
-        """True where a word has one of some flags."""
-        found: Mask = (self.flags & flag) > 0
+    def has_flag(self, flags: int) -> Mask:
+        """True where a word has at least one of `flags`."""
+        found: Mask = (self.flags & flags) > 0
         return found
 
 
-_UPPER, _LOWER = (table_of(bytes(range(first, first + 26))) for first in b"Aa")
-_DIGIT = table_of(b"0123456789")
-_TIGHT = table_of(b"-'")
-_ENDS, _OPENS = (table_of(signs) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
-_STARTS = table_of(b";:\n\r\t(<[\"'|>")
+_UPPERCASE_BYTES, _LOWERCASE_BYTES = (make_byte_table(bytes(range(first, first + 26))) for first in b"Aa")
+_DIGIT_BYTES = make_byte_table(b"0123456789")
+_WORD_JOINER_BYTES = make_byte_table(b"-'")
+_ENTRY_END_BYTES, _ENTRY_SUFFIX_BYTES = (make_byte_table(signs) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
+_ENTRY_START_BYTES = make_byte_table(b";:\n\r\t(<[\"'|>")
 _COMMA, _DOT, _COLON, _SLASH = ord(","), ord("."), ord(":"), ord("/")
-_SIGN = table_of(b",!:;.\n\r-")
+_PUNCTUATION_BYTES = make_byte_table(b",!:;.\n\r-")
 
 
-# how abbreviations begin that are no initials: `U.S. Attorney`, `P.S. Zyqwert`, `C.O.D.`
-_ABBREVIATED = [first << 8 | second for first, second in b"US UK UN UA EU PS DC NY NJ LA AM PM QA NB BC AD PO CO SA CE IE EG RI VP".split()]
+# first two letters of abbreviations that are not initials: `U.S. Attorney`, `P.S. Zyqwert`, `C.O.D.`
+_ABBREVIATION_PAIRS = [
+    first << 8 | second for first, second in b"US UK UN UA EU PS DC NY NJ LA AM PM QA NB BC AD PO CO SA CE IE EG RI VP".split()
+]
 
 
-def _next(where: Mask) -> Mask:
-    """What holds for the word behind each."""
-    return np.append(where[1:], np.zeros(min(len(where), 1), np.bool_))
+def _at_next_word(mask: Mask) -> Mask:
+    """Returns for each word the value of `mask` for the word after it; False for the last word."""
+    return np.append(mask[1:], np.zeros(min(len(mask), 1), np.bool_))
 
 
-def _before(where: Mask) -> Mask:
-    """What holds for the word before each."""
-    return np.append(np.zeros(min(len(where), 1), np.bool_), where[:-1])
+def _at_previous_word(mask: Mask) -> Mask:
+    """Returns for each word the value of `mask` for the word before it; False for the first word."""
+    return np.append(np.zeros(min(len(mask), 1), np.bool_), mask[:-1])
 
 
-class _Prose:
-    """The names in the words of a column."""
+class _ProseNames:
+    """Finds names in the words of a column."""
 
-    def __init__(self, words: _Words) -> None:
-        self.w = words
-        has = words.has
-        self.common = has(COMMON) | has(STOP)
-        self.first, self.last = has(FIRST), has(LAST)
-        self.given = self.first & ~self.common & ~has(STOP)  # a given name, and seldom anything else
-        self.listed = (self.first | self.last) & ~self.common
-        title = has(TITLE) & (words.cap | ~words.joined)
-        # a title that is a name too (`Dean`) is one where it begins a name
-        cut_off = (has(BODY) & ~self.listed) | has(STOP) | has(GREET) | has(CLOSE) | (has(TITLE) & ~self.given)
-        cut_off &= ~(words.initial & (words.after == _DOT))  # `John A. Roe`, where `A` is no article
-        self.title = title & ~self.given
-        self.namey = words.cap & ~words.digit & ~cut_off
-        particle = has(PARTICLE) & words.lower
+    def __init__(self, words: _WordTable) -> None:
+        self.words = words
+        has = words.has_flag
+        self.is_common = has(COMMON_WORD) | has(STOP_WORD)
+        self.is_given_name, self.is_surname = has(GIVEN_NAME), has(SURNAME)
+        self.is_clear_given_name = self.is_given_name & ~self.is_common & ~has(STOP_WORD)  # a given name, and rarely anything else
+        self.is_listed = (self.is_given_name | self.is_surname) & ~self.is_common
+        title = has(TITLE) & (words.is_capitalized | ~words.is_joined)
+        # a title that is also a name (`Dean`) counts as a name
+        ends_run = (
+            (has(ORGANIZATION) & ~self.is_listed) | has(STOP_WORD) | has(GREETING) | has(CLOSING) | (has(TITLE) & ~self.is_clear_given_name)
+        )
+        ends_run &= ~(words.is_initial & (words.next_byte == _DOT))  # `John A. Roe`, where `A` is not an article
+        self.is_title = title & ~self.is_clear_given_name
+        self.is_name_word = words.is_capitalized & ~words.has_digit & ~ends_run
+        particle = has(PARTICLE) & words.is_lowercase
         for _ in range(2):  # `van der Berg`
-            self.namey |= (
-                particle & _before(self.namey & words.joined & (words.cap | particle)) & words.joined & _next(words.cap | particle)
+            self.is_name_word |= (
+                particle
+                & _at_previous_word(self.is_name_word & words.is_joined & (words.is_capitalized | particle))
+                & words.is_joined
+                & _at_next_word(words.is_capitalized | particle)
             )
         # `Mr. van der Berg`
-        after_title = particle & words.joined & _before(self.title & words.joined)
-        chain = after_title
+        after_title = particle & words.is_joined & _at_previous_word(self.is_title & words.is_joined)
+        particle_chain = after_title
         for _ in range(2):
-            chain = chain | (particle & words.joined & _before(chain))
-        whole = chain & _next(self.namey)
+            particle_chain = particle_chain | (particle & words.is_joined & _at_previous_word(particle_chain))
+        complete = particle_chain & _at_next_word(self.is_name_word)
         for _ in range(2):
-            whole = whole | (chain & _next(whole))
-        self.namey |= whole
-        self.particle = particle & self.namey & ~(after_title & whole)
-        # a listed name, or what leads to one: `O'Brien`, `van der Berg`, `A. Roe`
-        self.ahead = self.listed
+            complete = complete | (particle_chain & _at_next_word(complete))
+        self.is_name_word |= complete
+        self.is_particle = particle & self.is_name_word & ~(after_title & complete)
+        # a listed name, or particles and initials before one: `O'Brien`, `van der Berg`, `A. Roe`
+        self.leads_to_listed = self.is_listed
         for _ in range(3):
-            self.ahead = self.ahead | ((self.particle | words.initial) & words.joined & _next(self.ahead))
+            self.leads_to_listed = self.leads_to_listed | (
+                (self.is_particle | words.is_initial) & words.is_joined & _at_next_word(self.leads_to_listed)
+            )
 
-    def names(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
-        """First byte, byte after, and score of every name."""
-        w, count = self.w, len(self.w.start)
+    def find(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+        """Returns start byte, end byte and score of every name."""
+        w, count = self.words, len(self.words.start)
         if not count:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-        link = w.joined & self.namey & _next(self.namey)  # this word and the next are of one run
-        opens = self.namey & ~_before(link)
-        run_end = _run_end(link)  # the last word of the run that each word is in
+        is_linked = w.is_joined & self.is_name_word & _at_next_word(self.is_name_word)  # this word and the next belong to one run
+        is_run_start = self.is_name_word & ~_at_previous_word(is_linked)
+        run_end = _find_run_ends(is_linked)  # the last word of the run that each word is in
         # where a name may begin inside a run
-        follows = link & _next(self.ahead)
-        surname_first = self.last & ~self.common & link & _next(self.given)
-        family = self._romanized(link)
-        lettered = self._lettered(link)
-        initials = (w.initial & link & _next(self.ahead)) | lettered
-        begins = self.namey & ~self.particle & (self.given | ((self.first & self.common) & follows) | surname_first | family | initials)
-        context, told = self._context(opens, run_end)
-        told[lettered] = np.maximum(told[lettered], HALF)
-        begins |= context & self.namey & ~self.particle
+        follows = is_linked & _at_next_word(self.leads_to_listed)
+        surname_first = self.is_surname & ~self.is_common & is_linked & _at_next_word(self.is_clear_given_name)
+        chinese = self._find_chinese_names(is_linked)
+        starts_initials = self._find_initials(is_linked)
+        initials = (w.is_initial & is_linked & _at_next_word(self.leads_to_listed)) | starts_initials
+        begins = (
+            self.is_name_word
+            & ~self.is_particle
+            & (self.is_clear_given_name | ((self.is_given_name & self.is_common) & follows) | surname_first | chinese | initials)
+        )
+        has_context, context_score = self._score_contexts(is_run_start, run_end)
+        context_score[starts_initials] = np.maximum(context_score[starts_initials], ONE_LISTED_SCORE)
+        begins |= has_context & self.is_name_word & ~self.is_particle
         # the first such word of each run
-        run = np.cumsum(opens) - 1
+        run = np.cumsum(is_run_start) - 1
         candidates = np.flatnonzero(begins)
         candidates = candidates[np.append(True, np.diff(run[candidates]) != 0)] if len(candidates) else candidates
         start = candidates
-        end = np.minimum(run_end[start], start + _LONGEST - 1)
-        two = family[start] & ~self.given[start]  # a family name and one word
-        start, end = self._trimmed(start, np.where(two, np.minimum(end, start + 1), end), two)
-        words = end - start + 1
-        score = np.where(words > 1, HALF, 0.0)
-        solid = np.append(0, np.cumsum(self.listed))
-        score = np.where((words > 1) & (solid[end + 1] - solid[start] > 1), LISTED, score)
-        score = np.where((words == 1) & self.given[start], ALONE, score)
-        score = np.where(family[start] & (words > 1), LISTED, score)
-        score = np.maximum(score, told[start])
-        # a single place is a name where the context says so
-        place = (words == 1) & w.has(PLACE)[start] & (told[start] == 0)
-        where = w.has(WHERE) | w.has(BODY)
-        near = np.append(False, where[:-1] & w.blank[:-1])[start] | (w.after[end] == 44) | ~(w.blank[end] & _next(w.has(SAYS))[end])
-        score[place & near] = 0
-        # `Wells Fargo Bank`, `Johnson & Sons`: what goes on is a firm's, a street's, a body's
-        goes_on = (w.joined & _next(w.has(BODY) & w.cap & ~w.initial))[end] | (w.same & (w.gap == 3) & (w.data[w.stop + 1] == 38))[end]
-        comes_from = np.append(False, (w.same & (w.gap == 3) & (w.data[w.stop + 1] == 38))[:-1])[start]
-        score[(goes_on | comes_from) & (told[start] < TITLED)] = 0
-        # `New York`: places and common words alone
-        says = np.append(0, np.cumsum(self.listed & ~w.has(PLACE)))
-        score[(words > 1) & (told[start] == 0) & (says[end + 1] == says[start]) & ~family[start]] = 0
-        # `ENE`: short capitals alone
-        score[(words == 1) & w.upper[start] & ((w.stop - w.start)[start] <= 3) & (told[start] == 0)] = 0
-        good = score > 0
-        start, end, score = start[good], end[good], score[good]
-        turned = self._turned(opens, run_end)
-        if len(turned[0]):
-            start, end, score = _with(*turned, start, end, score)
-        start, end, score = _with(start, end, score, *self._parts(start, end, score))
-        start, end, score = _with(start, end, score, *self._lower())
-        return w.start[start], w.stop[end], score
+        end = np.minimum(run_end[start], start + _MAX_NAME_WORDS - 1)
+        is_chinese = chinese[start] & ~self.is_clear_given_name[start]  # a Chinese surname and one word
+        start, end = self._trim_trailing_words(start, np.where(is_chinese, np.minimum(end, start + 1), end), is_chinese)
+        word_count = end - start + 1
+        score = np.where(word_count > 1, ONE_LISTED_SCORE, 0.0)
+        listed_before = np.append(0, np.cumsum(self.is_listed))
+        score = np.where((word_count > 1) & (listed_before[end + 1] - listed_before[start] > 1), TWO_LISTED_SCORE, score)
+        score = np.where((word_count == 1) & self.is_clear_given_name[start], GIVEN_NAME_SCORE, score)
+        score = np.where(chinese[start] & (word_count > 1), TWO_LISTED_SCORE, score)
+        score = np.maximum(score, context_score[start])
+        # a single place word is a name only if the context indicates it
+        is_place = (word_count == 1) & w.has_flag(PLACE)[start] & (context_score[start] == 0)
+        is_place_context = w.has_flag(PLACE_PREPOSITION) | w.has_flag(ORGANIZATION)
+        is_near_place = (
+            np.append(False, is_place_context[:-1] & w.has_blank_after[:-1])[start]
+            | (w.next_byte[end] == 44)
+            | ~(w.has_blank_after[end] & _at_next_word(w.has_flag(VERB_AFTER_NAME))[end])
+        )
+        score[is_place & is_near_place] = 0
+        # `Wells Fargo Bank`, `Johnson & Sons`: the words after it make it a company, a street or an organization
+        continues = (w.is_joined & _at_next_word(w.has_flag(ORGANIZATION) & w.is_capitalized & ~w.is_initial))[end] | (
+            w.has_next & (w.gap_bytes == 3) & (w.padded_data[w.end + 1] == 38)
+        )[end]
+        is_continuation = np.append(False, (w.has_next & (w.gap_bytes == 3) & (w.padded_data[w.end + 1] == 38))[:-1])[start]
+        score[(continues | is_continuation) & (context_score[start] < AFTER_TITLE_SCORE)] = 0
+        # `New York`: only place names and common words
+        people_listed_before = np.append(0, np.cumsum(self.is_listed & ~w.has_flag(PLACE)))
+        score[
+            (word_count > 1)
+            & (context_score[start] == 0)
+            & (people_listed_before[end + 1] == people_listed_before[start])
+            & ~chinese[start]
+        ] = 0
+        # `ENE`: a single short word in capitals
+        score[(word_count == 1) & w.is_uppercase[start] & ((w.end - w.start)[start] <= 3) & (context_score[start] == 0)] = 0
+        has_score = score > 0
+        start, end, score = start[has_score], end[has_score], score[has_score]
+        reversed_names = self._find_reversed_names(is_run_start, run_end)
+        if len(reversed_names[0]):
+            start, end, score = _add_disjoint(*reversed_names, start, end, score)
+        start, end, score = _add_disjoint(start, end, score, *self._find_parts_of_names(start, end, score))
+        start, end, score = _add_disjoint(start, end, score, *self._find_lowercase_names())
+        return w.start[start], w.end[end], score
 
-    def _lettered(self, link: Mask) -> Mask:
-        """The first of two initials or more with dots, `J. R. R. Zyqwert`, where what follows is no common word; not `U.S. Attorney`."""
-        w = self.w
-        dotted = w.initial & (w.after == _DOT) & link
-        word = w.cap & ~w.upper & ~w.initial & ~self.common & ~w.has(PLACE | BODY) & (w.stop - w.start > 2)
-        ahead = dotted & _next(word)
+    def _find_initials(self, is_linked: Mask) -> Mask:
+        """True for the first of two or more initials with dots, `J. R. R. Zyqwert`, if the word after them is not a common word; not for
+        `U.S. Attorney`."""
+        w = self.words
+        dotted = w.is_initial & (w.next_byte == _DOT) & is_linked
+        is_surname_like = (
+            w.is_capitalized & ~w.is_uppercase & ~w.is_initial & ~self.is_common & ~w.has_flag(PLACE | ORGANIZATION) & (w.end - w.start > 2)
+        )
+        leads_to_surname = dotted & _at_next_word(is_surname_like)
         for _ in range(2):
-            ahead |= dotted & _next(ahead)
-        first = dotted & ~_before(w.initial & w.same & (w.after == _DOT) & (w.gap <= 2))
-        pair = w.data[w.start].astype(np.int64) << 8 | np.append(w.data[w.start[1:]], 0)
-        found: Mask = first & _next(dotted & ahead) & ~np.isin(pair, _ABBREVIATED)
+            leads_to_surname |= dotted & _at_next_word(leads_to_surname)
+        is_first_initial = dotted & ~_at_previous_word(w.is_initial & w.has_next & (w.next_byte == _DOT) & (w.gap_bytes <= 2))
+        letter_pair = w.padded_data[w.start].astype(np.int64) << 8 | np.append(w.padded_data[w.start[1:]], 0)
+        found: Mask = is_first_initial & _at_next_word(dotted & leads_to_surname) & ~np.isin(letter_pair, _ABBREVIATION_PAIRS)
         return found
 
-    def _romanized(self, link: Mask) -> Mask:
-        """Chinese family names in Latin letters before a given name of one to three syllables."""
-        w = self.w
-        found: Mask = w.has(FAMILY) & w.cap & link & _next(w.cap & ~w.upper & ~w.initial)
+    def _find_chinese_names(self, is_linked: Mask) -> Mask:
+        """True for Chinese surnames in Latin letters before a given name of one to three syllables."""
+        w = self.words
+        found: Mask = (
+            w.has_flag(CHINESE_SURNAME) & w.is_capitalized & is_linked & _at_next_word(w.is_capitalized & ~w.is_uppercase & ~w.is_initial)
+        )
         rows = np.flatnonzero(found)
         if len(rows):
-            shown = pl.Series(cut(w.buffers, w.start[rows + 1], w.stop[rows + 1])).str.to_lowercase()
-            found[rows] = shown.str.contains(ROMANIZED).to_numpy()
+            given_names = pl.Series(slice_spans(w.buffers, w.start[rows + 1], w.end[rows + 1])).str.to_lowercase()
+            found[rows] = given_names.str.contains(PINYIN_NAME_PATTERN).to_numpy()
         return found
 
-    def _turned(self, opens: Mask, run_end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
-        """`Roe, Ann` and `Roe, Ann B.`: a surname, behind its comma a given name, and the end of an entry; a surname that is a given
-        name too must begin one (`Anna, Peter` in a sentence are two people)."""
-        w = self.w
-        comma = w.same & (w.gap == 2) & (w.after == _COMMA) & (w.data[w.stop + 1] == 32)
-        one, two, three = (w.data[w.start - back] for back in (1, 2, 3))
-        first = w.start == w.buffers.offsets[w.text_no]
-        listed = (two == _COMMA) & (three == ord(">"))  # behind the address of another
-        begins = first | _STARTS[one] | ((one == 32) & (_STARTS[two] | listed | (w.start - 1 == w.buffers.offsets[w.text_no])))
-        alone = opens & ~self.common & ~w.initial & comma & ~_before(comma & w.cap)
-        surname = alone & (begins | (self.last & ~self.first))
-        rows = np.flatnonzero(surname & _next(opens & self.given))
+    def _find_reversed_names(self, is_run_start: Mask, run_end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+        """Finds `Roe, Ann` and `Roe, Ann B.`: a surname, after its comma a given name, and the end of an entry. A surname that is also a
+        given name must be at the start of an entry (`Anna, Peter` in a sentence are two people)."""
+        w = self.words
+        comma = w.has_next & (w.gap_bytes == 2) & (w.next_byte == _COMMA) & (w.padded_data[w.end + 1] == 32)
+        byte_1_before, byte_2_before, byte_3_before = (w.padded_data[w.start - distance] for distance in (1, 2, 3))
+        at_text_start = w.start == w.buffers.offsets[w.text_no]
+        listed = (byte_2_before == _COMMA) & (byte_3_before == ord(">"))  # after the address of the previous entry
+        starts_entry = (
+            at_text_start
+            | _ENTRY_START_BYTES[byte_1_before]
+            | ((byte_1_before == 32) & (_ENTRY_START_BYTES[byte_2_before] | listed | (w.start - 1 == w.buffers.offsets[w.text_no])))
+        )
+        is_single_word = is_run_start & ~self.is_common & ~w.is_initial & comma & ~_at_previous_word(comma & w.is_capitalized)
+        surname = is_single_word & (starts_entry | (self.is_surname & ~self.is_given_name))
+        rows = np.flatnonzero(surname & _at_next_word(is_run_start & self.is_clear_given_name))
         end = run_end[np.minimum(rows + 1, len(run_end) - 1)]
-        fine = (end <= rows + 3) & (w.initial | self.first)[end]
-        last = np.minimum(w.stop[end] + (w.initial[end] & (w.after[end] == _DOT)), len(w.data) - 1)
-        bare = w.data[last] == 32  # a blank, and then a bracket
-        behind = np.where(bare, w.data[np.minimum(last + 1, len(w.data) - 1)], w.data[last])
-        fine &= self.last[rows] | (bare & (behind == ord("<")))  # a surname that no list has: before an address alone
-        fine &= np.where(bare, _OPENS[behind], _ENDS[behind] | (last >= w.buffers.offsets[w.text_no[rows] + 1]))
-        return rows[fine], end[fine], np.full(int(fine.sum()), LISTED)
+        is_valid = (end <= rows + 3) & (w.is_initial | self.is_given_name)[end]
+        last = np.minimum(w.end[end] + (w.is_initial[end] & (w.next_byte[end] == _DOT)), len(w.padded_data) - 1)
+        has_blank = w.padded_data[last] == 32  # a blank, which a bracket must follow
+        suffix_byte = np.where(has_blank, w.padded_data[np.minimum(last + 1, len(w.padded_data) - 1)], w.padded_data[last])
+        is_valid &= self.is_surname[rows] | (has_blank & (suffix_byte == ord("<")))  # an unlisted surname: only before an address
+        is_valid &= np.where(
+            has_blank, _ENTRY_SUFFIX_BYTES[suffix_byte], _ENTRY_END_BYTES[suffix_byte] | (last >= w.buffers.offsets[w.text_no[rows] + 1])
+        )
+        return rows[is_valid], end[is_valid], np.full(int(is_valid.sum()), TWO_LISTED_SCORE)
 
-    def _context(self, opens: Mask, run_end: I64) -> tuple[Mask, npt.NDArray[np.float64]]:
-        """Where what stands before or behind says that a name begins, and how sure that is."""
-        w, count = self.w, len(self.w.start)
-        told = np.zeros(count)
+    def _score_contexts(self, is_run_start: Mask, run_end: I64) -> tuple[Mask, npt.NDArray[np.float64]]:
+        """Returns where the words before or after indicate that a name begins, and the score of that evidence."""
+        w, count = self.words, len(self.words.start)
+        scores = np.zeros(count)
         end = run_end
-        near = w.joined | (w.same & (w.gap == 2) & (w.after == 46))  # `Mr. Roe`, not `President, Acorn`
-        sign = (_SIGN[w.after] | ~w.same)[end]
-        titled = opens & _before(self.title & near)
+        is_adjacent = w.is_joined | (w.has_next & (w.gap_bytes == 2) & (w.next_byte == 46))  # `Mr. Roe`, not `President, Acorn`
+        before_punctuation = (_PUNCTUATION_BYTES[w.next_byte] | ~w.has_next)[end]
+        after_title = is_run_start & _at_previous_word(self.is_title & is_adjacent)
         # `Ann Zyqwert/HOU/EXAMPLE`, as Lotus Notes writes a person
-        noted = opens & (end > np.arange(count)) & self._noted(end)
-        greeted = opens & _before(w.has(GREET) & w.cap & (w.blank | (w.same & (w.gap == 2)))) & sign & ~(w.has(COMMON) & ~self.first)
-        # `Regards,` or `Thanks,` and a line of a name alone
-        fresh = self.fresh
-        closing = (
-            opens & fresh & _before(w.has(CLOSE) & w.same & (w.gap <= 6)) & (~w.same | _next(fresh))[end] & ~(w.has(COMMON) & ~self.first)
+        is_notes_name = is_run_start & (end > np.arange(count)) & self._has_notes_suffix(end)
+        after_greeting = (
+            is_run_start
+            & _at_previous_word(w.has_flag(GREETING) & w.is_capitalized & (w.has_blank_after | (w.has_next & (w.gap_bytes == 2))))
+            & before_punctuation
+            & ~(w.has_flag(COMMON_WORD) & ~self.is_given_name)
+        )
+        # `Regards,` or `Thanks,` and a line with only a name
+        is_line_start = self.is_line_start
+        after_closing = (
+            is_run_start
+            & is_line_start
+            & _at_previous_word(w.has_flag(CLOSING) & w.has_next & (w.gap_bytes <= 6))
+            & (~w.has_next | _at_next_word(is_line_start))[end]
+            & ~(w.has_flag(COMMON_WORD) & ~self.is_given_name)
         )
         # `my name is Ann`, `I'm Ann`, `signed by Ann Roe`: for a listed name
-        leads = opens & _before(w.has(LEADS) & w.blank) & self.given
-        # `Patient: Ann Roe`, `Name:** Ann`: a field of a form, whose words are no common ones
-        field = w.same & (w.after == 58) & (w.gap <= 5)
-        tainted = np.append(0, np.cumsum(self.common & ~self.listed))
-        plain = (tainted[end + 1] - tainted[np.arange(count)]) == 0
-        labelled = opens & _before(w.has(LABEL) & w.cap & field) & plain & ~w.upper
-        says = opens & (w.blank & _next(w.has(SAYS) & w.lower))[end] & (self.listed | self.given)
-        for where, score in (
-            (says, ALONE),
-            (leads, HALF),
-            (labelled & ~self.given, HALF),
-            (labelled & self.given, GREETED),
-            (closing & plain, GREETED),
-            (greeted & plain, GREETED),
-            (titled | noted, TITLED),
+        after_cue = is_run_start & _at_previous_word(w.has_flag(NAME_CUE) & w.has_blank_after) & self.is_clear_given_name
+        # `Patient: Ann Roe`, `Name:** Ann`: a field of a form, if no word is a common word
+        field = w.has_next & (w.next_byte == 58) & (w.gap_bytes <= 5)
+        common_before = np.append(0, np.cumsum(self.is_common & ~self.is_listed))
+        has_no_common_word = (common_before[end + 1] - common_before[np.arange(count)]) == 0
+        after_form_field = (
+            is_run_start & _at_previous_word(w.has_flag(FORM_FIELD) & w.is_capitalized & field) & has_no_common_word & ~w.is_uppercase
+        )
+        before_verb = (
+            is_run_start
+            & (w.has_blank_after & _at_next_word(w.has_flag(VERB_AFTER_NAME) & w.is_lowercase))[end]
+            & (self.is_listed | self.is_clear_given_name)
+        )
+        for selected, score in (
+            (before_verb, GIVEN_NAME_SCORE),
+            (after_cue, ONE_LISTED_SCORE),
+            (after_form_field & ~self.is_clear_given_name, ONE_LISTED_SCORE),
+            (after_form_field & self.is_clear_given_name, AFTER_GREETING_SCORE),
+            (after_closing & has_no_common_word, AFTER_GREETING_SCORE),
+            (after_greeting & has_no_common_word, AFTER_GREETING_SCORE),
+            (after_title | is_notes_name, AFTER_TITLE_SCORE),
         ):
-            told[where] = score
-        return told > 0, told
+            scores[selected] = score
+        return scores > 0, scores
 
     @cached_property
-    def fresh(self) -> Mask:
+    def is_line_start(self) -> Mask:
         """True for the first word of each line."""
-        w = self.w
-        fresh = np.zeros(len(w.start) + 1, np.bool_)
-        fresh[np.searchsorted(w.start, np.flatnonzero(w.buffers.data == 10))] = True
-        fresh[np.searchsorted(w.start, w.buffers.offsets)] = True
-        return fresh[:-1]
+        w = self.words
+        starts_line = np.zeros(len(w.start) + 1, np.bool_)
+        starts_line[np.searchsorted(w.start, np.flatnonzero(w.buffers.data == 10))] = True
+        starts_line[np.searchsorted(w.start, w.buffers.offsets)] = True
+        return starts_line[:-1]
 
-    def _noted(self, end: I64) -> Mask:
-        """True where two parts in capitals follow the last word of a run, each behind a slash."""
-        w = self.w
-        slash = w.same & (w.gap == 1) & (w.after == _SLASH)
-        parts = slash & _next(w.upper & slash & _next(w.upper))
-        found: Mask = parts[end]
+    def _has_notes_suffix(self, run_end: I64) -> Mask:
+        """True where two parts in capitals follow the last word of a run, each after a slash."""
+        w = self.words
+        slash = w.has_next & (w.gap_bytes == 1) & (w.next_byte == _SLASH)
+        parts = slash & _at_next_word(w.is_uppercase & slash & _at_next_word(w.is_uppercase))
+        found: Mask = parts[run_end]
         return found
 
-    def _fields(self) -> Mask:
+    def _is_in_people_field(self) -> Mask:
         """True for the words of lines that begin with the name of a field of people (`From:`, `X-To:`)."""
-        w, fresh = self.w, self.fresh
-        colon = np.flatnonzero(w.after == _COLON)
-        colon = colon[fresh[colon] | (fresh[np.maximum(colon - 1, 0)] & w.tight[np.maximum(colon - 1, 0)])]
-        names = pl.Series(cut(w.buffers, w.start[colon], w.stop[colon])).str.to_lowercase()
+        w, is_line_start = self.words, self.is_line_start
+        colon = np.flatnonzero(w.next_byte == _COLON)
+        colon = colon[is_line_start[colon] | (is_line_start[np.maximum(colon - 1, 0)] & w.is_tightly_joined[np.maximum(colon - 1, 0)])]
+        names = pl.Series(slice_spans(w.buffers, w.start[colon], w.end[colon])).str.to_lowercase()
         colon = colon[names.is_in(["from", "to", "cc", "bcc", "sender"]).to_numpy()]
-        line = np.cumsum(fresh)
+        line = np.cumsum(is_line_start)
         found: Mask = np.isin(line, line[colon])
         return found
 
-    def _trimmed(self, start: I64, end: I64, whole: Mask) -> tuple[I64, I64]:
-        """Names without the words behind them that are none: common words, a trailing initial or particle; not those that are `whole`."""
-        w = self.w
-        weak = (self.common & ~self.first & ~self.last) | w.initial | self.particle | (w.has(COMMON) & ~self.last)
-        for _ in range(_LONGEST):
-            goes = (end > start) & weak[end] & ~whole
-            if not goes.any():
+    def _trim_trailing_words(self, start: I64, end: I64, is_fixed: Mask) -> tuple[I64, I64]:
+        """Removes words at the end of names that do not belong to them: common words, a trailing initial or particle; not from names that
+        are `is_fixed`."""
+        w = self.words
+        weak = (
+            (self.is_common & ~self.is_given_name & ~self.is_surname)
+            | w.is_initial
+            | self.is_particle
+            | (w.has_flag(COMMON_WORD) & ~self.is_surname)
+        )
+        for _ in range(_MAX_NAME_WORDS):
+            is_removed = (end > start) & weak[end] & ~is_fixed
+            if not is_removed.any():
                 break
-            end = end - goes
+            end = end - is_removed
         return start, end
 
-    def _parts(self, start: I64, end: I64, score: npt.NDArray[np.float64]) -> tuple[I64, I64, npt.NDArray[np.float64]]:
-        """Single capitalised words that are part of a longer name of the same text."""
-        w = self.w
+    def _find_parts_of_names(self, start: I64, end: I64, score: npt.NDArray[np.float64]) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+        """Finds single capitalised words that are part of a longer name of the same text."""
+        w = self.words
         long = end > start
-        which, words = ranges(start[long], end[long] + 1)
-        sure = score[long][which] >= LISTED
-        words = words[sure | self.first[words] | self.last[words]]
-        words = words[w.cap[words] & ~w.initial[words] & ~self.common[words]]
-        mixed = w.hashes ^ (w.text_no.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-        other = self.namey & ~self.common
-        lone = self.namey & ~_before(w.joined & other) & ~(w.joined & _next(other)) & ~w.has(PLACE)
+        name_no, words = enumerate_ranges(start[long], end[long] + 1)
+        is_sure = score[long][name_no] >= TWO_LISTED_SCORE
+        words = words[is_sure | self.is_given_name[words] | self.is_surname[words]]
+        words = words[w.is_capitalized[words] & ~w.is_initial[words] & ~self.is_common[words]]
+        word_keys = w.hashes ^ (w.text_no.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+        other = self.is_name_word & ~self.is_common
+        lone = self.is_name_word & ~_at_previous_word(w.is_joined & other) & ~(w.is_joined & _at_next_word(other)) & ~w.has_flag(PLACE)
         rows = np.flatnonzero(lone)
-        rows = rows[np.isin(mixed[rows], mixed[words])] if len(words) else rows[:0]
-        return rows, rows, np.full(len(rows), PART)
+        rows = rows[np.isin(word_keys[rows], word_keys[words])] if len(words) else rows[:0]
+        return rows, rows, np.full(len(rows), PART_OF_NAME_SCORE)
 
-    def _lower(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
-        """Two listed names side by side in lower case, the first of them a given name; `roe, ann` in a header line; and one behind a
-        greeting, or at the end of a line behind `thanks`."""
-        w = self.w
-        sure = (
-            self.listed & w.lower & ~w.has(PLACE | BODY | TITLE | GREET | CLOSE | PARTICLE | LEADS | SAYS | WHERE) & (w.stop - w.start > 2)
+    def _find_lowercase_names(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+        """Finds names in lower case: two adjacent listed names, the first of them a given name; `roe, ann` in a header line; and a given
+        name after a greeting, or at the end of a line after a closing such as `thanks`."""
+        w = self.words
+        is_listed_name = (
+            self.is_listed
+            & w.is_lowercase
+            & ~w.has_flag(PLACE | ORGANIZATION | TITLE | GREETING | CLOSING | PARTICLE | NAME_CUE | VERB_AFTER_NAME | PLACE_PREPOSITION)
+            & (w.end - w.start > 2)
         )
-        pair = np.flatnonzero(sure & self.given & w.blank & _next(sure))
-        greeted = np.flatnonzero(self.first & w.lower & _before(w.has(GREET) & w.blank) & _SIGN[w.after] & ~self.common)
-        fresh = self.fresh
-        small = w.lower & ~self.common & (w.stop - w.start > 2)
-        closed = np.flatnonzero(
-            self.first & small & _before(w.has(CLOSE) & w.same & (w.gap <= 3)) & (~w.same | _next(fresh) | (w.after == 10))
+        pair = np.flatnonzero(is_listed_name & self.is_clear_given_name & w.has_blank_after & _at_next_word(is_listed_name))
+        after_greeting = np.flatnonzero(
+            self.is_given_name
+            & w.is_lowercase
+            & _at_previous_word(w.has_flag(GREETING) & w.has_blank_after)
+            & _PUNCTUATION_BYTES[w.next_byte]
+            & ~self.is_common
         )
-        listed = (
-            w.same & (w.gap == 2) & (w.after == _COMMA) & (self.last | ~self.first) & small & self._fields() & _next(self.first & small)
+        is_line_start = self.is_line_start
+        is_lowercase_word = w.is_lowercase & ~self.is_common & (w.end - w.start > 2)
+        after_closing = np.flatnonzero(
+            self.is_given_name
+            & is_lowercase_word
+            & _at_previous_word(w.has_flag(CLOSING) & w.has_next & (w.gap_bytes <= 3))
+            & (~w.has_next | _at_next_word(is_line_start) | (w.next_byte == 10))
         )
-        turned = np.flatnonzero(listed & ~_before(w.joined & w.lower))
-        turned = turned[~_next(w.joined & _next(w.lower))[turned]]  # `doe, jane smith` is two entries, or prose
-        rows = np.concatenate([pair, greeted, closed, turned])
-        ends = np.concatenate([pair + 1, greeted, closed, turned + 1])
-        return rows, ends, np.full(len(rows), LOWER)
+        is_reversed = (
+            w.has_next
+            & (w.gap_bytes == 2)
+            & (w.next_byte == _COMMA)
+            & (self.is_surname | ~self.is_given_name)
+            & is_lowercase_word
+            & self._is_in_people_field()
+            & _at_next_word(self.is_given_name & is_lowercase_word)
+        )
+        reversed_names = np.flatnonzero(is_reversed & ~_at_previous_word(w.is_joined & w.is_lowercase))
+        reversed_names = reversed_names[
+            ~_at_next_word(w.is_joined & _at_next_word(w.is_lowercase))[reversed_names]
+        ]  # `doe, jane smith` is two entries, or prose
+        rows = np.concatenate([pair, after_greeting, after_closing, reversed_names])
+        ends = np.concatenate([pair + 1, after_greeting, after_closing, reversed_names + 1])
+        return rows, ends, np.full(len(rows), LOWERCASE_SCORE)
 
 
-def _run_end(link: Mask) -> I64:
-    """For each word the last one of the chain that begins there: of words each linked to the next."""
-    stops = np.flatnonzero(~link)
-    return stops[np.searchsorted(stops, np.arange(len(link)))]
+def _find_run_ends(is_linked: Mask) -> I64:
+    """Returns for each word the last word of its run: `is_linked` is true for words that are linked to the next one."""
+    stops = np.flatnonzero(~is_linked)
+    return stops[np.searchsorted(stops, np.arange(len(is_linked)))]
 
 
-def _with(
-    start: I64, end: I64, score: npt.NDArray[np.float64], more: I64, more_end: I64, more_score: npt.NDArray[np.float64]
+def _add_disjoint(
+    start: I64, end: I64, score: npt.NDArray[np.float64], more_start: I64, more_end: I64, more_score: npt.NDArray[np.float64]
 ) -> tuple[I64, I64, npt.NDArray[np.float64]]:
-    """Names and further ones that share no word with them."""
-    if not len(more):
+    """Adds to the names those of the further ones that share no word with them."""
+    if not len(more_start):
         return start, end, score
     order = np.argsort(start, kind="stable")
     low, high = start[order], end[order]
-    after = np.searchsorted(low, more_end, side="right") - 1
-    free = (after < 0) | (high[np.maximum(after, 0)] < more) if len(low) else np.ones(len(more), np.bool_)
-    more, more_end, more_score = more[free], more_end[free], more_score[free]
-    # of further ones that overlap the first stays
-    order = np.argsort(more, kind="stable")
-    more, more_end, more_score = more[order], more_end[order], more_score[order]
-    new = np.append(True, more[1:] > np.maximum.accumulate(more_end)[:-1]) if len(more) else np.empty(0, np.bool_)
-    return np.append(start, more[new]), np.append(end, more_end[new]), np.append(score, more_score[new])
+    last_before = np.searchsorted(low, more_end, side="right") - 1
+    is_free = (last_before < 0) | (high[np.maximum(last_before, 0)] < more_start) if len(low) else np.ones(len(more_start), np.bool_)
+    more_start, more_end, more_score = more_start[is_free], more_end[is_free], more_score[is_free]
+    # of overlapping further names the first is kept
+    order = np.argsort(more_start, kind="stable")
+    more_start, more_end, more_score = more_start[order], more_end[order], more_score[order]
+    is_first = np.append(True, more_start[1:] > np.maximum.accumulate(more_end)[:-1]) if len(more_start) else np.empty(0, np.bool_)
+    return np.append(start, more_start[is_first]), np.append(end, more_end[is_first]), np.append(score, more_score[is_first])
 
 
-def _covered(buffers: Buffers, found: pl.DataFrame) -> tuple[I64, I64]:
-    """The bytes of the column that are values of other kinds, as spans that ascend."""
+def _find_covered_bytes(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:
+    """Returns the bytes of the column that values of other kinds cover, as ascending spans."""
     if not found.height:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     base = buffers.offsets[found["text_no"].to_numpy()]
-    low, high = base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy()
+    low, high = base + found["start_byte"].to_numpy(), base + found["end_byte"].to_numpy()
     return low, np.maximum.accumulate(high)
 
 
-def _apart(start: I64, stop: I64, score: npt.NDArray[np.float64], low: I64, high: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
-    """Names that share no byte with values of other kinds."""
-    if not len(low) or not len(start):
-        return start, stop, score
-    before = np.searchsorted(low, stop, side="left") - 1
-    free = (before < 0) | (high[np.maximum(before, 0)] <= start)
-    return start[free], stop[free], score[free]
+def _drop_overlapping(
+    start: I64, end: I64, score: npt.NDArray[np.float64], taken_start: I64, taken_end: I64
+) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    """Returns the names that share no byte with the taken spans (`taken_start`, `taken_end`)."""
+    if not len(taken_start) or not len(start):
+        return start, end, score
+    last_before = np.searchsorted(taken_start, end, side="left") - 1
+    is_free = (last_before < 0) | (taken_end[np.maximum(last_before, 0)] <= start)
+    return start[is_free], end[is_free], score[is_free]

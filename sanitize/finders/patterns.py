@@ -1,10 +1,10 @@
-"""Occurrences of every kind that has a pattern: three passes over a column of texts, exact in bytes and code points.
+"""Finds occurrences of all kinds that have a pattern, in three phases over a column of texts; spans are exact in bytes and code points.
 
-One alternation of the patterns of a turn is run by the linear-time engine of Polars, which writes a mark around each match; the marks
-are read back from the bytes. Kind, check, identity and `value_id` are settled on the distinct candidates only. A turn looks at what the
-earlier ones left (see `Kind.turn`). A URL is looked into once more, for what stands inside it. All kinds are always
-looked for, so that one index serves every plan, and no kind takes another's text because a plan does not name it; only national
-identifiers are asked by country. Leaves names and free forms to other finders.
+The patterns of a phase form one alternation, run by the linear-time regex engine of Polars, which writes a mark around each match; the
+marks are read back from the bytes. Kind, check, normalised value and `value_id` are computed for distinct candidates only. A phase
+searches the text that the earlier phases left (see `Kind.phase`). URLs are searched once more for values inside them. All kinds are always
+searched, so that one index serves every plan, and no kind matches the text of another because a plan does not name that one; only national
+identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds are left to other finders.
 """
 
 from __future__ import annotations
@@ -17,25 +17,37 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import GONE, I64, Buffers, arrow, code_points, cut, filled, matches, ranges, table_of, within
-from sanitize.core.keys import Key, value_ids
-from sanitize.kinds.kind import WORD, Kind, boundaries, kinds, parted
-from sanitize.text.digit_lines import Pieces, numeric
-from sanitize.text.mail_headers import Headers, Sections
-from sanitize.text.regex_threads import apart
+from sanitize.core.arrow_buffers import (
+    I64,
+    MASKED_BYTE,
+    TextBuffers,
+    bytes_to_code_points,
+    enumerate_ranges,
+    expand_ranges,
+    fill_null_texts,
+    find_matches,
+    make_byte_table,
+    slice_spans,
+    to_large_string,
+)
+from sanitize.core.keys import Key, compute_value_ids
+from sanitize.kinds.kind import ASCII_WORD_CHARS, Kind, boundary_tables, list_kinds, unflatten_strings
+from sanitize.text.digit_lines import DigitLines, find_digit_lines
+from sanitize.text.mail_headers import HeaderBlocks, Sections
+from sanitize.text.regex_threads import run_in_regex_thread
 
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 U8 = npt.NDArray[np.uint8]
-NAME = "patterns"
-_INSIDE = ("URL",)  # kinds whose values are looked into
-_BEFORE, _AFTER = 48, 16  # bytes of context on either side
-_LESS, _MORE = ord("<"), ord(">")
+FINDER_NAME = "patterns"
+_KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
+_CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
+_LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 
 
 @dataclass(frozen=True, repr=False)
-class Distinct:
-    """The distinct values of a batch. `kind` indexes `Patterns.kinds`; `normalised` is the identity form of `value`."""
+class DistinctValues:
+    """The distinct values of a batch. `kind` indexes `PatternFinder.kinds`; `normalised` is the normalised value of `value`."""
 
     kind: I32
     value: pa.LargeStringArray
@@ -44,293 +56,314 @@ class Distinct:
 
 
 @dataclass(frozen=True, repr=False)
-class Found:
+class Detections:
     """Occurrences in a column of texts, sorted by (text_no, start, longest first), and their distinct values.
 
-    `start_byte` and `stop_byte` count from the text's first byte; `which` indexes `distinct`; `section` indexes `section_names`, -1
-    outside mail. `skipped` counts candidates that their kind's check refused, by (kind index, reason). `score`: how sure each is; None
-    where all are.
+    `start_byte` and `end_byte` count from the text's first byte; `value_no` indexes `distinct`; `section_no` indexes `section_names`, -1
+    outside mail. `skipped` counts candidates that were rejected, by (kind index, reason). `score` is the confidence of each occurrence;
+    None means 1 for all.
     """
 
     text_no: I64
     start_byte: I64
-    stop_byte: I64
+    end_byte: I64
     start: I64
-    stop: I64
-    which: I64
-    section: I32
+    end: I64
+    value_no: I64
+    section_no: I32
     section_names: list[str]
-    distinct: Distinct
+    distinct: DistinctValues
     skipped: dict[tuple[int, str], int]
     score: npt.NDArray[np.float32] | None = None
 
 
-class Patterns:
-    """The finder of all kinds in sanitize/kinds/ that have a pattern, under one key; of national identifiers those of
-    `countries`, of kinds that are looked for on request those `named`."""
+class PatternFinder:
+    """Finder of all kinds in sanitize/kinds/ that have a pattern, with one key; of national identifiers only those of `countries`, of
+    opt-in kinds only `opt_in_kinds`."""
 
-    def __init__(self, key: Key, countries: Iterable[str] = (), named: Iterable[str] = ()) -> None:
+    def __init__(self, key: Key, countries: Iterable[str] = (), opt_in_kinds: Iterable[str] = ()) -> None:
         self.key = key
-        self.kinds: list[Kind] = [kind for kind in kinds(countries, named).values() if kind.pattern]
-        self._turns = sorted({kind.turn for kind in self.kinds})
-        self._before, self._after = boundaries(self.kinds)
-        self._word = table_of(WORD)
-        self._index = {kind.name: number for number, kind in enumerate(self.kinds)}
+        self.kinds: list[Kind] = [kind for kind in list_kinds(countries, opt_in_kinds).values() if kind.pattern]
+        self._phases = sorted({kind.phase for kind in self.kinds})
+        self._not_before, self._not_after = boundary_tables(self.kinds)
+        self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
+        self._kind_numbers = {kind.name: number for number, kind in enumerate(self.kinds)}
 
-    def run(self, texts: pa.LargeStringArray) -> Found:
-        """All occurrences in a column of texts; a null text has none."""
-        buffers = Buffers.of(filled(texts))
-        spans, where = self._search(buffers, fields=True)
-        spans = self._look_inside(spans)
-        text_no, starts, stops, which, origin = spans.text_no, spans.starts, spans.stops, spans.which, spans.origin
-        if not spans.sorted:
+    def run(self, texts: pa.LargeStringArray) -> Detections:
+        """Returns all occurrences in a column of texts; a null text has none."""
+        buffers = TextBuffers.from_array(fill_null_texts(texts))
+        spans, sections = self._search(buffers, with_sections=True)
+        spans = self._search_inside_values(spans)
+        text_no, starts, stops, value_no, candidate_no = spans.text_no, spans.starts, spans.ends, spans.value_no, spans.candidate_no
+        if not spans.is_sorted:
             # two sorted runs, which a stable sort of one key merges; a batch has fewer than 2^31 bytes
             order = np.argsort((starts << 32) - stops, kind="stable")
-            text_no, starts, stops, which, origin = (column[order] for column in (text_no, starts, stops, which, origin))
-        first = buffers.offsets[text_no]
-        start, stop = code_points(buffers, text_no, starts, stops)
-        return Found(
+            text_no, starts, stops, value_no, candidate_no = (column[order] for column in (text_no, starts, stops, value_no, candidate_no))
+        text_start = buffers.offsets[text_no]
+        start, stop = bytes_to_code_points(buffers, text_no, starts, stops)
+        return Detections(
             text_no=text_no,
-            start_byte=starts - first,
-            stop_byte=stops - first,
+            start_byte=starts - text_start,
+            end_byte=stops - text_start,
             start=start,
-            stop=stop,
-            which=which,
-            section=where.index[origin],
-            section_names=where.names,
+            end=stop,
+            value_no=value_no,
+            section_no=sections.section_no[candidate_no],
+            section_names=sections.section_names,
             distinct=spans.distinct,
             skipped=spans.skipped,
         )
 
     def _search(
-        self, buffers: Buffers, *, fields: bool = False, without: tuple[str, ...] = (), times: I64 | None = None
-    ) -> tuple[_Spans, Sections]:
-        """What the kinds of each turn find in what the earlier turns left, and the section of every candidate (of none without `fields`).
-        `times` is how often each text counts."""
-        spans, found, headers = _Spans.none(), list[Sections](), Headers(buffers)
-        pieces: Pieces | None = None  # what a turn of numbers looks at, and those after it
-        for turn in self._turns:
-            kinds = [kind for kind in self.kinds if kind.turn == turn and kind.name not in without]
-            if not all(kind.numeric for kind in kinds):
-                pieces, seen = None, _hidden(buffers, spans.starts, spans.stops)
+        self, buffers: TextBuffers, *, with_sections: bool = False, excluded_kinds: tuple[str, ...] = (), text_counts: I64 | None = None
+    ) -> tuple[_CandidateSpans, Sections]:
+        """Searches phase by phase, each in the text that the earlier phases left; returns the spans, and the section of every candidate
+        (always -1 without `with_sections`). `text_counts` is how often each text occurs, for the counts in `skipped`."""
+        spans, phase_sections, headers = _CandidateSpans.empty(), list[Sections](), HeaderBlocks(buffers)
+        pieces: DigitLines | None = None  # searched by the first phase of digit_lines_only kinds and the phases after it
+        for phase in self._phases:
+            kinds = [kind for kind in self.kinds if kind.phase == phase and kind.name not in excluded_kinds]
+            if not all(kind.digit_lines_only for kind in kinds):
+                pieces, searched = None, _blank_out_spans(buffers, spans.starts, spans.ends)
             elif pieces is None:
                 order = np.argsort(spans.starts, kind="stable")
-                pieces = numeric(buffers, spans.starts[order], spans.stops[order])
-                seen = pieces.buffers
-            low, high = _matches(seen, kinds)
-            starts, stops = (low, high) if pieces is None else (pieces.back(low), pieces.back(high - 1) + 1)
+                pieces = find_digit_lines(buffers, spans.starts[order], spans.ends[order])
+                searched = pieces.buffers
+            low, high = _find_matches(searched, kinds)
+            starts, stops = (low, high) if pieces is None else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-            where = headers.sections(text_no, starts) if fields else Sections(np.full(len(starts), -1, np.int32), [])
-            found.append(where)
-            field = where.is_id_field * 2 + where.is_address_field
-            more = self._settle(buffers, text_no, starts, stops, field, None if times is None else times[text_no], turn=turn)
-            if pieces is not None and turn != self._turns[-1]:
-                shift = (low - starts)[more.origin]
-                seen = _hidden(seen, more.starts + shift, more.stops + shift)
-            spans = spans.plus(more, sum(len(one.index) for one in found[:-1]))
-        return spans, _together(found)
+            sections = headers.find_sections(text_no, starts) if with_sections else Sections(np.full(len(starts), -1, np.int32), [])
+            phase_sections.append(sections)
+            field_flags = sections.is_id_field * 2 + sections.is_address_field
+            phase_spans = self._resolve_candidates(
+                buffers, text_no, starts, stops, field_flags, None if text_counts is None else text_counts[text_no], phase=phase
+            )
+            if pieces is not None and phase != self._phases[-1]:
+                shift = (low - starts)[phase_spans.candidate_no]
+                searched = _blank_out_spans(searched, phase_spans.starts + shift, phase_spans.ends + shift)
+            spans = spans.concat(phase_spans, sum(len(earlier.section_no) for earlier in phase_sections[:-1]))
+        return spans, _concat_sections(phase_sections)
 
-    def _settle(
-        self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, field: I64, weight: I64 | None = None, *, turn: int
-    ) -> _Spans:
-        """Which kind each candidate is, if any: decided once for each distinct (value, bracketed, field). `field` is 2 in an id field, 1 in
-        an address field, else 0; `weight` is how often each candidate counts among the refused."""
+    def _resolve_candidates(
+        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, field_flags: I64, weights: I64 | None = None, *, phase: int
+    ) -> _CandidateSpans:
+        """Assigns a kind to each candidate, or drops it; decided once per distinct (value, bracketed, field). `field_flags` is 2 in an id
+        field, 1 in an address field, else 0; `weights` is how often each candidate counts in `skipped`."""
         if not len(starts):
-            return _Spans.none()
-        bracketed = (buffers.data[starts] == _LESS) & (buffers.data[stops - 1] == _MORE)
-        starts, stops = starts + bracketed, stops - bracketed
-        encoded = cut(buffers, starts, stops).dictionary_encode()
+            return _CandidateSpans.empty()
+        bracketed = (buffers.data[starts] == _LESS_THAN) & (buffers.data[ends - 1] == _GREATER_THAN)
+        starts, ends = starts + bracketed, ends - bracketed
+        encoded = slice_spans(buffers, starts, ends).dictionary_encode()
         code = np.asarray(encoded.indices, np.int64)
-        # the same text may stand with and without brackets, in and outside an id field: each is a candidate of its own
-        variant = code * 8 + bracketed * 4 + field
-        used = np.flatnonzero(np.bincount(variant, minlength=1))
-        place = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
-        place[used] = np.arange(len(used))
-        values = encoded.dictionary.take(pa.array(used // 8))
+        # the same text with and without brackets, in and outside an id field, are distinct candidates
+        variant = code * 8 + bracketed * 4 + field_flags
+        variants = np.flatnonzero(np.bincount(variant, minlength=1))
+        variant_row = np.zeros(int(variants[-1]) + 1 if len(variants) else 1, np.int64)
+        variant_row[variants] = np.arange(len(variants))
+        values = encoded.dictionary.take(pa.array(variants // 8))
         frame = pl.DataFrame(
-            {"value": pl.Series(values), "bracketed": (used & 4) > 0, "id_field": (used & 2) > 0, "address_field": (used & 1) > 0}
+            {
+                "value": pl.Series(values),
+                "bracketed": (variants & 4) > 0,
+                "id_field": (variants & 2) > 0,
+                "address_field": (variants & 1) > 0,
+            }
         )
-        kind, reasons, frame, lead, trail = apart(f"kinds {turn}", self._kinds_of, frame, turn)
+        kind, reasons, frame, lead, trail = run_in_regex_thread(f"kinds {phase}", self._assign_kinds, frame, phase)
         good = np.flatnonzero(kind >= 0)
-        found, one_of = kind[good].astype(np.int32), np.arange(len(good))
+        kinds, distinct_no = kind[good].astype(np.int32), np.arange(len(good))
         if lead.any() or trail.any():
-            # the same value may have been taken along with different words
-            pairs = pl.DataFrame({"kind": found, "value": frame["value"].gather(good)}).with_row_index("row")
+            # one value may have been matched with different prefixes or suffixes
+            pairs = pl.DataFrame({"kind": kinds, "value": frame["value"].gather(good)}).with_row_index("row")
             first = pairs.unique(["kind", "value"], keep="first", maintain_order=True).with_row_index("to")
-            one_of = pairs.join(first, on=["kind", "value"], how="left", maintain_order="left")["to"].to_numpy().astype(np.int64)
-            found, values = found[first["row"].to_numpy()], arrow(first["value"])
+            distinct_no = pairs.join(first, on=["kind", "value"], how="left", maintain_order="left")["to"].to_numpy().astype(np.int64)
+            kinds, values = kinds[first["row"].to_numpy()], to_large_string(first["value"])
         else:
             values = values.take(pa.array(good))
-        distinct = apart(f"distinct {turn}", self._distinct, found, values)
+        distinct = run_in_regex_thread(f"distinct {phase}", self._normalise_values, kinds, values)
         skipped: dict[tuple[int, str], int] = {}
-        row = place[variant]
+        row = variant_row[variant]
         if reasons:
-            times = np.bincount(row, weight, minlength=len(used))
-            for where, rows in reasons.items():
-                skipped[where] = int(times[rows].sum())
-        to_distinct = np.full(len(used), -1, np.int64)
-        to_distinct[good] = one_of
-        which = to_distinct[row]
-        keep = np.flatnonzero(which >= 0)
+            counts = np.bincount(row, weights, minlength=len(variants))
+            for kind_and_reason, rows in reasons.items():
+                skipped[kind_and_reason] = int(counts[rows].sum())
+        to_distinct = np.full(len(variants), -1, np.int64)
+        to_distinct[good] = distinct_no
+        value_no = to_distinct[row]
+        keep = np.flatnonzero(value_no >= 0)
         leads, trails = lead[row[keep]], trail[row[keep]]
-        starts, stops = starts[keep] + leads, stops[keep] - trails
-        text_no, which = text_no[keep], which[keep]
-        glued = self._glued(buffers, text_no, starts, stops, distinct.kind[which], leads == 0, trails == 0)
-        unsaid = self._unsaid(buffers, text_no, starts, stops, which, distinct) & ~glued
-        for reason, bad in (("boundary", glued), ("context", unsaid)):
+        starts, ends = starts[keep] + leads, ends[keep] - trails
+        text_no, value_no = text_no[keep], value_no[keep]
+        bad_boundary = self._violates_boundary(buffers, text_no, starts, ends, distinct.kind[value_no], leads == 0, trails == 0)
+        no_context = self._lacks_context(buffers, text_no, starts, ends, value_no, distinct) & ~bad_boundary
+        for reason, bad in (("boundary", bad_boundary), ("context", no_context)):
             if bad.any():
-                times = np.bincount(distinct.kind[which[bad]], None if weight is None else weight[keep[bad]])
-                skipped |= {(number, reason): int(times[number]) for number in np.flatnonzero(times).tolist()}
-        if (bad := glued | unsaid).any():
-            keep, text_no, starts, stops, which = keep[~bad], text_no[~bad], starts[~bad], stops[~bad], which[~bad]
-        return _Spans(text_no, starts, stops, which, keep, distinct, skipped, True)
+                counts = np.bincount(distinct.kind[value_no[bad]], None if weights is None else weights[keep[bad]])
+                skipped |= {(number, reason): int(counts[number]) for number in np.flatnonzero(counts).tolist()}
+        if (bad := bad_boundary | no_context).any():
+            keep, text_no, starts, ends, value_no = keep[~bad], text_no[~bad], starts[~bad], ends[~bad], value_no[~bad]
+        return _CandidateSpans(text_no, starts, ends, value_no, keep, distinct, skipped, True)
 
-    def _unsaid(self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, which: I64, distinct: Distinct) -> Bools:
-        """True where a value is one of its kind only in a context, and does not stand in one."""
-        unsaid = np.zeros(len(which), np.bool_)
-        for number, one in enumerate(self.kinds):
-            if one.doubtful is None or one.context is None or not len(mine := np.flatnonzero(distinct.kind == number)):
+    def _lacks_context(self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, value_no: I64, distinct: DistinctValues) -> Bools:
+        """True where a value is accepted only in a context (`Kind.needs_context`), and its context does not satisfy the rule."""
+        lacks_context = np.zeros(len(value_no), np.bool_)
+        for number, kind in enumerate(self.kinds):
+            if kind.needs_context is None or kind.context_rule is None or not len(value_rows := np.flatnonzero(distinct.kind == number)):
                 continue
-            doubtful = np.zeros(len(distinct.kind), np.bool_)
-            values = pl.Series("value", distinct.value.take(pa.array(mine)))
-            doubtful[mine] = apart(f"doubt {one.name}", one.doubtful, values).to_numpy()
-            rows = np.flatnonzero(doubtful[which])
+            needs_context = np.zeros(len(distinct.kind), np.bool_)
+            values = pl.Series("value", distinct.value.take(pa.array(value_rows)))
+            needs_context[value_rows] = run_in_regex_thread(f"doubt {kind.name}", kind.needs_context, values).to_numpy()
+            rows = np.flatnonzero(needs_context[value_no])
             if not len(rows):
                 continue
-            low = np.maximum(starts[rows] - _BEFORE, buffers.offsets[text_no[rows]])
-            high = np.minimum(stops[rows] + _AFTER, buffers.offsets[text_no[rows] + 1])
-            before, spelled = _before(buffers, low, starts[rows])
-            seen = pl.DataFrame(
+            low = np.maximum(starts[rows] - _CONTEXT_BYTES_BEFORE, buffers.offsets[text_no[rows]])
+            high = np.minimum(ends[rows] + _CONTEXT_BYTES_AFTER, buffers.offsets[text_no[rows] + 1])
+            before, spelled = _cut_windows_before(buffers, low, starts[rows])
+            windows = pl.DataFrame(
                 {
-                    "value": pl.Series(distinct.value.take(pa.array(which[rows]))),
+                    "value": pl.Series(distinct.value.take(pa.array(value_no[rows]))),
                     "before": before,
                     "spelled": spelled,
-                    "after": _window(buffers, stops[rows], high),
+                    "after": _cut_windows(buffers, ends[rows], high),
                 }
             )
-            unsaid[rows] = ~apart(f"context {one.name}", one.context, seen).to_numpy()
-        return unsaid
+            lacks_context[rows] = ~run_in_regex_thread(f"context {kind.name}", kind.context_rule, windows).to_numpy()
+        return lacks_context
 
-    def _glued(
-        self, buffers: Buffers, text_no: I64, starts: I64, stops: I64, kind: I32, left: Bools, right: Bools
+    def _violates_boundary(
+        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, kind: I32, check_left: Bools, check_right: Bools
     ) -> npt.NDArray[np.bool_]:
-        """True where a value may not stand, by its kind's boundary rule; `left` and `right`: whether that side is asked."""
-        data, offsets, last = buffers.data, buffers.offsets, stops - 1
-        before = left & (starts > offsets[text_no]) & self._word[data[starts]] & self._before[kind, data[np.maximum(starts - 1, 0)]]
-        after = right & (stops < offsets[text_no + 1]) & self._word[data[last]] & self._after[kind, data[np.minimum(stops, len(data) - 1)]]
-        glued: npt.NDArray[np.bool_] = before | after
-        return glued
+        """True where the boundary rule of a kind forbids the value; `check_left` and `check_right`: whether that side is checked."""
+        data, offsets, last = buffers.data, buffers.offsets, ends - 1
+        bad_left = (
+            check_left
+            & (starts > offsets[text_no])
+            & self._is_word_byte[data[starts]]
+            & self._not_before[kind, data[np.maximum(starts - 1, 0)]]
+        )
+        bad_right = (
+            check_right
+            & (ends < offsets[text_no + 1])
+            & self._is_word_byte[data[last]]
+            & self._not_after[kind, data[np.minimum(ends, len(data) - 1)]]
+        )
+        violates: npt.NDArray[np.bool_] = bad_left | bad_right
+        return violates
 
-    def _kinds_of(self, frame: pl.DataFrame, turn: int) -> tuple[I64, dict[tuple[int, str], I64], pl.DataFrame, I64, I64]:
-        """The kind of every candidate (-1 where none); the rows that a kind took and its check refused, by (kind, reason); and the
-        candidates without what their kind takes along before and after a value, with the bytes that were cut off on either side."""
-        kind, lead, trail = np.full(frame.height, -1, np.int64), np.zeros(frame.height, np.int64), np.zeros(frame.height, np.int64)
-        open_rows = np.arange(frame.height)
+    def _assign_kinds(self, candidates: pl.DataFrame, phase: int) -> tuple[I64, dict[tuple[int, str], I64], pl.DataFrame, I64, I64]:
+        """Returns the kind of every candidate (-1 for none); the rows that a kind matched but its check rejected, by (kind, reason); the
+        candidates without the prefix and suffix that the kind's pattern matches along with a value; and the bytes cut off on each side."""
+        kind, lead, trail = (
+            np.full(candidates.height, -1, np.int64),
+            np.zeros(candidates.height, np.int64),
+            np.zeros(candidates.height, np.int64),
+        )
+        open_rows = np.arange(candidates.height)
         refused: dict[tuple[int, str], I64] = {}
-        rest = frame  # the open rows as they came
-        second: list[tuple[int, I64, pl.Series]] = []  # what national identifiers refused
-        for number, one in enumerate(self.kinds):
+        rest = candidates  # the open rows, unchanged
+        national_rejections: list[tuple[int, I64, pl.Series]] = []  # rows that checks of national identifiers rejected
+        for kind_no, candidate_kind in enumerate(self.kinds):
             if not len(open_rows):
                 break
-            if one.turn != turn:
+            if candidate_kind.phase != phase:
                 continue
-            taken = one.takes(rest).to_numpy()
-            mine = open_rows[taken]
-            if not len(mine):
+            is_matched = candidate_kind.is_value(rest).to_numpy()
+            matched_rows = open_rows[is_matched]
+            if not len(matched_rows):
                 continue
-            values = frame["value"].gather(mine)
-            if one.lead is not None or one.trail is not None:
-                before, after, values = _cut_off(one, values)
-                cut_off = (before + after) > 0
+            values = candidates["value"].gather(matched_rows)
+            if candidate_kind.prefix_pattern is not None or candidate_kind.suffix_pattern is not None:
+                prefix_bytes, suffix_bytes, values = _strip_lead_and_trail(candidate_kind, values)
+                was_stripped = (prefix_bytes + suffix_bytes) > 0
             else:
-                cut_off = None
-            if one.check is not None:
-                reason = apart(f"check {turn}", one.check, values)
-                bad = reason.is_not_null().to_numpy()
-                if one.country is None:
-                    for word in reason.drop_nulls().unique().to_list():
-                        refused[number, word] = mine[(reason == word).fill_null(False).to_numpy()]
+                was_stripped = None
+            if candidate_kind.check is not None:
+                reason = run_in_regex_thread(f"check {phase}", candidate_kind.check, values)
+                is_rejected = reason.is_not_null().to_numpy()
+                if candidate_kind.country is None:
+                    for reason_name in reason.drop_nulls().unique().to_list():
+                        refused[kind_no, reason_name] = matched_rows[(reason == reason_name).fill_null(False).to_numpy()]
                 else:
-                    taken[taken] = ~bad  # a number of one country may be that of another
-                    if bad.any():
-                        second.append((number, mine[bad], reason.filter(pl.Series(bad))))
-                good = ~bad
+                    is_matched[is_matched] = ~is_rejected  # a number rejected for one country may be valid for another
+                    if is_rejected.any():
+                        national_rejections.append((kind_no, matched_rows[is_rejected], reason.filter(pl.Series(is_rejected))))
+                is_accepted = ~is_rejected
             else:
-                good = np.ones(len(mine), np.bool_)
-            if cut_off is not None and (cut_off & good).any():
-                where = np.flatnonzero(cut_off & good)
-                lead[mine[where]], trail[mine[where]] = before[where], after[where]
-                frame = frame.with_columns(value=frame["value"].scatter(mine[where], values.gather(where)))
-            kind[mine[good]] = number
-            if taken.any():
-                open_rows = open_rows[~taken]
-                rest = rest.filter(pl.Series(~taken))
-        told = np.zeros(frame.height, np.bool_)
+                is_accepted = np.ones(len(matched_rows), np.bool_)
+            if was_stripped is not None and (was_stripped & is_accepted).any():
+                stripped = np.flatnonzero(was_stripped & is_accepted)
+                lead[matched_rows[stripped]], trail[matched_rows[stripped]] = prefix_bytes[stripped], suffix_bytes[stripped]
+                candidates = candidates.with_columns(value=candidates["value"].scatter(matched_rows[stripped], values.gather(stripped)))
+            kind[matched_rows[is_accepted]] = kind_no
+            if is_matched.any():
+                open_rows = open_rows[~is_matched]
+                rest = rest.filter(pl.Series(~is_matched))
+        is_counted = np.zeros(candidates.height, np.bool_)
         for rows in refused.values():
-            told[rows] = True  # once, by the kind that asked last
-        for number, rows, reason in second:
-            nobodys = (kind[rows] < 0) & ~told[rows]
-            told[rows] = True
-            for word in reason.unique(maintain_order=True).to_list():
-                some = rows[nobodys & (reason == word).to_numpy()]
-                if len(some):
-                    refused[number, word] = some
-        return kind, refused, frame, lead, trail
+            is_counted[rows] = True  # each rejected row is counted once
+        for kind_no, rows, reason in national_rejections:
+            is_unassigned = (kind[rows] < 0) & ~is_counted[rows]
+            is_counted[rows] = True
+            for reason_name in reason.unique(maintain_order=True).to_list():
+                unassigned_rows = rows[is_unassigned & (reason == reason_name).to_numpy()]
+                if len(unassigned_rows):
+                    refused[kind_no, reason_name] = unassigned_rows
+        return kind, refused, candidates, lead, trail
 
-    def _distinct(self, kind: I32, value: pa.LargeStringArray) -> Distinct:
-        """Identity forms and ids, kind by kind."""
+    def _normalise_values(self, kind: I32, value: pa.LargeStringArray) -> DistinctValues:
+        """Computes normalised values and ids, kind by kind."""
         ids = np.empty(len(kind), np.int64)
         order: list[npt.NDArray[np.intp]] = []
         forms: list[pa.Array] = []
         for number in np.flatnonzero(np.bincount(kind, minlength=1)):
             rows = np.flatnonzero(kind == number)
-            one = self.kinds[number]
-            form = arrow(one.normalise(pl.Series(value.take(pa.array(rows)))))
-            ids[rows] = value_ids(form, one.name, self.key)
+            value_kind = self.kinds[number]
+            form = to_large_string(value_kind.normalise(pl.Series(value.take(pa.array(rows)))))
+            ids[rows] = compute_value_ids(form, value_kind.name, self.key)
             order.append(rows)
             forms.append(form)
         if not forms:
-            return Distinct(kind, value, value, ids)
-        back = np.empty(len(kind), np.int64)
-        back[np.concatenate(order)] = np.arange(len(kind))
-        return Distinct(kind, value, pa.concat_arrays(forms).take(pa.array(back)), ids)
+            return DistinctValues(kind, value, value, ids)
+        positions = np.empty(len(kind), np.int64)
+        positions[np.concatenate(order)] = np.arange(len(kind))
+        return DistinctValues(kind, value, pa.concat_arrays(forms).take(pa.array(positions)), ids)
 
-    def _look_inside(self, spans: _Spans) -> _Spans:
-        """What stands inside values such as URLs, added to the spans."""
-        numbers = [self._index[name] for name in _INSIDE if name in self._index]
+    def _search_inside_values(self, spans: _CandidateSpans) -> _CandidateSpans:
+        """Adds the values found inside other values such as URLs to the spans."""
+        numbers = [self._kind_numbers[name] for name in _KINDS_SEARCHED_INSIDE if name in self._kind_numbers]
         outer = np.flatnonzero(np.isin(spans.distinct.kind, numbers))
         if not len(outer):
             return spans
-        inside = Buffers.of(spans.distinct.value.take(pa.array(outer)))
-        times = np.bincount(spans.which, minlength=len(spans.distinct.kind))[outer]
-        inner, _ = self._search(inside, without=_INSIDE, times=times)
+        outer_texts = TextBuffers.from_array(spans.distinct.value.take(pa.array(outer)))
+        outer_counts = np.bincount(spans.value_no, minlength=len(spans.distinct.kind))[outer]
+        inner, _ = self._search(outer_texts, excluded_kinds=_KINDS_SEARCHED_INSIDE, text_counts=outer_counts)
         if not len(inner.text_no):
-            return spans.plus(inner, 0)
-        # every occurrence of a holding value holds the same spans
-        order = np.argsort(spans.which, kind="stable")
-        low = np.searchsorted(spans.which[order], outer[inner.text_no], side="left")
-        high = np.searchsorted(spans.which[order], outer[inner.text_no], side="right")
-        each, place = ranges(low, high)
-        holding = order[place]
-        base = spans.starts[holding] - inside.offsets[inner.text_no[each]]
-        held = _Spans(
-            spans.text_no[holding],
-            base + inner.starts[each],
-            base + inner.stops[each],
-            inner.which[each],
-            spans.origin[holding],
+            return spans.concat(inner, 0)
+        # every occurrence of an outer value contains the same inner spans
+        order = np.argsort(spans.value_no, kind="stable")
+        low = np.searchsorted(spans.value_no[order], outer[inner.text_no], side="left")
+        high = np.searchsorted(spans.value_no[order], outer[inner.text_no], side="right")
+        inner_no, position = enumerate_ranges(low, high)
+        outer_spans = order[position]
+        base = spans.starts[outer_spans] - outer_texts.offsets[inner.text_no[inner_no]]
+        inner_spans = _CandidateSpans(
+            spans.text_no[outer_spans],
+            base + inner.starts[inner_no],
+            base + inner.ends[inner_no],
+            inner.value_no[inner_no],
+            spans.candidate_no[outer_spans],
             inner.distinct,
             inner.skipped,
             False,
         )
-        return spans.plus(held, 0)
+        return spans.concat(inner_spans, 0)
 
 
-def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
-    """The bytes of what a kind's pattern took along before and after each value, and the values without."""
+def _strip_lead_and_trail(kind: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
+    """Returns the bytes of the prefix and suffix that a kind's pattern matches along with each value, and the values without them."""
     frame = pl.DataFrame({"value": values}).with_columns(
-        before=pl.lit("") if one.lead is None else pl.col("value").str.extract(rf"\A({one.lead})").fill_null(""),
-        after=pl.lit("") if one.trail is None else pl.col("value").str.extract(rf"({one.trail})\z").fill_null(""),
+        before=pl.lit("") if kind.prefix_pattern is None else pl.col("value").str.extract(rf"\A({kind.prefix_pattern})").fill_null(""),
+        after=pl.lit("") if kind.suffix_pattern is None else pl.col("value").str.extract(rf"({kind.suffix_pattern})\z").fill_null(""),
     )
     frame = frame.select(
         pl.col("before").str.len_bytes().cast(pl.Int64),
@@ -340,119 +373,119 @@ def _cut_off(one: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
     return frame["before"].to_numpy(), frame["after"].to_numpy(), frame["value"]
 
 
-def _matches(seen: Buffers, kinds: list[Kind]) -> tuple[I64, I64]:
-    """First and last + 1 byte of every leftmost match of the kinds' patterns.
+def _find_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of the kinds' patterns.
 
-    A form with a gate is looked for in the texts that hold what it needs, in no other, which finds the same: few texts hold any, and one
-    such form among the alternatives makes the automaton several times as slow.
+    A pattern with a prefilter is searched only in the texts that match the prefilter, which finds the same: few texts do, and one such
+    pattern among the alternatives makes the automaton several times as slow.
     """
-    texts, forms = seen.column(), [form for kind in kinds for form in kind.gate or (((), kind.pattern),)]
+    texts, forms = buffers.to_array(), [form for kind in kinds for form in kind.prefilter or (((), kind.pattern),)]
     series = pl.Series(texts)
-    holding = [_holding(series, needs) for needs, _ in forms]
-    gated = np.zeros(len(texts), np.bool_)
-    for rows in holding:
-        gated[rows] = True
+    matching_texts = [_find_matching_texts(series, required) for required, _ in forms]
+    has_prefiltered = np.zeros(len(texts), np.bool_)
+    for rows in matching_texts:
+        has_prefiltered[rows] = True
     low = high = np.empty(0, np.int64)
-    plain = "|".join(form for needs, form in forms if not needs)
-    if plain and not gated.all():
-        low, high = apart("search", matches, seen, plain)
-    if not gated.any():
+    unconditional = "|".join(form for required, form in forms if not required)
+    if unconditional and not has_prefiltered.all():
+        low, high = run_in_regex_thread("search", find_matches, buffers, unconditional)
+    if not has_prefiltered.any():
         return low, high
-    some = np.flatnonzero(gated)
-    part = Buffers.of(texts.take(pa.array(some)))
-    held = "|".join(form for (needs, form), rows in zip(forms, holding, strict=True) if not needs or len(rows))
-    more, end = apart("gated search", matches, part, held)
-    at = np.searchsorted(part.offsets, more, side="right") - 1
-    shift = seen.offsets[some[at]] - part.offsets[at]
-    others = ~gated[np.searchsorted(seen.offsets, low, side="right") - 1]
-    low, high = np.concatenate([low[others], more + shift]), np.concatenate([high[others], end + shift])
+    prefiltered_texts = np.flatnonzero(has_prefiltered)
+    part = TextBuffers.from_array(texts.take(pa.array(prefiltered_texts)))
+    combined = "|".join(form for (required, form), rows in zip(forms, matching_texts, strict=True) if not required or len(rows))
+    extra_low, extra_high = run_in_regex_thread("gated search", find_matches, part, combined)
+    extra_text = np.searchsorted(part.offsets, extra_low, side="right") - 1
+    shift = buffers.offsets[prefiltered_texts[extra_text]] - part.offsets[extra_text]
+    is_other_text = ~has_prefiltered[np.searchsorted(buffers.offsets, low, side="right") - 1]
+    low, high = np.concatenate([low[is_other_text], extra_low + shift]), np.concatenate([high[is_other_text], extra_high + shift])
     order = np.argsort(low, kind="stable")
     return low[order], high[order]
 
 
-def _holding(texts: pl.Series, needs: tuple[str, ...]) -> I64:
-    """The texts that match all of these, if any is asked."""
+def _find_matching_texts(texts: pl.Series, required_patterns: tuple[str, ...]) -> I64:
+    """Returns the texts that match all required patterns; no texts if there are none."""
     rows = np.empty(0, np.int64)
-    for number, one in enumerate(needs):
-        here = texts.str.contains(one).arg_true().to_numpy().astype(np.int64)
-        rows, texts = rows[here] if number else here, texts.gather(here)
+    for number, pattern in enumerate(required_patterns):
+        hits = texts.str.contains(pattern).arg_true().to_numpy().astype(np.int64)
+        rows, texts = rows[hits] if number else hits, texts.gather(hits)
     return rows
 
 
-def _hidden(buffers: Buffers, starts: I64, stops: I64) -> Buffers:
-    """The texts with what was found in them put out of sight."""
+def _blank_out_spans(buffers: TextBuffers, starts: I64, ends: I64) -> TextBuffers:
+    """Returns the texts with the bytes of the given spans masked, so that no pattern matches them."""
     if not len(starts):
         return buffers
     data = buffers.data.copy()
-    data[within(starts, stops)] = GONE
-    return Buffers(data, buffers.offsets)
+    data[expand_ranges(starts, ends)] = MASKED_BYTE
+    return TextBuffers(data, buffers.offsets)
 
 
-def _window(buffers: Buffers, low: I64, high: I64) -> pl.Series:
-    """The bytes of each range, whether ranges overlap or not; those beyond ASCII as blanks."""
-    return _plain(buffers.data[within(low, high)], high - low)
+def _cut_windows(buffers: TextBuffers, starts: I64, ends: I64) -> pl.Series:
+    """Returns the bytes of each range as strings, with bytes beyond ASCII replaced by blanks; ranges may overlap."""
+    return _blank_non_ascii(buffers.data[expand_ranges(starts, ends)], ends - starts)
 
 
-def _plain(data: U8, sizes: I64) -> pl.Series:
-    """Bytes in pieces of these sizes; those beyond ASCII as blanks."""
-    return parted(np.where(data < 128, data, np.uint8(32)), np.concatenate([[0], np.cumsum(sizes)]))
+def _blank_non_ascii(data: U8, sizes: I64) -> pl.Series:
+    """Splits bytes into strings of these sizes, with bytes beyond ASCII replaced by blanks."""
+    return unflatten_strings(np.where(data < 128, data, np.uint8(32)), np.concatenate([[0], np.cumsum(sizes)]))
 
 
-def _before(buffers: Buffers, low: I64, high: I64) -> tuple[pl.Series, pl.Series]:
-    """The same, and the bytes of each range in their own letters, but for those of a character that began before it."""
-    data = buffers.data[within(low, high)]
-    plain = _plain(data, high - low)
+def _cut_windows_before(buffers: TextBuffers, starts: I64, ends: I64) -> tuple[pl.Series, pl.Series]:
+    """Like `_cut_windows`, and also the unchanged bytes of each range, without those of a character that begins before it."""
+    data = buffers.data[expand_ranges(starts, ends)]
+    plain = _blank_non_ascii(data, ends - starts)
     if not (data > 127).any():
         return plain, plain
-    for _ in range(3):  # a character has up to three bytes behind its first
-        low = low + ((low < high) & ((buffers.data[np.minimum(low, len(buffers.data) - 1)] & 0xC0) == 0x80))
-    return plain, parted(buffers.data[within(low, high)], np.concatenate([[0], np.cumsum(high - low)]))
+    for _ in range(3):  # a character has up to three continuation bytes
+        starts = starts + ((starts < ends) & ((buffers.data[np.minimum(starts, len(buffers.data) - 1)] & 0xC0) == 0x80))
+    return plain, unflatten_strings(buffers.data[expand_ranges(starts, ends)], np.concatenate([[0], np.cumsum(ends - starts)]))
 
 
-def _together(found: list[Sections]) -> Sections:
-    """The sections of several rounds of candidates, one after the other."""
-    names = list(dict.fromkeys(name for one in found for name in one.names))
-    number = {name: at for at, name in enumerate(names)}
+def _concat_sections(rounds: list[Sections]) -> Sections:
+    """Concatenates the sections of the candidates of several phases."""
+    names = list(dict.fromkeys(name for sections in rounds for name in sections.section_names))
+    number = {name: name_no for name_no, name in enumerate(names)}
     # the last entry serves index -1
-    index = [np.array([*(number[name] for name in one.names), -1], np.int32)[one.index] for one in found]
+    index = [np.array([*(number[name] for name in sections.section_names), -1], np.int32)[sections.section_no] for sections in rounds]
     return Sections(np.concatenate(index) if index else np.empty(0, np.int32), names)
 
 
 @dataclass(frozen=True, repr=False)
-class _Spans:
+class _CandidateSpans:
     text_no: I64
     starts: I64  # in the column's bytes
-    stops: I64
-    which: I64
-    origin: I64  # the candidate it came from, for its section
-    distinct: Distinct
+    ends: I64
+    value_no: I64
+    candidate_no: I64  # the candidate it came from, for its section
+    distinct: DistinctValues
     skipped: dict[tuple[int, str], int]
-    sorted: bool
+    is_sorted: bool
 
     @classmethod
-    def none(cls) -> _Spans:
+    def empty(cls) -> _CandidateSpans:
         nothing, texts = np.empty(0, np.int64), pa.array([], pa.large_string())
-        return cls(nothing, nothing, nothing, nothing, nothing, Distinct(nothing.astype(np.int32), texts, texts, nothing), {}, True)
+        return cls(nothing, nothing, nothing, nothing, nothing, DistinctValues(nothing.astype(np.int32), texts, texts, nothing), {}, True)
 
-    def plus(self, other: _Spans, candidates: int) -> _Spans:
-        """These spans and others, whose origins are counted behind so many candidates."""
+    def concat(self, other: _CandidateSpans, candidate_count: int) -> _CandidateSpans:
+        """Returns these spans and others; `candidate_no` of the others is shifted by `candidate_count`."""
         skipped = {name: self.skipped.get(name, 0) + other.skipped.get(name, 0) for name in self.skipped.keys() | other.skipped.keys()}
         if not len(self.text_no) and not len(self.distinct.kind):
-            return replace(other, origin=other.origin + candidates, skipped=skipped)
+            return replace(other, candidate_no=other.candidate_no + candidate_count, skipped=skipped)
         if not len(other.text_no):
             return replace(self, skipped=skipped)
-        one, two = self.distinct, other.distinct
-        return _Spans(
+        own, others = self.distinct, other.distinct
+        return _CandidateSpans(
             np.concatenate([self.text_no, other.text_no]),
             np.concatenate([self.starts, other.starts]),
-            np.concatenate([self.stops, other.stops]),
-            np.concatenate([self.which, len(one.kind) + other.which]),
-            np.concatenate([self.origin, other.origin + candidates]),
-            Distinct(
-                np.concatenate([one.kind, two.kind]),
-                pa.concat_arrays([one.value, two.value]),
-                pa.concat_arrays([one.normalised, two.normalised]),
-                np.concatenate([one.value_id, two.value_id]),
+            np.concatenate([self.ends, other.ends]),
+            np.concatenate([self.value_no, len(own.kind) + other.value_no]),
+            np.concatenate([self.candidate_no, other.candidate_no + candidate_count]),
+            DistinctValues(
+                np.concatenate([own.kind, others.kind]),
+                pa.concat_arrays([own.value, others.value]),
+                pa.concat_arrays([own.normalised, others.normalised]),
+                np.concatenate([own.value_id, others.value_id]),
             ),
             skipped,
             False,

@@ -1,20 +1,20 @@
-"""What Presidio finds: its recognisers, your own ones and those of its models, over columns, offline, and never with a text left out.
+"""Finder `presidio`: runs Presidio's recognisers, custom ones and those of its models over columns of texts, offline; no text is skipped.
 
-`nlp` says what stands behind the recognisers: `blank`, a pipeline that only splits words (patterns, checksums and context words; no names),
-or a model by its path: `spacy`, `transformers` (token classification) or `gliner` (labels of your choice).
+`nlp` is the NLP pipeline of the recognisers: `blank`, which only splits words (patterns, checksums and context words; no names), or a model
+by its path: `spacy`, `transformers` (token classification) or `gliner` (labels of your choice).
 
-Three things are other than in Presidio itself:
+Three differences from Presidio itself:
 
-- **A time-out is no "nothing found".** Presidio skips a pattern that takes too long and goes on. Here the document is set aside
-  (`not_analysed` in the quarantine), as it is where a recogniser fails.
-- **Nothing is fetched.** The list of public suffixes is the one that comes with tldextract, models are folders that are there already.
-- **Windows.** With the blank pipeline, recognisers whose every match holds a digit or an `@` (`_ANCHORED`) see only what stands around
-  those: `_BEFORE` and `_AFTER` characters, out to the next white space. They match there what they match in the whole text; context words
-  are those of the window. All other patterns see whole texts. Models see pieces of `chunk` characters that share `overlap`; a span is that
-  of the piece in which it begins, and pieces change in the middle of what they share.
+- **A time-out does not count as "nothing found".** Presidio skips a pattern that takes too long and continues. Here the document is
+  quarantined (reason `not_analysed`), as it is if a recogniser fails.
+- **Nothing is downloaded.** The list of public suffixes is the one shipped with tldextract; models are existing local folders.
+- **Windows.** With the blank pipeline, recognisers whose every match has a digit or an `@` (`_DIGIT_OR_AT_RECOGNIZERS`) get only windows
+  around those: `_WINDOW_BEFORE` and `_WINDOW_AFTER` bytes, extended to the next white space. They match there what they match in the whole
+  text; context words are those of the window. All other patterns get whole texts. Models get chunks of `chunk` bytes that overlap by
+  `overlap`; a span is taken from the chunk in which it begins, and the seam is in the middle of the overlap.
 
-Costs: a row of Python for every text, 0.02 to 0.4 MB/s a core with the patterns alone. Scores are Presidio's, context words included,
-rounded to a thousandth.
+Costs: Python code for every text, 0.02 to 0.4 MB/s per core with patterns only. Scores are Presidio's, context words included, rounded to
+a thousandth.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from sanitize.core.arrow_buffers import I64, Buffers, among, bytes_at, matches, table_of
+from sanitize.core.arrow_buffers import I64, TextBuffers, code_points_to_bytes, find_matches, is_in_byte_table, make_byte_table
 from sanitize.core.keys import Key
-from sanitize.core.parts import Column, Finder, Spans
-from sanitize.errors import MissingExtra, PlanError, SanitizeError, nearest
-from sanitize.finders.ner import label_names, versions
-from sanitize.kinds.kind import every_kind
+from sanitize.core.parts import Finder, FoundSpans, TextColumn
+from sanitize.errors import MissingExtra, PlanError, SanitizeError, suggest_names
+from sanitize.finders.ner import describe_versions, read_label_names
+from sanitize.kinds.kind import all_kinds
 from sanitize.storage.corpus import tree_sha256
-from sanitize.text.label_aliases import KNOWN, kinds_of, trimmed
+from sanitize.text.label_aliases import KIND_BY_LABEL, map_labels_to_kinds, trim_spans
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")
-# recognisers whose every match holds a digit or an @, and has no white space next to a character of a word at its edges (held by a test)
-_ANCHORED = frozenset(
+# recognisers whose every match has a digit or an @, and no white space next to a word character at its edges (a test checks it)
+_DIGIT_OR_AT_RECOGNIZERS = frozenset(
     "CreditCardRecognizer CryptoRecognizer DateRecognizer EmailRecognizer IbanRecognizer PhoneRecognizer UsSsnRecognizer".split()
 )
-_ANCHOR = r"[\p{Nd}@]"
-_BEFORE, _AFTER = 512, 128
-_GLINER = {"person": "PERSON", "organization": "ORGANIZATION", "location": "LOCATION"}
-_AS_WRITTEN = "words_as_written"
-_WHITE = table_of(b" \t\n\v\f\r")
+_DIGIT_OR_AT_PATTERN = r"[\p{Nd}@]"
+_WINDOW_BEFORE, _WINDOW_AFTER = 512, 128
+_GLINER_LABELS = {"person": "PERSON", "organization": "ORGANIZATION", "location": "LOCATION"}
+_LEMMA_COMPONENT = "words_as_written"
+_WHITESPACE_BYTES = make_byte_table(b" \t\n\v\f\r")
 
 
 class Presidio(Finder):
-    """Settings: `language`; `recognizers` (class names of Presidio's, or dotted paths of your own; none: those that Presidio loads for the
-    language); `rules` (a YAML file of pattern recognisers); `entities` (none: all that are kinds here without being asked for); `labels`
-    (entity, or the model's label = our kind); `nlp` and `model` (a path); `context` (words that count as standing around everything);
-    `threshold`; `timeout` (seconds for one pattern on one text); `chunk` and `overlap` (of a piece that a model sees); `device`."""
+    """Settings: `language`; `recognizers` (class names of Presidio's, or dotted paths of your own; empty: those that Presidio loads for the
+    language); `rules` (a YAML file of pattern recognisers); `entities` (empty: all that map to kinds that are not opt-in); `labels`
+    (entity, or the model's label = our kind); `nlp` and `model` (a path); `context` (context words that count as present around every
+    match); `threshold`; `timeout` (seconds for one pattern on one text); `chunk` and `overlap` (of a model's input); `device`."""
 
     language: str = "en"
     recognizers: tuple[str, ...] = ()
@@ -77,303 +77,319 @@ class Presidio(Finder):
     chunk: int = Field(default=20_000, ge=1_000, le=900_000)
     overlap: int = Field(default=400, ge=2, le=400_000)
     device: Literal["cpu", "cuda"] = "cpu"
-    _analyzers: Analyzers | None = PrivateAttr(default=None)
+    _analyzers: PresidioAnalyzers | None = PrivateAttr(default=None)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of `entities`; any where none are named."""
+        """The kinds of `entities`; empty (any kind) if no entities are named."""
         if not self.entities:
             return ()
         try:
-            return tuple(dict.fromkeys(kind for kind in kinds_of(self.entities, self.labels, "entities").values() if kind))
+            return tuple(dict.fromkeys(kind for kind in map_labels_to_kinds(self.entities, self.labels, "entities").values() if kind))
         except PlanError:
-            return ()  # `fits` says it
+            return ()  # `validate_settings` reports it
 
-    def seeks(self, kind: str) -> bool:
-        """Whether a recogniser finds the kind. Only a pipeline without a model can be asked before a run; any other may."""
+    def can_find(self, kind: str) -> bool:
+        """True if a recogniser finds the kind. Known before a run only without a model; with a model, any kind is possible."""
         if self.entities or self.nlp != "blank" or importlib.util.find_spec("presidio_analyzer") is None:
-            return super().seeks(kind)
-        return kind in Analyzers(self).kind_of.values()
+            return super().can_find(kind)
+        return kind in PresidioAnalyzers(self).kind_by_entity.values()
 
-    def settled(self) -> Self:
-        """The same with the hashes of the model and of the rules, and the versions of the libraries."""
-        known = {"versions": versions(_LIBRARIES)}
+    def resolve_settings(self) -> Self:
+        """Returns these settings with the hashes of model and rules, and the versions of the libraries."""
+        known = {"versions": describe_versions(_LIBRARIES)}
         if self.rules and Path(self.rules).is_file():
             known["rules_sha256"] = tree_sha256(Path(self.rules))
-        if self.model and (folder := _folder(self.nlp, self.model)):
+        if self.model and (folder := _find_model_folder(self.nlp, self.model)):
             known["model_sha256"] = tree_sha256(folder)
         for name in ("rules_sha256", "model_sha256"):
             if getattr(self, name) not in ("", known.get(name)):
-                raise PlanError(f"presidio: {name.partition('_')[0]} is not what the plan was made with ({name})")
+                raise PlanError(f"presidio: {name.partition('_')[0]} is not the one that the plan was made with ({name})")
         return self.model_copy(update=known)
 
-    def fits(self) -> None:
-        """Presidio is installed, files and models are there, every entity is a kind and something finds it."""
+    def validate_settings(self) -> None:
+        """Checks that Presidio is installed, that files and models exist, and that every entity maps to a kind and has a recogniser."""
         if importlib.util.find_spec("presidio_analyzer") is None:
             raise MissingExtra("presidio-analyzer", "presidio")
         if (self.nlp == "blank") == bool(self.model):
-            raise PlanError('presidio: `model`, a path, goes with nlp = "spacy", "transformers" or "gliner", and with these alone')
+            raise PlanError('presidio: `model`, a path, is required with nlp = "spacy", "transformers" or "gliner", and only with these')
         if self.nlp in ("transformers", "gliner") and importlib.util.find_spec(self.nlp) is None:
             raise MissingExtra(self.nlp, "learn" if self.nlp == "transformers" else "gliner")
-        if self.model and _folder(self.nlp, self.model) is None:
-            way = f"; bring it with: python -m spacy download {self.model}" if self.nlp == "spacy" and "/" not in self.model else ""
-            raise PlanError(f"presidio: model = {self.model!r}: there is no such folder here, and nothing is downloaded{way}")
+        if self.model and _find_model_folder(self.nlp, self.model) is None:
+            remedy = f"; install it with: python -m spacy download {self.model}" if self.nlp == "spacy" and "/" not in self.model else ""
+            raise PlanError(f"presidio: model = {self.model!r}: there is no such folder on this machine, and nothing is downloaded{remedy}")
         if self.rules and not Path(self.rules).is_file():
             raise PlanError(f"presidio: rules = {self.rules!r}: there is no such file")
         if self.chunk <= 2 * self.overlap:
             raise PlanError(
-                f"presidio: overlap = {self.overlap} does not fit into a chunk of {self.chunk} characters; expected less than half"
+                f"presidio: overlap = {self.overlap} does not fit into a chunk of {self.chunk} bytes; expected less than half of it"
             )
         if self.entities:
-            kinds_of(self.entities, self.labels, "presidio: entities")
+            map_labels_to_kinds(self.entities, self.labels, "presidio: entities")
         if self.nlp == "blank":  # a model is not loaded for this
-            Analyzers(self)
+            PresidioAnalyzers(self)
 
-    def open(self, key: Key, gathered: Path | None) -> None:
-        """Build the analyzers, once a process."""
-        self._analyzers = _opened(self)
+    def open(self, key: Key, first_round_file: Path | None) -> None:
+        """Builds the analyzers, once per process."""
+        self._analyzers = _load_analyzers(self)
 
-    def run(self, column: Column) -> Spans:
-        """What the recognisers find in a column of texts; texts that they could not look at are `unread`."""
+    def find_spans(self, column: TextColumn) -> FoundSpans:
+        """Returns the spans that the recognisers find in a column of texts; texts that a recogniser failed at are `unreadable_texts`."""
         assert self._analyzers is not None
         analyzers = self._analyzers
-        kinds = tuple(dict.fromkeys(analyzers.kind_of.values()))
-        buffers = Buffers.of(column.texts)
+        kinds = tuple(dict.fromkeys(analyzers.kind_by_entity.values()))
+        buffers = TextBuffers.from_array(column.texts)
         found: list[tuple[I64, I64, I64, I64, npt.NDArray[np.float64]]] = []
-        unread: set[int] = set()
-        with analyzers.at_work():
-            for analyze, pieces in analyzers.shares(buffers):
-                text_no, start, stop, entities, scores = _asked(analyze, buffers, pieces, unread)
-                kind = np.array([kinds.index(analyzers.kind_of[entity]) for entity in entities], np.int64)
+        failed_texts: set[int] = set()
+        with analyzers.open_memory_zone():
+            for analyze, windows in analyzers.iter_windows(buffers):
+                text_no, start, stop, entities, scores = _run_analyzer(analyze, buffers, windows, failed_texts)
+                kind = np.array([kinds.index(analyzers.kind_by_entity[entity]) for entity in entities], np.int64)
                 found.append((text_no, start, stop, kind, scores))
-        text_no, start, stop, kind = (np.concatenate([one[place] for one in found]) for place in range(4))
-        score = np.round(np.clip(np.concatenate([one[4] for one in found]), 0, 1), 3).astype(np.float32)
-        missed = np.array(sorted(unread), np.int64)
-        return trimmed(buffers, text_no, start, stop, kind.astype(np.int32), kinds, score, unread=missed)
+        text_no, start, stop, kind = (np.concatenate([spans[column_no] for spans in found]) for column_no in range(4))
+        score = np.round(np.clip(np.concatenate([spans[4] for spans in found]), 0, 1), 3).astype(np.float32)
+        failed = np.array(sorted(failed_texts), np.int64)
+        return trim_spans(buffers, text_no, start, stop, kind.astype(np.int32), kinds, score, unreadable_texts=failed)
 
 
-class TooSlow(Exception):
-    """A pattern ran out of time. Not a TimeoutError, which Presidio would pass over."""
+class PatternTimeout(Exception):
+    """A pattern ran out of time. Not a TimeoutError, which Presidio would ignore."""
 
 
-class Watched:
-    """A compiled pattern that says so when it runs out of time."""
+class TimedPattern:
+    """A compiled pattern that raises `PatternTimeout` when it runs out of time."""
 
-    def __init__(self, compiled: Any, seconds: float) -> None:
-        self.compiled, self.seconds = compiled, seconds
+    def __init__(self, compiled: Any, timeout_seconds: float) -> None:
+        self.compiled, self.timeout_seconds = compiled, timeout_seconds
 
     def finditer(self, text: str, **_: Any) -> Iterator[Any]:
         try:
-            yield from self.compiled.finditer(text, timeout=self.seconds)
+            yield from self.compiled.finditer(text, timeout=self.timeout_seconds)
         except TimeoutError:
-            raise TooSlow from None
+            raise PatternTimeout from None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.compiled, name)
 
 
-Piece = tuple[I64, I64, I64, I64, I64]  # text, first byte and byte after, and the bytes between which a span must begin
+TextWindows = tuple[I64, I64, I64, I64, I64]  # text, start and end byte, and the range of bytes in which a span must begin
 
 
-class Analyzers:
-    """The recognisers in three groups, each behind an analyzer of its own: anchored patterns, other patterns, and models."""
+class PresidioAnalyzers:
+    """The recognisers in three groups, each with an analyzer of its own: patterns with a digit or @ (anchored), other patterns, models."""
 
-    def __init__(self, told: Presidio) -> None:
+    def __init__(self, settings: Presidio) -> None:
         logger = logging.getLogger("presidio-analyzer")
-        logger.setLevel(logging.ERROR)  # its warnings tell of languages that nobody asked for, and may quote a text
+        logger.setLevel(logging.ERROR)  # its warnings are about languages that are not used, and may quote a text
         try:
             import presidio_analyzer
             import spacy
             import tldextract
         except ImportError as error:
             raise MissingExtra(str(error.name), "presidio") from None
-        # whatever was imported before: no list is fetched, nothing is written into the home folder
+        # even if tldextract was imported before: no list is downloaded, nothing is written into the home folder
         tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
-        self.told, self.library, self.spacy = told, presidio_analyzer, spacy
-        self.nlp = self._nlp()
-        every = self._recognizers()
-        self.kind_of = self._kinds(every)
-        every = [one for one in every if set(one.supported_entities) & set(self.kind_of)]
-        pattern = presidio_analyzer.PatternRecognizer
-        shipped = "presidio_analyzer.predefined_recognizers."
-        blank = told.nlp != "spacy"  # with a spaCy model, patterns use its lemmas, and go with it
+        self.settings, self.presidio_module, self.spacy_module = settings, presidio_analyzer, spacy
+        self.nlp_engine = self._build_nlp_engine()
+        recognizers = self._load_recognizers()
+        self.kind_by_entity = self._map_entities_to_kinds(recognizers)
+        recognizers = [recognizer for recognizer in recognizers if set(recognizer.supported_entities) & set(self.kind_by_entity)]
+        pattern_class = presidio_analyzer.PatternRecognizer
+        shipped_prefix = "presidio_analyzer.predefined_recognizers."
+        without_spacy = settings.nlp != "spacy"  # with a spaCy model, patterns use its lemmas, and belong to the group "models"
         groups: dict[str, list[Any]] = {"anchored": [], "patterns": [], "models": []}
-        for one in every:
-            mine = type(one).__module__.startswith(shipped)
-            plain = isinstance(one, pattern) or (mine and type(one).__name__ == "PhoneRecognizer")
-            anchored = mine and type(one).__name__ in _ANCHORED
-            groups["models" if not plain or not blank else "anchored" if anchored else "patterns"].append(one)
-            if isinstance(one, pattern):
-                self._watch(one)
-        self.analyze = {name: self._analyzer(some) for name, some in groups.items() if some}
+        for recognizer in recognizers:
+            is_shipped = type(recognizer).__module__.startswith(shipped_prefix)
+            is_pattern = isinstance(recognizer, pattern_class) or (is_shipped and type(recognizer).__name__ == "PhoneRecognizer")
+            is_anchored = is_shipped and type(recognizer).__name__ in _DIGIT_OR_AT_RECOGNIZERS
+            groups["models" if not is_pattern or not without_spacy else "anchored" if is_anchored else "patterns"].append(recognizer)
+            if isinstance(recognizer, pattern_class):
+                self._add_timeouts(recognizer)
+        self.analyze_by_group = {name: self._build_analyzer(group) for name, group in groups.items() if group}
 
-    def _nlp(self) -> Any:
-        """The NLP engine: words split and no more, unless a spaCy model is named."""
-        told, spacy = self.told, self.spacy
+    def _build_nlp_engine(self) -> Any:
+        """Builds the NLP engine: it only splits words, unless a spaCy model is named."""
+        settings, spacy = self.settings, self.spacy_module
         from presidio_analyzer.nlp_engine import SpacyNlpEngine
 
-        path = _folder(told.nlp, told.model) if told.nlp == "spacy" else None
+        path = _find_model_folder(settings.nlp, settings.model) if settings.nlp == "spacy" else None
         try:
-            pipeline = spacy.load(path) if path else spacy.blank(told.language)
+            pipeline = spacy.load(path) if path else spacy.blank(settings.language)
         except (OSError, ValueError, ImportError) as error:
-            what = f"model = {told.model!r}" if path else f"language = {told.language!r}"
-            raise PlanError(f"presidio: {what}: spaCy cannot open it ({type(error).__name__})") from None
-        engine: Any = SpacyNlpEngine(models=[{"lang_code": told.language, "model_name": "here"}])
-        engine.nlp = {told.language: pipeline}  # load() would look for a package, and fetch it
+            setting = f"model = {settings.model!r}" if path else f"language = {settings.language!r}"
+            raise PlanError(f"presidio: {setting}: spaCy cannot open it ({type(error).__name__})") from None
+        engine: Any = SpacyNlpEngine(models=[{"lang_code": settings.language, "model_name": "here"}])
+        engine.nlp = {settings.language: pipeline}  # load() would search for a package, and download it
         if path is None:
             pipeline.max_length = 1 << 31
-            spacy.language.Language.component(_AS_WRITTEN, func=_as_written)
-            pipeline.add_pipe(_AS_WRITTEN)
+            spacy.language.Language.component(_LEMMA_COMPONENT, func=_copy_words_to_lemmas)
+            pipeline.add_pipe(_LEMMA_COMPONENT)
         return engine
 
-    def _recognizers(self) -> list[Any]:
-        """The recognisers that the settings name."""
-        told, library = self.told, self.library
-        registry = library.RecognizerRegistry(supported_languages=[told.language])
-        if told.recognizers:
-            for name in told.recognizers:
-                registry.add_recognizer(self._made(name))
+    def _load_recognizers(self) -> list[Any]:
+        """Returns the recognisers that the settings name."""
+        settings, library = self.settings, self.presidio_module
+        registry = library.RecognizerRegistry(supported_languages=[settings.language])
+        if settings.recognizers:
+            for name in settings.recognizers:
+                registry.add_recognizer(self._build_recognizer(name))
         else:
-            registry.load_predefined_recognizers(languages=[told.language], nlp_engine=self.nlp)
-        if told.rules:
+            registry.load_predefined_recognizers(languages=[settings.language], nlp_engine=self.nlp_engine)
+        if settings.rules:
             try:
-                with contextlib.redirect_stdout(io.StringIO()):  # it prints what it says
-                    registry.add_recognizers_from_yaml(told.rules)
+                with contextlib.redirect_stdout(io.StringIO()):  # it prints its messages
+                    registry.add_recognizers_from_yaml(settings.rules)
             except Exception as error:  # whatever a YAML file may hold
-                raise PlanError(f"presidio: rules = {told.rules!r}: no recognisers can be read ({type(error).__name__})") from None
-        every = [one for one in registry.recognizers if one.supported_language == told.language]
-        named = library.predefined_recognizers.SpacyRecognizer
-        every = [one for one in every if not isinstance(one, named)]
-        if told.nlp == "spacy":
-            every.append(named(supported_language=told.language))
-        if told.nlp == "transformers":
-            labels = kinds_of(label_names(Path(told.model) / "config.json"), told.labels, f"presidio: model = {told.model!r}: labels")
-            every.append(
+                raise PlanError(
+                    f"presidio: rules = {settings.rules!r}: expected a YAML file of pattern recognisers ({type(error).__name__})"
+                ) from None
+        recognizers = [recognizer for recognizer in registry.recognizers if recognizer.supported_language == settings.language]
+        spacy_class = library.predefined_recognizers.SpacyRecognizer
+        recognizers = [recognizer for recognizer in recognizers if not isinstance(recognizer, spacy_class)]
+        if settings.nlp == "spacy":
+            recognizers.append(spacy_class(supported_language=settings.language))
+        if settings.nlp == "transformers":
+            labels = map_labels_to_kinds(
+                read_label_names(Path(settings.model) / "config.json"), settings.labels, f"presidio: model = {settings.model!r}: labels"
+            )
+            recognizers.append(
                 library.predefined_recognizers.HuggingFaceNerRecognizer(
-                    model_name=told.model,
+                    model_name=settings.model,
                     label_mapping={name: kind for name, kind in labels.items() if kind},
-                    supported_language=told.language,
+                    supported_language=settings.language,
                     aggregation_strategy="first",
                     threshold=0.0,
-                    device=told.device,
+                    device=settings.device,
                 )
             )
-        if told.nlp == "gliner":
-            every.append(
+        if settings.nlp == "gliner":
+            recognizers.append(
                 library.predefined_recognizers.GLiNERRecognizer(
-                    model_name=told.model,
-                    entity_mapping={name: kind for name, kind in (told.labels or _GLINER).items() if kind},
-                    supported_language=told.language,
-                    map_location=told.device,
+                    model_name=settings.model,
+                    entity_mapping={name: kind for name, kind in (settings.labels or _GLINER_LABELS).items() if kind},
+                    supported_language=settings.language,
+                    map_location=settings.device,
                     local_files_only=True,
                 )
             )
-        return every
+        return recognizers
 
-    def _made(self, name: str) -> Any:
-        """A recogniser by Presidio's class name, or by a dotted path."""
-        shipped = self.library.predefined_recognizers
-        module, _, title = name.rpartition(".")
+    def _build_recognizer(self, name: str) -> Any:
+        """Returns a recogniser, given Presidio's class name or a dotted path."""
+        shipped = self.presidio_module.predefined_recognizers
+        module, _, class_name = name.rpartition(".")
         try:
-            made = getattr(importlib.import_module(module) if module else shipped, title)
-            one = made(supported_language=self.told.language)
+            recognizer_class = getattr(importlib.import_module(module) if module else shipped, class_name)
+            recognizer = recognizer_class(supported_language=self.settings.language)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             known = [] if module else [other for other in dir(shipped) if other.endswith("Recognizer")]
             raise PlanError(
-                f"presidio: recognizers: {name} cannot be made ({type(error).__name__}); "
-                + (nearest(name, known) if known else "expected a class that takes supported_language")
+                f"presidio: recognizers: {name} cannot be created ({type(error).__name__}); "
+                + (suggest_names(name, known) if known else "expected a class that takes supported_language")
             ) from None
-        if not isinstance(one, self.library.EntityRecognizer):
-            raise PlanError(f"presidio: recognizers: {name} is no presidio_analyzer.EntityRecognizer")
-        return one
+        if not isinstance(recognizer, self.presidio_module.EntityRecognizer):
+            raise PlanError(f"presidio: recognizers: {name} is not a presidio_analyzer.EntityRecognizer")
+        return recognizer
 
-    def _kinds(self, every: Sequence[Any]) -> dict[str, str]:
-        """The kind of every entity that is asked for."""
-        told = self.told
-        there = sorted({entity for one in every for entity in one.supported_entities})
-        if told.entities:
-            missing = [entity for entity in told.entities if entity not in there]
+    def _map_entities_to_kinds(self, recognizers: Sequence[Any]) -> dict[str, str]:
+        """Returns the kind of every entity that the settings ask for."""
+        settings = self.settings
+        available = sorted({entity for item in recognizers for entity in item.supported_entities})
+        if settings.entities:
+            missing = [entity for entity in settings.entities if entity not in available]
             if missing:
-                model = "; names, places and firms need a model (nlp, model)" if told.nlp == "blank" else ""
-                raise PlanError(f"presidio: entities: no recogniser finds {', '.join(missing)}; {nearest(missing[0], there)}{model}")
-        usual = {name for name, one in every_kind().items() if one.country is None and not one.asked}
-        wanted = told.entities or [one for one in there if one in told.labels or KNOWN.get(one, one) in usual]
-        kinds = {entity: kind for entity, kind in kinds_of(wanted, told.labels, "presidio: labels").items() if kind}
+                model = "; names, places and organizations need a model (nlp, model)" if settings.nlp == "blank" else ""
+                raise PlanError(
+                    f"presidio: entities: no recogniser finds {', '.join(missing)}; {suggest_names(missing[0], available)}{model}"
+                )
+        default_kinds = {name for name, item in all_kinds().items() if item.country is None and not item.opt_in}
+        wanted = settings.entities or [
+            item for item in available if item in settings.labels or KIND_BY_LABEL.get(item, item) in default_kinds
+        ]
+        kinds = {entity: kind for entity, kind in map_labels_to_kinds(wanted, settings.labels, "presidio: labels").items() if kind}
         if not kinds:
-            raise PlanError(f"presidio: no entity of its recognisers is a kind here ({', '.join(there)}); say which they are in labels")
+            raise PlanError(
+                f"presidio: no entity of its recognisers is a kind of sanitize ({', '.join(available)}); map them to kinds in labels"
+            )
         return kinds
 
-    def _watch(self, one: Any) -> None:
-        """Compile the patterns of a recogniser so that a time-out is an error."""
+    def _add_timeouts(self, recognizer: Any) -> None:
+        """Compiles the patterns of a recogniser so that a time-out raises an error."""
         import regex
 
-        for pattern in one.patterns:
-            compiled = regex.compile(pattern.regex, flags=one.global_regex_flags)
-            pattern.compiled_regex, pattern.compiled_with_flags = Watched(compiled, self.told.timeout), one.global_regex_flags
+        for pattern in recognizer.patterns:
+            compiled = regex.compile(pattern.regex, flags=recognizer.global_regex_flags)
+            pattern.compiled_regex, pattern.compiled_with_flags = (
+                TimedPattern(compiled, self.settings.timeout),
+                recognizer.global_regex_flags,
+            )
 
-    def _analyzer(self, some: Sequence[Any]) -> Any:
-        told, library = self.told, self.library
-        registry = library.RecognizerRegistry(recognizers=list(some), supported_languages=[told.language])
-        engine = library.AnalyzerEngine(registry=registry, nlp_engine=self.nlp, supported_languages=[told.language])
-        entities = sorted({entity for one in some for entity in one.supported_entities} & set(self.kind_of))
+    def _build_analyzer(self, recognizers: Sequence[Any]) -> Any:
+        settings, library = self.settings, self.presidio_module
+        registry = library.RecognizerRegistry(recognizers=list(recognizers), supported_languages=[settings.language])
+        engine = library.AnalyzerEngine(registry=registry, nlp_engine=self.nlp_engine, supported_languages=[settings.language])
+        entities = sorted({entity for recognizer in recognizers for entity in recognizer.supported_entities} & set(self.kind_by_entity))
         return functools.partial(
             engine.analyze,
-            language=told.language,
+            language=settings.language,
             entities=entities,
-            context=list(told.context) or None,
-            score_threshold=told.threshold,
+            context=list(settings.context) or None,
+            score_threshold=settings.threshold,
         )
 
     @contextlib.contextmanager
-    def at_work(self) -> Iterator[None]:
-        """While a column is looked at: what spaCy remembers of its words is forgotten after, or memory would grow with the corpus."""
-        with self.nlp.nlp[self.told.language].memory_zone():
+    def open_memory_zone(self) -> Iterator[None]:
+        """Opens spaCy's memory zone for one column: its cache of words is freed afterwards; otherwise memory would grow with the corpus."""
+        with self.nlp_engine.nlp[self.settings.language].memory_zone():
             yield
 
-    def shares(self, buffers: Buffers) -> Iterator[tuple[Any, Piece]]:
-        """The analyzers, each with the pieces of the texts that it is to see."""
-        for name, analyze in self.analyze.items():
-            if name == "anchored":
-                yield analyze, _windows(buffers)
-            elif name == "patterns":
-                some = np.flatnonzero(buffers.lengths)
-                low, high = buffers.offsets[some], buffers.offsets[some + 1]
-                yield analyze, (some, low, high, low, high)
+    def iter_windows(self, buffers: TextBuffers) -> Iterator[tuple[Any, TextWindows]]:
+        """Yields the analyzers, each with the windows of the texts that it analyzes."""
+        for group, analyze in self.analyze_by_group.items():
+            if group == "anchored":
+                yield analyze, _cut_digit_windows(buffers)
+            elif group == "patterns":
+                text_no = np.flatnonzero(buffers.lengths)
+                low, high = buffers.offsets[text_no], buffers.offsets[text_no + 1]
+                yield analyze, (text_no, low, high, low, high)
             else:
-                yield analyze, _chunks(buffers, self.told.chunk, self.told.overlap)
+                yield analyze, _cut_chunks(buffers, self.settings.chunk, self.settings.overlap)
 
 
-def _as_written(words: Any) -> Any:
-    """A pipe for a pipeline without lemmas: each word is its own, so that Presidio can look for context words at all."""
+def _copy_words_to_lemmas(words: Any) -> Any:
+    """Pipeline component that sets each word as its own lemma: without lemmas Presidio cannot search for context words."""
     for word in words:
         word.lemma_ = word.lower_
     return words
 
 
-def _windows(buffers: Buffers) -> Piece:
-    """What stands around digits and `@`, out to the next white space; windows that touch are one."""
-    at, _ = matches(buffers, _ANCHOR)
-    text_no = np.searchsorted(buffers.offsets, at, side="right") - 1
+def _cut_digit_windows(buffers: TextBuffers) -> TextWindows:
+    """Returns windows around digits and `@`, extended to the next white space; touching windows are merged."""
+    anchors, _ = find_matches(buffers, _DIGIT_OR_AT_PATTERN)
+    text_no = np.searchsorted(buffers.offsets, anchors, side="right") - 1
     first, last = buffers.offsets[text_no], buffers.offsets[text_no + 1]
-    white = np.flatnonzero(among(buffers.data, _WHITE))
-    low, high = np.maximum(at - _BEFORE, first), np.minimum(at + _AFTER, last)
-    before = np.append(white, -1)[np.searchsorted(white, low) - 1] + 1 if len(white) else np.zeros_like(low)
-    after = np.append(white, len(buffers.data))[np.searchsorted(white, high)]
+    whitespace = np.flatnonzero(is_in_byte_table(buffers.data, _WHITESPACE_BYTES))
+    low, high = np.maximum(anchors - _WINDOW_BEFORE, first), np.minimum(anchors + _WINDOW_AFTER, last)
+    before = np.append(whitespace, -1)[np.searchsorted(whitespace, low) - 1] + 1 if len(whitespace) else np.zeros_like(low)
+    after = np.append(whitespace, len(buffers.data))[np.searchsorted(whitespace, high)]
     low, high = np.where(low > first, np.maximum(before, first), first), np.minimum(after, last)
-    apart = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0)) if len(at) else np.empty(0, np.bool_)
-    head = np.flatnonzero(apart)
+    is_first = (
+        np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0)) if len(anchors) else np.empty(0, np.bool_)
+    )
+    head = np.flatnonzero(is_first)
     low, text_no = low[head], text_no[head]
     high = np.maximum.reduceat(high, head) if len(head) else high
     return text_no, low, high, low, high
 
 
-def _chunks(buffers: Buffers, chunk: int, overlap: int) -> Piece:
-    """Pieces of at most `chunk` bytes that share `overlap`, cut between characters; a span is that of the piece in which it begins."""
+def _cut_chunks(buffers: TextBuffers, chunk_bytes: int, overlap_bytes: int) -> TextWindows:
+    """Returns chunks of at most `chunk_bytes` that overlap by `overlap_bytes`, cut between characters; a span is taken from the chunk in
+    which it begins."""
     rows: list[tuple[int, int, int, int, int]] = []
-    lead = buffers.data.view(np.int8) >= -64
+    is_char_start = buffers.data.view(np.int8) >= -64
 
-    def border(place: int) -> int:
-        while not lead[place]:
+    def to_char_start(place: int) -> int:
+        while not is_char_start[place]:
             place -= 1
         return place
 
@@ -381,41 +397,43 @@ def _chunks(buffers: Buffers, chunk: int, overlap: int) -> Piece:
     for text_no in np.flatnonzero(buffers.lengths).tolist():
         first, last = int(buffers.offsets[text_no]), int(buffers.offsets[text_no + 1])
         lows = [first]
-        while lows[-1] + chunk < last:
-            lows.append(border(lows[-1] + chunk - overlap))
-        highs = [last if low + chunk >= last else border(low + chunk) for low in lows]
-        seams = [first, *(border((low + high) // 2) for low, high in zip(lows[1:], highs[:-1], strict=True)), last]
+        while lows[-1] + chunk_bytes < last:
+            lows.append(to_char_start(lows[-1] + chunk_bytes - overlap_bytes))
+        highs = [last if low + chunk_bytes >= last else to_char_start(low + chunk_bytes) for low in lows]
+        seams = [first, *(to_char_start((low + high) // 2) for low, high in zip(lows[1:], highs[:-1], strict=True)), last]
         rows += zip([text_no] * len(lows), lows, highs, seams[:-1], seams[1:], strict=True)
-    made = np.array(rows, np.int64).reshape(-1, 5)
-    return made[:, 0], made[:, 1], made[:, 2], made[:, 3], made[:, 4]
+    windows = np.array(rows, np.int64).reshape(-1, 5)
+    return windows[:, 0], windows[:, 1], windows[:, 2], windows[:, 3], windows[:, 4]
 
 
-def _asked(analyze: Any, buffers: Buffers, pieces: Piece, unread: set[int]) -> tuple[I64, I64, I64, list[str], npt.NDArray[np.float64]]:
-    """What an analyzer finds in pieces: text, first byte, byte after, entity and score; `unread` gathers the texts that it fails at. A loop
-    over pieces: Presidio takes one at a time."""
-    text_no, low, high, begin, end = pieces
-    texts = [str(buffers.data[one:other].tobytes(), "utf-8") for one, other in zip(low.tolist(), high.tolist(), strict=True)]
+def _run_analyzer(
+    analyze: Any, buffers: TextBuffers, windows: TextWindows, failed_texts: set[int]
+) -> tuple[I64, I64, I64, list[str], npt.NDArray[np.float64]]:
+    """Returns the results of an analyzer on windows: text, start byte, end byte, entity and score of each span. Texts at which it fails are
+    added to `failed_texts`. A loop over windows, as Presidio analyzes one text at a time."""
+    text_no, low, high, begin, end = windows
+    texts = [str(buffers.data[item:item_end].tobytes(), "utf-8") for item, item_end in zip(low.tolist(), high.tolist(), strict=True)]
     found: list[tuple[int, int, int, str, float]] = []
     for number, text in enumerate(texts):
-        if int(text_no[number]) in unread:
+        if int(text_no[number]) in failed_texts:
             continue
         try:
-            found += [(number, one.start, one.end, one.entity_type, float(one.score)) for one in analyze(text=text)]
+            found += [(number, item.start, item.end, item.entity_type, float(item.score)) for item in analyze(text=text)]
         except (SanitizeError, MemoryError):
             raise
-        except Exception:  # whatever a recogniser may do: the document is set aside, and its text quoted nowhere
-            unread.add(int(text_no[number]))
-    piece, start, stop = (np.array([one[place] for one in found], np.int64) for place in range(3))
-    start, stop = bytes_at(Buffers.of(pa.array(texts, pa.large_string())), piece, start, stop)
-    start, stop = start + low[piece], stop + low[piece]
-    mine = np.flatnonzero((start >= begin[piece]) & (start < end[piece]))
-    base = buffers.offsets[text_no[piece[mine]]]
-    scores = np.array([found[row][4] for row in mine.tolist()], np.float64)
-    return text_no[piece[mine]], start[mine] - base, stop[mine] - base, [found[row][3] for row in mine.tolist()], scores
+        except Exception:  # a recogniser may raise anything: the document is quarantined, and its text is not quoted
+            failed_texts.add(int(text_no[number]))
+    window_no, start, stop = (np.array([item[place] for item in found], np.int64) for place in range(3))
+    start, stop = code_points_to_bytes(TextBuffers.from_array(pa.array(texts, pa.large_string())), window_no, start, stop)
+    start, stop = start + low[window_no], stop + low[window_no]
+    rows = np.flatnonzero((start >= begin[window_no]) & (start < end[window_no]))
+    base = buffers.offsets[text_no[window_no[rows]]]
+    scores = np.array([found[row][4] for row in rows.tolist()], np.float64)
+    return text_no[window_no[rows]], start[rows] - base, stop[rows] - base, [found[row][3] for row in rows.tolist()], scores
 
 
-def _folder(nlp: str, model: str) -> Path | None:
-    """Where a model lies: its folder, or that of an installed spaCy package."""
+def _find_model_folder(nlp: str, model: str) -> Path | None:
+    """Returns the folder of a model, or of an installed spaCy package; None if there is none."""
     if Path(model).is_dir():
         return Path(model)
     if nlp == "spacy" and importlib.util.find_spec("spacy") and model.isidentifier() and importlib.util.find_spec(model):
@@ -426,15 +444,18 @@ def _folder(nlp: str, model: str) -> Path | None:
 
 
 @functools.lru_cache(maxsize=2)
-def _made(settings: str) -> Analyzers:
-    told = Presidio.model_validate_json(settings)
-    if told.model and (folder := _folder(told.nlp, told.model)) and tree_sha256(folder) != told.model_sha256:
-        raise PlanError(f"presidio: {told.model}: the model is not the one that the plan was made with; use a folder that nobody writes to")
-    return Analyzers(told)
+def _load_analyzers_cached(settings_json: str) -> PresidioAnalyzers:
+    settings = Presidio.model_validate_json(settings_json)
+    if settings.model and (folder := _find_model_folder(settings.nlp, settings.model)) and tree_sha256(folder) != settings.model_sha256:
+        raise PlanError(
+            f"presidio: {settings.model}: the model is not the one that the plan was made with (sha256); "
+            "use a folder that no other program writes to"
+        )
+    return PresidioAnalyzers(settings)
 
 
-def _opened(told: Presidio) -> Analyzers:
-    return _made(told.model_dump_json())
+def _load_analyzers(settings: Presidio) -> PresidioAnalyzers:
+    return _load_analyzers_cached(settings.model_dump_json())
 
 
-__all__ = ["Analyzers", "Presidio", "TooSlow", "Watched"]
+__all__ = ["PresidioAnalyzers", "Presidio", "PatternTimeout", "TimedPattern"]

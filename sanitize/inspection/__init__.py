@@ -1,1 +1,4 @@
-"""What looks at a corpus or its private folder without publishing: SQL, preview, annotation, estimates, reproduction from a manifest."""
+"""Tools that read a corpus or its private folder: SQL, preview, annotation, estimates of recall, reproduction from a manifest.
+
+May import pipeline, reporting and the layers below; must not be imported by them.
+"""

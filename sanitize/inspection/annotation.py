@@ -1,11 +1,11 @@
-"""How well a corpus's own finds are: a sample to label by hand, what the labels say, and an estimate of what every finder missed.
+"""Precision and recall of the finders on a user's own corpus: draws a sample to label by hand, scores the labels, estimates misses.
 
-The sample has two parts. Finds, as many of every kind, ask whether each is right: that is precision. Passages, from documents with and
-without any find, ask what was missed: that is recall. Both are drawn by a seeded hash or generator, so that a sample can be drawn again,
-and lie in WORK for their owner alone, since they hold texts. Intervals are Wilson's score intervals (Wilson, Probable inference, the law
-of succession, and statistical inference, 1927) at 95 %.
+The sample has two parts. Finds, equally many of every kind, measure precision: the annotator marks each as right or wrong. Passages,
+from documents with and without finds, measure recall: the annotator adds what was missed. Both are drawn by a seeded hash or generator,
+so that a sample can be drawn again. They hold texts, so they are written into WORK, readable by its owner only. Intervals are Wilson's
+score intervals (Wilson, Probable inference, the law of succession, and statistical inference, 1927) at 95 %.
 
-Without any labels, two or more indexes of one corpus that different finders made tell how much all of them missed
+Without labels, two or more indexes of one corpus, built by different finders, give an estimate of what all of them missed
 (sanitize/inspection/capture_recapture.py).
 """
 
@@ -21,21 +21,29 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.display import Told
-from sanitize.core.text_cells import Leaf
-from sanitize.errors import UsageError, nearest
-from sanitize.inspection.capture_recapture import MORE, TWO, Z, chapman, histories, met, together
-from sanitize.kinds.kind import bringing, every_kind
-from sanitize.plans.detection_spec import customs_in
-from sanitize.storage.corpus import Documents, cells_of, read_json, write_lines
-from sanitize.storage.disk_errors import disk_trouble
-from sanitize.storage.remote_storage import local_path
-from sanitize.storage.vault import private_folder
+from sanitize.core.display import CommandResult
+from sanitize.core.text_cells import LeafPath
+from sanitize.errors import UsageError, suggest_names
+from sanitize.inspection.capture_recapture import (
+    SEVERAL_INDEX_ASSUMPTION,
+    TWO_INDEX_ASSUMPTION,
+    Z_95,
+    capture_histories,
+    chapman_estimate,
+    count_overlapping,
+    estimate_total,
+)
+from sanitize.kinds.kind import all_kinds, custom_kinds
+from sanitize.plans.detection_spec import read_custom_kinds
+from sanitize.storage.corpus import Documents, flatten_cells, read_json, write_private_lines
+from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.remote_storage import require_local_path
+from sanitize.storage.vault import require_run_workspace
 
-_AROUND = 80  # characters of context on either side of a find
-_PASSAGE = 1_500  # characters of a passage
-_NEAR = 2_000  # documents that are read together
-_PLACE = ("doc_no", "cell", "start", "stop", "kind")
+_CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
+_PASSAGE_CHARACTERS = 1_500  # characters of a passage
+_MAX_READ_GAP = 2_000  # documents that are read together
+_SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "kind")
 
 
 def label(
@@ -47,125 +55,138 @@ def label(
     against: Sequence[Path | str] | Path | str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Draw a sample of `n` rows for labelling by hand, or say what a labelled one tells (`score`), or what indexes of one corpus that
-    different finders made all missed (`against`, one other or several).
+    """Draw a sample of `n` rows to label by hand; or score a labelled sample (`score`); or estimate what all finders missed from other
+    indexes of the same corpus, built by other finders (`against`, one or several).
 
-    A sample gives `file`, `rows`, `strata`, and the strata of which it has no row (`left_out`), where there are more of them than rows.
-    It goes to WORK/labels/sample.jsonl, or to `out`, and never over a file that is there.
-    `score` gives for every kind `precision` and `recall` with intervals; `against` gives `estimates`. Raises UsageError.
+    A sample returns `file`, `rows`, `strata`, and the strata without a row (`left_out`), if there are more strata than rows. It is
+    written to WORK/labels/sample.jsonl, or to `out`; an existing file is never overwritten.
+    `score` returns for every kind `precision` and `recall` with intervals; `against` returns `estimates`. Raises UsageError.
     """
-    work = local_path(work)
-    private_folder(work)
+    work = require_local_path(work)
+    require_run_workspace(work)
     if score is not None and against is not None:
         raise UsageError("--score and --against exclude each other: one reads labels, the other needs none")
     if score is not None:
-        with bringing(customs_in(work)):
-            return Told("label", _scored(Path(score)))
+        with custom_kinds(read_custom_kinds(work)):
+            return CommandResult("label", _score_labels(Path(score)))
     if against is not None:
         others = [against] if isinstance(against, str | Path) else against
-        return Told("label", _estimated(work, [local_path(one) for one in others]))
-    target = local_path(out) if out is not None else work / "labels" / "sample.jsonl"
+        return CommandResult("label", _estimate_missed(work, [require_local_path(one) for one in others]))
+    target = require_local_path(out) if out is not None else work / "labels" / "sample.jsonl"
     if target.exists():
-        raise UsageError(f"{target}: is there already, and may hold labels; name another file with --out, or move it away")
+        raise UsageError(f"{target}: exists already, and may hold labels; name another file with --out, or move it away")
     if n < 1:
-        raise UsageError(f"--n {n}: a sample has a row at least; take 1 or more")
+        raise UsageError(f"--n {n}: expected at least 1 row")
     if out is not None and not target.parent.is_dir():
-        raise UsageError(f"{target}: there is no such folder; make it, or leave --out away")
-    rows, every = _drawn(work, n, seed)
-    with disk_trouble(target.parent):
+        raise UsageError(f"{target}: its folder does not exist; create it, or leave --out out")
+    rows, all_strata = _draw_sample(work, n, seed)
+    with translate_disk_errors(target.parent):
         if out is None:
             target.parent.mkdir(mode=0o700, exist_ok=True)
-        write_lines(target, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), over=False)
+        write_private_lines(target, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), overwrite=False)
     strata: dict[str, int] = {}
     for row in rows:
         strata[row["stratum"]] = strata.get(row["stratum"], 0) + 1
-    told = {"file": str(target), "rows": len(rows), "strata": strata, "left_out": [one for one in every if one not in strata]}
-    return Told("label", {**told, "work": str(work)})
+    left_out = [stratum for stratum in all_strata if stratum not in strata]
+    return CommandResult("label", {"file": str(target), "rows": len(rows), "strata": strata, "left_out": left_out, "work": str(work)})
 
 
 # ------------------------------------------------------------------------------------------------------------------------ the sample
 
 
-def _index(work: Path) -> Mapping[str, Any]:
+def _read_complete_index(work: Path) -> Mapping[str, Any]:
     index = read_json(work / "index.json")
     if not index or not index.get("complete"):
-        raise UsageError(f"{work}: has no complete index; make it with `sanitize find INPUT... --work {work}`")
+        raise UsageError(f"{work}: has no complete index; build it with `sanitize find INPUT... --work {work}`")
     return index
 
 
-def _occurrences(work: Path) -> Iterator[pl.DataFrame]:
+def _read_occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        yield pl.read_parquet(path, columns=[*_PLACE, "start_byte", "stop_byte"], glob=False).with_columns(pl.col("kind").cast(pl.String))
+        yield pl.read_parquet(path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False).with_columns(
+            pl.col("kind").cast(pl.String)
+        )
 
 
-def _drawn(work: Path, n: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rows of a sample: half finds, as many of each kind, half passages, as many from documents with and without any find; what is too
-    few of one goes to the others. And all strata there are."""
-    documents = Documents.from_json(_index(work)["documents"], work)
-    leaves = [Leaf(column, tuple(steps)) for column, *steps in _index(work)["leaves"]]
-    if not all(source.is_there() for source in documents.sources):
+def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Draw the rows of a sample; returns them and the names of all strata.
+
+    Half of the rows are finds, equally many of each kind; half are passages, equally many from documents with and without finds. Where a
+    stratum has too few, the others get its rows.
+    """
+    documents = Documents.from_json(_read_complete_index(work)["documents"], work)
+    leaves = [LeafPath(column, tuple(steps)) for column, *steps in _read_complete_index(work)["leaves"]]
+    if not all(source.is_available() for source in documents.files):
         raise UsageError(f"{work}: the input that it indexes has moved or changed; run `sanitize find` again")
-    told = np.zeros(documents.count, np.bool_)
-    chosen: list[pl.DataFrame] = []
-    for part in _occurrences(work):
-        told[part["doc_no"].to_numpy()] = True
+    has_find = np.zeros(documents.count, np.bool_)
+    smallest: list[pl.DataFrame] = []
+    for occurrences in _read_occurrences(work):
+        has_find[occurrences["doc_no"].to_numpy()] = True
         # of each kind those with the smallest hashes: a sample without replacement that needs one task at a time
-        ranked = part.with_columns(draw=pl.struct("doc_no", "cell", "start", "kind").hash(seed))
-        chosen.append(ranked.sort("draw").group_by("kind", maintain_order=True).head(n))
-    finds = pl.concat(chosen) if chosen else pl.DataFrame(schema={"kind": pl.String, "draw": pl.UInt64, "doc_no": pl.Int64})
-    kinds = {str(kind): frame.sort("draw").head(n) for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))}
+        ranked = occurrences.with_columns(draw=pl.struct("doc_no", "cell", "start", "kind").hash(seed))
+        smallest.append(ranked.sort("draw").group_by("kind", maintain_order=True).head(row_count))
+    finds = pl.concat(smallest) if smallest else pl.DataFrame(schema={"kind": pl.String, "draw": pl.UInt64, "doc_no": pl.Int64})
+    kinds = {
+        str(kind): frame.sort("draw").head(row_count) for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))
+    }
     with_finds, without = "documents with finds", "documents without finds"
-    sides = {without: np.flatnonzero(~told), with_finds: np.flatnonzero(told)}
-    there = sum(frame.height for frame in kinds.values())
+    doc_nos_by_stratum = {without: np.flatnonzero(~has_find), with_finds: np.flatnonzero(has_find)}
+    find_count = sum(frame.height for frame in kinds.values())
     rng = np.random.default_rng(seed)
-    of_passages = _shares(n, [there, documents.count])[1]
-    share = _shares(of_passages, [len(sides[with_finds]), len(sides[without])])[1]
+    passage_count = _allocate_evenly(row_count, [find_count, documents.count])[1]
+    wanted = _allocate_evenly(passage_count, [len(doc_nos_by_stratum[with_finds]), len(doc_nos_by_stratum[without])])[1]
     texts: dict[tuple[int, int], str] = {}
-    drawn: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}
-    for side, numbers in sides.items():
-        order, full, tried = rng.permutation(numbers).astype(np.int64), np.empty(0, np.int64), 0
-        while len(full) < share and tried < len(order):  # a document without text gives no passage
-            some = np.sort(order[tried : tried + share - len(full)])
-            read = _texts(documents, leaves, some)
-            texts |= read
-            full = np.append(full, some[np.isin(some, [doc_no for (doc_no, _), text in read.items() if text])])
-            tried += len(some)
-        drawn[side] = np.sort(full), len(numbers) / max(tried, 1)
-        share = of_passages - len(full)
-    passages = {side: drawn[side] for side in (with_finds, without)}
-    of_finds = n - sum(len(some) for some, _ in passages.values())
-    each = _shares(of_finds, [frame.height for frame in kinds.values()])
-    strata = {kind: frame.head(many) for (kind, frame), many in zip(kinds.items(), each, strict=True)}
-    wanted = np.unique(np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(some for some, _ in drawn.values())]))
-    texts |= _texts(documents, leaves, wanted.astype(np.int64))
+    drawn: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}  # stratum -> (doc_nos, documents of the stratum per tried one)
+    for stratum, doc_nos in doc_nos_by_stratum.items():
+        order, with_text, tried = rng.permutation(doc_nos).astype(np.int64), np.empty(0, np.int64), 0
+        while len(with_text) < wanted and tried < len(order):  # a document without text gives no passage
+            batch = np.sort(order[tried : tried + wanted - len(with_text)])
+            batch_texts = _read_texts(documents, leaves, batch)
+            texts |= batch_texts
+            with_text = np.append(with_text, batch[np.isin(batch, [doc_no for (doc_no, _), text in batch_texts.items() if text])])
+            tried += len(batch)
+        drawn[stratum] = np.sort(with_text), len(doc_nos) / max(tried, 1)
+        wanted = passage_count - len(with_text)
+    passages = {stratum: drawn[stratum] for stratum in (with_finds, without)}
+    finds_left = row_count - sum(len(doc_nos) for doc_nos, _ in passages.values())
+    finds_per_kind = _allocate_evenly(finds_left, [frame.height for frame in kinds.values()])
+    strata = {kind: frame.head(count) for (kind, frame), count in zip(kinds.items(), finds_per_kind, strict=True)}
+    sampled = np.unique(
+        np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(doc_nos for doc_nos, _ in drawn.values())])
+    )
+    texts |= _read_texts(documents, leaves, sampled.astype(np.int64))
     rows: list[dict[str, Any]] = []
     # a loop over the rows of a sample, which a person will read one by one
     for kind, frame in strata.items():
-        for doc_no, cell, start, stop in frame.sort("doc_no", "cell", "start").select("doc_no", "cell", "start", "stop").iter_rows():
+        for doc_no, cell, start, end in frame.sort("doc_no", "cell", "start").select("doc_no", "cell", "start", "end").iter_rows():
             text = texts.get((doc_no, cell), "")
-            about = {"doc_no": doc_no, "cell": cell, "start": start, "stop": stop, "kind": kind}
-            around = {"before": text[max(0, start - _AROUND) : start], "value": text[start:stop], "after": text[stop : stop + _AROUND]}
-            rows.append({"row": len(rows), "ask": "find", "stratum": kind, **about, **around, "right": None})
-    inside = _within(work, wanted)
-    for side, (some, weight) in passages.items():
-        for doc_no in some.tolist():
+            span = {"doc_no": doc_no, "cell": cell, "start": start, "end": end, "kind": kind}
+            context = {
+                "before": text[max(0, start - _CONTEXT_CHARACTERS) : start],
+                "value": text[start:end],
+                "after": text[end : end + _CONTEXT_CHARACTERS],
+            }
+            rows.append({"row": len(rows), "ask": "find", "stratum": kind, **span, **context, "right": None})
+    occurrences_by_cell = _occurrences_by_cell(work, sampled)
+    for stratum, (doc_nos, weight) in passages.items():
+        for doc_no in doc_nos.tolist():
             cells = [(cell, text) for (number, cell), text in texts.items() if number == doc_no and text]
             lengths = np.array([len(text) for _, text in cells], np.float64)
             cell, text = cells[int(rng.choice(len(cells), p=lengths / lengths.sum()))]
-            low = int(rng.integers(0, max(1, len(text) - _PASSAGE + 1)))
-            high = min(low + _PASSAGE, len(text))
+            low = int(rng.integers(0, max(1, len(text) - _PASSAGE_CHARACTERS + 1)))
+            high = min(low + _PASSAGE_CHARACTERS, len(text))
             found = [
-                {"start": start - low, "stop": stop - low, "kind": kind, "value": text[start:stop]}
-                for start, stop, kind in inside.get((doc_no, cell), ())
-                if low <= start and stop <= high
+                {"start": start - low, "end": end - low, "kind": kind, "value": text[start:end]}
+                for start, end, kind in occurrences_by_cell.get((doc_no, cell), ())
+                if low <= start and end <= high
             ]
             rows.append(
                 {
                     "row": len(rows),
                     "ask": "passage",
-                    "stratum": side,
-                    # how much text a passage stands for, in passages
+                    "stratum": stratum,
+                    # how much text of the corpus the passage represents, in passages
                     "weight": weight * lengths.sum() / (high - low),
                     "doc_no": doc_no,
                     "cell": cell,
@@ -176,105 +197,106 @@ def _drawn(work: Path, n: int, seed: int) -> tuple[list[dict[str, Any]], list[st
                     "missed": None,
                 }
             )
-    return rows, [*kinds, *(side for side, numbers in sides.items() if len(numbers))]
+    return rows, [*kinds, *(stratum for stratum, doc_nos in doc_nos_by_stratum.items() if len(doc_nos))]
 
 
-def _shares(n: int, most: Sequence[int]) -> list[int]:
-    """`n` in parts as equal as can be, none of them more than its `most`; all of `most` where that is less."""
-    out = [0] * len(most)
-    # a loop over strata: the smallest first, so that what one cannot take goes to the others
-    for turn, place in enumerate(sorted(range(len(most)), key=lambda place: most[place])):
-        out[place] = min(most[place], (n - sum(out)) // (len(most) - turn))
-    return out
+def _allocate_evenly(total: int, limits: Sequence[int]) -> list[int]:
+    """Split `total` into parts as equal as possible, none above its limit; the limits themselves if their sum is less than `total`."""
+    parts = [0] * len(limits)
+    # smallest limit first, so that what one part cannot take is left for the others
+    for rank, index in enumerate(sorted(range(len(limits)), key=lambda index: limits[index])):
+        parts[index] = min(limits[index], (total - sum(parts)) // (len(limits) - rank))
+    return parts
 
 
-def _within(work: Path, wanted: np.typing.NDArray[Any]) -> dict[tuple[int, int], list[tuple[int, int, str]]]:
-    """The occurrences of some documents, by document and cell."""
-    out: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
-    for part in _occurrences(work):
-        some = part.filter(pl.col("doc_no").is_in(pl.Series(wanted).implode())).sort("doc_no", "cell", "start")
-        for doc_no, cell, start, stop, kind in some.select(_PLACE).iter_rows():
-            out.setdefault((doc_no, cell), []).append((start, stop, kind))
-    return out
+def _occurrences_by_cell(work: Path, doc_nos: np.typing.NDArray[Any]) -> dict[tuple[int, int], list[tuple[int, int, str]]]:
+    """The occurrences (start, end, kind) of some documents, by (doc_no, cell)."""
+    by_cell: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
+    for occurrences in _read_occurrences(work):
+        selected = occurrences.filter(pl.col("doc_no").is_in(pl.Series(doc_nos).implode())).sort("doc_no", "cell", "start")
+        for doc_no, cell, start, end, kind in selected.select(_SPAN_COLUMNS).iter_rows():
+            by_cell.setdefault((doc_no, cell), []).append((start, end, kind))
+    return by_cell
 
 
-def _texts(documents: Documents, leaves: Sequence[Leaf], wanted: np.typing.NDArray[np.int64]) -> dict[tuple[int, int], str]:
-    """The cells of some documents; those that lie near each other are read together."""
+def _read_texts(documents: Documents, leaves: Sequence[LeafPath], doc_nos: np.typing.NDArray[np.int64]) -> dict[tuple[int, int], str]:
+    """The texts of some documents, by (doc_no, cell). Documents at most 2,000 apart are read together."""
     texts: dict[tuple[int, int], str] = {}
     columns = [*dict.fromkeys(leaf.column for leaf in leaves)]
-    for group in np.split(wanted, np.flatnonzero(np.diff(wanted) > _NEAR) + 1) if len(wanted) else ():
+    for group in np.split(doc_nos, np.flatnonzero(np.diff(doc_nos) > _MAX_READ_GAP) + 1) if len(doc_nos) else ():
         for table in documents.read(int(group[0]), int(group[-1]) + 1, columns):
             batch = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(group))).combine_chunks()
             numbers = batch.column("doc_no").to_pylist()
-            for column in cells_of(batch, list(leaves)) if batch.num_rows else []:
-                for row, cell, text in zip(column.flat.rows, column.cells, column.flat.texts, strict=True):
+            for column in flatten_cells(batch, list(leaves)) if batch.num_rows else []:
+                for row, cell, text in zip(column.flat.rows, column.cell, column.flat.texts, strict=True):
                     texts[numbers[row], int(cell)] = text.as_py() or ""
     return texts
 
 
-# ------------------------------------------------------------------------------------------------------------------- what labels say
+# ------------------------------------------------------------------------------------------------------------------- scores from labels
 
 
-def wilson(share: float, of: float) -> list[float] | None:
-    """The 95 % score interval of a share of `of` trials (Wilson 1927); None of no trial."""
-    if of <= 0:
+def wilson_interval(share: float, trials: float) -> list[float] | None:
+    """The 95 % score interval of a share of `trials` trials (Wilson 1927); None without a trial."""
+    if trials <= 0:
         return None
-    z2 = Z * Z
-    middle = (share + z2 / (2 * of)) / (1 + z2 / of)
-    half = Z * (share * (1 - share) / of + z2 / (4 * of * of)) ** 0.5 / (1 + z2 / of)
+    z2 = Z_95 * Z_95
+    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = Z_95 * (share * (1 - share) / trials + z2 / (4 * trials * trials)) ** 0.5 / (1 + z2 / trials)
     return [max(0.0, middle - half), min(1.0, middle + half)]
 
 
-def _scored(path: Path) -> dict[str, Any]:
-    """Precision from the finds that were judged, recall from the passages.
+def _score_labels(path: Path) -> dict[str, Any]:
+    """Precision from the judged finds, recall from the passages, by kind.
 
-    In passages every span, found or missed, counts with its passage's weight; the interval is that of as many trials as the weights are
-    worth (Kish, Survey Sampling, 1965: the square of their sum over the sum of their squares). Spans of one passage are taken as
-    independent, which they are not quite.
+    In passages every span, found or missed, counts with its passage's weight. The interval is that of the effective sample size (Kish,
+    Survey Sampling, 1965: the square of the sum of the weights over the sum of their squares). Spans of one passage are treated as
+    independent, which they are only approximately.
     """
-    judged: dict[str, list[bool]] = {}
-    seen: dict[str, list[tuple[float, bool]]] = {}
-    waiting = rows = 0
-    for number, row in enumerate(_lines(path), 1):
+    judged: dict[str, list[bool]] = {}  # kind -> whether each judged find is right
+    passage_spans: dict[str, list[tuple[float, bool]]] = {}  # kind -> (weight, whether it was found)
+    not_labelled = rows = 0
+    for number, row in enumerate(_read_labelled_rows(path), 1):
         rows += 1
         if row["ask"] == "find":
             if row["right"] is None:
-                waiting += 1
+                not_labelled += 1
             else:
-                judged.setdefault(_kind(path, number, row["kind"]), []).append(bool(row["right"]))
+                judged.setdefault(_require_kind(path, number, row["kind"]), []).append(bool(row["right"]))
             continue
         if row["missed"] is None:
-            waiting += 1
+            not_labelled += 1
             continue
         wrong = set(row.get("wrong") or ())
-        for place, one in enumerate(row["found"]):
-            if place not in wrong:
-                seen.setdefault(_kind(path, number, one["kind"]), []).append((row["weight"], True))
-        for one in row["missed"]:
-            name = one["kind"] if isinstance(one, dict) else one
-            seen.setdefault(_kind(path, number, name), []).append((row["weight"], False))
+        for index, span in enumerate(row["found"]):
+            if index not in wrong:
+                passage_spans.setdefault(_require_kind(path, number, span["kind"]), []).append((row["weight"], True))
+        for entry in row["missed"]:
+            name = entry["kind"] if isinstance(entry, dict) else entry
+            passage_spans.setdefault(_require_kind(path, number, name), []).append((row["weight"], False))
     kinds: dict[str, dict[str, Any]] = {}
-    for kind in sorted(judged.keys() | seen.keys()):
-        right, spans = judged.get(kind, []), seen.get(kind, [])
+    for kind in sorted(judged.keys() | passage_spans.keys()):
+        right, spans = judged.get(kind, []), passage_spans.get(kind, [])
         weights = np.array([weight for weight, _ in spans], np.float64)
         hits = np.array([hit for _, hit in spans], np.bool_)
-        worth = float(weights.sum() ** 2 / (weights**2).sum()) if len(spans) else 0.0
+        effective_size = float(weights.sum() ** 2 / (weights**2).sum()) if len(spans) else 0.0
         precision = sum(right) / len(right) if right else None
         recall = float(weights[hits].sum() / weights.sum()) if len(spans) else None
         kinds[kind] = {
             "judged": len(right),
             "right": sum(right),
             "precision": precision,
-            "precision_interval": wilson(precision, len(right)) if precision is not None else None,
+            "precision_interval": wilson_interval(precision, len(right)) if precision is not None else None,
             "found": int(hits.sum()),
             "missed": int((~hits).sum()),
             "recall": recall,
-            "recall_interval": wilson(recall, worth) if recall is not None else None,
+            "recall_interval": wilson_interval(recall, effective_size) if recall is not None else None,
         }
-    return {"file": str(path), "rows": rows, "not_labelled": waiting, "kinds": kinds}
+    return {"file": str(path), "rows": rows, "not_labelled": not_labelled, "kinds": kinds}
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a labelled sample, each checked; UsageError names the line of a bad one, never its content."""
     expected = "expected the JSON Lines that `sanitize label WORK` wrote, with `right` and `missed` filled in"
     try:
         raw = path.read_text("utf-8").splitlines()
@@ -295,59 +317,64 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _kind(path: Path, number: int, name: object) -> str:
-    if name not in every_kind():
-        # what was written there may be a text: only a word like a kind's name is said again
-        said = str(name) if str(name).isascii() and str(name).replace("_", "").isupper() and len(str(name)) < 40 else ""
-        raise UsageError(f"{path}: line {number}: no such kind; {nearest(said, every_kind())}")
+def _require_kind(path: Path, line_number: int, name: object) -> str:
+    if name not in all_kinds():
+        # the field may hold a text of the corpus: the message repeats only what looks like the name of a kind
+        kind_like = str(name) if str(name).isascii() and str(name).replace("_", "").isupper() and len(str(name)) < 40 else ""
+        raise UsageError(f"{path}: line {line_number}: no such kind; {suggest_names(kind_like, all_kinds())}")
     return str(name)
 
 
-# ------------------------------------------------------------------------------------------------------ what two indexes say together
+# ------------------------------------------------------------------------------------------------------ estimates from several indexes
 
 
-def _estimated(work: Path, others: Sequence[Path]) -> dict[str, Any]:
-    """What several indexes say of each kind: Chapman's estimate of two, Chao's bound and a log-linear one of more."""
-    works, indexes = [work, *others], [_index(work)]
+def _estimate_missed(work: Path, others: Sequence[Path]) -> dict[str, Any]:
+    """Estimates of each kind from several indexes: Chapman's from two; Chao's lower bound and a log-linear one from three or more."""
+    works, indexes = [work, *others], [_read_complete_index(work)]
     for other in others:
-        private_folder(other)
-        indexes.append(_index(other))
-        if _of_corpus(indexes[-1]) != _of_corpus(indexes[0]):
-            raise UsageError(f"{other}: indexes other documents than {work}; make both from the same input, with other finders")
-    spans = [pl.concat([pl.DataFrame(schema=_SPANS), *(part.select(*_SPANS) for part in _occurrences(path))]) for path in works]
-    finders = [sorted(_finders(path)) for path in works]
-    for place, (path, mine) in enumerate(zip(works, finders, strict=True)):
-        if mine in finders[:place]:
+        require_run_workspace(other)
+        indexes.append(_read_complete_index(other))
+        if _corpus_identity(indexes[-1]) != _corpus_identity(indexes[0]):
+            raise UsageError(f"{other}: indexes other documents than {work}; build both from the same input, with different finders")
+    spans = [
+        pl.concat([pl.DataFrame(schema=_SPAN_SCHEMA), *(frame.select(*_SPAN_SCHEMA) for frame in _read_occurrences(path))])
+        for path in works
+    ]
+    finders = [sorted(_finder_names(path)) for path in works]
+    for number, (path, names) in enumerate(zip(works, finders, strict=True)):
+        if names in finders[:number]:
             raise UsageError(
-                f"{path}: the same finders ({', '.join(mine) or 'none'}) made another of the indexes, and the two say nothing about "
-                "what each of them misses; make one with finders of another sort, such as a model"
+                f"{path}: the same finders ({', '.join(names) or 'none'}) built another of the indexes, so that the two cannot show "
+                "what each of them misses; build one with finders of another type, such as a model"
             )
     estimates = {}
     for kind in sorted(set().union(*(frame["kind"] for frame in spans))):
         lists = [frame.filter(pl.col("kind") == kind) for frame in spans]
         if len(lists) == 2:
-            both = min(met(*lists), met(lists[1], lists[0]))
-            estimates[kind] = chapman(lists[0].height, lists[1].height, both)
+            both = min(count_overlapping(*lists), count_overlapping(lists[1], lists[0]))
+            estimates[kind] = chapman_estimate(lists[0].height, lists[1].height, both)
         else:
-            estimates[kind] = together(histories(lists), len(lists))
+            estimates[kind] = estimate_total(capture_histories(lists), len(lists))
     figure = "estimate" if len(works) == 2 else "least"
     return {
-        "finders": {str(path): mine for path, mine in zip(works, finders, strict=True)},
-        "assumes": TWO if len(works) == 2 else MORE,
+        "finders": {str(path): names for path, names in zip(works, finders, strict=True)},
+        "assumes": TWO_INDEX_ASSUMPTION if len(works) == 2 else SEVERAL_INDEX_ASSUMPTION,
         "estimates": estimates,
-        "one_finder_only": [kind for kind, told in estimates.items() if told[figure] is None],
+        "one_finder_only": [kind for kind, estimate in estimates.items() if estimate[figure] is None],
     }
 
 
-_SPANS = {"doc_no": pl.Int64, "cell": pl.Int32, "start": pl.Int64, "stop": pl.Int64, "kind": pl.String}
+_SPAN_SCHEMA = {"doc_no": pl.Int64, "cell": pl.Int32, "start": pl.Int64, "end": pl.Int64, "kind": pl.String}
 
 
-def _of_corpus(index: Mapping[str, Any]) -> tuple[Any, ...]:
+def _corpus_identity(index: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What two indexes of the same documents have in common: the row counts of their sources, and the text leaves."""
     sources = [(source["rows"], source["first_doc_no"]) for source in index["documents"]["sources"]]
     return sources, index["leaves"]
 
 
-def _finders(work: Path) -> set[str]:
+def _finder_names(work: Path) -> set[str]:
+    """The finders that reported occurrences in an index."""
     names: set[str] = set()
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
         names |= set(pl.read_parquet(path, columns=["finder"], glob=False)["finder"].cast(pl.String).unique())

@@ -1,16 +1,17 @@
-"""How much every finder missed, without any labels: what indexes of one corpus, made by different finders, say together.
+"""Capture-recapture estimates of what all finders missed, without labels, from indexes of one corpus built by different finders.
 
-One finder's finds are another's recaptures. Of two indexes, Chapman's estimate (Some properties of the hypergeometric distribution with
-applications to zoological sample censuses, 1951): it holds only where the two find independently of each other. Of three or more, two
-figures that ask for less:
+A span that a second finder reports, too, is a recapture. For two indexes: Chapman's estimate (Some properties of the hypergeometric
+distribution with applications to zoological sample censuses, 1951). It is valid only if the two find independently of each other. For
+three or more, two estimates with weaker assumptions:
 
-- Chao's lower bound (Estimating the population size for capture-recapture data with unequal catchability, Biometrics 1987) takes things
-  that are unequally easy to find: from those found once and twice, *at least* so many were found by none.
-- Of three, a log-linear model (Fienberg, The multiple recapture census for closed populations and incomplete 2^k contingency tables,
-  Biometrika 1972): pairs of finders may agree more, or less, than chance; which pairs, Akaike's criterion says. What all three have in
-  common stays unseen.
+- Chao's lower bound (Estimating the population size for capture-recapture data with unequal catchability, Biometrics 1987) allows for
+  spans that are unequally easy to find: from the numbers found once and twice it gives the *least* number found by none.
+- For three, a log-linear model (Fienberg, The multiple recapture census for closed populations and incomplete 2^k contingency tables,
+  Biometrika 1972): pairs of finders may agree more, or less, than by chance; Akaike's criterion selects the pairs. A dependence common
+  to all three cannot be seen.
 
-Spans of one kind that overlap are one thing, whoever found them and however they are cut. Costs a pass over the occurrences.
+Overlapping spans of one kind count as one thing, whichever finders found them and wherever they start and end. Costs one pass over the
+occurrences.
 """
 
 from __future__ import annotations
@@ -23,57 +24,59 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-Z = 1.959963984540054  # of a 95 % interval
+Z_95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 F64 = npt.NDArray[np.float64]
-_FAR = 15.0  # a coefficient beyond it belongs to an empty cell, and its model says nothing
-TWO = "that the two find independently of each other; where both find the easy ones, more is missed than this says"
-MORE = (
-    "that what is hard to find for one of them is not hard for all of them: `at least` (Chao) allows for things that are unequally easy, "
-    "the log-linear figure for pairs of finders that agree; what all of them pass over alike, neither figure knows"
+_MAX_COEFFICIENT = 15.0  # a larger coefficient comes from an empty cell, and the model is not usable
+TWO_INDEX_ASSUMPTION = (
+    "that the two find independently of each other; if both find the easy ones and miss the hard ones, more is missed than estimated"
+)
+SEVERAL_INDEX_ASSUMPTION = (
+    "that what is hard to find for one of them is not hard for all of them: `at least` (Chao) allows for values that are unequally easy "
+    "to find, the log-linear estimate for pairs of finders that agree; neither can see what all of them miss alike"
 )
 
 
-def chapman(first: int, second: int, both: int) -> dict[str, Any]:
-    """How many there are, (n1 + 1)(n2 + 1) / (m + 1) - 1, with the 95 % interval of its variance (Chapman 1951; Seber, The Estimation of
-    Animal Abundance, 1982), and how many neither found. None where only one of the two found any: it then tells nothing."""
+def chapman_estimate(first: int, second: int, both: int) -> dict[str, Any]:
+    """Estimate the total number, (n1 + 1)(n2 + 1) / (m + 1) - 1, with the 95 % interval from its variance (Chapman 1951; Seber, The
+    Estimation of Animal Abundance, 1982), and the number that neither found. The estimates are None if only one of the two found any."""
     out: dict[str, Any] = {"first": first, "second": second, "both": both, "estimate": None, "interval": None, "missed_by_both": None}
     if not first or not second:
         return out
     estimate = (first + 1) * (second + 1) / (both + 1) - 1
     variance = (first + 1) * (second + 1) * (first - both) * (second - both) / ((both + 1) ** 2 * (both + 2))
     least = first + second - both
-    low, high = max(least, estimate - Z * variance**0.5), max(least, estimate + Z * variance**0.5)
+    low, high = max(least, estimate - Z_95 * variance**0.5), max(least, estimate + Z_95 * variance**0.5)
     return out | {"estimate": estimate, "interval": [float(low), float(high)], "missed_by_both": max(0.0, estimate - least)}
 
 
-def met(these: pl.DataFrame, those: pl.DataFrame) -> int:
-    """How many of these spans (doc_no, cell, start, stop) overlap one of those."""
-    if not these.height or not those.height:
+def count_overlapping(spans: pl.DataFrame, other_spans: pl.DataFrame) -> int:
+    """The number of `spans` (doc_no, cell, start, end) that overlap one of `other_spans`."""
+    if not spans.height or not other_spans.height:
         return 0
-    left = these.select("doc_no", "cell", "start", "stop").with_row_index("row")
-    pairs = left.join(those.select("doc_no", "cell", low="start", high="stop"), on=["doc_no", "cell"])
-    return pairs.filter((pl.col("start") < pl.col("high")) & (pl.col("low") < pl.col("stop")))["row"].n_unique()
+    left = spans.select("doc_no", "cell", "start", "end").with_row_index("row")
+    pairs = left.join(other_spans.select("doc_no", "cell", low="start", high="end"), on=["doc_no", "cell"])
+    return pairs.filter((pl.col("start") < pl.col("high")) & (pl.col("low") < pl.col("end")))["row"].n_unique()
 
 
-def histories(lists: Sequence[pl.DataFrame]) -> dict[int, int]:
-    """How many things each set of lists found: the set as bits (1: the first list), each list the spans (doc_no, cell, start, stop) of one
-    kind."""
-    numbered = [one.select("doc_no", "cell", "start", "stop", bit=pl.lit(1 << number)) for number, one in enumerate(lists)]
-    spans = pl.concat(numbered).sort("doc_no", "cell", "start", "stop")
-    reach = pl.col("stop").cum_max().shift(1).over("doc_no", "cell")
+def capture_histories(span_lists: Sequence[pl.DataFrame]) -> dict[int, int]:
+    """Number of things by the set of lists that found them. The set is a bit mask (1: the first list); each list has the spans (doc_no,
+    cell, start, end) of one kind. Spans that overlap, directly or through others, are one thing."""
+    numbered = [spans.select("doc_no", "cell", "start", "end", bit=pl.lit(1 << number)) for number, spans in enumerate(span_lists)]
+    spans = pl.concat(numbered).sort("doc_no", "cell", "start", "end")
+    reach = pl.col("end").cum_max().shift(1).over("doc_no", "cell")
     spans = spans.with_columns(thing=(reach.is_null() | (pl.col("start") >= reach)).cum_sum())
     found = spans.unique(["thing", "bit"]).group_by("thing").agg(pl.col("bit").sum())
     return dict(found.group_by("bit").len().sort("bit").iter_rows())
 
 
-def together(found: Mapping[int, int], lists: int) -> dict[str, Any]:
-    """What `histories` of three lists or more tell of one kind. None where fewer than two of them found any."""
-    counts = [sum(times for bits, times in found.items() if bits >> number & 1) for number in range(lists)]
+def estimate_total(history_counts: Mapping[int, int], list_count: int) -> dict[str, Any]:
+    """Estimates for one kind from `capture_histories` of three lists or more; they are None if fewer than two lists found any."""
+    counts = [sum(times for bits, times in history_counts.items() if bits >> number & 1) for number in range(list_count)]
     active = [number for number, count in enumerate(counts) if count]
-    once, twice = (sum(times for bits, times in found.items() if bits.bit_count() == number) for number in (1, 2))
+    once, twice = (sum(times for bits, times in history_counts.items() if bits.bit_count() == number) for number in (1, 2))
     out: dict[str, Any] = {
         "lists": counts,
-        "found": sum(found.values()),
+        "found": sum(history_counts.values()),
         "once": once,
         "twice": twice,
         "least": None,
@@ -82,18 +85,21 @@ def together(found: Mapping[int, int], lists: int) -> dict[str, Any]:
     out |= {"missed_at_least": None, "loglinear": None, "loglinear_interval": None, "dependent": None}
     if len(active) < 2:
         return out
-    out |= chao(out["found"], once, twice, len(active))
+    out |= chao_lower_bound(out["found"], once, twice, len(active))
     if len(active) == 3:
-        patterns = [sum(1 << number for number, there in zip(active, cell, strict=True) if there) for cell in _CELLS]
-        out |= loglinear([found.get(bits, 0) for bits in patterns])
-        out["dependent"] = out["dependent"] and [[active[one] + 1, active[other] + 1] for one, other in out["dependent"]]
+        patterns = [sum(1 << number for number, present in zip(active, cell, strict=True) if present) for cell in _CAPTURE_PATTERNS]
+        out |= loglinear_estimate([history_counts.get(bits, 0) for bits in patterns])
+        out["dependent"] = out["dependent"] and [[active[first] + 1, active[second] + 1] for first, second in out["dependent"]]
     return out
 
 
-def chao(found: int, once: int, twice: int, lists: int) -> dict[str, Any]:
-    """At least how many there are, of which `lists` finders found some `once` and some `twice`: (t - 1) / t * f1^2 / (2 f2) more than were
-    found, and its form without bias where none was found twice; the 95 % interval is log-normal (Chao 1987)."""
-    share = (lists - 1) / lists
+def chao_lower_bound(found: int, once: int, twice: int, list_count: int) -> dict[str, Any]:
+    """Chao's lower bound of the total number, from the numbers found by exactly one (`once`) and exactly two lists (`twice`).
+
+    With t lists, (t - 1) / t * f1^2 / (2 f2) more than were found, and the bias-corrected form if none was found twice; the 95 % interval
+    is log-normal (Chao 1987).
+    """
+    share = (list_count - 1) / list_count
     if twice:
         ratio = once / twice
         more = share * once * ratio / 2
@@ -102,42 +108,44 @@ def chao(found: int, once: int, twice: int, lists: int) -> dict[str, Any]:
         more = share * once * (once - 1) / 2
         variance = share * once * (once - 1) / 2 + share**2 * once * (2 * once - 1) ** 2 / 4
         variance = max(0.0, variance - share**2 * once**4 / (4 * (found + more)) if found + more else 0.0)
-    spread = float(np.exp(Z * np.log1p(variance / more**2) ** 0.5)) if more else 1.0
+    spread = float(np.exp(Z_95 * np.log1p(variance / more**2) ** 0.5)) if more else 1.0
     return {"least": found + more, "least_interval": [found + more / spread, found + more * spread], "missed_at_least": more}
 
 
-_CELLS = [cell for cell in itertools.product((1, 0), repeat=3) if any(cell)]
-_PAIRS = [(0, 1), (0, 2), (1, 2)]
+_CAPTURE_PATTERNS = [cell for cell in itertools.product((1, 0), repeat=3) if any(cell)]
+_LIST_PAIRS = [(0, 1), (0, 2), (1, 2)]
 
 
-def loglinear(counts: Sequence[int]) -> dict[str, Any]:
-    """How many there are, from the seven counts of what three lists found, in the order of `_CELLS` (111, 110, ... 001): the model of
-    least AIC among the eight hierarchical ones without the triple term, the pairs that it calls `dependent`, and a 95 % interval that is
-    log-normal about what none found. None where the table is too empty for any."""
-    said: dict[str, Any] = {"loglinear": None, "loglinear_interval": None, "dependent": None}
+def loglinear_estimate(counts: Sequence[int]) -> dict[str, Any]:
+    """Estimate the total number from the seven counts of three lists, in the order of `_CAPTURE_PATTERNS` (111, 110, ... 001).
+
+    Takes the model with the least AIC among the eight hierarchical ones without the triple term; `dependent` has the pairs of lists in
+    it. The 95 % interval is log-normal in the number that none found. The results are None if the table is too empty for any model.
+    """
+    result: dict[str, Any] = {"loglinear": None, "loglinear_interval": None, "dependent": None}
     best = np.inf
     y = np.array(counts, np.float64)
-    for size in range(len(_PAIRS) + 1):
-        for pairs in itertools.combinations(_PAIRS, size):
-            columns = [[1.0, *cell, *(cell[one] * cell[other] for one, other in pairs)] for cell in _CELLS]
-            fitted = _poisson(np.array(columns), y)
+    for size in range(len(_LIST_PAIRS) + 1):
+        for pairs in itertools.combinations(_LIST_PAIRS, size):
+            columns = [[1.0, *cell, *(cell[first] * cell[second] for first, second in pairs)] for cell in _CAPTURE_PATTERNS]
+            fitted = _fit_poisson(np.array(columns), y)
             if fitted is None:
                 continue
             beta, error, likelihood = fitted
             aic = 2 * (len(beta) - likelihood)
             if aic < best - 1e-9:
-                best, none, spread = aic, float(np.exp(beta[0])), float(np.exp(Z * error))
-                said = {
-                    "loglinear": y.sum() + none,
-                    "loglinear_interval": [y.sum() + none / spread, y.sum() + none * spread],
+                best, found_by_none, spread = aic, float(np.exp(beta[0])), float(np.exp(Z_95 * error))
+                result = {
+                    "loglinear": y.sum() + found_by_none,
+                    "loglinear_interval": [y.sum() + found_by_none / spread, y.sum() + found_by_none * spread],
                     "dependent": [list(pair) for pair in pairs],
                 }
-    return said
+    return result
 
 
-def _poisson(x: F64, y: F64) -> tuple[F64, float, float] | None:
-    """Poisson regression with a log link, by Newton's steps: coefficients, the standard error of the first, and the log-likelihood up to a
-    constant. None where a cell is empty that the model needs."""
+def _fit_poisson(x: F64, y: F64) -> tuple[F64, float, float] | None:
+    """Fit a Poisson regression with a log link by Newton's method: coefficients, standard error of the first one, and log-likelihood up to
+    a constant. None if it does not converge, or a cell that the model needs is empty."""
     beta: F64 = np.linalg.lstsq(x, np.log(y + 0.5), rcond=None)[0].astype(np.float64)
     for _ in range(100):
         rate = np.exp(np.clip(x @ beta, -30, 30))
@@ -151,6 +159,6 @@ def _poisson(x: F64, y: F64) -> tuple[F64, float, float] | None:
             break
     else:
         return None
-    if np.abs(beta[1:]).max() > _FAR or abs(beta[0]) > 2 * _FAR:
+    if np.abs(beta[1:]).max() > _MAX_COEFFICIENT or abs(beta[0]) > 2 * _MAX_COEFFICIENT:
         return None
     return beta, float(np.linalg.inv(information)[0, 0] ** 0.5), float((y * (x @ beta) - np.exp(x @ beta)).sum())

@@ -1,4 +1,7 @@
-"""What a run would do, from a sample: kinds and counts, masked pairs, an estimate of time and disk. Writes nothing that stays."""
+"""Preview of a run (`sanitize explain`, `--dry-run`): counts and masked before/after pairs of a sample, an estimate of time and disk.
+
+The sample is really sanitized, in a temporary folder that is deleted at the end.
+"""
 
 from __future__ import annotations
 
@@ -13,81 +16,87 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.display import Told
-from sanitize.core.engine import Died, Done
-from sanitize.core.progress import silent
-from sanitize.engines.local import Local
+from sanitize.core.display import CommandResult
+from sanitize.core.engine import TaskResult, WorkerDied
+from sanitize.core.progress import ignore_progress
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError
-from sanitize.pipeline.index_build import Indexing, Settings
-from sanitize.pipeline.run import Run
+from sanitize.pipeline.index_build import IndexBuilder, Settings
+from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
-from sanitize.readers.sandbox import Reading, surveyed
-from sanitize.readers.staging import documents_of, policies_for
-from sanitize.readers.survey import Survey, Unit
-from sanitize.reporting.edit_samples import samples
-from sanitize.reporting.leak_forecast import KIND, forecast, read_curves
-from sanitize.storage.corpus import writer
-from sanitize.storage.remote_storage import is_url, local_path
-from sanitize.storage.remote_storage import shown as shown_url
-from sanitize.storage.views import masked
+from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
+from sanitize.readers.staging import build_documents, resolve_column_policies
+from sanitize.readers.survey import InputUnit, Survey
+from sanitize.reporting.edit_samples import select_edit_samples
+from sanitize.reporting.leak_forecast import FORECAST_KIND, forecast_leaks, read_curves
+from sanitize.storage.corpus import open_text_writer
+from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
+from sanitize.storage.views import mask_texts
 
-_SAMPLE = 1_000
-_LABEL = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
+_SAMPLE_DOCUMENTS = 1_000
+_LABEL_PATTERN = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
 def explain(
     inputs: Sequence[Path | str] | Path | str, plan: Plan, settings: Settings | None = None, curves: Path | None = None
 ) -> dict[str, Any]:
-    """A description of the run: `sampled` documents were really sanitized in a temporary folder, and everything is scaled from them.
+    """Describe a run. The first 1,000 documents (`sampled`) are really sanitized in a temporary folder; the estimate is scaled from them.
 
-    Where an editor lacks something to run, such as a model, `missing` says what, and the sample is counted only.
+    If an editor cannot run because something is missing, such as a model, `missing` says what, and the sample is only counted.
 
-    With `curves` (a file of `sanitize-eval frontier`) there is `forecast`: how many of the sample's addresses models may say, by plan.
+    With `curves` (a file of `sanitize-eval frontier`), `forecast` has the number of the sample's addresses that models may leak, by plan.
+    Raises UsageError for URLs.
     """
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     settings = settings or Settings()
     for url in filter(is_url, inputs):
         raise UsageError(
-            f"{shown_url(str(url))}: explain and --dry-run look at local files only; fetch some of it, or use `sanitize run --sample 1%`"
+            f"{redact_url(str(url))}: explain and --dry-run read local files only; download some of it, or use `sanitize run --sample 1%`"
         )
-    measured = read_curves(curves) if curves is not None else None
+    measured_curves = read_curves(curves) if curves is not None else None
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
-        engine = Local(workers=1, spill=Path(folder) / "spill")
-        found = surveyed(engine, [local_path(path) for path in inputs], settings.columns.roles, settings.reading_bytes)
-        policies = policies_for(found.schema, found.layout.main, settings.columns)
-        total_bytes = sum(size for _, size in found.files)
+        engine = LocalEngine(workers=1, spill=Path(folder) / "spill")
+        survey = survey_in_sandbox(
+            engine, [require_local_path(path) for path in inputs], settings.columns.roles, settings.reading_memory_bytes
+        )
+        policies = resolve_column_policies(survey.schema, survey.layout.main_column, settings.columns)
+        total_bytes = sum(size for _, size in survey.files)
         began = time.process_time()
-        sample = _sample(engine, found, Path(folder), settings)
-        columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(found.layout.leaf,), user=None, id=None))
-        small = replace(settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, append=False, progress=silent)
-        plan = plan.knowing(settings.known)
-        missing = _missing(plan)
-        # what cannot run yet is left out of the sample, its kinds counted and no more
-        tried = plan.model_copy(update={"editors": (), "leave": tuple(plan.find.kinds)}) if missing else plan
-        with Indexing([sample], Path(folder) / "work", small, plan.sought) as index:
-            summary = Run(index, tried, Path(folder) / "out").sanitize()
-            pairs = samples(
+        sample = _write_sample(engine, survey, Path(folder), settings)
+        columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(survey.layout.main_path,), user=None, id=None))
+        sample_settings = replace(
+            settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, append=False, progress=ignore_progress
+        )
+        plan = plan.with_known_values(settings.known)
+        missing = _missing_requirements(plan)
+        # if an editor cannot run, the sample is run without editors: its kinds are only counted
+        sample_plan = plan.model_copy(update={"editors": (), "leave": tuple(plan.find.kinds)}) if missing else plan
+        with IndexBuilder([sample], Path(folder) / "work", sample_settings, plan.detection_spec) as index:
+            summary = PipelineRun(index, sample_plan, Path(folder) / "out").sanitize()
+            pairs = select_edit_samples(
                 index.documents, index.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6
             )
-            histogram = _histogram(index.value_counts) if measured is not None else []
+            histogram = _address_frequencies(index.value_counts_file) if measured_curves is not None else []
             work_bytes = sum(file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file())
             out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir())
         cpu = time.process_time() - began
         sampled_bytes = sample.stat().st_size
-    known = [unit.rows for unit in found.units]
-    documents = sum(rows for rows in known if rows is not None) if None not in known else None
+    unit_rows = [unit.rows for unit in survey.units]  # None for a unit that was not counted
+    documents = sum(rows for rows in unit_rows if rows is not None) if None not in unit_rows else None
     scale = documents / max(summary["documents_in"], 1) if documents else max(1.0, total_bytes / max(sampled_bytes, 1))
-    kinds = _series([pair.kind for pair in pairs])
-    shown, after = (masked(_series(texts), kinds) for texts in ([pair.before for pair in pairs], [pair.after for pair in pairs]))
-    told = {
-        **({"forecast": forecast(measured, histogram)} if measured is not None else {}),
-        "plan": plan.shown(),
+    kinds = _string_series([pair.kind for pair in pairs])
+    masked_originals, masked_replacements = (
+        mask_texts(_string_series(texts), kinds) for texts in ([pair.original for pair in pairs], [pair.replacement for pair in pairs])
+    )
+    preview = {
+        **({"forecast": forecast_leaks(measured_curves, histogram)} if measured_curves is not None else {}),
+        "plan": plan.public_settings(),
         **({"missing": missing} if missing else {}),
-        **({"notes": notes} if (notes := plan.without_effect) else {}),
-        "files": len(found.files),
+        **({"notes": notes} if (notes := plan.ineffective_settings) else {}),
+        "files": len(survey.files),
         "bytes": total_bytes,
         "documents": documents,
-        "unreadable_files": len(found.bad),
+        "unreadable_files": len(survey.unreadable),
         "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
         "sampled": summary["documents_in"],
         "sample": {
@@ -96,8 +105,8 @@ def explain(
             if name in summary
         },
         "pairs": [
-            {"kind": pair.kind, "before": before, "after": pair.after if _LABEL.fullmatch(pair.after) else now}
-            for pair, before, now in zip(pairs, shown, after, strict=True)
+            {"kind": pair.kind, "before": before, "after": pair.replacement if _LABEL_PATTERN.fullmatch(pair.replacement) else after}
+            for pair, before, after in zip(pairs, masked_originals, masked_replacements, strict=True)
         ],
         "estimate": {
             "cpu_seconds": round(cpu * scale, 1),
@@ -105,52 +114,57 @@ def explain(
             "out_mb": round(out_bytes * scale / 1e6, 1),
         },
     }
-    return Told("explain", told)
+    return CommandResult("explain", preview)
 
 
-def _missing(plan: Plan) -> list[str]:
-    """What the editors of the plan lack to run at all."""
-    found = []
+def _missing_requirements(plan: Plan) -> list[str]:
+    """The messages of the editors that cannot run, such as for a missing model or package."""
+    messages = []
     for editor in plan.editors:
         try:
-            editor.fits(None)
+            editor.validate_settings(None)
         except (PlanError, MissingExtra) as error:
-            found.append(str(error))
-    return found
+            messages.append(str(error))
+    return messages
 
 
-def _histogram(counts: Path) -> list[tuple[int, int]]:
-    """How many addresses occur once, twice, and so on."""
-    frame = pl.read_parquet(counts, glob=False).filter(pl.col("kind").cast(pl.String) == KIND)
+def _address_frequencies(counts: Path) -> list[tuple[int, int]]:
+    """Histogram of the addresses: (occurrences, number of addresses with so many)."""
+    frame = pl.read_parquet(counts, glob=False).filter(pl.col("kind").cast(pl.String) == FORECAST_KIND)
     return [(int(times), int(values)) for times, values in frame.group_by("occurrences").len().sort("occurrences").iter_rows()]
 
 
-def _series(texts: list[str]) -> pl.Series:
+def _string_series(texts: list[str]) -> pl.Series:
     return pl.Series(texts, dtype=pl.String)
 
 
-def _sample(engine: Local, found: Survey, folder: Path, settings: Settings) -> Path:
-    """The first documents of the input, in standard form, as one Parquet file."""
-    units: list[Unit] = []
+def _write_sample(engine: LocalEngine, input_survey: Survey, folder: Path, settings: Settings) -> Path:
+    """Write the first 1,000 documents of the input, in standard form, to one Parquet file; returns its path."""
+    units: list[InputUnit] = []
     staged: dict[int, dict[str, Any]] = {}
     rows = 0
 
-    def run(_: str, *task: Any) -> Iterator[tuple[int, Done | Died]]:
+    def run(_: str, *task: Any) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
         work, tasks, seconds = task
-        return engine.map_untrusted(work, tasks, seconds=seconds, memory=settings.reading_bytes)
+        return engine.map_untrusted(work, tasks, time_limit=seconds, memory_bytes=settings.reading_memory_bytes)
 
-    for unit in found.units:
-        reading = Reading(
-            survey=replace(found, units=[unit]), named=(), work=folder, fingerprint="", max_doc_bytes=settings.max_doc_bytes, run=run
+    for unit in input_survey.units:
+        reader = SandboxedReader(
+            survey=replace(input_survey, units=[unit]),
+            named_inputs=(),
+            workspace=folder,
+            fingerprint="",
+            max_doc_bytes=settings.max_doc_bytes,
+            run_untrusted=run,
         )
-        survey, made = reading.read()
+        survey, staged_units = reader.read()
         units += survey.units
-        staged |= made
-        rows += made[unit.no]["rows"] if made else unit.rows or 0
-        if rows >= _SAMPLE:
+        staged |= staged_units
+        rows += staged_units[unit.no]["rows"] if staged_units else unit.rows or 0
+        if rows >= _SAMPLE_DOCUMENTS:
             break
-    documents = documents_of(replace(found, units=units), staged, folder)
-    with writer(folder / "sample.parquet", documents.schema) as out:
-        for table in documents.read(0, min(_SAMPLE, documents.count)):
+    documents = build_documents(replace(input_survey, units=units), staged, folder)
+    with open_text_writer(folder / "sample.parquet", documents.schema) as out:
+        for table in documents.read(0, min(_SAMPLE_DOCUMENTS, documents.count)):
             out.write_table(pa.Table.from_arrays([table.column(name) for name in documents.schema.names], schema=documents.schema))
     return folder / "sample.parquet"

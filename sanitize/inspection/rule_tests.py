@@ -1,9 +1,10 @@
-"""The kinds that a plan brings, tried on the examples beside them: what a run would find in each, and why not.
+"""Tests the custom kinds of a plan on their examples (`sanitize rules test`), and explains failures.
 
-    plan -> for each of its kinds, which examples are not found and which counter-examples are
+    plan -> for each of its kinds, the examples that are not found and the counter-examples that are
 
-An example is a text of its own, looked at with all that the plan looks for by patterns and lists; finders that need a model or the whole
-corpus are not asked. It must be a value from end to end, or, for a kind with `context`, hold one. Nothing of an example is said again.
+Each example is a text of its own, searched for everything that the plan finds by patterns and lists; finders that need a model or the
+whole corpus do not run. The whole example must be a value; for a kind with `context` it must contain one. Messages never repeat an
+example's text.
 """
 
 from __future__ import annotations
@@ -14,64 +15,72 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sanitize.core.display import Told
+from sanitize.core.display import CommandResult
 from sanitize.core.keys import Key
-from sanitize.kinds.custom_kind import Custom
-from sanitize.kinds.kind import bringing
+from sanitize.kinds.custom_kind import CustomKind
+from sanitize.kinds.kind import custom_kinds
 from sanitize.plans.plan import Plan, load_plan
-from sanitize.stages.scanner import Seeker
+from sanitize.stages.scanner import Scanner
 
-_WHY = {
-    "boundary": "a letter or digit adjoins it; give the kind inside_words = true if it may stand so",
-    "context": "no word of its context stands near it",
-    "overlap": "another kind has it",
+_SKIP_REASONS = {
+    "boundary": "a letter or digit adjoins it; give the kind inside_words = true if it may occur inside words",
+    "context": "no word of its context is near it",
+    "overlap": "it overlaps a value of another kind, which is preferred",
 }
 
 
-def rules(plan: Plan | str) -> dict[str, Any]:
-    """Try the kinds of a plan (its file, or a `Plan`). Returns `plan`, `kinds` (kind, examples, counter_examples), `tried`, and `failed`:
-    for each text that came out otherwise its kind, the list it stands in, its number there (from 0), and why."""
+def check_kind_examples(plan: Plan | str) -> dict[str, Any]:
+    """Test the custom kinds of a plan (its file, or a `Plan`) on their examples.
+
+    Returns `plan`, `kinds` (kind, examples, counter_examples, words), `tried`, and `failed`: for each failed text its kind, its list,
+    its number in the list (from 0), and the reason.
+    """
     plan = load_plan(plan) if isinstance(plan, str) else plan
     failed: list[dict[str, Any]] = []
-    with bringing(plan.customs):
-        seeker = Seeker(Key.from_seed(0), plan.sought)
-        for one in plan.customs:
-            failed += [{"kind": one.name, **told} for told in _tried(one, seeker)]
+    with custom_kinds(plan.custom_kinds):
+        scanner = Scanner(Key.from_seed(0), plan.detection_spec)
+        for custom in plan.custom_kinds:
+            failed += [{"kind": custom.name, **failure} for failure in _check_examples(custom, scanner)]
     kinds: list[dict[str, Any]] = [
-        {"kind": one.name, "examples": len(one.examples), "counter_examples": len(one.counter_examples), "words": len(one.words)}
-        for one in plan.customs
+        {
+            "kind": custom.name,
+            "examples": len(custom.examples),
+            "counter_examples": len(custom.counter_examples),
+            "words": len(custom.words),
+        }
+        for custom in plan.custom_kinds
     ]
-    tried = sum(one["examples"] + one["counter_examples"] for one in kinds)
-    return Told("rules", {"plan": plan.name, "kinds": kinds, "tried": tried, "failed": failed})
+    tried = sum(counts["examples"] + counts["counter_examples"] for counts in kinds)
+    return CommandResult("rules", {"plan": plan.name, "kinds": kinds, "tried": tried, "failed": failed})
 
 
-def _tried(one: Custom, seeker: Seeker) -> list[dict[str, Any]]:
-    """What came out otherwise of the examples of one kind."""
+def _check_examples(custom: CustomKind, scanner: Scanner) -> list[dict[str, Any]]:
+    """The failed examples of one kind: list, number in it, reason."""
     failed = []
-    for name, texts, wanted in (("examples", one.examples, True), ("counter_examples", one.counter_examples, False)):
-        for entry, text in enumerate(texts):  # a loop over a handful of texts that somebody wrote by hand
-            spans, why = _found(one, text, seeker)
+    for list_name, texts, must_match in (("examples", custom.examples, True), ("counter_examples", custom.counter_examples, False)):
+        for entry, text in enumerate(texts):  # a loop over a handful of texts written by hand
+            spans, reason = _find_kind(custom, text, scanner)
             whole = (0, len(text)) in spans
-            if wanted and not spans:
-                failed.append({"list": name, "entry": entry, "why": why})
-            elif wanted and not whole and not one.context:
-                failed.append({"list": name, "entry": entry, "why": f"only {_places(spans)} of {len(text)} are taken"})
-            elif not wanted and spans:
-                failed.append({"list": name, "entry": entry, "why": f"{_places(spans)} of {len(text)} are taken"})
+            if must_match and not spans:
+                failed.append({"list": list_name, "entry": entry, "why": reason})
+            elif must_match and not whole and not custom.context:
+                failed.append({"list": list_name, "entry": entry, "why": f"only {_format_ranges(spans)} of {len(text)} match"})
+            elif not must_match and spans:
+                failed.append({"list": list_name, "entry": entry, "why": f"{_format_ranges(spans)} of {len(text)} match"})
     return failed
 
 
-def _found(one: Custom, text: str, seeker: Seeker) -> tuple[list[tuple[int, int]], str]:
-    """Where a kind is found in a text, and why nowhere."""
-    number = next(no for no, kind in enumerate(seeker.kinds) if kind.name == one.name)
-    found = seeker.run(pa.array([text], pa.large_string()))
-    mine = np.flatnonzero(found.distinct.kind[found.which] == number)
-    reasons = [reason for kind, reason in found.skipped if kind == number]
-    why = "nothing in it matches"
-    if reasons:
-        why = _WHY.get(reasons[0], f"its check ({one.check}) refuses it")
-    return [(int(found.start[row]), int(found.stop[row])) for row in mine], why
+def _find_kind(custom: CustomKind, text: str, scanner: Scanner) -> tuple[list[tuple[int, int]], str]:
+    """The spans of a kind in a text, and the reason why there are none."""
+    number = next(no for no, kind in enumerate(scanner.kinds) if kind.name == custom.name)
+    found = scanner.run(pa.array([text], pa.large_string()))
+    rows = np.flatnonzero(found.distinct.kind[found.value_no] == number)
+    skip_reasons = [reason for kind, reason in found.skipped if kind == number]
+    reason = "nothing in it matches"
+    if skip_reasons:
+        reason = _SKIP_REASONS.get(skip_reasons[0], f"its check ({custom.check}) rejects it")
+    return [(int(found.start[row]), int(found.end[row])) for row in rows], reason
 
 
-def _places(spans: Sequence[tuple[int, int]]) -> str:
+def _format_ranges(spans: Sequence[tuple[int, int]]) -> str:
     return "characters " + " and ".join(f"{low + 1} to {high}" for low, high in spans)

@@ -1,4 +1,4 @@
-"""What lies in a private folder: its tables by SQL, its most frequent values, and how far its runs have come."""
+"""Queries on a private folder: SQL over its tables, the most frequent values, and the state of its runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
-from sanitize.storage.remote_storage import local_path
-from sanitize.storage.vault import private_folder
+from sanitize.storage.remote_storage import require_local_path
+from sanitize.storage.vault import require_run_workspace
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from sanitize.storage.corpus import Source
+    from sanitize.storage.corpus import DocumentFile
 
 
 def sql(
@@ -27,15 +27,15 @@ def sql(
     reveal: bool = False,
     **parameters: object,
 ) -> pl.DataFrame:
-    """The answer to one SELECT over the tables of WORK, or to the named query `name` with its parameters.
+    """The result of one SELECT over the tables of WORK, or of the named query `name` with its parameters.
 
-    `run` says whose edits and drops are asked: a plan's hash or name, by default those of the latest run. Texts and raw values are masked
-    before the query sees them, unless `reveal`.
-    Raises UsageError for a statement that is no question, an unknown name or parameter, and for what is no WORK.
+    `run` chooses the run whose edits and drops are read: a plan's hash or name, by default the latest run. Texts and raw values are
+    masked before the query reads them, unless `reveal`.
+    Raises UsageError for a statement that is no SELECT, for an unknown name or parameter, and for a folder that is no WORK.
     """
     import polars as pl
 
-    return pl.DataFrame(answer(local_path(work), query, name=name, given=parameters, reveal=reveal, run=run))
+    return pl.DataFrame(query_workspace(require_local_path(work), query, name=name, parameters=parameters, reveal=reveal, run=run))
 
 
 def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occurrences", reveal: bool = False) -> pl.DataFrame:
@@ -49,13 +49,13 @@ def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occu
 
 
 def status(work: Path | str) -> dict[str, Any]:
-    """What WORK holds: its index, the runs made from it with the tasks done of each, and who is at work in it."""
-    from sanitize.core.display import Told
+    """State of WORK: its index, the runs made from it with their finished tasks, and the process that holds its lock."""
+    from sanitize.core.display import CommandResult
     from sanitize.storage.corpus import read_json
-    from sanitize.storage.locks import holder_of
+    from sanitize.storage.locks import read_lock_holder
 
-    work = local_path(work)
-    private_folder(work)
+    work = require_local_path(work)
+    require_run_workspace(work)
     index = read_json(work / "index.json") or {}
     runs = [
         {
@@ -65,7 +65,7 @@ def status(work: Path | str) -> dict[str, Any]:
         }
         for folder in sorted((work / "runs").glob("*"))
     ]
-    told = {
+    state = {
         "indexed": bool(index),
         "documents": index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
         "tasks": len(index.get("ranges", [])),
@@ -73,86 +73,90 @@ def status(work: Path | str) -> dict[str, Any]:
         "key_id": index.get("key_id"),
         "find_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
         "runs": runs,
-        "held_by": holder_of(work),
+        "held_by": read_lock_holder(work),
     }
-    return Told("status", told)
+    return CommandResult("status", state)
 
 
-def answer(
+def query_workspace(
     work: Path,
     query: str | None,
     *,
     name: str | None,
-    given: Mapping[str, object],
+    parameters: Mapping[str, object],
     reveal: bool,
     run: str | None = None,
     memory_limit: str = "1GB",
-    most: int | None = None,
+    max_rows: int | None = None,
 ) -> pa.Table:
-    """The answer to a query or a named query, as Arrow, at most its first `most` rows.
+    """The result of a SELECT or of a named query, as Arrow; at most the first `max_rows` rows.
 
-    `documents` is empty where the input has moved (see `documents_of`).
+    The table `documents` is empty if the input has moved or changed (see `find_document_sources`).
     """
     from sanitize.storage import queries
 
-    private_folder(work)
+    require_run_workspace(work)
     if (query is None) == (name is None):
         raise UsageError("a query and a name exclude each other; give one of them")
     statement: str | queries.Query = query or ""
     if name is not None:
-        statement = queries.query(name)
-        known_kind(statement.bind(given), work)
-    documents = documents_of(work) or ()
-    with contextlib.closing(queries.connect(work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents)) as database:
-        return queries.ask(database, statement, given or None, most=most)
+        statement = queries.get_query(name)
+        require_known_kind(statement.bind(parameters), work)
+    documents = find_document_sources(work) or ()
+    with contextlib.closing(
+        queries.open_connection(work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents)
+    ) as database:
+        return queries.run_query(database, statement, parameters or None, max_rows=max_rows)
 
 
-# a table that only some plans fill: what a plan of the other sort has not, and which has it
-_FILLED_BY = {
+# tables that only some plans fill: (plan key that fills it, message if the plan lacks that key)
+_OPTIONAL_TABLES = {
     "blacklist": ("blacklist", "its plan has no [blacklist], as the plan `blacklist` has"),
     "drops": ("drop", "its plan has no [[drop]] part"),
     "ledger": ("", "none of its editors spends privacy, as dp_mlm does"),
-    "labels": ("", "none of its editors left numbered labels or pseudonyms, as redact and pseudonymize do"),
+    "labels": ("", "none of its editors writes numbered labels or pseudonyms, as redact and pseudonymize do"),
     "edits": ("edit", "its plan has no [[edit]] part"),
 }
 
 
-def why_empty(work: Path, reads: Collection[str], run: str | None = None) -> str | None:
-    """Why a query over these tables may have given no row: the first of them that the shown run left empty, and the runs that did not.
-    None where all hold something."""
+def explain_empty_result(work: Path, tables_read: Collection[str], run: str | None = None) -> str | None:
+    """Why a query over these tables may have given no row: the first of them that is empty in the shown run, and the runs in which it is
+    not. None if no table that depends on the plan is empty."""
     from sanitize.storage.corpus import read_json
-    from sanitize.storage.views import rows_of_run, run_named, runs
+    from sanitize.storage.views import count_run_rows, find_run, list_runs
 
-    asked = [name for name in _FILLED_BY if name in reads]
-    shown = run_named(work, run)
-    if shown is None:
-        return f"nothing was run yet from {work}: `sanitize run INPUT -o OUT --work {work}` makes {asked[0]}" if asked else None
-    for table in asked:
-        if rows_of_run(shown, table):
+    optional_tables = [name for name in _OPTIONAL_TABLES if name in tables_read]
+    shown_run = find_run(work, run)
+    if shown_run is None:
+        if not optional_tables:
+            return None
+        return f"nothing was run yet from {work}: `sanitize run INPUT -o OUT --work {work}` writes the table {optional_tables[0]}"
+    for table in optional_tables:
+        if count_run_rows(shown_run, table):
             continue
-        plan = read_json(shown / "plan.json") or {}
-        part, lacks = _FILLED_BY[table]
-        why = "it found nothing to put there" if part and plan.get(part) else lacks
-        others = [f"{folder.name} ({name})" for folder, name in runs(work) if rows_of_run(folder, table)]
-        more = f"; --run shows another: {', '.join(others)}" if others else ""
-        return f"{table} of run {shown.name} (plan {plan.get('name')}) is empty: {why}{more}"
+        plan = read_json(shown_run / "plan.json") or {}
+        plan_key, missing_part = _OPTIONAL_TABLES[table]
+        reason = "the run had nothing to write there" if plan_key and plan.get(plan_key) else missing_part
+        others = [f"{folder.name} ({name})" for folder, name in list_runs(work) if count_run_rows(folder, table)]
+        choose = f"; choose another run with --run: {', '.join(others)}" if others else ""
+        return f"{table} of run {shown_run.name} (plan {plan.get('name')}) is empty: {reason}{choose}"
     return None
 
 
-def known_kind(bound: Mapping[str, object], work: Path) -> None:
-    """Refuse a parameter `kind` that is no kind, in WORK: that is a mistake, and not an empty answer."""
-    from sanitize.kinds.kind import bringing, kind
-    from sanitize.plans.detection_spec import customs_in
+def require_known_kind(parameters: Mapping[str, object], work: Path) -> None:
+    """Raise PlanError if the parameter `kind` is no kind of WORK: a misspelt kind would otherwise give an empty result."""
+    from sanitize.kinds.kind import custom_kinds, get_kind
+    from sanitize.plans.detection_spec import read_custom_kinds
 
-    if bound.get("kind", "all") != "all":
-        with bringing(customs_in(work)):
-            kind(str(bound["kind"]))
+    if parameters.get("kind", "all") != "all":
+        with custom_kinds(read_custom_kinds(work)):
+            get_kind(str(parameters["kind"]))
 
 
-def documents_of(work: Path) -> tuple[Source, ...] | None:
-    """The files that `documents` is a view on; None where the input has moved or changed since it was indexed."""
+def find_document_sources(work: Path) -> tuple[DocumentFile, ...] | None:
+    """The files behind the view `documents`; None if the input has moved or changed since it was indexed."""
     from sanitize.storage.corpus import Documents, read_json
 
     index = read_json(work / "index.json")
-    sources = Documents.from_json(index["documents"], work).sources if index else ()
-    return sources if all(source.is_there() for source in sources) else None
+    sources = Documents.from_json(index["documents"], work).files if index else ()
+    return sources if all(source.is_available() for source in sources) else None

@@ -1,8 +1,8 @@
-"""Payment card numbers: 13 to 19 digits in one piece, in fours, or as American Express and Diners write them (4-6-5, 4-6-4), between
-blanks or hyphens of any sort, or dots.
+"""Payment card numbers: 13 to 19 digits unbroken, in groups of four, or grouped as American Express and Diners do (4-6-5, 4-6-4), with
+blanks or hyphens of any form, or dots, between the groups.
 
-A fifth group is taken only behind hyphens: after blanks it is more often the security code, and the card would fail its check sum
-with it. Identity: the digits.
+A fifth group is matched only after hyphens: after blanks it is more often the security code, and with it the card number would fail its
+check sum. Normalised form: the digits.
 """
 
 from __future__ import annotations
@@ -11,9 +11,20 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import APART, BOUND, I64, U8, Kind, digits, grid, loosened, reshaped, ungrid
+from sanitize.kinds.kind import (
+    BOUNDARY,
+    I64,
+    U8,
+    WIDE_GAP,
+    Kind,
+    digit_mask,
+    from_byte_matrix,
+    redraw_characters,
+    to_byte_matrix,
+    widen_separators,
+)
 
-_ISSUERS = (  # first and last four digits, and lengths in use (ISO/IEC 7812 ranges as the networks publish them)
+_ISSUER_RANGES = (  # first and last prefix of four digits, and number lengths in use (ISO/IEC 7812 ranges as the networks publish them)
     (1800, 1800, (15,)),  # JCB
     (2131, 2131, (15,)),
     (2200, 2204, (16, 17, 18, 19)),  # Mir
@@ -21,7 +32,7 @@ _ISSUERS = (  # first and last four digits, and lengths in use (ISO/IEC 7812 ran
     (3000, 3059, (14, 16)),  # Diners
     (3095, 3095, (14, 16)),
     (3400, 3499, (15,)),  # American Express
-    (3500, 3599, (16, 17, 18, 19)),  # JCB; of its neighbours, nobody else's
+    (3500, 3599, (16, 17, 18, 19)),  # JCB; the prefixes next to JCB's own belong to no other network
     (3600, 3699, (14, 15, 16, 17, 18, 19)),  # Diners
     (3700, 3799, (15,)),
     (3800, 3999, (14, 16)),
@@ -33,10 +44,10 @@ _ISSUERS = (  # first and last four digits, and lengths in use (ISO/IEC 7812 ran
     (6304, 6304, (12, 13, 14, 15, 16, 17, 18, 19)),
     (6759, 6763, (12, 13, 14, 15, 16, 17, 18, 19)),
 )
-_LENGTHS = np.zeros(10_000, np.uint32)  # bit n of entry p: numbers that begin with p may have n digits
-for _low, _high, _sizes in _ISSUERS:
-    _LENGTHS[_low : _high + 1] |= np.uint32(sum(1 << size for size in _sizes))
-_TESTS = (  # the six digits that open the test cards of the networks; later ones win
+_LENGTHS_BY_PREFIX = np.zeros(10_000, np.uint32)  # bit n of entry p: numbers that begin with p may have n digits
+for _low, _high, _sizes in _ISSUER_RANGES:
+    _LENGTHS_BY_PREFIX[_low : _high + 1] |= np.uint32(sum(1 << size for size in _sizes))
+_TEST_CARD_PREFIXES = (  # (first digits of a number, first six digits of that network's test cards); later entries take precedence
     ("2", "222300"),
     ("3", "305693"),
     ("34|37", "378282"),
@@ -50,30 +61,32 @@ _TESTS = (  # the six digits that open the test cards of the networks; later one
 
 
 def _check(values: pl.Series) -> pl.Series:
-    rows = grid(_normalise(values))
+    """`luhn` for a wrong check digit, `issuer` for a prefix or length that no network uses or for equal digits; else null."""
+    rows = to_byte_matrix(_normalise(values))
     sizes = (rows != 0).sum(axis=1)
-    same = (np.where(rows == 0, rows[:, :1], rows) == rows[:, :1]).all(axis=1)
-    known = (_LENGTHS[_prefix(rows)] >> sizes.astype(np.uint32)) & 1
-    sound = _luhn(rows) == 0
+    all_equal = (np.where(rows == 0, rows[:, :1], rows) == rows[:, :1]).all(axis=1)
+    allowed = (_LENGTHS_BY_PREFIX[_first_four_digits(rows)] >> sizes.astype(np.uint32)) & 1
+    passes_luhn = _luhn_remainder(rows) == 0
     return pl.select(
-        pl.when(pl.Series(~sound, dtype=pl.Boolean))
+        pl.when(pl.Series(~passes_luhn, dtype=pl.Boolean))
         .then(pl.lit("luhn"))
-        .when(pl.Series(known == 0, dtype=pl.Boolean) | pl.Series(same, dtype=pl.Boolean))
+        .when(pl.Series(allowed == 0, dtype=pl.Boolean) | pl.Series(all_equal, dtype=pl.Boolean))
         .then(pl.lit("issuer"))
     ).to_series()
 
 
-def _prefix(rows: U8) -> I64:
+def _first_four_digits(rows: U8) -> I64:
+    """The number that the first four digits of each row make."""
     prefix: I64 = np.clip(rows[:, :4].astype(np.int64) - 48, 0, 9) @ np.array([1000, 100, 10, 1])
     return prefix
 
 
-def _luhn(rows: U8) -> I64:
+def _luhn_remainder(rows: U8) -> I64:
     """The Luhn sum modulo ten of every row of digits, counted from its last digit."""
     filled = rows != 0
     value = np.where(filled, rows.astype(np.int64) - 48, 0)
-    second = (filled.sum(axis=1)[:, None] - np.arange(rows.shape[1])) % 2 == 0
-    value = np.where(second, 2 * value - 9 * (value > 4), value)
+    is_doubled = (filled.sum(axis=1)[:, None] - np.arange(rows.shape[1])) % 2 == 0
+    value = np.where(is_doubled, 2 * value - 9 * (value > 4), value)
     total: I64 = value.sum(axis=1) % 10
     return total
 
@@ -82,43 +95,47 @@ def _normalise(values: pl.Series) -> pl.Series:
     return values.str.replace_all("[^0-9]", "")
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Same network, length and separators, digits drawn anew, a check digit that fits. Visa keeps its first digit, the others four:
-    they name the network. `reserved` opens with the six digits of the network's published test cards."""
-    rows = grid(values)
-    is_digit = digits(rows)
-    place = np.cumsum(is_digit, axis=1) - 1
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Numbers of the same network, length and separators, with redrawn digits and a valid check digit.
+
+    Visa numbers keep their first digit, others their first four, since these identify the network. With `reserved`, a number begins with
+    the six digits of the network's published test cards.
+    """
+    rows = to_byte_matrix(values)
+    is_digit = digit_mask(rows)
+    digit_no = np.cumsum(is_digit, axis=1) - 1
     kept = np.where(rows[:, 0] == ord("4"), 1, 4)[:, None]
-    out = grid(reshaped(values, draws, (place < kept)[rows != 0]))
+    out = to_byte_matrix(redraw_characters(values, draws, (digit_no < kept)[rows != 0]))
     if reserved:
         plain = _normalise(values)
-        for begin, test in _TESTS:
-            some = plain.str.contains(rf"\A(?:{begin})").to_numpy()[:, None]
+        for begin, test in _TEST_CARD_PREFIXES:
+            is_network = plain.str.contains(rf"\A(?:{begin})").to_numpy()[:, None]
             for at, byte in enumerate(test.encode()):
-                out[some & is_digit & (place == at)] = byte
-    last = is_digit & (place == is_digit.sum(axis=1)[:, None] - 1)
+                out[is_network & is_digit & (digit_no == at)] = byte
+    last = is_digit & (digit_no == is_digit.sum(axis=1)[:, None] - 1)
     out[last] = 48
-    check = 48 + (-_luhn(grid(_normalise(ungrid(out))))) % 10
-    out[last] = check[last.any(axis=1)]  # a spelling in other digits than ours has none to be drawn
-    return ungrid(out, values.name)
+    check = 48 + (-_luhn_remainder(to_byte_matrix(_normalise(from_byte_matrix(out))))) % 10
+    out[last] = check[last.any(axis=1)]  # rows without ASCII digits (spelled in digits of another script) have no last digit
+    return from_byte_matrix(out, values.name)
 
 
 KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
-    # a fifth group is behind plain hyphens, and gaps are wide where all are: else what stands beside a card would spoil its check sum
-    pattern=rf"{BOUND}(?:[2-6][0-9]{{3}}(?:-[0-9]{{4}}){{3}}-[0-9]{{1,3}}|"
-    + loosened(
+    # a fifth group only after plain hyphens, and wide gaps only where all gaps are wide: otherwise a number next to the card would be
+    # matched with it and fail the check sum
+    pattern=rf"{BOUNDARY}(?:[2-6][0-9]{{3}}(?:-[0-9]{{4}}){{3}}-[0-9]{{1,3}}|"
+    + widen_separators(
         "[2-6][0-9]{12,18}|1800[0-9]{11}|(?:5[0678]|6[37])[0-9]{10}|[2-6][0-9]{3}(?:-[0-9]{4}){3}|"
         "[2-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,4}|3[0-9]{3}[ -][0-9]{6}[ -][0-9]{4,5}",
-        twice=False,
+        allow_repeated=False,
     )
-    + rf"|[2-6][0-9]{{3}}(?:{APART}[0-9]{{4}}){{3}}|3[0-9]{{3}}{APART}[0-9]{{6}}{APART}[0-9]{{4,5}}"
-    + rf"|[2-6][0-9]{{3}}(?:[.][0-9]{{4}}){{3}}|3[0-9]{{3}}[.][0-9]{{6}}[.][0-9]{{4,5}}){BOUND}",
+    + rf"|[2-6][0-9]{{3}}(?:{WIDE_GAP}[0-9]{{4}}){{3}}|3[0-9]{{3}}{WIDE_GAP}[0-9]{{6}}{WIDE_GAP}[0-9]{{4,5}}"
+    + rf"|[2-6][0-9]{{3}}(?:[.][0-9]{{4}}){{3}}|3[0-9]{{3}}[.][0-9]{{6}}[.][0-9]{{4,5}}){BOUNDARY}",
     check=_check,
     normalise=_normalise,
-    fake=_fake,
-    turn=2,
-    numeric=True,
+    make_surrogates=_make_surrogates,
+    phase=2,
+    digit_lines_only=True,
     rank=45,
 )

@@ -1,7 +1,7 @@
-"""Kinds that a plan brings itself: `[[kind]]` tables, each a name with a pattern, a list of words, or both.
+"""Kinds that a plan defines: its `[[kind]]` tables, each a name with a pattern, a list of words, or both.
 
-One of these is a kind like any other for every room. Its definition is plain data and goes to workers with their tasks, so that no
-process knows a kind which its plan does not have. What may stand in a pattern is decided in kinds/regex.py.
+Every stage treats a custom kind like a built-in one. Its definition is plain data and is sent to workers with their tasks, so that no
+process has a kind that its plan does not define. kinds/pattern_check.py decides which patterns are allowed.
 """
 
 from __future__ import annotations
@@ -16,47 +16,60 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanitize.core.keys import Draws
-from sanitize.errors import PlanError, nearest
-from sanitize.kinds.countries.national_id import Bools, luhn, mod11_10, mod97, verhoeff
-from sanitize.kinds.kind import U8, WORD, Kind, drawn, grid, house_kinds, joined, parted, reshaped, ungrid
-from sanitize.kinds.pattern_check import fault
+from sanitize.errors import PlanError, suggest_names
+from sanitize.kinds.countries.national_id import Bools, passes_luhn, passes_mod11_10, passes_mod97, passes_verhoeff
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    U8,
+    Kind,
+    builtin_kinds,
+    draw_indices,
+    flatten_strings,
+    from_byte_matrix,
+    redraw_characters,
+    to_byte_matrix,
+    unflatten_strings,
+)
+from sanitize.kinds.pattern_check import find_pattern_error
 
-# what a check reads of a value, the check itself, and how many check characters stand at the end
+# name -> (pattern of the characters that the check ignores, the check, number of check characters at the end)
 CHECKS: dict[str, tuple[str, Callable[[U8], Bools], int]] = {
-    "luhn": ("[^0-9]", luhn, 1),
-    "verhoeff": ("[^0-9]", verhoeff, 1),
-    "mod11_10": ("[^0-9]", mod11_10, 1),
-    "mod97": ("[^0-9A-Z]", mod97, 2),
+    "luhn": ("[^0-9]", passes_luhn, 1),
+    "verhoeff": ("[^0-9]", passes_verhoeff, 1),
+    "mod11_10": ("[^0-9]", passes_mod11_10, 1),
+    "mod97": ("[^0-9A-Z]", passes_mod97, 2),
 }
-_FIELDS = {
+_TEMPLATE_ALPHABETS = {
     "digits": "0123456789",
     "letters": "abcdefghijklmnopqrstuvwxyz",
     "capitals": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "hex": "0123456789abcdef",
 }
-_FIELD = re.compile(r"\{(?:(\w+):([0-9]{1,2}))?[^{}]*\}")
-_ENOUGH = 10_000  # stand-ins that a replacement has to give, or they would soon repeat
-_LONGEST = 40  # characters of a name
-_SURE = 6  # bytes of a value that says by itself what it is, where a rule asks for words near it
-_WITHOUT = ("examples", "counter_examples")  # decide nothing about what comes out
-LISTS = ("words", *_WITHOUT)  # of these only the length is published
+_TEMPLATE_FIELD = re.compile(r"\{(?:(\w+):([0-9]{1,2}))?[^{}]*\}")
+_MIN_SURROGATES = 10_000  # distinct surrogates that a replacement must allow, or they would soon repeat
+_MAX_NAME_LENGTH = 40  # characters of a name
+_MIN_DISTINCTIVE_BYTES = 6  # a shorter value of a kind with `context` is not distinctive without its context words
+_TEST_FIELDS = ("examples", "counter_examples")  # have no influence on the output
+LENGTH_ONLY_FIELDS = ("words", *_TEST_FIELDS)  # fields of which only the length is published
 
 
-class Custom(BaseModel):
-    """One `[[kind]]` of a plan.
+class CustomKind(BaseModel):
+    """The definition of one kind: a `[[kind]]` table of a plan.
 
-    name       Capital letters, digits and `_`; no kind of the house has it.
-    pattern    A regular expression in the syntax of Rust's `regex` crate, which needs no more than linear time.
-    words      Values, looked for as whole words; `words_file` names a file of more, one on each line. `case`: whether letter case counts
-               (`exact`) or not (`any`).
-    inside_words   Whether a value may stand between letters and digits; of those beyond ASCII it always may.
-    check      A check of `CHECKS`, over the value's digits (and letters).
-    context    Words of which one must stand within 64 bytes before or 32 behind a value, in any letter case.
-    score      How sure a match is by itself, 1 unless said; with `context`, it is taken without such a word, and is this sure.
-    normal     What makes two spellings one value: `exact`; `casefold` (letter case, blanks and Unicode forms do not count); `digits`;
-               `compact` (letters and digits, letter case aside).
-    replacement   What a stand-in looks like, such as `EMP-{digits:6}`; without, it has the shape of the value.
-    examples, counter_examples   Texts that are to be, and not to be, values from end to end: for `sanitize rules test`.
+    name       Upper-case letters, digits and `_`; must differ from the names of built-in kinds.
+    about      What the kind is, in a few words, for users.
+    pattern    A regular expression in the syntax of Rust's `regex` crate, which runs in linear time.
+    words      Values, searched as whole words; `words_file` is the path of a file with more, one on each line. `case`: whether letter case
+               counts (`exact`) or not (`any`).
+    inside_words   Whether a value may adjoin ASCII letters and digits; it may always adjoin those beyond ASCII.
+    check      The name of a check in `CHECKS`, run on the value's digits (and letters).
+    context    Words of which one must occur within 64 bytes before or 32 bytes after a value, in any letter case.
+    score      The confidence of a match by itself; default 1. With `context` and a score, a match without a context word is reported with
+               this score.
+    normal     The normalised form, which decides when two spellings are one value: `exact`; `casefold` (ignores letter case, blanks and
+               Unicode forms); `digits`; `compact` (letters and digits, ignores letter case).
+    replacement   A template for surrogates, such as `EMP-{digits:6}`; without it, a surrogate has the shape of the value.
+    examples, counter_examples   Texts that must, or must not, be values from end to end: for `sanitize rules test`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -75,201 +88,212 @@ class Custom(BaseModel):
     examples: tuple[str, ...] = ()
     counter_examples: tuple[str, ...] = ()
 
-    def decides(self) -> dict[str, Any]:
-        """What decides what comes out, in plain data."""
-        return self.model_dump(mode="json", exclude={*_WITHOUT, "words_file"})
+    def output_settings(self) -> dict[str, Any]:
+        """The fields that determine the output, as plain data."""
+        return self.model_dump(mode="json", exclude={*_TEST_FIELDS, "words_file"})
 
-    def finds(self) -> dict[str, Any]:
-        """What decides what is found."""
-        return self.model_dump(mode="json", exclude={*_WITHOUT, "words_file", "replacement", "about"})
+    def detection_settings(self) -> dict[str, Any]:
+        """The fields that determine which occurrences are found, as plain data."""
+        return self.model_dump(mode="json", exclude={*_TEST_FIELDS, "words_file", "replacement", "about"})
 
-    def shown(self) -> dict[str, Any]:
-        """The definition for what is published: of values only how many."""
-        return {**self.decides(), **{name: len(getattr(self, name)) for name in LISTS}}
+    def public_settings(self) -> dict[str, Any]:
+        """The definition as it may be published: lists of values are replaced by their lengths."""
+        return {**self.output_settings(), **{name: len(getattr(self, name)) for name in LENGTH_ONLY_FIELDS}}
 
     @classmethod
-    def of_shown(cls, shown: Mapping[str, Any]) -> Custom:
-        """The definition as far as `shown` told it: all but its lists."""
-        return cls(**{name: told for name, told in shown.items() if name not in LISTS})
+    def from_public_settings(cls, settings: Mapping[str, Any]) -> CustomKind:
+        """The definition that `public_settings` published, without its lists of values."""
+        return cls(**{name: value for name, value in settings.items() if name not in LENGTH_ONLY_FIELDS})
 
     @property
-    def checked(self) -> Callable[[pl.Series], pl.Series] | None:
-        """Null for values that pass the check, else its name."""
+    def value_check(self) -> Callable[[pl.Series], pl.Series] | None:
+        """A function that gives null for values that pass the check, else the check's name; None without a check."""
         if not self.check:
             return None
 
         def check(values: pl.Series) -> pl.Series:
-            bad = pl.Series(~_sound(self.check, values), dtype=pl.Boolean)
+            bad = pl.Series(~_passes_check(self.check, values), dtype=pl.Boolean)
             return pl.select(pl.when(bad).then(pl.lit(self.check))).to_series()
 
         return check
 
-    def kind(self) -> Kind:
-        """The kind that is defined."""
+    def build_kind(self) -> Kind:
+        """The `Kind` of this definition."""
         return Kind(
             name=self.name,
             about=self.about,
             pattern=self.pattern,
             accepts=lambda candidates: pl.repeat(True, candidates.height, eager=True),
-            check=self.checked,
-            normalise=lambda values: _normal(self.normal, values),
-            fake=self._fake,
-            telling=self._telling,
-            not_before=b"" if self.inside_words else WORD,
-            not_after=b"" if self.inside_words else WORD,
+            check=self.value_check,
+            normalise=lambda values: _normalise(self.normal, values),
+            make_surrogates=self._make_surrogates,
+            is_distinctive=self._is_distinctive,
+            not_preceded_by=b"" if self.inside_words else ASCII_WORD_CHARS,
+            not_followed_by=b"" if self.inside_words else ASCII_WORD_CHARS,
         )
 
-    def _telling(self, forms: pl.Series) -> pl.Series:
-        """True where the leak check may look for a value wherever it stands: not for a single word of letters, which is one thing here
-        and another there, unless the list has it in any letter case; nor for a short value that only the words around it told."""
-        plain = ~forms.str.contains(r"\A\p{L}+\z")
-        if self.context:
-            plain &= forms.str.len_bytes() >= _SURE
-        elif self.words and self.case == "any":
-            plain |= forms.is_in(_normal(self.normal, pl.Series(self.words, dtype=pl.String)).implode())
-        return plain
+    def _is_distinctive(self, normalised: pl.Series) -> pl.Series:
+        """True for normalised forms that the leak check may search for anywhere.
 
-    def _fake(self, values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-        """By the `replacement`; else another value that pattern and check take: letters and digits drawn anew, or, where such a text is
-        none, hexadecimal digits, digits alone, letters alone; check characters that fit."""
+        Not for a single word of letters, which may mean different things, unless `words` lists it in any letter case; nor for a short
+        value of a kind with `context`.
+        """
+        distinctive = ~normalised.str.contains(r"\A\p{L}+\z")
+        if self.context:
+            distinctive &= normalised.str.len_bytes() >= _MIN_DISTINCTIVE_BYTES
+        elif self.words and self.case == "any":
+            distinctive |= normalised.is_in(_normalise(self.normal, pl.Series(self.words, dtype=pl.String)).implode())
+        return distinctive
+
+    def _make_surrogates(self, values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+        """Surrogates from the `replacement` template; without one, other values that pattern and check accept.
+
+        Letters and digits are redrawn, and check characters set to valid ones. Where the result is not accepted, letters become
+        hexadecimal digits, then only digits are redrawn, then only letters.
+        """
         if self.replacement:
-            return _laid_out(self.replacement, draws).alias(values.name)
+            return _fill_template(self.replacement, draws).alias(values.name)
         plain = values.str.replace_all(r"[\p{Lu}&&[^\x00-\x7f]]", "X").str.replace_all(r"[\p{L}&&[^\x00-\x7f]]", "x")
         plain = pl.select(pl.when(plain.str.contains("[0-9A-Za-z]")).then(plain).otherwise(pl.lit("xxxxxx"))).to_series()
-        made: pl.Series | None = None
+        surrogates: pl.Series | None = None
         pending = np.arange(len(values))
-        for way in ("all", "hex", "digits", "letters"):
-            some = plain.gather(pending)
-            tried = self._fitted(_redrawn(some, draws.rows(pending), way))
-            good = (self.takes(tried) & (tried != some)).to_numpy()
-            made = tried if made is None else made.scatter(pending[good], tried.filter(pl.Series(good)))
+        for character_set in ("all", "hex", "digits", "letters"):
+            pending_values = plain.gather(pending)
+            candidates = self._fit_check_characters(_redraw(pending_values, draws.take(pending), character_set))
+            good = (self.is_valid_value(candidates) & (candidates != pending_values)).to_numpy()
+            surrogates = candidates if surrogates is None else surrogates.scatter(pending[good], candidates.filter(pl.Series(good)))
             pending = pending[~good]
             if not len(pending):
                 break
-        assert made is not None
-        return made.alias(values.name)
+        assert surrogates is not None
+        return surrogates.alias(values.name)
 
-    def takes(self, values: pl.Series) -> pl.Series:
-        """True where a text, from end to end, is what the pattern and the check take; without a pattern, what the check takes."""
+    def is_valid_value(self, values: pl.Series) -> pl.Series:
+        """True where pattern and check accept a text from end to end; without a pattern, where the check does."""
         good = values.str.contains(rf"\A(?:{self.pattern})\z") if self.pattern else pl.repeat(True, len(values), eager=True)
-        return good & pl.Series(_sound(self.check, values), dtype=pl.Boolean) if self.check else good
+        return good & pl.Series(_passes_check(self.check, values), dtype=pl.Boolean) if self.check else good
 
-    def _fitted(self, values: pl.Series) -> pl.Series:
-        """The values with check characters that fit, where they end in digits."""
+    def _fit_check_characters(self, values: pl.Series) -> pl.Series:
+        """The values with valid check characters, as far as these are digits; tries all endings."""
         if not self.check:
             return values
         tail = CHECKS[self.check][2]
-        rows = grid(values)
+        rows = to_byte_matrix(values)
         is_digit = (rows >= 48) & (rows <= 57)
-        nth = is_digit[:, ::-1].cumsum(axis=1)[:, ::-1]  # counted from the end
+        nth = is_digit[:, ::-1].cumsum(axis=1)[:, ::-1]  # number of each digit, counted from the end
         pending = np.arange(len(rows))
         for ending in range(10**tail):
             for back in range(tail):
                 tried = rows[pending]
                 tried[is_digit[pending] & (nth[pending] == back + 1)] = 48 + ending // 10**back % 10
                 rows[pending] = tried
-            pending = pending[~_sound(self.check, ungrid(rows[pending]))]
+            pending = pending[~_passes_check(self.check, from_byte_matrix(rows[pending]))]
             if not len(pending):
                 break
-        return ungrid(rows, values.name)
+        return from_byte_matrix(rows, values.name)
 
 
-def customs_of(shown: Mapping[str, Any]) -> tuple[Custom, ...]:
-    """The definitions of a published plan, as far as it told them."""
-    return tuple(Custom.of_shown(one) for one in shown.get("kind", ()))
+def published_custom_kinds(plan: Mapping[str, Any]) -> tuple[CustomKind, ...]:
+    """The definitions in a published plan, without their lists of values."""
+    return tuple(CustomKind.from_public_settings(one) for one in plan.get("kind", ()))
 
 
-def settled(customs: Sequence[Custom], where: str, folder: Path | None) -> tuple[Custom, ...]:
-    """The definitions of a plan, checked, each with all its words; `folder` is where a `words_file` is looked for, None where there is
-    none to be read. PlanError for one that cannot be a kind; it says which and why, and quotes no value."""
+def resolve_custom_kinds(definitions: Sequence[CustomKind], where: str, folder: Path | None) -> tuple[CustomKind, ...]:
+    """The definitions of a plan, validated, each with the words of its `words_file`.
+
+    `where` is the name of the plan, for messages. A `words_file` is relative to `folder`; None: no file can be read. Raises PlanError for
+    an invalid definition; the message has its place and the reason, and quotes no value.
+    """
     names: list[str] = []
-    done = []
-    for number, one in enumerate(customs):
+    resolved = []
+    for number, one in enumerate(definitions):
         place = f"{where}: kind[{number}]"
-        if not re.fullmatch(rf"[A-Z][A-Z0-9_]{{0,{_LONGEST - 1}}}", one.name):
-            raise PlanError(f"{place}.name: expected up to {_LONGEST} capital letters, digits and underscores, such as STAFF_ID")
-        if one.name in house_kinds():
-            raise PlanError(f"{place}.name = {one.name}: is a kind of the house already; give yours another name")
+        if not re.fullmatch(rf"[A-Z][A-Z0-9_]{{0,{_MAX_NAME_LENGTH - 1}}}", one.name):
+            raise PlanError(f"{place}.name: expected up to {_MAX_NAME_LENGTH} capital letters, digits and underscores, such as STAFF_ID")
+        if one.name in builtin_kinds():
+            raise PlanError(f"{place}.name = {one.name}: is the name of a built-in kind; choose another name")
         if one.name in names:
-            raise PlanError(f"{place}.name = {one.name}: stands there twice; give one of them another name")
+            raise PlanError(f"{place}.name = {one.name}: is defined twice; give one of the two kinds another name")
         names.append(one.name)
         if one.words_file:
-            listed = _read(one.words_file, f"{place}.words_file", folder)
+            listed = _read_words_file(one.words_file, f"{place}.words_file", folder)
             one = one.model_copy(update={"words": tuple(dict.fromkeys((*one.words, *listed))), "words_file": ""})
         if not one.pattern and not one.words:
-            raise PlanError(f"{place}: {one.name} has neither pattern nor words; give it one of them, or both")
-        if one.pattern and (wrong := fault(one.pattern)):
-            raise PlanError(f"{place}.pattern: {wrong}")
+            raise PlanError(f"{place}: {one.name} has neither pattern nor words; add one of them, or both")
+        if one.pattern and (reason := find_pattern_error(one.pattern)):
+            raise PlanError(f"{place}.pattern: {reason}")
         for name in ("words", "context"):
             for row, word in enumerate(getattr(one, name)):
                 if len(word.strip().encode()) < 2:
-                    raise PlanError(f"{place}.{name}: entry {row + 1} is empty, or a single letter; take it out")
+                    raise PlanError(f"{place}.{name}: entry {row + 1} is empty or a single letter; remove it")
         if one.check and one.check not in CHECKS:
-            raise PlanError(f"{place}.check = {one.check!r}: there is no such check; {nearest(one.check, CHECKS)}")
-        if one.replacement and (wrong := _unusable(one.replacement)):
-            raise PlanError(f"{place}.replacement: {wrong}")
-        done.append(one)
-    return tuple(done)
+            raise PlanError(f"{place}.check = {one.check!r}: unknown check; {suggest_names(one.check, CHECKS)}")
+        if one.replacement and (reason := _replacement_error(one.replacement)):
+            raise PlanError(f"{place}.replacement: {reason}")
+        resolved.append(one)
+    return tuple(resolved)
 
 
-def _read(name: str, place: str, folder: Path | None) -> list[str]:
-    """The values of a file, one on each line."""
+def _read_words_file(file_name: str, where: str, folder: Path | None) -> list[str]:
+    """The values in a file, one on each line; raises PlanError if it cannot be read."""
     if folder is None:
-        raise PlanError(f"{place}: only a plan that is a file itself can name another one; write the words into `words`")
+        raise PlanError(f"{where}: only a plan that was read from a file can refer to another file; write the words into `words`")
     try:
-        lines = (folder / name).read_text("utf-8-sig").splitlines()
+        lines = (folder / file_name).read_text("utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
-        raise PlanError(f"{place}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, a value on each line") from None
+        raise PlanError(f"{where}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, a value on each line") from None
     return [line.strip() for line in lines if line.strip()]
 
 
-def _unusable(replacement: str) -> str | None:
-    """Why a replacement cannot be used; None where it can."""
-    many = 1
-    rest = _FIELD.sub("", replacement)
-    for name, times in _FIELD.findall(replacement):
-        if name not in _FIELDS or not int(times):
-            return f"holds a field that is none; expected such as {{digits:6}}, with one of {', '.join(_FIELDS)}"
-        many *= len(_FIELDS[name]) ** int(times)
+def _replacement_error(replacement: str) -> str | None:
+    """Why a replacement template cannot be used; None where it can."""
+    surrogate_count = 1
+    rest = _TEMPLATE_FIELD.sub("", replacement)
+    for name, times in _TEMPLATE_FIELD.findall(replacement):
+        if name not in _TEMPLATE_ALPHABETS or not int(times):
+            return f"contains an invalid field; expected a field such as {{digits:6}}, with one of {', '.join(_TEMPLATE_ALPHABETS)}"
+        surrogate_count *= len(_TEMPLATE_ALPHABETS[name]) ** int(times)
     if "{" in rest or "}" in rest:
-        return f"holds a brace without its other half; expected fields such as {{digits:6}}, with one of {', '.join(_FIELDS)}"
-    if many < _ENOUGH:
-        return f"gives {many} stand-ins, and {_ENOUGH:,} are needed that none repeats; add digits or letters such as {{digits:6}}"
+        return f"contains an unmatched brace; expected fields such as {{digits:6}}, with one of {', '.join(_TEMPLATE_ALPHABETS)}"
+    if surrogate_count < _MIN_SURROGATES:
+        return (
+            f"allows {surrogate_count} surrogates, but at least {_MIN_SURROGATES:,} are needed; add digits or letters, such as {{digits:6}}"
+        )
     return None
 
 
-def _laid_out(replacement: str, draws: Draws) -> pl.Series:
-    """A replacement for each row, every field drawn."""
+def _fill_template(template: str, draws: Draws) -> pl.Series:
+    """The template for each row, with every field drawn."""
     pieces: list[pl.Series] = []
-    lane = at = 0
-    for field in _FIELD.finditer(replacement):
-        pieces.append(pl.Series([replacement[at : field.start()]]).new_from_index(0, len(draws)))
-        alphabet = np.frombuffer(_FIELDS[field[1]].encode(), np.uint8)
+    lane = position = 0
+    for field in _TEMPLATE_FIELD.finditer(template):
+        pieces.append(pl.Series([template[position : field.start()]]).new_from_index(0, len(draws)))
+        alphabet = np.frombuffer(_TEMPLATE_ALPHABETS[field[1]].encode(), np.uint8)
         width = int(field[2])
         places = np.empty((len(draws), width), np.uint8)
         for column in range(width):
-            places[:, column] = alphabet[drawn(draws, lane, len(alphabet))]
+            places[:, column] = alphabet[draw_indices(draws, lane, len(alphabet))]
             lane += 1
-        pieces.append(ungrid(places))
-        at = field.end()
-    pieces.append(pl.Series([replacement[at:]]).new_from_index(0, len(draws)))
+        pieces.append(from_byte_matrix(places))
+        position = field.end()
+    pieces.append(pl.Series([template[position:]]).new_from_index(0, len(draws)))
     return pl.select(pl.concat_str(pieces)).to_series()
 
 
-def _sound(check: str, values: pl.Series) -> Bools:
-    """True where the characters that a check reads pass it; two at least."""
+def _passes_check(check: str, values: pl.Series) -> Bools:
+    """True where the characters that the check reads pass it; values with fewer than two such characters fail."""
     leaves_out, passes, _ = CHECKS[check]
     plain = values.str.to_uppercase().str.replace_all(leaves_out, "")
     sizes = plain.str.len_bytes().to_numpy()
     good = np.zeros(len(values), np.bool_)
-    for size in np.unique(sizes[sizes > 1]).tolist():  # a loop over lengths: a check reads columns of one
-        mine = np.flatnonzero(sizes == size)
-        good[mine] = passes(grid(plain.gather(mine), size)[:, :size])
+    for size in np.unique(sizes[sizes > 1]).tolist():  # a loop over lengths: a check needs rows of equal length
+        rows = np.flatnonzero(sizes == size)
+        good[rows] = passes(to_byte_matrix(plain.gather(rows), size)[:, :size])
     return good
 
 
-def _normal(rule: str, values: pl.Series) -> pl.Series:
-    """The identity forms of values."""
+def _normalise(rule: str, values: pl.Series) -> pl.Series:
+    """The normalised forms of values, by the rule that `CustomKind.normal` names."""
     if rule == "exact":
         return values
     folded = values.str.normalize("NFKC").str.to_lowercase().str.replace_all(r"\s+", " ")
@@ -279,17 +303,19 @@ def _normal(rule: str, values: pl.Series) -> pl.Series:
     return pl.select(pl.when(short == "").then(folded).otherwise(short)).to_series()
 
 
-def _redrawn(values: pl.Series, draws: Draws, way: str) -> pl.Series:
-    """The values with letters and digits drawn anew within their classes: all; letters as hexadecimal digits; digits alone; letters
-    alone."""
-    if way in ("digits", "letters"):
-        flat, _ = joined(values)
+def _redraw(values: pl.Series, draws: Draws, character_set: str) -> pl.Series:
+    """The values with characters redrawn within their classes.
+
+    `character_set`: `all` letters and digits; `hex`, the same with letters as hexadecimal digits; `digits` only; `letters` only.
+    """
+    if character_set in ("digits", "letters"):
+        flat, _ = flatten_strings(values)
         is_digit = (flat >= 48) & (flat <= 57)
-        return reshaped(values, draws, ~is_digit if way == "digits" else is_digit)
-    made = reshaped(values, draws)
-    if way == "hex":
-        flat, offsets = joined(made)
+        return redraw_characters(values, draws, ~is_digit if character_set == "digits" else is_digit)
+    redrawn = redraw_characters(values, draws)
+    if character_set == "hex":
+        flat, offsets = flatten_strings(redrawn)
         letter = ((flat | 32) >= 97) & ((flat | 32) <= 122)
         base = np.where(flat >= 97, 97, 65).astype(np.uint8)
-        made = parted(np.where(letter, base + (flat - base) % 6, flat).astype(np.uint8), offsets)
-    return made
+        redrawn = unflatten_strings(np.where(letter, base + (flat - base) % 6, flat).astype(np.uint8), offsets)
+    return redrawn

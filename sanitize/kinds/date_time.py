@@ -1,16 +1,17 @@
-"""Dates and times: ISO 8601, numeric ones with separators, those with the name of a month, with weekday, time and zone; weekdays; times
-of day; and years where the words around them say that they are years.
+"""Dates and times: ISO 8601, numeric dates with separators, dates with the name of a month, each with weekday, time and zone; weekdays;
+times of day; and years where the words around them say that they are years.
 
-One span holds all that belongs together: `Mon, 14 May 2001 16:39:00 -0700 (PDT)`. What cannot be (month 13, 30 February) is refused.
-Identity: ISO 8601 where the spelling is unambiguous, so that `14 May 2001` and `2001-05-14` are one value; else the text in lower case.
-`5/4/2001` is either of two days and stays as it is written. Two digits are a year from 1969 to 2068, as POSIX reads them.
+One span covers all that belongs together: `Mon, 14 May 2001 16:39:00 -0700 (PDT)`. Impossible dates (month 13, 30 February) are refused.
+Normalised form: ISO 8601 where the spelling is unambiguous, so that `14 May 2001` and `2001-05-14` are one value; else the text in lower
+case. `5/4/2001` can mean two days, so its text is used. A year of two digits is one from 1969 to 2068, as in POSIX.
 
 Months may have their German, French or Spanish names (`14. Mai 1985`, `1er janvier 2001`, `14 de mayo de 1985`). `05-14-85`, `14.05.85` and
-`20010514` are dates behind words that say so (`DOB`, `born`, `geboren`, `Date:`), and `version 1.2.2001` is none. Short weekdays are some
-behind `on`, `by`, `next` and the like. Lines may break behind a weekday's comma, and in a date that has a year or an ending such as `7th`.
+`20010514` are dates after words that say so (`DOB`, `born`, `geboren`, `Date:`); `version 1.2.2001` is not a date. Short weekdays are
+reported after `on`, `by`, `next` and similar words. A line may break after the comma of a weekday, and in a date that has a year or an
+ending such as `7th`.
 
-A date of birth is a date by its text, and somebody's by its words. It is no kind of its own: a span has one kind, and a corpus that is
-rid of dates of birth only still says them in its other dates.
+Dates of birth are not a kind of their own: only the words around them distinguish them from other dates, a span has one kind, and a corpus
+from which only dates of birth are removed still reveals them through its other dates.
 """
 
 from __future__ import annotations
@@ -19,142 +20,162 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUND, I64, U8, WORD, Kind, drawn, grid, ungrid
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, I64, U8, Kind, draw_indices, from_byte_matrix, to_byte_matrix
 
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def _any_case(word: str, *short: str) -> str:
-    """A word, or one of its short forms, in any ASCII letter case; longest first."""
-    forms = sorted({word, *short}, key=len, reverse=True)
+def _case_insensitive(word: str, *abbreviations: str) -> str:
+    """A pattern for a word or one of its abbreviations, in any ASCII letter case; longest first."""
+    forms = sorted({word, *abbreviations}, key=len, reverse=True)
     return "|".join("".join(f"[{letter.upper()}{letter}]" for letter in form) for form in forms)
 
 
-_MONTH = rf"(?:{'|'.join(_any_case(name, name[:3], *(['sept'] if name[0] == 's' else [])) for name in _MONTHS)}){BOUND}[.]?"
-_WEEKDAY = rf"(?:{'|'.join(_any_case(name, name[:3], *{'t': [name[:4]], 'w': ['weds']}.get(name[0], [])) for name in _DAYS)}){BOUND}[.]?"
-_LONG_WEEKDAY = rf"(?:{'|'.join(_any_case(name) for name in _DAYS)}){BOUND}"
-_SHORT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat")  # not `Sun`, which is a star and a firm
-_SHORT_WEEKDAY = rf"(?:{'|'.join(_SHORT_DAYS)}){BOUND}"
-# the same months elsewhere: German, French, Spanish; `mars` is a planet too, and no month without a year
-_ELSEWHERE = (
+_MONTH = rf"(?:{'|'.join(_case_insensitive(name, name[:3], *(['sept'] if name[0] == 's' else [])) for name in _MONTHS)}){BOUNDARY}[.]?"
+_WEEKDAY = (
+    rf"(?:{'|'.join(_case_insensitive(name, name[:3], *{'t': [name[:4]], 'w': ['weds']}.get(name[0], [])) for name in _WEEKDAYS)})"
+    rf"{BOUNDARY}[.]?"
+)
+_LONG_WEEKDAY = rf"(?:{'|'.join(_case_insensitive(name) for name in _WEEKDAYS)}){BOUNDARY}"
+_SHORT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat")  # not `Sun`, which is also a star and a company
+_SHORT_WEEKDAY = rf"(?:{'|'.join(_SHORT_DAYS)}){BOUNDARY}"
+# German, French and Spanish months; `mars` is also a planet, and a month only with a year
+_FOREIGN_MONTHS = (
     ("Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November", "Dezember"),
     ("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"),
     ("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"),
 )
-_SPELLINGS = {"märz": ("maerz",), "januar": ("jänner",), "février": ("fevrier",), "août": ("aout",), "décembre": ("decembre",)}
-_MONTH_NO = {
+_OTHER_SPELLINGS = {"märz": ("maerz",), "januar": ("jänner",), "février": ("fevrier",), "août": ("aout",), "décembre": ("decembre",)}
+_FOREIGN_MONTH_NUMBERS = {
     spelling: number
-    for names in _ELSEWHERE
+    for names in _FOREIGN_MONTHS
     for number, name in enumerate(names, 1)
-    for spelling in (name.lower(), *_SPELLINGS.get(name.lower(), ()))
+    for spelling in (name.lower(), *_OTHER_SPELLINGS.get(name.lower(), ()))
     if name.lower() not in _MONTHS
 }
-_LANGUAGE = {  # of each spelling the row of `_ELSEWHERE`; the last one counts: `Mai` is German, `mai` French
+_MONTH_LANGUAGES = {  # spelling -> row of `_FOREIGN_MONTHS`; later entries win: `Mai` is German, `mai` French
     case(spelling): row
     for case, rows in ((str.title, (2, 1, 0)), (str.lower, (0, 2, 1)))
     for row in rows
-    for name in _ELSEWHERE[row]
-    for spelling in (name.lower(), *_SPELLINGS.get(name.lower(), ()))
-    if spelling in _MONTH_NO
+    for name in _FOREIGN_MONTHS[row]
+    for spelling in (name.lower(), *_OTHER_SPELLINGS.get(name.lower(), ()))
+    if spelling in _FOREIGN_MONTH_NUMBERS
 }
-_FOREIGN = "(?:" + "|".join(f"[{word[0].upper()}{word[0]}]{word[1:]}" for word in sorted(_MONTH_NO, key=len, reverse=True)) + f"){BOUND}"
+_FOREIGN_MONTH = (
+    "(?:"
+    + "|".join(f"[{word[0].upper()}{word[0]}]{word[1:]}" for word in sorted(_FOREIGN_MONTH_NUMBERS, key=len, reverse=True))
+    + f"){BOUNDARY}"
+)
 _YEAR = "(?:1[6-9]|20)[0-9]{2}"
-_M, _D = "(?:0[1-9]|1[0-2]|[1-9])", "(?:0[1-9]|[12][0-9]|3[01]|[1-9])"
-_NTH = f"{_D}(?:st|nd|rd|th|ST|ND|RD|TH)?"
-_BREAK = r"[ \t]*\r?\n[> \t]*"  # the end of a line, and what opens the next one in a quotation
-_AM = rf"(?: ?[AaPp](?:[Mm]{BOUND}|[.][Mm](?:[.]|{BOUND})))"
+_MONTH_NUMBER, _DAY_NUMBER = "(?:0[1-9]|1[0-2]|[1-9])", "(?:0[1-9]|[12][0-9]|3[01]|[1-9])"
+_ORDINAL_DAY = f"{_DAY_NUMBER}(?:st|nd|rd|th|ST|ND|RD|TH)?"
+_LINE_BREAK = r"[ \t]*\r?\n[> \t]*"  # a line end, and the quotation marks (`> `) at the start of the next line
+_AM_PM = rf"(?: ?[AaPp](?:[Mm]{BOUNDARY}|[.][Mm](?:[.]|{BOUNDARY})))"
 _NAMED_ZONE = "UTC|GMT|[ECMPA][SD]?T|CEST|CET|BST|IST|JST"
-_ZONE = rf"(?: ?[+-][0-9]{{2}}:?[0-9]{{2}}{BOUND}(?: [(][A-Z]{{2,5}}[)])?|Z{BOUND}| (?:{_NAMED_ZONE}){BOUND})"
+_ZONE = rf"(?: ?[+-][0-9]{{2}}:?[0-9]{{2}}{BOUNDARY}(?: [(][A-Z]{{2,5}}[)])?|Z{BOUNDARY}| (?:{_NAMED_ZONE}){BOUNDARY})"
 _CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})*"
-_TIME = rf"[0-9]{{1,2}}(?:(?:[.][0-9]{{2}})?{_AM}{_ZONE}?|:[0-9]{{2}}(?::[0-9]{{2}})*(?:[.,][0-9]+)?(?:{_AM}{_ZONE}?|{_ZONE}|{BOUND}))"
-# parts are factored out of the alternatives where that says the same: the engine's tables hold all of them at once
-_NUMERIC = rf"{_YEAR}(?:-{_M}-|/{_M}/|[.]{_M}[.]){_D}|" + "|".join(
-    rf"(?:{_M}{sep}{_D}|{_D}{sep}{_M}){sep}{'(?:' + _YEAR + '|[0-9]{2})' if sep == '/' else _YEAR}" for sep in ("-", "/", "[.]")
+_TIME = (
+    rf"[0-9]{{1,2}}(?:(?:[.][0-9]{{2}})?{_AM_PM}{_ZONE}?|:[0-9]{{2}}(?::[0-9]{{2}})*(?:[.,][0-9]+)?(?:{_AM_PM}{_ZONE}?|{_ZONE}|{BOUNDARY}))"
 )
-_NAMED = (
-    rf"{_MONTH}(?: {{1,2}}{_NTH}(?: {_CLOCK}(?: (?:{_NAMED_ZONE}))? {_YEAR}|,? {_YEAR}|,{_BREAK}{_YEAR}|)|,? {_YEAR}| ?'[0-9]{{2}}|"
-    rf"{_BREAK}{_D}(?:(?:st|nd|rd|th)(?:,? {_YEAR})?|,? {_YEAR}))|"
-    rf"(?:{'|'.join(name[:3].title() for name in _MONTHS)})-[0-9]{{2}}|"  # `Nov-01`; DEC-10 is a machine
-    rf"{_NTH}(?: of)?[ -]{_MONTH}(?:,?[ -]{_YEAR}|-[0-9]{{2}}|)"
+# common parts of the alternatives are factored out where possible: the tables of the regex engine contain all of them at once
+_NUMERIC_DATE = rf"{_YEAR}(?:-{_MONTH_NUMBER}-|/{_MONTH_NUMBER}/|[.]{_MONTH_NUMBER}[.]){_DAY_NUMBER}|" + "|".join(
+    rf"(?:{_MONTH_NUMBER}{sep}{_DAY_NUMBER}|{_DAY_NUMBER}{sep}{_MONTH_NUMBER}){sep}{'(?:' + _YEAR + '|[0-9]{2})' if sep == '/' else _YEAR}"
+    for sep in ("-", "/", "[.]")
 )
-_ABROAD = (
-    rf"{_D}(?:[.]|er)? (?:de )?{_FOREIGN}(?: (?:del? )?{_YEAR})?|{_D}[.] (?:April|August|September|November) {_YEAR}|"
-    rf"{_FOREIGN} (?:del? )?{_YEAR}"
+_MONTH_NAME_DATE = (
+    rf"{_MONTH}(?: {{1,2}}{_ORDINAL_DAY}(?: {_CLOCK}(?: (?:{_NAMED_ZONE}))? {_YEAR}|,? {_YEAR}|,{_LINE_BREAK}{_YEAR}|)|"
+    rf",? {_YEAR}| ?'[0-9]{{2}}|"
+    rf"{_LINE_BREAK}{_DAY_NUMBER}(?:(?:st|nd|rd|th)(?:,? {_YEAR})?|,? {_YEAR}))|"
+    rf"(?:{'|'.join(name[:3].title() for name in _MONTHS)})-[0-9]{{2}}|"  # `Nov-01`; not `DEC-10`, which is a computer
+    rf"{_ORDINAL_DAY}(?: of)?[ -]{_MONTH}(?:,?[ -]{_YEAR}|-[0-9]{{2}}|)"
 )
-# what only a word before it makes a date
-_BIRTH = (
+_FOREIGN_DATE = (
+    rf"{_DAY_NUMBER}(?:[.]|er)? (?:de )?{_FOREIGN_MONTH}(?: (?:del? )?{_YEAR})?|"
+    rf"{_DAY_NUMBER}[.] (?:April|August|September|November) {_YEAR}|"
+    rf"{_FOREIGN_MONTH} (?:del? )?{_YEAR}"
+)
+# a word before digits that makes them a date, and the forms that need such a word
+_DATE_LABEL = (
     r"(?:(?:DOB|dob|D[.]O[.]B[.]?|[Bb]orn(?: on)?|BORN|[Bb]irth ?[Dd]a(?:te|y)|[Dd]ate [Oo]f [Bb]irth|[Dd]ated?|DATE|"
     r"[Gg]eb[.]|[Gg]eboren(?: am)?|[Gg]eburtsdatum|[Nn]ée? le|[Nn]acid[oa] el|[Nn]acimiento)[ :=(]{1,3})"
 )
-_BEHIND_BIRTH = "[0-9]{1,2}(?:-[0-9]{1,2}-|[.][0-9]{1,2}[.])[0-9]{2}|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
-_DOTTED = r"\b([0-9]{1,2})[.]([0-9]{2} ?[AaPp][.]?[Mm])"  # `9.30 a.m.`
-_DATE = rf"(?:{_NUMERIC}|{_NAMED}|{_ABROAD})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUND})"
+_LABELLED_DATE = "[0-9]{1,2}(?:-[0-9]{1,2}-|[.][0-9]{1,2}[.])[0-9]{2}|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
+_DOTTED_TIME = r"\b([0-9]{1,2})[.]([0-9]{2} ?[AaPp][.]?[Mm])"  # `9.30 a.m.`
+_DATE = rf"(?:{_NUMERIC_DATE}|{_MONTH_NAME_DATE}|{_FOREIGN_DATE})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUNDARY})"
 _PATTERN = (
-    rf"{BOUND}(?:{_BIRTH}(?:{_BEHIND_BIRTH}){BOUND}|(?:{_WEEKDAY}(?:,? {{1,2}}|,{_BREAK}))?{_DATE}|{_LONG_WEEKDAY}|{_SHORT_WEEKDAY}|"
-    rf"{_TIME}|{_YEAR}(?:年{_M}月(?:{_D}日)?|{BOUND}))"
+    rf"{BOUNDARY}(?:{_DATE_LABEL}(?:{_LABELLED_DATE}){BOUNDARY}|(?:{_WEEKDAY}(?:,? {{1,2}}|,{_LINE_BREAK}))?{_DATE}|"
+    rf"{_LONG_WEEKDAY}|{_SHORT_WEEKDAY}|"
+    rf"{_TIME}|{_YEAR}(?:年{_MONTH_NUMBER}月(?:{_DAY_NUMBER}日)?|{BOUNDARY}))"
 )
 
-_MONTH_NAMES = f"(?:{'|'.join(name[:3] for name in _MONTHS)})"
-_YEAR_SAID = (
-    rf"(?:{BOUND}(?:in|since|during|of|until|till|by|before|after|from|through|between|years?|early|late|mid|circa|ca|spring|summer|fall|"
+_SHORT_MONTH = f"(?:{'|'.join(name[:3] for name in _MONTHS)})"
+_YEAR_BEFORE = (
+    rf"(?:{BOUNDARY}(?:in|since|during|of|until|till|by|before|after|from|through|between|years?|early|late|mid|circa|ca|spring|summer|fall|"
     rf"autumn|winter|q[1-4]|born|founded|class|fy|copyright|dated?|to|and|a|the|for)[ ,.:(-]{{0,2}}|[(]c[)] |[12][0-9]{{3}} ?-{{1,2}} ?)\z"
 )
-# what is counted or continued is no year: 2001 shares, 2001.5, 2001:db8::1, 2001-x
-_YEAR_DENIED = (
+# a number that counts something or continues is no year: 2001 shares, 2001.5, 2001:db8::1, 2001-x
+_NO_YEAR_AFTER = (
     rf"\A(?: ?%| ?(?:px|[kmgt]i?b|bytes?|bits?|kg|km|m|ft|miles|people|persons|shares|units|times|lines|words|files|mhz|rpm|mw|mwh|volts?|"
     rf"hours|days|minutes|seconds|dollars|usd|euros?|points|votes|items|users|calories|jobs|employees|customers|members|copies|tons|"
-    rf"barrels){BOUND}| [0-9]{{4}}{BOUND}|[.][0-9]|,[0-9]{{3}}|[:/][0-9a-z]|-(?:[0-9]{{1,3}}|[0-9]{{5,}}){BOUND}|-[a-z]|[@=])"
+    rf"barrels){BOUNDARY}| [0-9]{{4}}{BOUNDARY}|[.][0-9]|,[0-9]{{3}}|[:/][0-9a-z]|-(?:[0-9]{{1,3}}|[0-9]{{5,}}){BOUNDARY}|-[a-z]|[@=])"
 )
-_VERSION_SAID = (
+_VERSION_BEFORE = (
     r"(?:\A|[^a-z])(?:version|ver[.]?|v|v[.]|release|rel[.]?|rev|revision|build|firmware|kernel|section|chapter|sec[.])[ :=]{0,2}\z"
 )
-_TIME_SAID = (
-    rf"(?:{BOUND}(?:at|by|until|till|from|to|around|about|before|after|between|and|time|start(?:s|ing)?|when)[ :]{{1,2}}|@ ?|[0-9] ?- ?)\z"
+_TIME_BEFORE = (
+    rf"(?:{BOUNDARY}(?:at|by|until|till|from|to|around|about|before|after|between|and|time|start(?:s|ing)?|when)[ :]{{1,2}}|"
+    r"@ ?|[0-9] ?- ?)\z"
 )
 
 
-# as mail has it (RFC 5322), which most dates of a mail corpus are: read by place
-_MAIL = (
-    rf"\A(?:{'|'.join(name[:3].title() for name in _DAYS)}), [0-9]{{1,2}} (?:{'|'.join(name[:3].title() for name in _MONTHS)}) {_YEAR} "
+# dates as in mail headers (RFC 5322), the most frequent ones in a mail corpus: parsed by byte position
+_RFC5322_DATE = (
+    rf"\A(?:{'|'.join(name[:3].title() for name in _WEEKDAYS)}), [0-9]{{1,2}} (?:{'|'.join(name[:3].title() for name in _MONTHS)}) {_YEAR} "
     r"[0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}(?: [(][A-Z]{2,5}[)])?\z"
 )
 _MONTH_CODES = np.array([int.from_bytes(name[:3].title().encode(), "big") for name in _MONTHS], np.int64)
 
 
-def _mail_dates(values: pl.Series) -> U8:
-    """The 26 bytes of each date that `_MAIL` matches, from `01 Jan 2001` to the zone."""
+def _rfc5322_date_bytes(values: pl.Series) -> U8:
+    """The 26 bytes of each date that `_RFC5322_DATE` matches, from `01 Jan 2001` to the zone."""
     body = values.str.slice(5, 26)
-    return grid(
+    return to_byte_matrix(
         pl.select(
             pl.when(pl.lit(body.str.slice(1, 1)) == " ").then("0" + pl.lit(body)).otherwise(pl.lit(body)).str.slice(0, 26)
         ).to_series()
     )
 
 
-def _month_of(rows: U8) -> I64:
+def _read_month(rows: U8) -> I64:
+    """The month (1 to 12) of rows of `_rfc5322_date_bytes`."""
     code = rows[:, 3].astype(np.int64) << 16 | rows[:, 4].astype(np.int64) << 8 | rows[:, 5]
     order = np.argsort(_MONTH_CODES)
     return np.asarray(order[np.searchsorted(_MONTH_CODES[order], code)] + 1, np.int64)
 
 
-def _number(rows: U8, first: int, last: int) -> I64:
+def _read_number(rows: U8, start: int, end: int) -> I64:
+    """The decimal number in the columns from `start` to before `end`."""
     out = np.zeros(len(rows), np.int64)
-    for column in range(first, last):
+    for column in range(start, end):
         out = out * 10 + rows[:, column] - 48
     return out
 
 
-def _parsed(values: pl.Series) -> pl.DataFrame:
-    """What stands in each value: `year`, `month`, `day`, `hour`, `minute`, `second` and `half` of the day (null where there is none),
-    `first` and `other` number of a date that ends in its year, which form it has, and all of it in lower case (`low`)."""
-    values = _in_english(values.str.replace_all(_DOTTED, "${1}:${2}").str.replace_all(_BREAK, " "))
+def _parse(values: pl.Series) -> pl.DataFrame:
+    """The fields of each value, one row per value.
+
+    `year`, `month`, `day`, `hour`, `minute`, `second` and `half` of the day (`a`, `p`), null where absent; `first` and `other`, the two
+    numbers of a numeric date that ends in its year; `is_iso`, `is_numeric` and `is_named` (the form of the date); and `low`, the value in
+    lower case.
+    """
+    values = _to_english(values.str.replace_all(_DOTTED_TIME, "${1}:${2}").str.replace_all(_LINE_BREAK, " "))
     low = pl.col("value").str.to_lowercase()
-    plain = low.str.replace(r"\A[a-z]+[.]?,? +", "")  # without a weekday; a month's name stays, since digits follow it
-    plain = pl.when(low.str.contains(rf"\A(?:{'|'.join(name[:3] for name in _DAYS)})")).then(plain).otherwise(low)
+    plain = low.str.replace(r"\A[a-z]+[.]?,? +", "")  # remove a weekday; applied only where the text begins with one
+    plain = pl.when(low.str.contains(rf"\A(?:{'|'.join(name[:3] for name in _WEEKDAYS)})")).then(plain).otherwise(low)
     iso = plain.str.extract_groups(r"\A([0-9]{4})[-/.年]([0-9]{1,2})[-/.月]([0-9]{1,2})(?:[^0-9]|\z)")
     numeric = plain.str.extract_groups(r"\A([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4}|[0-9]{2})(?:[^0-9]|\z)")
-    month = plain.str.extract(rf"\A(?:[0-9]{{1,2}}[a-z]*[ -](?:of )?)?({_MONTH_NAMES})")
+    month = plain.str.extract(rf"\A(?:[0-9]{{1,2}}[a-z]*[ -](?:of )?)?({_SHORT_MONTH})")
     day = pl.coalesce(
         plain.str.extract(r"\A([0-9]{1,2})[a-z]*[ -](?:of )?[a-z]{3}"),
         plain.str.extract(r"\A[a-z]{3,9}[.]? {1,2}([0-9]{1,2})(?:[^0-9:]|\z)"),
@@ -188,7 +209,7 @@ def _parsed(values: pl.Series) -> pl.DataFrame:
     one, two, last = group("numeric", 1), group("numeric", 2), group("numeric", 3)
     short = pl.coalesce(last, pl.col("named_year").cast(pl.Int64, strict=False))
     century = pl.when(short < 69).then(short + 2000).when(short < 100).then(short + 1900).otherwise(short)
-    # of a numeric date: the day is what is no month; where both can be, nobody knows
+    # in a numeric date, the number that is no month is the day; where both can be the month, the date is ambiguous
     certain = pl.col("is_numeric") & ((one > 12) | (two > 12) | (one == two))
     return frame.select(
         "low",
@@ -215,38 +236,38 @@ def _parsed(values: pl.Series) -> pl.DataFrame:
     )
 
 
-def _in_english(values: pl.Series) -> pl.Series:
-    """The values with the months of other languages by their English names, and digits in one piece parted."""
-    odd = values.str.contains(rf"{_FOREIGN}|[0-9][.] [A-Z]|\A[0-9]{{8}}\z").arg_true()
-    if not len(odd):
+def _to_english(values: pl.Series) -> pl.Series:
+    """The values with foreign month names replaced by English ones, and `20010514` written as `2001-05-14`."""
+    rows = values.str.contains(rf"{_FOREIGN_MONTH}|[0-9][.] [A-Z]|\A[0-9]{{8}}\z").arg_true()
+    if not len(rows):
         return values
-    plain = values.gather(odd).str.to_lowercase()
+    plain = values.gather(rows).str.to_lowercase()
     parts = plain.str.extract_groups(r"\A(?:([0-9]{1,2})(?:[.]|er)? (?:de )?)?([^ ,0-9]+)(?: del? )?([\s\S]*)\z").struct.unnest()
-    month = parts.to_series(1).replace({word: _MONTHS[number - 1] for word, number in _MONTH_NO.items()})
+    month = parts.to_series(1).replace({word: _MONTHS[number - 1] for word, number in _FOREIGN_MONTH_NUMBERS.items()})
     day, rest = parts.to_series(0), parts.to_series(2).str.strip_chars_start(" ")
-    made = pl.select(
+    translated = pl.select(
         pl.when(pl.lit(month).is_null())
         .then(pl.lit(plain.str.replace(r"\A([0-9]{4})([0-9]{2})([0-9]{2})\z", "${1}-${2}-${3}")))
         .otherwise(pl.concat_str(pl.lit(day).fill_null(""), pl.lit(month), pl.lit(rest), separator=" ").str.strip_chars())
     ).to_series()
-    return values.clone().scatter(odd, made)
+    return values.clone().scatter(rows, translated)
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`date` for a day that no month has, `time` for an hour or minute that no day has, `word` for `may 5` in small letters."""
-    mail = values.str.contains(_MAIL)
+    """`date` for an impossible day or month, `time` for an impossible time, `word` for `may 5` in lower case; else null."""
+    mail = values.str.contains(_RFC5322_DATE)
     if mail.any():
-        rows = _mail_dates(values.filter(mail))
-        month, year = _month_of(rows), _number(rows, 7, 11)
+        rows = _rfc5322_date_bytes(values.filter(mail))
+        month, year = _read_month(rows), _read_number(rows, 7, 11)
         most = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[month - 1]
         most += (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-        day = _number(rows, 0, 2)
-        too_late = (_number(rows, 12, 14) > 24) | (_number(rows, 15, 17) > 59) | (_number(rows, 18, 20) > 60)
+        day = _read_number(rows, 0, 2)
+        too_late = (_read_number(rows, 12, 14) > 24) | (_read_number(rows, 15, 17) > 59) | (_read_number(rows, 18, 20) > 60)
         reasons = np.where((day < 1) | (day > most), "date", np.where(too_late, "time", ""))
         out = pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
         out = out.scatter(mail.arg_true(), pl.Series(reasons).replace("", None))
         return out.scatter((~mail).arg_true(), _check(values.filter(~mail))) if not mail.all() else out
-    parsed = _parsed(values)
+    parsed = _parse(values)
     days = pl.col("month").replace_strict({2: 29, 4: 30, 6: 30, 9: 30, 11: 30}, default=31, return_dtype=pl.Int64)
     leap = (pl.col("year") % 4 == 0) & ((pl.col("year") % 100 != 0) | (pl.col("year") % 400 == 0))
     bad = (
@@ -262,7 +283,9 @@ def _check(values: pl.Series) -> pl.Series:
     )
     late |= pl.col("low").str.contains("[0-9]:[0-9]{2}:[0-9]{2}:[0-9]{2}")
     small = pl.lit(
-        values.str.contains(rf"\A(?:may|mar|dec|sun|sat)[ ]{{1,2}}{_NTH}\z|\A{_NTH} (?:may|mar|dec|march)\z|\A[0-9]+(?:er)? [Mm]ars\z")
+        values.str.contains(
+            rf"\A(?:may|mar|dec|sun|sat)[ ]{{1,2}}{_ORDINAL_DAY}\z|\A{_ORDINAL_DAY} (?:may|mar|dec|march)\z|\A[0-9]+(?:er)? [Mm]ars\z"
+        )
     )
     return parsed.select(
         pl.when(bad.fill_null(False)).then(pl.lit("date")).when(late.fill_null(False)).then(pl.lit("time")).when(small).then(pl.lit("word"))
@@ -270,49 +293,58 @@ def _check(values: pl.Series) -> pl.Series:
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """What the pattern matches from end to end, with or without the word that makes it a date."""
-    return candidates["value"].str.contains(rf"\A(?:{_PATTERN}|{_BEHIND_BIRTH})\z")
+    """True for what the pattern matches from end to end, with or without the word that makes it a date."""
+    return candidates["value"].str.contains(rf"\A(?:{_PATTERN}|{_LABELLED_DATE})\z")
 
 
-def _doubtful(values: pl.Series) -> pl.Series:
-    """Bare years, short weekdays, `3:16` without anything that says it is a time, what may be the beginning of more dotted numbers, and
-    what only a word makes a date."""
-    return values.str.contains(rf"\A(?:{_YEAR}|{_SHORT_WEEKDAY}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+|{_BEHIND_BIRTH})\z")
+def _needs_context(values: pl.Series) -> pl.Series:
+    """True for bare years, short weekdays, `3:16` without am, pm or zone, dotted dates that may be the beginning of a longer dotted number,
+    and forms that only a word before them makes a date."""
+    return values.str.contains(rf"\A(?:{_YEAR}|{_SHORT_WEEKDAY}|[0-9]:[0-9]{{2}}|[0-9]+[.][0-9]+[.][0-9]+|{_LABELLED_DATE})\z")
 
 
-def _context(seen: pl.DataFrame) -> pl.Series:
+def _has_context(candidates: pl.DataFrame) -> pl.Series:
+    """True where the context makes the value a date, weekday, time or year; one rule for each form of `_needs_context`."""
     before, after = pl.col("before").str.to_lowercase(), pl.col("after").str.to_lowercase()
-    year = (before.str.contains(_YEAR_SAID) & ~after.str.contains(_YEAR_DENIED)) | (
+    year = (before.str.contains(_YEAR_BEFORE) & ~after.str.contains(_NO_YEAR_AFTER)) | (
         before.str.contains(r"[(] ?\z|[a-z], \z") & after.str.contains(r"\A[)]")
     )
     value = pl.col("value")
-    return seen.select(
-        pl.when(value.str.contains(rf"\A(?:{_BEHIND_BIRTH})\z"))
-        .then(pl.col("spelled").str.contains(rf"(?:\A|[^A-Za-z]){_BIRTH}\z") & ~after.str.contains(r"\A[.-][0-9]"))
+    return candidates.select(
+        pl.when(value.str.contains(rf"\A(?:{_LABELLED_DATE})\z"))
+        .then(pl.col("spelled").str.contains(rf"(?:\A|[^A-Za-z]){_DATE_LABEL}\z") & ~after.str.contains(r"\A[.-][0-9]"))
         .when(value.str.contains(r"\A[A-Z]"))
-        .then(before.str.contains(rf"{BOUND}(?:on|by|until|till|this|next|last|every|through|thru|before|after|early|late) \z"))
+        .then(before.str.contains(rf"{BOUNDARY}(?:on|by|until|till|this|next|last|every|through|thru|before|after|early|late) \z"))
         .when(value.str.contains(":", literal=True))
-        .then(before.str.contains(_TIME_SAID))
+        .then(before.str.contains(_TIME_BEFORE))
         .when(value.str.contains(".", literal=True))
-        .then(~after.str.contains(r"\A[.][0-9]") & ~before.str.contains(_VERSION_SAID))
+        .then(~after.str.contains(r"\A[.][0-9]") & ~before.str.contains(_VERSION_BEFORE))
         .otherwise(year)
     ).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    mail = values.str.contains(_MAIL)
+    """ISO 8601 where the spelling is unambiguous, else the text in lower case; dates of mail headers take a fast path."""
+    mail = values.str.contains(_RFC5322_DATE)
     if not mail.any():
-        return _normalised(values)
-    rows = _mail_dates(values.filter(mail))
-    month = _month_of(rows)
-    made = np.full((len(rows), 24), ord("-"), np.uint8)
-    made[:, 0:4], made[:, 5], made[:, 6], made[:, 8:10] = rows[:, 7:11], 48 + month // 10, 48 + month % 10, rows[:, 0:2]
-    made[:, 10], made[:, 11:19], made[:, 19:24] = ord("T"), rows[:, 12:20], rows[:, 21:26]
-    out = values.clone().scatter(mail.arg_true(), ungrid(made))
-    return out.scatter((~mail).arg_true(), _normalised(values.filter(~mail))) if not mail.all() else out
+        return _normalise_parsed(values)
+    rows = _rfc5322_date_bytes(values.filter(mail))
+    month = _read_month(rows)
+    normalised = np.full((len(rows), 24), ord("-"), np.uint8)
+    normalised[:, 0:4], normalised[:, 5], normalised[:, 6], normalised[:, 8:10] = (
+        rows[:, 7:11],
+        48 + month // 10,
+        48 + month % 10,
+        rows[:, 0:2],
+    )
+    normalised[:, 10], normalised[:, 11:19], normalised[:, 19:24] = ord("T"), rows[:, 12:20], rows[:, 21:26]
+    out = values.clone().scatter(mail.arg_true(), from_byte_matrix(normalised))
+    return out.scatter((~mail).arg_true(), _normalise_parsed(values.filter(~mail))) if not mail.all() else out
 
 
-def _normalised(values: pl.Series) -> pl.Series:
+def _normalise_parsed(values: pl.Series) -> pl.Series:
+    """The general path of `_normalise`, through `_parse`."""
+
     def two(name: str) -> pl.Expr:
         return pl.col(name).cast(pl.String).str.zfill(2)
 
@@ -342,53 +374,59 @@ def _normalised(values: pl.Series) -> pl.Series:
     date = pl.concat_str(pl.col("year").cast(pl.String).str.zfill(4), pl.lit("-"), two("month"), pl.lit("-"), two("day"))
     full = pl.all_horizontal(pl.col("year", "month", "day").is_not_null())
     text = pl.col("low").str.replace_all(" +", " ")
-    made = _parsed(values).select(
+    normalised = _parse(values).select(
         pl.when(full).then(date + pl.when(pl.col("hour").is_not_null()).then(clock).otherwise(pl.lit(""))).otherwise(text)
     )
-    return made.to_series().alias(values.name)
+    return normalised.to_series().alias(values.name)
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Another date in the same spelling, up to fifteen years away, on a day that every month has; another time of day. Widths, letter case,
-    weekday (that of the new date, where it has a year) and zone are kept."""
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Other dates in the same spelling, up to fifteen years away, on a day from 1 to 28; other times of day.
+
+    Widths, letter case and zone are kept. A weekday is that of the new date, where the date has a year; else it is drawn.
+    """
     compact = values.str.contains(r"\A[0-9]{8}\z")
     if compact.any():
         values = values.str.replace(r"\A([0-9]{4})([0-9]{2})([0-9]{2})\z", "${1}-${2}-${3}")
-    dotted = values.str.contains(_DOTTED)
+    dotted = values.str.contains(_DOTTED_TIME)
     if dotted.any():
-        values = values.str.replace_all(_DOTTED, "${1}:${2}")
-    parsed = _parsed(values)
-    pick = [drawn(draws, lane, 1 << 20) for lane in range(7)]
+        values = values.str.replace_all(_DOTTED_TIME, "${1}:${2}")
+    parsed = _parse(values)
+    pick = [draw_indices(draws, lane, 1 << 20) for lane in range(7)]
     year = parsed["year"].fill_null(2000).to_numpy().astype(np.int64)
     moved = year + np.where(pick[0] % 31 == 15, 1, pick[0] % 31 - 15)
     moved = np.where(moved > 2099, moved - 30, np.where(moved < 1600, moved + 30, moved))
 
     weekday = rf"\A((?:{_WEEKDAY})?[.]?,? *)([\s\S]*)\z"
     pieces = values.str.extract_groups(weekday).struct.unnest()
-    lead, rest = pieces.to_series(0).fill_null(""), pieces.to_series(1)
+    weekday_text, rest = pieces.to_series(0).fill_null(""), pieces.to_series(1)
     iso, numeric, named = (parsed[name].to_numpy() for name in ("is_iso", "is_numeric", "is_named"))
     groups = rest.str.extract_groups(r"\A([0-9]+)([-/.年])([0-9]+)([-/.月])([0-9]+)([\s\S]*)\z").struct.unnest().fill_null("")
     one, s1, two, s2, three, tail = (groups.to_series(at) for at in range(6))
-    # numeric dates: in the order and the widths they have
+    # numeric dates: keep the order and widths of their numbers
     third = np.where(one.str.len_bytes().to_numpy() == 4, 0, 2)
     first_is_day = (parsed["first"].fill_null(0).to_numpy() > 12) & (third == 2)
     both_small = numeric & (parsed["first"].fill_null(0).to_numpy() <= 12) & (parsed["other"].fill_null(0).to_numpy() <= 12)
     columns = [one, two, three]
     month, day = np.ones(len(values), np.int64), np.ones(len(values), np.int64)
-    made: list[pl.Series] = []
+    new_numbers: list[pl.Series] = []
     for at, own in enumerate(columns):
         is_year = (third == 0) & (at == 0) | (third == 2) & (at == 2)
         is_day = np.where(third == 0, at == 2, np.where(first_is_day, at == 0, at == 1))
         text = own.fill_null("")
         wide, padded = text.str.len_bytes().to_numpy(), text.str.starts_with("0").to_numpy()
-        number = np.where(is_day & ~both_small, _within(pick[1], wide, padded, 28), _within(pick[2 + at % 2], wide, padded, 12))
+        number = np.where(
+            is_day & ~both_small, _number_of_width(pick[1], wide, padded, 28), _number_of_width(pick[2 + at % 2], wide, padded, 12)
+        )
         month, day = np.where(~is_year & ~is_day, number, month), np.where(~is_year & is_day, number, day)
         shown = np.where(is_year, np.where(wide == 2, moved % 100, moved), number)
-        made.append(_padded(shown, wide))
-    digits_date = pl.select(pl.concat_str(*(pl.lit(column) for column in (made[0], s1, made[1], s2, made[2], tail)))).to_series()
-    # dates with a month's name: number, name and year wherever they stand
+        new_numbers.append(_format_number(shown, wide))
+    digits_date = pl.select(
+        pl.concat_str(*(pl.lit(column) for column in (new_numbers[0], s1, new_numbers[1], s2, new_numbers[2], tail)))
+    ).to_series()
+    # dates with the name of a month: number, name and year in any order
     parts = (
-        rest.str.extract_groups(rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_MONTH}|{_FOREIGN})([^0-9]*)([0-9]*)([\s\S]*)\z")
+        rest.str.extract_groups(rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_MONTH}|{_FOREIGN_MONTH})([^0-9]*)([0-9]*)([\s\S]*)\z")
         .struct.unnest()
         .fill_null("")
     )
@@ -396,12 +434,12 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     month_no = np.where(named, pick[2] % 12 + 1, month)
     behind = number_after.str.len_bytes().to_numpy()
     ahead = day_before.str.len_bytes().to_numpy()
-    day_shown = np.where(ahead > 0, _within(pick[1], ahead, day_before.str.starts_with("0").to_numpy(), 28), 0)
-    day_behind = _within(pick[1], np.minimum(behind, 2), number_after.str.starts_with("0").to_numpy(), 28)
+    day_shown = np.where(ahead > 0, _number_of_width(pick[1], ahead, day_before.str.starts_with("0").to_numpy(), 28), 0)
+    day_behind = _number_of_width(pick[1], np.minimum(behind, 2), number_after.str.starts_with("0").to_numpy(), 28)
     is_year = (behind == 4) | (ahead > 0)
-    gap = _ordinal(gap, day_shown)
-    end = _ordinal(end, day_behind)
-    shown_behind = _padded(np.where(is_year, np.where(behind == 4, moved, moved % 100), day_behind), behind)
+    gap = _replace_ordinal(gap, day_shown)
+    end = _replace_ordinal(end, day_behind)
+    shown_behind = _format_number(np.where(is_year, np.where(behind == 4, moved, moved % 100), day_behind), behind)
     new_end = end.str.replace(r"([ ,-])[12][0-9]{3}(\z|[^0-9:])", "${1}\x01${2}")
     new_end = pl.select(pl.lit(new_end).str.replace("\x01", pl.lit(pl.Series(moved).cast(pl.String)), literal=True)).to_series()
     named_date = pl.select(
@@ -410,9 +448,9 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
                 pl.lit(column)
                 for column in (
                     text_before,
-                    _padded(day_shown, ahead),
+                    _format_number(day_shown, ahead),
                     gap,
-                    _month_name(month_no, name, gap.str.starts_with(". ")),
+                    _format_month(month_no, name, gap.str.starts_with(". ")),
                     gap_after,
                     shown_behind,
                     new_end,
@@ -433,46 +471,57 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
         .otherwise(pl.lit(rest))
     ).to_series()
     known = parsed["year"].is_not_null().to_numpy() & (iso | numeric | named)
-    weekday_no = np.where(known, _weekday(moved, month_no, day), pick[3] % 7)
+    weekday_no = np.where(known, _weekday_number(moved, month_no, day), pick[3] % 7)
     weekday_no = np.where(values.is_in(_SHORT_DAYS).to_numpy(), pick[3] % len(_SHORT_DAYS), weekday_no)
-    date = pl.select(pl.concat_str(pl.lit(_name(weekday_no + 1, lead, _DAYS)), pl.lit(body))).to_series()
-    fakes = _other_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
+    date = pl.select(pl.concat_str(pl.lit(_format_name(weekday_no + 1, weekday_text, _WEEKDAYS)), pl.lit(body))).to_series()
+    surrogates = _redraw_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
     if dotted.any():
-        fakes = fakes.scatter(dotted.arg_true(), fakes.filter(dotted).str.replace(r"([0-9]):([0-9]{2} ?[AaPp][.]?[Mm])", "${1}.${2}"))
-    return fakes.scatter(compact.arg_true(), fakes.filter(compact).str.replace_all("-", "", literal=True)) if compact.any() else fakes
+        surrogates = surrogates.scatter(
+            dotted.arg_true(), surrogates.filter(dotted).str.replace(r"([0-9]):([0-9]{2} ?[AaPp][.]?[Mm])", "${1}.${2}")
+        )
+    return (
+        surrogates.scatter(compact.arg_true(), surrogates.filter(compact).str.replace_all("-", "", literal=True))
+        if compact.any()
+        else surrogates
+    )
 
 
-def _within(bits: I64, wide: I64, padded: np.typing.NDArray[np.bool_], most: int) -> I64:
-    """A number up to `most` that takes as many digits as the one it stands for."""
-    small, large = bits % 9 + 1, 10 + bits % (most - 9)
-    return np.where(wide <= 1, small, np.where(padded, bits % most + 1, large))
+def _number_of_width(bits: I64, width: I64, padded: np.typing.NDArray[np.bool_], maximum: int) -> I64:
+    """A number up to `maximum` with as many digits as the one it replaces (`width`; `padded`: with a leading zero)."""
+    small, large = bits % 9 + 1, 10 + bits % (maximum - 9)
+    return np.where(width <= 1, small, np.where(padded, bits % maximum + 1, large))
 
 
-def _ordinal(behind: pl.Series, day: I64) -> pl.Series:
-    """What stands behind days, with the ending of each (`st`, `nd`, `rd`, `th`, in its letter case) that of the new day."""
-    said = behind.str.extract(r"\A(st|nd|rd|th|ST|ND|RD|TH)(?:[^A-Za-z]|\z)")
+def _replace_ordinal(text_after: pl.Series, day: I64) -> pl.Series:
+    """The text after a day, with its ordinal ending (`st`, `nd`, `rd`, `th`, in its letter case) replaced by that of the new day."""
+    ending_text = text_after.str.extract(r"\A(st|nd|rd|th|ST|ND|RD|TH)(?:[^A-Za-z]|\z)")
     ending = np.where(day // 10 == 1, 0, np.where(day % 10 < 4, day % 10, 0))
     small = pl.Series(np.array(["th", "st", "nd", "rd"], object)[ending], dtype=pl.String)
-    fits = pl.select(pl.when(said == said.str.to_uppercase()).then(small.str.to_uppercase()).otherwise(small)).to_series()
-    return pl.select(pl.when(said.is_not_null()).then(pl.lit(fits) + pl.lit(behind.str.slice(2))).otherwise(pl.lit(behind))).to_series()
+    new_ending = pl.select(
+        pl.when(ending_text == ending_text.str.to_uppercase()).then(small.str.to_uppercase()).otherwise(small)
+    ).to_series()
+    return pl.select(
+        pl.when(ending_text.is_not_null()).then(pl.lit(new_ending) + pl.lit(text_after.str.slice(2))).otherwise(pl.lit(text_after))
+    ).to_series()
 
 
-def _padded(numbers: I64, wide: I64) -> pl.Series:
+def _format_number(numbers: I64, width: I64) -> pl.Series:
+    """Numbers as text: empty at width 0, padded to two digits at width 2, else as they are."""
     text = pl.Series(numbers).cast(pl.String)
     return pl.select(
-        pl.when(pl.lit(pl.Series(wide)) == 0)
+        pl.when(pl.lit(pl.Series(width)) == 0)
         .then(pl.lit(""))
-        .when(pl.lit(pl.Series(wide)) == 2)
+        .when(pl.lit(pl.Series(width)) == 2)
         .then(pl.lit(text.str.zfill(2)))
         .otherwise(pl.lit(text))
     ).to_series()
 
 
-def _name(numbers: I64, like: pl.Series, names: tuple[str, ...]) -> pl.Series:
-    """The name of each month or weekday (1 is the first), as long or short and in the letter case of the text it stands for."""
+def _format_name(numbers: I64, like: pl.Series, names: tuple[str, ...]) -> pl.Series:
+    """The name of each month or weekday (1 is the first), abbreviated and in the letter case as the text it replaces (`like`)."""
     letters = like.str.extract(r"\A([A-Za-z]*)").fill_null("")
     full = pl.Series(names).gather(numbers - 1)
-    made = pl.DataFrame({"like": letters, "full": full, "rest": like.str.replace(r"\A[A-Za-z]*", "")})
+    frame = pl.DataFrame({"like": letters, "full": full, "rest": like.str.replace(r"\A[A-Za-z]*", "")})
     text = pl.when(pl.col("like").str.len_bytes() <= 4).then(pl.col("full").str.slice(0, 3)).otherwise("full")
     text = (
         pl.when(pl.col("like") == "")
@@ -483,16 +532,18 @@ def _name(numbers: I64, like: pl.Series, names: tuple[str, ...]) -> pl.Series:
         .then(text)
         .otherwise(text.str.to_titlecase())
     )
-    return made.select(text + pl.col("rest")).to_series()
+    return frame.select(text + pl.col("rest")).to_series()
 
 
-def _month_name(numbers: I64, like: pl.Series, german: pl.Series) -> pl.Series:
-    """The name of each month in the language of the text it stands for; `german`: behind a number with a dot. Of German months none that
-    is spelled as in English, of French ones not `mars`: alone they would not be found again."""
-    language = like.replace_strict(_LANGUAGE, default=None, return_dtype=pl.Int64)
-    language = pl.select(pl.when(pl.lit(german) & pl.lit(language).is_null()).then(0).otherwise(pl.lit(language))).to_series()
-    made = _name(numbers, like, _MONTHS)
-    for number, names in enumerate(_ELSEWHERE):
+def _format_month(numbers: I64, like: pl.Series, is_german: pl.Series) -> pl.Series:
+    """The name of each month in the language of the text it replaces; `is_german`: it follows a number with a dot.
+
+    German months that are spelled as in English, and French `mars`, are not used: alone they would not be found again.
+    """
+    language = like.replace_strict(_MONTH_LANGUAGES, default=None, return_dtype=pl.Int64)
+    language = pl.select(pl.when(pl.lit(is_german) & pl.lit(language).is_null()).then(0).otherwise(pl.lit(language))).to_series()
+    formatted = _format_name(numbers, like, _MONTHS)
+    for number, names in enumerate(_FOREIGN_MONTHS):
         rows = (language == number).fill_null(False).arg_true()
         own = np.array([name for name in names if name.lower() not in _MONTHS and name != "mars"], object)
         new = pl.Series(own[numbers[rows.to_numpy()] % len(own)], dtype=pl.String)
@@ -502,26 +553,26 @@ def _month_name(numbers: I64, like: pl.Series, german: pl.Series) -> pl.Series:
             .then(pl.lit(new.str.slice(0, 1).str.to_uppercase()))
             .otherwise(pl.lit(new.str.slice(0, 1).str.to_lowercase()))
         )
-        made = made.scatter(rows, pl.select(first + pl.lit(new.str.slice(1))).to_series()) if len(rows) else made
-    return made
+        formatted = formatted.scatter(rows, pl.select(first + pl.lit(new.str.slice(1))).to_series()) if len(rows) else formatted
+    return formatted
 
 
-def _weekday(year: I64, month: I64, day: I64) -> I64:
-    """0 for Monday (Sakamoto's rule for the Gregorian calendar)."""
+def _weekday_number(year: I64, month: I64, day: I64) -> I64:
+    """The weekday of dates, 0 for Monday (Sakamoto's rule for the Gregorian calendar)."""
     shift = np.array([0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4])[np.clip(month, 1, 12) - 1]
     year = year - (month < 3)
     sunday: I64 = (year + year // 4 - year // 100 + year // 400 + shift + day) % 7
     return (sunday + 6) % 7
 
 
-def _other_time(values: pl.Series, bits: list[I64]) -> pl.Series:
-    """Hours, minutes and seconds drawn anew in the widths they have; what has no time stays."""
+def _redraw_time(values: pl.Series, bits: list[I64]) -> pl.Series:
+    """The values with hours, minutes and seconds redrawn in the same widths; values without a time are unchanged."""
     half = values.str.contains(r"[0-9] ?[AaPp][.]?[Mm]").to_numpy()
     parts = values.str.extract_groups(r"\A((?:[\s\S]*?[^0-9])?)([0-9]{1,2}):([0-9]{2})((?::[0-9]{2})?)([\s\S]*)\z").struct.unnest()
     has = parts.to_series(1).is_not_null().to_numpy()
     head, hour, _, second, tail = (parts.to_series(at).fill_null("") for at in range(5))
     wide, padded = hour.str.len_bytes().to_numpy().astype(np.int64), hour.str.starts_with("0").to_numpy()
-    drawn_hour = np.where(half, _within(bits[0], wide, padded, 12), _within(bits[0], wide, padded, 23))
+    drawn_hour = np.where(half, _number_of_width(bits[0], wide, padded, 12), _number_of_width(bits[0], wide, padded, 23))
     seconds = pl.select(
         pl.when(pl.lit(second) == "").then(pl.lit("")).otherwise(":" + pl.lit(pl.Series(bits[2] % 60).cast(pl.String).str.zfill(2)))
     ).to_series()
@@ -530,7 +581,14 @@ def _other_time(values: pl.Series, bits: list[I64]) -> pl.Series:
         pl.concat_str(
             *(
                 pl.lit(column)
-                for column in (head, _padded(drawn_hour, wide), pl.Series([":"] * len(values), dtype=pl.String), minutes, seconds, tail)
+                for column in (
+                    head,
+                    _format_number(drawn_hour, wide),
+                    pl.Series([":"] * len(values), dtype=pl.String),
+                    minutes,
+                    seconds,
+                    tail,
+                )
             )
         )
     ).to_series()
@@ -538,7 +596,9 @@ def _other_time(values: pl.Series, bits: list[I64]) -> pl.Series:
     is_lone = lone.to_series(1).is_not_null().to_numpy() & ~has
     before, number, behind = (lone.to_series(at).fill_null("") for at in range(3))
     wide, padded = number.str.len_bytes().to_numpy().astype(np.int64), number.str.starts_with("0").to_numpy()
-    hours = pl.select(pl.concat_str(pl.lit(before), pl.lit(_padded(_within(bits[0], wide, padded, 12), wide)), pl.lit(behind))).to_series()
+    hours = pl.select(
+        pl.concat_str(pl.lit(before), pl.lit(_format_number(_number_of_width(bits[0], wide, padded, 12), wide)), pl.lit(behind))
+    ).to_series()
     return pl.select(
         pl.when(pl.lit(pl.Series(has))).then(pl.lit(clock)).when(pl.lit(pl.Series(is_lone))).then(pl.lit(hours)).otherwise(pl.lit(values))
     ).to_series()
@@ -546,19 +606,19 @@ def _other_time(values: pl.Series, bits: list[I64]) -> pl.Series:
 
 KIND = Kind(
     name="DATE_TIME",
-    about="a date, a time of day, a weekday, or a year that the words around it call one",
+    about="a date, a time of day, a weekday, or a year that the context marks as one",
     pattern=_PATTERN,
-    lead=_BIRTH,
+    prefix_pattern=_DATE_LABEL,
     accepts=_accepts,
     check=_check,
-    doubtful=_doubtful,
-    context=_context,
+    needs_context=_needs_context,
+    context_rule=_has_context,
     normalise=_normalise,
-    fake=_fake,
-    not_before=WORD + b":.",
-    not_after=WORD,
-    common=True,
-    turn=3,
-    asked=True,
+    make_surrogates=_make_surrogates,
+    not_preceded_by=ASCII_WORD_CHARS + b":.",
+    not_followed_by=ASCII_WORD_CHARS,
+    ambiguous_text=True,
+    phase=3,
+    opt_in=True,
     rank=57,
 )

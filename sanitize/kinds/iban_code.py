@@ -1,8 +1,8 @@
-"""International bank account numbers: in capitals, written in one piece or in groups of four between blanks or hyphens of any sort, or in
-small letters in one piece.
+"""International bank account numbers: in upper case, unbroken or in groups of four with blanks or hyphens of any form between them, or in
+lower case unbroken.
 
-The pattern knows the length each country uses, so that it stops where the number ends: `BE68 5390 0754 7034 IBAN` holds one of
-sixteen characters. Identity: letters and digits.
+The pattern has the length that each country uses, so that a match stops where the number ends: `BE68 5390 0754 7034 IBAN` contains one of
+sixteen characters. Normalised form: letters and digits, in upper case.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUND, I64, U8, Kind, grid, loosened, reshaped, ungrid
+from sanitize.kinds.kind import BOUNDARY, I64, U8, Kind, from_byte_matrix, redraw_characters, to_byte_matrix, widen_separators
 
-_LENGTHS = {  # SWIFT IBAN registry, release 98
+_COUNTRIES_BY_LENGTH = {  # SWIFT IBAN registry, release 98
     15: "NO",
     16: "BE",
     18: "DK FI FK FO GL NL SD",
@@ -33,25 +33,26 @@ _LENGTHS = {  # SWIFT IBAN registry, release 98
     32: "LC",
     33: "RU",
 }
-_BY_COUNTRY = {country: length for length, countries in _LENGTHS.items() for country in countries.split()}
+_LENGTH_BY_COUNTRY = {country: length for length, countries in _COUNTRIES_BY_LENGTH.items() for country in countries.split()}
 
 
-def _pattern() -> str:
-    """One branch for each length: the countries, two check digits, then groups of four and what is left."""
+def _build_pattern() -> str:
+    """The pattern, with one branch for each length: the countries, two check digits, then groups of four and the remaining characters."""
     branches = []
-    for length, countries in _LENGTHS.items():
+    for length, countries in _COUNTRIES_BY_LENGTH.items():
         groups, rest = divmod(length - 4, 4)
         tail = f"[ -]?[A-Z0-9]{{{rest}}}" if rest else ""
         branches.append(f"(?:{'|'.join(countries.split())})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{{groups}}}{tail}")
-        # in small letters, as people type it: in one piece only
+        # in lower case, as people type it: unbroken only
         branches.append(f"(?:{'|'.join(countries.lower().split())})[0-9]{{2}}[a-z0-9]{{{length - 4}}}")
-    return loosened(f"{BOUND}(?:{'|'.join(branches)}){BOUND}")
+    return widen_separators(f"{BOUNDARY}(?:{'|'.join(branches)}){BOUNDARY}")
 
 
 def _check(values: pl.Series) -> pl.Series:
+    """`country` for an unknown country code, `length` for a wrong length, `mod97` for wrong check digits; else null."""
     plain = _normalise(values)
-    length = plain.str.slice(0, 2).replace_strict(_BY_COUNTRY, default=None, return_dtype=pl.Int64)
-    good = pl.Series(_mod97(grid(plain)) == 1, dtype=pl.Boolean)
+    length = plain.str.slice(0, 2).replace_strict(_LENGTH_BY_COUNTRY, default=None, return_dtype=pl.Int64)
+    good = pl.Series(_mod97_remainder(to_byte_matrix(plain)) == 1, dtype=pl.Boolean)
     return pl.select(
         pl.when(length.is_null())
         .then(pl.lit("country"))
@@ -62,8 +63,8 @@ def _check(values: pl.Series) -> pl.Series:
     ).to_series()
 
 
-def _mod97(rows: U8) -> I64:
-    """The remainder of ISO 7064 of every row: the first four characters moved to the end, letters as 10 to 35."""
+def _mod97_remainder(rows: U8) -> I64:
+    """The ISO 7064 remainder (modulo 97) of every row: the first four characters are moved to the end, letters count as 10 to 35."""
     out = np.zeros(len(rows), np.int64)
     for column in (*range(4, rows.shape[1]), *range(min(4, rows.shape[1]))):
         byte = rows[:, column].astype(np.int64)
@@ -77,26 +78,27 @@ def _normalise(values: pl.Series) -> pl.Series:
     return values.str.replace_all("[^0-9A-Za-z]", "").str.to_uppercase()
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """The same country and grouping, an account drawn anew, check digits that fit. No range is reserved for examples."""
-    rows = grid(values)
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Numbers of the same country and grouping, with a redrawn account and valid check digits. `reserved` has no effect: no range is
+    reserved for examples."""
+    rows = to_byte_matrix(values)
     keep = np.zeros(rows.shape, bool)
     keep[:, :2] = True
-    out = grid(reshaped(values, draws, keep[rows != 0]))
+    out = to_byte_matrix(redraw_characters(values, draws, keep[rows != 0]))
     out[:, 2:4] = 48
-    check = 98 - _mod97(grid(_normalise(ungrid(out))))
+    check = 98 - _mod97_remainder(to_byte_matrix(_normalise(from_byte_matrix(out))))
     out[:, 2], out[:, 3] = 48 + check // 10, 48 + check % 10
-    return ungrid(out, values.name)
+    return from_byte_matrix(out, values.name)
 
 
 KIND = Kind(
     name="IBAN_CODE",
     about="an international bank account number",
-    pattern=_pattern(),
+    pattern=_build_pattern(),
     check=_check,
     normalise=_normalise,
-    fake=_fake,
-    turn=2,
-    numeric=True,
+    make_surrogates=_make_surrogates,
+    phase=2,
+    digit_lines_only=True,
     rank=42,
 )

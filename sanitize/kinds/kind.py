@@ -1,8 +1,9 @@
-"""What a kind of personal data is: a value, not a class to inherit from. One kind a file; the folder is the registry.
+"""The dataclass `Kind` (one entity type), the registry of kinds, and column helpers that the kinds share.
 
-The national identifiers of a country stand together in countries/, a file a country; they are looked for only where a plan names the
-country, since many are bare numbers with one check digit, which a tenth of all numbers pass. Everything here works on whole columns of
-distinct values; nothing sees a document.
+A kind is an instance of `Kind`, not a subclass. There is one file per kind in sanitize/kinds/, and the folder is the registry. The
+national identifiers of a country share one file in countries/. They are searched only where a plan names the country, since many are
+bare numbers with one check digit, which a tenth of all numbers pass. All functions here work on whole columns of distinct values; none
+reads a document.
 """
 
 from __future__ import annotations
@@ -22,140 +23,151 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.keys import Draws, pick
-from sanitize.errors import PlanError, nearest
+from sanitize.core.keys import Draws, draw_index
+from sanitize.errors import PlanError, suggest_names
 
-WORD = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+ASCII_WORD_CHARS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
-_MEANT = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # what people write for a country whose code is another (ISO 3166)
-_GROUND = ("kind", "custom_kind", "pattern_check")  # files of the folder that hold no kind
-BOUND = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finder and verify
-# what people, typesetters and web pages put between the groups of a number, for use in a character class; none ends a line
-BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # no-break, figure, thin, narrow and ideographic ones
-HYPHENS = "\u2010-\u2015\u2212\ufe58\ufe63\uff0d-"  # hyphens, dashes and the minus sign; last the plain one, so that it is no range
-APART = f"[{BLANKS}{HYPHENS}]{{2,3}}"  # a wide gap: two or three of them
-_TOKEN = re.compile(r"(\(\?-u:\\b\)|\\.|\{[^}]*\}|\[[^\]]*\]|.)(\?|\{)?", re.DOTALL)
+_COUNTRY_ALIASES = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # common names of a country -> its ISO 3166 code
+_SUPPORT_MODULES = ("kind", "custom_kind", "pattern_check")  # modules of this folder that define no kind
+BOUNDARY = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak check
+# separators between the groups of a number, as people, typesetters and web pages write them, for use in a character class; no line ends
+BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # space; no-break, figure, thin, narrow and ideographic spaces
+HYPHENS = "\u2010-\u2015\u2212\ufe58\ufe63\uff0d-"  # hyphens, dashes, minus sign; the ASCII hyphen is last, so that it forms no range
+WIDE_GAP = f"[{BLANKS}{HYPHENS}]{{2,3}}"  # two or three separators in a row
+_PATTERN_TOKEN = re.compile(r"(\(\?-u:\\b\)|\\.|\{[^}]*\}|\[[^\]]*\]|.)(\?|\{)?", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One kind of personal data.
+    """One kind of personal data (entity type): how its values are found, checked, compared and replaced.
 
-    pattern    A Rust regular expression without groups that capture, look-around or `(?i)`; the only zero-width items are `BOUND` and,
-               where the kind is not `numeric`, `\\z`, the end of a text. It means the same in Python's `re` once these are `\\b` and `\\Z`
-               under `re.ASCII`. It may take `<` `>` around a value: they are cut off, and the candidate is marked `bracketed`. Empty:
-               other finders look for this kind.
-    lead, trail   Regular expressions of what the pattern may take along before and after the value and is no part of it, such as
-               `=3D` or `NHS number: `. The finder cuts it off, and asks no boundary there.
-    accepts    Which candidates are of this kind, from a frame with `value` (brackets cut off), `bracketed`, `id_field` (stands in a
-               Message-ID, In-Reply-To or References header) and `address_field` (in From, To and their like).
-               Default: those that the pattern matches from end to end.
-    check      Null for a good value, else one word why not (`luhn`, `range` ...). A refused candidate is counted, and not
-               offered to other kinds; what a national identifier refuses is offered to those of other countries.
-    normalise  The identity form: equal for two spellings of one value.
-    fake       A stand-in of the same shape for each value that the kind's own pattern and check accept, drawn from `draws`; with
-               `reserved`, from ranges that belong to nobody (RFC 2606, 5737, 3849; 555-01xx; test cards) where the kind has such.
-    split      For kinds with parts: columns that give the value back when joined. `parts` names those a variant can keep as its
-               anchor; the other columns are separators.
-    keeping    For kinds whose parts stand in no one order: the fake with one part of each value as it was, by its number in `parts` (-1:
-               none). A value of one part keeps nothing.
-    opaque     A value that another seems to stand in is one token all the same: a Message-ID such as `<20.1-9-bob@example.com>` that a plan
-               leaves is left whole.
-    gate       The pattern's alternatives in their order, each behind the regular expressions that one text must match, all of them, for
-               it; it is looked for in these texts alone. For what few texts hold and many letters begin: a look for it is far cheaper,
-               where it begins with one of three bytes or holds one literal, by which the engine then searches; so the first is one of
-               these, and the next is asked of the texts that it leaves.
-    telling    True for identity forms that are no common word, so that the leak check may look for them wherever they stand; it leaves the
-               others alone. Default: all.
-    not_before, not_after   Bytes that may not adjoin the value in a text: one rule, for finder and verify.
-    doubtful   Which values are of this kind only where `context` says so: ten bare digits are a telephone number behind `call`.
-    context    Whether each doubtful occurrence is one, from a frame with `value` and what stands `before` (up to 48 bytes) and `after`
-               it (up to 16), in the same text; every byte beyond ASCII is a blank there, and `spelled` is `before` in its own letters.
-               It looks at nothing else, so that a split of a corpus changes nothing.
-    common     Texts of this kind stand for other things elsewhere (2001, 64, 10:30), and there are few of them. Each one found is
-               edited; the leak check does not look for its text in other places, and its stand-in may be a value of the corpus.
-    turn       1 for addresses and what holds them, 2 for numbers that a check knows, 3 for those that words around them tell. A kind is
-               looked for in what those of the turns before it left: the rank decides within a turn. One automaton for all would be too
-               large for the engine to keep, and several times slower.
-    numeric    Every match stands on one line and holds a digit, or a mark of numbers without one (see sanitize/text/digit_lines.py):
-    other lines are
-               not looked at where all kinds of a turn are so.
-    country    Two letters (ISO 3166) for a national identifier, which is looked for only where a plan names its country.
-    asked      Looked for only where a plan names it: it is frequent, says little of anybody by itself, and would cost every plan.
+    name       The name in plans, tables and labels, such as `EMAIL_ADDRESS`.
+    about      What the kind is, in a few words, for users (`sanitize list`).
+    pattern    A Rust regular expression without capturing groups, look-around or `(?i)`. The only zero-width items are `BOUNDARY` and,
+               where `digit_lines_only` is False, `\\z`, the end of a text. It means the same in Python's `re` once these are `\\b` and
+               `\\Z` under `re.ASCII`. It may match `<` and `>` around a value: they are cut off, and the candidate is marked `bracketed`.
+               Empty: only other finders report this kind.
+    normalise  Values -> their normalised forms (the identity of a value): equal for two spellings of one value.
+    make_surrogates   (values, draws, reserved) -> a surrogate of the same shape for each value that the kind's own pattern and check
+               accept, drawn from `draws`. With `reserved`, it is drawn from ranges that are assigned to no one (RFC 2606, 5737, 3849;
+               555-01xx; test cards) where the kind has such ranges.
+    accepts    Which candidates are of this kind: a boolean column, from a frame with `value` (brackets cut off), `bracketed`, `id_field`
+               (in a Message-ID, In-Reply-To or References header) and `address_field` (in From, To and similar headers).
+               Default: the candidates that the pattern matches from end to end.
+    check      Null for a valid value, else one word that says why it is refused (`luhn`, `range` ...). A refused candidate is counted and
+               not offered to other kinds; a candidate that a national identifier refuses is offered to those of other countries.
+    components The columns of `split_components` that a variant can keep as its anchor, by name; the other columns are separators.
+               Empty: values have no components.
+    split_components   For kinds with components in a fixed order: a frame whose columns give the value back when joined in order.
+    make_variants   For kinds whose components have no fixed order: (values, draws, anchor) -> surrogates in which one component of each
+               value is kept. `anchor` is its index in `components`, or -1 for none. A value with a single component keeps nothing.
+    not_preceded_by, not_followed_by   Bytes that may not adjoin the value in a text. Finders and leak check apply the same rule.
+    atomic     A value is one token even if it seems to contain a value of another kind: a Message-ID such as
+               `<20.1-9-bob@example.com>` that a plan leaves is left whole.
+    prefix_pattern, suffix_pattern   Regular expressions for text that the pattern may match before and after the value but that is no
+               part of it, such as `=3D` or `NHS number: `. The finder cuts it off, and checks no boundary on that side.
+    prefilter  The alternatives of the pattern in order, as pairs (conditions, alternative). An alternative is searched only in texts that
+               match all its conditions, which are regular expressions. For alternatives that few texts contain and that could begin at
+               many letters. The conditions are tested in order, each on the texts that matched the ones before, so the first one should
+               be the cheapest: one that begins with one of three bytes or contains a single literal, which the regex engine can search
+               for directly.
+    needs_context   True for values that are of this kind only where `context_rule` says so: ten bare digits are a telephone number
+               after `call`.
+    context_rule   Whether each occurrence that needs context is of this kind, from a frame with `value`, `before` (up to 48 bytes) and
+               `after` (up to 16 bytes) of the same text. Every byte beyond ASCII is a blank in both; `spelled` is `before` with its own
+               characters. The rule reads nothing else, so the result does not depend on how a corpus is split.
+    ambiguous_text   Texts of this kind often mean something else (2001, 64, 10:30), and the kind has few distinct values. Each occurrence
+               that is found is edited; the leak check does not search for its text elsewhere, and its surrogate may be a value of the
+               corpus.
+    phase      1 for addresses and values that contain them, 2 for numbers with a check, 3 for numbers that need context. A kind is
+               searched in the text that kinds of earlier phases left; within a phase, `rank` decides. One automaton for all kinds would
+               be too large for the regex engine to cache, and several times slower.
+    digit_lines_only   Every match lies on one line and contains a digit, or a mark of numbers without digits (see
+               sanitize/text/digit_lines.py). Where all kinds of a phase are like that, other lines are not searched.
+    country    Two letters (ISO 3166) for a national identifier, which is searched only where a plan names its country; else None.
+    opt_in     Searched only where a plan names the kind: it is frequent, reveals little about a person by itself, and would slow down
+               every plan.
+    is_distinctive   True for normalised forms that are no common word, so that the leak check may search for them anywhere; it does not
+               search for the others. Default: all forms are distinctive.
+    rank       Precedence where several kinds match at one place: the lowest rank is tried first.
     """
 
     name: str
     about: str
     pattern: str
     normalise: Callable[[pl.Series], pl.Series]
-    fake: Callable[[pl.Series, Draws, bool], pl.Series]
+    make_surrogates: Callable[[pl.Series, Draws, bool], pl.Series]
     accepts: Callable[[pl.DataFrame], pl.Series] | None = None
     check: Callable[[pl.Series], pl.Series] | None = None
-    parts: tuple[str, ...] = ()
-    split: Callable[[pl.Series], pl.DataFrame] | None = None
-    keeping: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
-    not_before: bytes = WORD
-    not_after: bytes = WORD
-    opaque: bool = False
-    lead: str | None = None
-    trail: str | None = None
-    gate: tuple[tuple[tuple[str, ...], str], ...] = ()
-    doubtful: Callable[[pl.Series], pl.Series] | None = None
-    context: Callable[[pl.DataFrame], pl.Series] | None = None
-    common: bool = False
-    turn: int = 1
-    numeric: bool = False
+    components: tuple[str, ...] = ()
+    split_components: Callable[[pl.Series], pl.DataFrame] | None = None
+    make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
+    not_preceded_by: bytes = ASCII_WORD_CHARS
+    not_followed_by: bytes = ASCII_WORD_CHARS
+    atomic: bool = False
+    prefix_pattern: str | None = None
+    suffix_pattern: str | None = None
+    prefilter: tuple[tuple[tuple[str, ...], str], ...] = ()
+    needs_context: Callable[[pl.Series], pl.Series] | None = None
+    context_rule: Callable[[pl.DataFrame], pl.Series] | None = None
+    ambiguous_text: bool = False
+    phase: int = 1
+    digit_lines_only: bool = False
     country: str | None = None
-    asked: bool = False
-    telling: Callable[[pl.Series], pl.Series] | None = None
-    rank: int = 50  # where several kinds match at one place, the lowest rank is asked first
+    opt_in: bool = False
+    is_distinctive: Callable[[pl.Series], pl.Series] | None = None
+    rank: int = 50
 
     def __repr__(self) -> str:
         return f"Kind({self.name}: {self.about})"
 
     @property
-    def looked_for(self) -> str:
-        """When it is looked for, in a few words."""
+    def searched_when(self) -> str:
+        """When this kind is searched, in a few words for the user."""
         if self.country is not None:
             return f"where find.countries names {self.country}"
         if not self.pattern:
             return "by other finders than patterns"
-        return "where find.kinds names it" if self.asked else "always"
+        return "where find.kinds names it" if self.opt_in else "always"
 
-    def takes(self, candidates: pl.DataFrame) -> pl.Series:
-        """True where a candidate is of this kind."""
+    def is_value(self, candidates: pl.DataFrame) -> pl.Series:
+        """True where a candidate is of this kind, before its check; `candidates` is the frame described at `accepts`."""
         if self.accepts is not None:
             return self.accepts(candidates)
         return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z" if self.pattern else r"[\p{L}\p{N}]")
 
 
-def kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str, Kind]:
-    """The kinds that are looked for, by name, in the order in which they are asked: those of every country alike that need not be asked
-    for or are `named`, and the national identifiers of the `countries` given. Raises PlanError for a country that has none here."""
-    chosen, also = {country.upper() for country in countries}, set(named)
-    for country in sorted(chosen):
+def list_kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str, Kind]:
+    """The built-in kinds that a plan searches, by name, in the order in which they are tried.
+
+    These are the kinds that belong to no country, except `opt_in` kinds that are not `named`, and the national identifiers of `countries`.
+    Raises PlanError for a country without known identifiers.
+    """
+    country_codes, named_kinds = {country.upper() for country in countries}, set(named)
+    for country in sorted(country_codes):
         if country not in known_countries():
-            if country in _MEANT:
-                raise PlanError(f"find.countries: {country!r} is no country's code in ISO 3166; did you mean {_MEANT[country]}?")
-            raise PlanError(f"find.countries: no identifiers of {country!r} are known; {nearest(country, known_countries())}")
+            if country in _COUNTRY_ALIASES:
+                raise PlanError(f"find.countries: {country!r} is not a country code of ISO 3166; did you mean {_COUNTRY_ALIASES[country]}?")
+            raise PlanError(f"find.countries: no identifiers of {country!r} are known; {suggest_names(country, known_countries())}")
     return {
-        name: one
-        for name, one in house_kinds().items()
-        if (one.country in chosen if one.country is not None else not one.asked or name in also)
+        name: kind
+        for name, kind in builtin_kinds().items()
+        if (kind.country in country_codes if kind.country is not None else not kind.opt_in or name in named_kinds)
     }
 
 
-def every_kind() -> dict[str, Kind]:
-    """Every kind there is, by name: those of the house, then those that the plan at work brings (see `bringing`)."""
-    return _brought.get().kinds or house_kinds()
+def all_kinds() -> dict[str, Kind]:
+    """Every active kind, by name: the built-in kinds, then the custom kinds of the plan that is being run (see `custom_kinds`)."""
+    return _active_kinds.get().kinds or builtin_kinds()
 
 
 @functools.cache
-def house_kinds() -> dict[str, Kind]:
-    """Every kind of the house, by name, in the order in which they are asked; the national identifiers too."""
+def builtin_kinds() -> dict[str, Kind]:
+    """Every built-in kind, by name, in the order in which they are tried; includes the national identifiers."""
     package = importlib.import_module("sanitize.kinds")
-    names = [module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in _GROUND and not module.ispkg]
+    names = [module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in _SUPPORT_MODULES and not module.ispkg]
     found: list[Kind] = [importlib.import_module(f"sanitize.kinds.{name}").KIND for name in names]
     for country in known_countries():
         found += importlib.import_module(f"sanitize.kinds.countries.{country.lower()}").KINDS
@@ -164,119 +176,122 @@ def house_kinds() -> dict[str, Kind]:
 
 @functools.cache
 def known_countries() -> tuple[str, ...]:
-    """The countries whose identifiers are known, as two letters."""
+    """The countries whose identifiers are known, as two-letter codes (ISO 3166)."""
     package = importlib.import_module("sanitize.kinds.countries")
     return tuple(sorted(module.name.upper() for module in pkgutil.iter_modules(package.__path__) if len(module.name) == 2))
 
 
-def kind(name: str) -> Kind:
-    """The kind of this name, of whatever country."""
+def get_kind(name: str) -> Kind:
+    """The active kind of this name, of any country. Raises PlanError for an unknown name."""
     try:
-        return every_kind()[name]
+        return all_kinds()[name]
     except KeyError:
-        raise PlanError(f"there is no kind {name}; {nearest(name, every_kind())}") from None
+        raise PlanError(f"there is no kind {name}; {suggest_names(name, all_kinds())}") from None
 
 
-class Definition(Protocol):
-    """A kind as plain data, which can go to another process."""
+class KindDefinition(Protocol):
+    """A kind as plain data, which can be sent to another process."""
 
     @property
     def name(self) -> str: ...
-    def kind(self) -> Kind: ...
+    def build_kind(self) -> Kind: ...
 
 
 @dataclass(frozen=True, eq=False)
-class _Brought:
-    definitions: tuple[Definition, ...] = ()
-    kinds: dict[str, Kind] = field(default_factory=dict)  # all there are; empty where there are those of the house alone
+class _ActiveKinds:
+    definitions: tuple[KindDefinition, ...] = ()
+    kinds: dict[str, Kind] = field(default_factory=dict)  # all active kinds; empty if only the built-in kinds are active
 
 
-_brought: ContextVar[_Brought] = ContextVar("brought", default=_Brought())  # noqa: B039 - nobody writes into it
+_active_kinds: ContextVar[_ActiveKinds] = ContextVar("brought", default=_ActiveKinds())  # noqa: B039 - never mutated
 
 
 @contextlib.contextmanager
-def bringing(definitions: Sequence[Definition]) -> Iterator[None]:
-    """As long as it lasts, here and in the workers that are given tasks, these kinds are there as well."""
-    there = tuple(definitions)
-    every = house_kinds() | {one.name: one.kind() for one in there} if there else {}
-    before = _brought.set(_Brought(there, every))
+def custom_kinds(definitions: Sequence[KindDefinition]) -> Iterator[None]:
+    """Context manager: makes the built-in kinds and those of `definitions` the active kinds, here and in workers that receive tasks."""
+    active = tuple(definitions)
+    kinds = builtin_kinds() | {one.name: one.build_kind() for one in active} if active else {}
+    token = _active_kinds.set(_ActiveKinds(active, kinds))
     try:
         yield
     finally:
-        _brought.reset(before)
+        _active_kinds.reset(token)
 
 
 @dataclass(frozen=True)
-class Carried:
-    """Work for another process, with the kinds that are there in this one."""
+class CustomKindsTask:
+    """A function for another process, called with the custom kinds that are active in this one."""
 
-    work: Callable[[Any], Any]
-    definitions: tuple[Definition, ...]
+    function: Callable[[Any], Any]
+    definitions: tuple[KindDefinition, ...]
 
     def __call__(self, task: Any) -> Any:
-        with bringing(self.definitions):
-            return self.work(task)
+        with custom_kinds(self.definitions):
+            return self.function(task)
 
 
-def carried(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What an engine sends to a worker instead of `work`."""
-    there = _brought.get().definitions
-    return Carried(work, there) if there else work
+def with_custom_kinds(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What an engine sends to a worker instead of `function`: the same call, with the active custom kinds."""
+    definitions = _active_kinds.get().definitions
+    return CustomKindsTask(function, definitions) if definitions else function
 
 
-def loosened(pattern: str, *, twice: bool = True) -> str:
-    """A pattern for numbers in groups in which every blank and every hyphen stands for all of its sort; `twice`: a separator may also be
-    two or three of what it may be (`713 - 555`), and a hyphen may have a blank on either side."""
+def widen_separators(pattern: str, *, allow_repeated: bool = True) -> str:
+    """A pattern for numbers in groups, in which each blank and each hyphen matches all characters of `BLANKS` or `HYPHENS`.
+
+    With `allow_repeated`, a separator may also be two or three of these in a row (`713 - 555`), and a hyphen may have a blank on either
+    side.
+    """
     out = []
-    for token, behind in _TOKEN.findall(pattern):
+    for token, quantifier in _PATTERN_TOKEN.findall(pattern):
         if token == " " or re.fullmatch(r"\[[ ./-]+\]", token):
             inside = token.strip("[]")
             dashes = HYPHENS if "-" in inside else ""
-            made = "[" + inside.replace(" ", "").replace("-", "") + (BLANKS if " " in inside else "") + dashes + "]"
-            times = {"": "{1,3}", "?": "{0,3}"}.get(behind, behind) if twice else behind
-            out.append(made + times if " " in inside else made + behind)
+            widened = "[" + inside.replace(" ", "").replace("-", "") + (BLANKS if " " in inside else "") + dashes + "]"
+            times = {"": "{1,3}", "?": "{0,3}"}.get(quantifier, quantifier) if allow_repeated else quantifier
+            out.append(widened + times if " " in inside else widened + quantifier)
         elif token == "-":
-            made = f"[{BLANKS}]?[{HYPHENS}][{BLANKS}]?" if twice else f"[{HYPHENS}]"
-            out.append(f"(?:{made}){behind}" if behind and twice else made + behind)
+            widened = f"[{BLANKS}]?[{HYPHENS}][{BLANKS}]?" if allow_repeated else f"[{HYPHENS}]"
+            out.append(f"(?:{widened}){quantifier}" if quantifier and allow_repeated else widened + quantifier)
         else:
-            out.append(token + behind)
+            out.append(token + quantifier)
     return "".join(out)
 
 
-def all_doubtful(values: pl.Series) -> pl.Series:
-    """All: of a kind that is one by what stands around it alone."""
+def always_needs_context(values: pl.Series) -> pl.Series:
+    """True for all values: for kinds that only their context identifies."""
     return pl.Series([True], dtype=pl.Boolean).new_from_index(0, len(values))
 
 
-def reshaped(values: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_] | None = None, first_lane: int = 0) -> pl.Series:
-    """The values with every ASCII letter and digit drawn anew within its class (upper, lower, digit); all other bytes stay.
+def redraw_characters(values: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_] | None = None, first_lane: int = 0) -> pl.Series:
+    """The values with every ASCII letter and digit redrawn within its class (upper, lower, digit); all other bytes stay.
 
-    `keep` marks bytes of the joined values that stay as well. Four characters share a lane, sixteen bits each (uniform up to
-    26 / 2^16); the lanes from `first_lane` on are used, one for every four bytes of the longest value.
+    `keep` marks bytes of the concatenated values (see `flatten_strings`) that stay as well. Four characters share a lane, sixteen bits each
+    (uniform up to 26 / 2^16); the lanes from `first_lane` on are used, one for every four bytes of the longest value.
     """
-    flat, offsets = joined(values)
-    base, size = _BASE[flat], _SIZE[flat]
+    flat, offsets = flatten_strings(values)
+    base, size = _CLASS_START[flat], _CLASS_SIZE[flat]
     if keep is not None:
         size = np.where(keep, 0, size)
-    # one draw for every four bytes of every value, all in one sweep
+    # one draw for every four bytes of every value, all in one call
     lanes = (np.diff(offsets) + 3) >> 2
     first = np.concatenate([[0], np.cumsum(lanes)])
     row = np.repeat(np.arange(len(lanes)), lanes)
-    bits = draws.rows(row).u64((first_lane + np.arange(len(row)) - first[row]).astype(np.uint64))
+    bits = draws.take(row).u64((first_lane + np.arange(len(row)) - first[row]).astype(np.uint64))
     row = np.repeat(np.arange(len(lanes)), np.diff(offsets))
     place = np.arange(len(flat)) - offsets[row]
     noise = (bits[first[row] + (place >> 2)] >> ((place & 3) << 4).astype(np.uint64)).astype(np.uint16).astype(np.uint32)
     drawn = base + ((noise * size) >> np.uint32(16)).astype(np.uint8)
-    return parted(np.where(size > 0, drawn, flat), offsets, values.name)
+    return unflatten_strings(np.where(size > 0, drawn, flat), offsets, values.name)
 
 
-def drawn(draws: Draws, lane: int, size: int | npt.NDArray[np.int64]) -> I64:
-    """One index below `size` for every row."""
-    return pick(draws.pair(lane)[0], size if isinstance(size, int) else size.astype(np.uint64))
+def draw_indices(draws: Draws, lane: int, limit: int | npt.NDArray[np.int64]) -> I64:
+    """One index below `limit` for every row, from the 32 upper bits of a lane."""
+    return draw_index(draws.u32_pair(lane)[0], limit if isinstance(limit, int) else limit.astype(np.uint64))
 
 
-def joined(values: pl.Series) -> tuple[U8, I64]:
-    """The bytes of all values one after the other, and where each begins (one offset more than values)."""
+def flatten_strings(values: pl.Series) -> tuple[U8, I64]:
+    """The concatenated UTF-8 bytes of all values, and the offset at which each begins (one offset more than values)."""
     array = values.cast(pl.Binary).to_arrow().cast(pa.large_binary())
     assert array.null_count == 0
     offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
@@ -285,64 +300,64 @@ def joined(values: pl.Series) -> tuple[U8, I64]:
     return flat[int(offsets[0]) : int(offsets[-1])], offsets - offsets[0]
 
 
-def parted(flat: U8, offsets: I64, name: str = "") -> pl.Series:
-    """The reverse of `joined`."""
+def unflatten_strings(flat: U8, offsets: I64, name: str = "") -> pl.Series:
+    """The reverse of `flatten_strings`."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(flat, np.uint8))]
     return pl.Series(name, pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers[1:])).cast(pl.String)
 
 
-def first_in(where: npt.NDArray[np.bool_], starts: I64, stops: I64) -> I64:
-    """The first marked place of each range, or the range's end; `where` is over the bytes of `joined`."""
-    places = np.append(np.flatnonzero(where), len(where))
-    return np.asarray(np.minimum(places[np.searchsorted(places, starts)], stops), np.int64)
+def first_marked(marked: npt.NDArray[np.bool_], starts: I64, ends: I64) -> I64:
+    """The first marked position of each range, or the range's end; `marked` has one entry for each byte of `flatten_strings`."""
+    places = np.append(np.flatnonzero(marked), len(marked))
+    return np.asarray(np.minimum(places[np.searchsorted(places, starts)], ends), np.int64)
 
 
-def last_in(where: npt.NDArray[np.bool_], starts: I64, stops: I64) -> I64:
-    """The last marked place of each range, or the range's end."""
-    places = np.flatnonzero(where)
-    found = np.append(places, -1)[np.searchsorted(places, stops) - 1]
-    return np.asarray(np.where(found >= starts, found, stops), np.int64)
+def last_marked(marked: npt.NDArray[np.bool_], starts: I64, ends: I64) -> I64:
+    """The last marked position of each range, or the range's end."""
+    places = np.flatnonzero(marked)
+    found = np.append(places, -1)[np.searchsorted(places, ends) - 1]
+    return np.asarray(np.where(found >= starts, found, ends), np.int64)
 
 
-def grid(values: pl.Series, width: int = 4) -> U8:
-    """The bytes of every value as one row of at least `width`, padded with zeros on the right: for kinds whose values are short."""
-    flat, offsets = joined(values)
+def to_byte_matrix(values: pl.Series, min_width: int = 4) -> U8:
+    """The bytes of every value as one row of at least `min_width`, padded with zeros on the right: for kinds whose values are short."""
+    flat, offsets = flatten_strings(values)
     sizes = np.diff(offsets)
-    rows = np.zeros((len(sizes), int(sizes.max(initial=width))), np.uint8)
+    rows = np.zeros((len(sizes), int(sizes.max(initial=min_width))), np.uint8)
     rows[np.arange(rows.shape[1]) < sizes[:, None]] = flat
     return rows
 
 
-def ungrid(rows: U8, name: str = "") -> pl.Series:
-    """The reverse of `grid`; zeros are left out wherever they stand."""
+def from_byte_matrix(rows: U8, name: str = "") -> pl.Series:
+    """The reverse of `to_byte_matrix`; zero bytes are left out at any position."""
     filled = rows != 0
-    return parted(rows[filled], np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int64), name)
+    return unflatten_strings(rows[filled], np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int64), name)
 
 
-def digits(rows: U8) -> npt.NDArray[np.bool_]:
-    """Where the bytes of a grid are ASCII digits."""
+def digit_mask(rows: U8) -> npt.NDArray[np.bool_]:
+    """True where the bytes of a matrix are ASCII digits."""
     return (rows >= 48) & (rows <= 57)
 
 
-_BASE, _SIZE = np.zeros(256, np.uint8), np.zeros(256, np.uint32)
+_CLASS_START, _CLASS_SIZE = np.zeros(256, np.uint8), np.zeros(256, np.uint32)
 for _first, _count in ((b"0", 10), (b"A", 26), (b"a", 26)):
-    _BASE[_first[0] : _first[0] + _count], _SIZE[_first[0] : _first[0] + _count] = _first[0], _count
+    _CLASS_START[_first[0] : _first[0] + _count], _CLASS_SIZE[_first[0] : _first[0] + _count] = _first[0], _count
 
 
-def boundaries(which: list[Kind]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Two tables [kind, byte]: True where that byte may not stand before, or after, a value of that kind.
+def boundary_tables(kinds: list[Kind]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Two tables [kind, byte]: True where that byte may not precede, or not follow, a value of that kind.
 
-    The rule binds a value only at an edge that is itself a letter, digit or underscore; `+1` or `(555)` may follow anything.
+    The rule applies only at an edge of the value that is itself a letter, digit or underscore; `+1` or `(555)` may follow anything.
     """
-    tables = np.zeros((2, len(which), 256), np.bool_)
-    for number, one in enumerate(which):
-        tables[0, number, list(one.not_before)] = True
-        tables[1, number, list(one.not_after)] = True
+    tables = np.zeros((2, len(kinds), 256), np.bool_)
+    for number, one in enumerate(kinds):
+        tables[0, number, list(one.not_preceded_by)] = True
+        tables[1, number, list(one.not_followed_by)] = True
     return tables[0], tables[1]
 
 
-def table_of(some: bytes) -> npt.NDArray[np.bool_]:
-    """A table of 256 bytes: True for some of them."""
+def byte_table(members: bytes) -> npt.NDArray[np.bool_]:
+    """A table of 256 entries: True for the bytes in `members`."""
     table = np.zeros(256, np.bool_)
-    table[list(some)] = True
+    table[list(members)] = True
     return table

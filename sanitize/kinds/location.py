@@ -1,4 +1,7 @@
-"""Names of places, as a user's list or a model gives them; no pattern finds them. Identity: as of PERSON, without the turn at a comma."""
+"""Names of places, reported from a user's list or by a model; there is no pattern.
+
+Normalised form: as for PERSON, but `Roe, Ann` is not reordered at the comma.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,33 @@ import polars as pl
 
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import Kind
-from sanitize.kinds.person import LETTERS, UNSEEN, stores, telling, worded
+from sanitize.kinds.person import ASCII_ALPHANUMERICS, INVISIBLE, is_distinctive, name_pools, redraw_words
 
-_STAY = "the|of|on|upon|and|de|la|le|el|st|street|road|avenue|lane|new|north|south|east|west|county|city|saint|san|los|las|am|an|der|den"
+_FIXED_WORDS = (
+    "the|of|on|upon|and|de|la|le|el|st|street|road|avenue|lane|new|north|south|east|west|county|city|saint|san|los|las|am|an|der|den"
+)
 
 
-def normalised(values: pl.Series) -> pl.Series:
-    """Each character in its Unicode compatibility form, lower case, single blanks, nothing that cannot be seen."""
-    plain = values.str.replace_all(UNSEEN, "").str.normalize("NFKC").str.replace_all(r"\s+", " ")
+def normalise_proper_noun(values: pl.Series) -> pl.Series:
+    """Normalised names: each character in its Unicode compatibility form, lower case, single blanks, no invisible characters."""
+    plain = values.str.replace_all(INVISIBLE, "").str.normalize("NFKC").str.replace_all(r"\s+", " ")
     return plain.str.strip_chars(" ,").str.to_lowercase()
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """A name of as many words that is no known place: surnames in the letter case of the value; street, county and their like stay."""
-    _, lasts = stores()
-    return worded(values, draws, lasts, lasts, _STAY)
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Names with as many words that are no known places: surnames in the letter case of the value; words such as street and county stay."""
+    _, lasts = name_pools()
+    return redraw_words(values, draws, lasts, lasts, _FIXED_WORDS)
 
 
 KIND = Kind(
     name="LOCATION",
     about="a place, from a list or a model",
     pattern="",
-    normalise=normalised,
-    fake=_fake,
-    telling=telling,
-    not_before=LETTERS,
-    not_after=LETTERS,
+    normalise=normalise_proper_noun,
+    make_surrogates=_make_surrogates,
+    is_distinctive=is_distinctive,
+    not_preceded_by=ASCII_ALPHANUMERICS,
+    not_followed_by=ASCII_ALPHANUMERICS,
     rank=91,
 )

@@ -1,11 +1,11 @@
-"""Message-IDs: `<local@host>` as mail programs make them, in the three header fields that hold them or quoted anywhere else.
+"""Message-IDs: `<local@host>` as mail programs generate them, in the three header fields that contain them or quoted anywhere else.
 
-A candidate `<local@host>` may as well be a display address, `Bob <bob@example.com>`. Outside an id field it counts as a Message-ID
-only where its local part looks made by a machine. The doubt goes to EMAIL_ADDRESS: plans leave Message-IDs more readily than
-addresses, and an address taken for an id would stay. The rule looks at character classes only, so a fake passes where its original
-did.
+A candidate `<local@host>` may also be a display address, `Bob <bob@example.com>`. Outside an id field it counts as a Message-ID only
+where its local part looks machine-generated. In doubt it is an EMAIL_ADDRESS: plans leave Message-IDs in the text more often than
+addresses, and an address mistaken for an id would stay. The rule depends on character classes only, so a surrogate passes where its
+original did.
 
-A colon stands only behind a digit, as several programs write it, so that of `<mailto:bob@example.com>` the address alone is taken.
+A colon is allowed only after a digit, as several programs write it, so that in `<mailto:bob@example.com>` only the address is matched.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import Kind, reshaped
+from sanitize.kinds.kind import Kind, redraw_characters
 
 _ATOM = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"  # RFC 5322 atext and the dot
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """In an id field any single-@ candidate that does not read like a person's address; in an address field none; elsewhere those in
-    brackets whose local part looks generated."""
-    taken = np.zeros(candidates.height, np.bool_)
-    # most candidates are neither, and most addresses in brackets have too few digits: the full rules are asked of the rest only
+    """True for Message-IDs: in an id field, any candidate with a single @ that does not read like a person's address; in an address field,
+    none; elsewhere, those in brackets whose local part looks generated."""
+    accepted = np.zeros(candidates.height, np.bool_)
+    # most candidates are neither, and most addresses in brackets have too few digits: the full rules run on the rest only
     value, local = pl.col("value"), pl.col("value").str.replace(r"@[^@]*\z", "")
     digits = value.str.contains(r"[$]|(?:[0-9][^0-9]*){6}") | (value.str.len_bytes() >= 40)
-    asked = (pl.col("id_field") | pl.col("bracketed")) & ~pl.col("address_field")
-    rows = candidates.select(asked.arg_true()).to_series()
-    some = candidates[rows].with_columns(row=rows).filter(pl.col("id_field") | digits)
-    some = some.filter((value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]"))
-    # `In-Reply-To: Message from Bob Lee <bob.lee@example.com>`: what reads like a person's address is one there too
+    is_possible = (pl.col("id_field") | pl.col("bracketed")) & ~pl.col("address_field")
+    rows = candidates.select(is_possible.arg_true()).to_series()
+    likely = candidates[rows].with_columns(row=rows).filter(pl.col("id_field") | digits)
+    likely = likely.filter((value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]"))
+    # `In-Reply-To: Message from Bob Lee <bob.lee@example.com>`: an address of a person in an id field is no Message-ID
     person = (
         local.str.contains(r"\A[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,2}\z") & (local.str.len_bytes() < 24) & value.str.contains(r"@.*[.]")
     )
-    taken[some.filter(pl.col("id_field") & ~person)["row"].to_numpy()] = True
-    taken[some.filter(~pl.col("id_field")).filter(_generated(value))["row"].to_numpy()] = True
-    return pl.Series(taken)
+    accepted[likely.filter(pl.col("id_field") & ~person)["row"].to_numpy()] = True
+    accepted[likely.filter(~pl.col("id_field")).filter(_is_generated(value))["row"].to_numpy()] = True
+    return pl.Series(accepted)
 
 
-def _generated(value: pl.Expr) -> pl.Expr:
-    """True where the part before the @ is a machine's: a `$`, or sixteen characters with digits as no person would write them.
+def _is_generated(value: pl.Expr) -> pl.Expr:
+    """True where the part before the @ looks machine-generated: it has a `$`, or sixteen characters with digits as no person writes them.
 
     The bounds let `first.last19850412`, telephone numbers of up to eleven digits and two of them joined pass as addresses; so do
     the addresses that Exchange wraps in a local part, `IMCEANOTES-Bob+20Mann+40corp`.
@@ -52,18 +52,18 @@ def _generated(value: pl.Expr) -> pl.Expr:
     numbered = local.str.count_matches(r"(?:\A|[.])[0-9]+(?-u:\b)") >= 3  # Pine.LNX.4.21.0010..., 5.1.0.14.2.2001...
     opaque = (local.str.len_bytes() >= 40) & (local.str.count_matches("[a-z0-9][A-Z]") >= 6)  # base64 with few digits
     long = (local.str.len_bytes() >= 16) & (local.str.count_matches("[0-9]") >= 6)
-    made = local.str.contains("$", literal=True) | opaque | (long & (mixed | stamped | numbered))
-    return made & ~local.str.contains(r"\AIMCEA")
+    generated = local.str.contains("$", literal=True) | opaque | (long & (mixed | stamped | numbered))
+    return generated & ~local.str.contains(r"\AIMCEA")
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    """The id as it stands: RFC 5322 compares ids by case."""
+    """The id unchanged: RFC 5322 compares ids with their letter case."""
     return values
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Letters and digits drawn anew, punctuation kept; `reserved` puts the host under `.example` (RFC 2606)."""
-    shaped = reshaped(values, draws)
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Ids with redrawn letters and digits, punctuation kept; `reserved` puts the host under `.example` (RFC 2606)."""
+    shaped = redraw_characters(values, draws)
     return shaped + ".example" if reserved else shaped
 
 
@@ -73,7 +73,7 @@ KIND = Kind(
     pattern=rf"<(?:{_ATOM}*[0-9]:)*{_ATOM}+@[A-Za-z0-9._:\[\]-]+>",
     accepts=_accepts,
     normalise=_normalise,
-    fake=_fake,
-    opaque=True,
+    make_surrogates=_make_surrogates,
+    atomic=True,
     rank=10,
 )

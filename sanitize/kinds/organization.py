@@ -1,4 +1,4 @@
-"""Names of firms and bodies, as a user's list or a model gives them; no pattern finds them. Identity: as of LOCATION."""
+"""Names of companies and institutions, reported from a user's list or by a model; there is no pattern. Normalised form: as for LOCATION."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import polars as pl
 
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import Kind
-from sanitize.kinds.location import normalised
-from sanitize.kinds.person import LETTERS, stores, telling, worded
+from sanitize.kinds.location import normalise_proper_noun
+from sanitize.kinds.person import ASCII_ALPHANUMERICS, is_distinctive, name_pools, redraw_words
 
-_STAY = "the|of|and|for|inc|llc|ltd|limited|corp|corporation|co|company|group|bank|gmbh|ag|sa|plc|university|institute|department"
+_FIXED_WORDS = "the|of|and|for|inc|llc|ltd|limited|corp|corporation|co|company|group|bank|gmbh|ag|sa|plc|university|institute|department"
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """A name of as many words: surnames in the letter case of the value; Inc, Bank, University and their like stay."""
-    _, lasts = stores()
-    return worded(values, draws, lasts, lasts, _STAY)
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Names with as many words: surnames in the letter case of the value; words such as Inc, Bank and University stay."""
+    _, lasts = name_pools()
+    return redraw_words(values, draws, lasts, lasts, _FIXED_WORDS)
 
 
 KIND = Kind(
     name="ORGANIZATION",
-    about="a firm or body, from a list or a model",
+    about="a company or institution, from a list or a model",
     pattern="",
-    normalise=normalised,
-    fake=_fake,
-    telling=telling,
-    not_before=LETTERS,
-    not_after=LETTERS,
+    normalise=normalise_proper_noun,
+    make_surrogates=_make_surrogates,
+    is_distinctive=is_distinctive,
+    not_preceded_by=ASCII_ALPHANUMERICS,
+    not_followed_by=ASCII_ALPHANUMERICS,
     rank=92,
 )

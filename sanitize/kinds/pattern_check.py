@@ -1,8 +1,8 @@
-"""Whether a user's regular expression may be run on a corpus: in linear time, in bounded memory, and finding something where it matches.
+"""Checks a user's regular expression before it runs on a corpus: supported syntax, bounded memory, no empty matches.
 
-The engine is Rust's `regex` crate, which cannot backtrack, so that no pattern takes more than linear time; what that rules out of other
-dialects is refused with the place and what to do instead. Three things are left that the engine allows and that do harm: counted
-repetitions that multiply, patterns that match nothing at all at every place, and patterns that match everything.
+The engine is Rust's `regex` crate, which does not backtrack, so every pattern runs in linear time. Constructs of other dialects that this
+rules out are refused, with their position and what to write instead. Three things that the engine allows are refused too, because they do
+harm: nested counted repetitions that multiply, patterns that match the empty text, and patterns that match everything.
 """
 
 from __future__ import annotations
@@ -11,135 +11,141 @@ import re
 
 import polars as pl
 
-MOST = 10_000  # single steps that the counted repetitions of a pattern may come to
-_COUNTED = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-_CARET = re.compile(r"\n {4}( *)\^")
-# every neighbourhood that an assertion can ask for: ends, letters, digits, blanks, line ends, letters beyond ASCII
-_PROBES = ["", "a", "7", " ", "\n", "_", "é", "aa", "a7", "a b", "  ", "\n\n", "a\n", "\na", "é é", "éa", ".", "a.b", "..", "\r\n"]
-_PROSE = "Dear Ann\n\nthe minutes of our talk are below and the next one will be on the second floor\nso long\n" * 3
-_LOOK = re.compile(r"\(\?(?:<?[=!])")
-_PYTHON = (  # constructs of Python's `re` and others, and what to do without them
+MAX_STEPS = 10_000  # limit on the single steps of a pattern after its counted repetitions are expanded
+_COUNTED_REPETITION = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_ERROR_CARET = re.compile(r"\n {4}( *)\^")
+# every context that an assertion can test: text ends, letters, digits, blanks, line ends, letters beyond ASCII
+_PROBE_TEXTS = ["", "a", "7", " ", "\n", "_", "é", "aa", "a7", "a b", "  ", "\n\n", "a\n", "\na", "é é", "éa", ".", "a.b", "..", "\r\n"]
+_SAMPLE_TEXT = "Dear Ann\n\nthe minutes of our talk are below and the next one will be on the second floor\nso long\n" * 3
+_LOOK_AROUND = re.compile(r"\(\?(?:<?[=!])")
+_UNSUPPORTED_CONSTRUCTS = (  # constructs of Python's `re` and other dialects: (pattern, what it is, what to write instead)
     (
-        _LOOK,
-        "looks around, which takes more than linear time",
-        "take it out: letters and digits beside a value are asked for anyway, and `context` asks for words near it",
+        _LOOK_AROUND,
+        "is a look-around, which takes more than linear time",
+        "remove it: letters and digits next to a value are checked anyway, and `context` requires words near it",
     ),
     (
         re.compile(r"\\[1-9]|\(\?P=|\\k[<{'g]|\\g[<{0-9]"),
-        "refers back to a group, which takes more than linear time",
-        "write out what is to stand there",
+        "is a backreference to a group, which takes more than linear time",
+        "write out the text that it should match",
     ),
-    (re.compile(r"\(\?>"), "is an atomic group", "use a plain group, (?:...); nothing backtracks here"),
+    (re.compile(r"\(\?>"), "is an atomic group", "use a plain group, (?:...); this engine never backtracks"),
     (re.compile(r"\(\?\("), "is a condition on a group", "write both cases as alternatives, A|B"),
-    (re.compile(r"\(\?#"), "is a comment", "take it out"),
+    (re.compile(r"\(\?#"), "is a comment", "remove it"),
     (re.compile(r"\(\?[a-zA-Z]*x"), "is the verbose flag", "write the pattern without blanks and comments"),
-    (re.compile(r"\\Z"), "is the end of the text in another dialect", r"write \z"),
+    (re.compile(r"\\Z"), "is the end of the text in another regex dialect", r"write \z"),
 )
 
 
-def fault(pattern: str) -> str | None:
-    """Why a pattern may not be run, and what to do about it; None where it may."""
-    tokens, steps, wrong = _walked(pattern)
-    if wrong is not None:
-        return wrong
-    for at in tokens:
-        for construct, what, instead in _PYTHON:
-            if construct.match(pattern, at):
-                return f"character {at + 1} {what}; {instead}"
-    if steps > MOST:
-        return f"its counted repetitions come to {steps:,} steps, more than {MOST:,}; repeat less often, or use * and +"
+def find_pattern_error(pattern: str) -> str | None:
+    """Why a pattern is refused, and what to do about it; None where it is accepted."""
+    tokens, steps, reason = _parse_pattern(pattern)
+    if reason is not None:
+        return reason
+    for position in tokens:
+        for construct, what, instead in _UNSUPPORTED_CONSTRUCTS:
+            if construct.match(pattern, position):
+                return f"character {position + 1} {what}; {instead}"
+    if steps > MAX_STEPS:
+        return f"its counted repetitions expand to {steps:,} steps, more than {MAX_STEPS:,}; use smaller counts, or * and +"
     try:
         for form in (pattern, rf"\A(?:{pattern})\z"):
-            found = pl.Series(_PROBES).str.extract_all(form)
+            found = pl.Series(_PROBE_TEXTS).str.extract_all(form)
     except pl.exceptions.PolarsError as error:
-        return _told(str(error))
-    found = pl.Series(_PROBES).str.extract_all(pattern)
+        return _format_engine_error(str(error))
+    found = pl.Series(_PROBE_TEXTS).str.extract_all(pattern)
     if found.explode().drop_nulls().eq("").any():
-        return "matches where nothing stands; make one part of it necessary, with + for * and without a last empty alternative"
-    if sum(map(len, pl.Series([_PROSE]).str.extract_all(pattern)[0])) == len(_PROSE):
+        return "matches the empty text; make one part of it mandatory: use + instead of *, and no empty last alternative"
+    if sum(map(len, pl.Series([_SAMPLE_TEXT]).str.extract_all(pattern)[0])) == len(_SAMPLE_TEXT):
         return (
-            "matches all of a text of words, blanks and line ends, and would take every text whole; say what the value has that other "
-            "text has not, such as EMP-[0-9]{6}"
+            "matches all of a text of words, blanks and line ends, so every text would become one value; add what distinguishes the value "
+            "from other text, such as EMP-[0-9]{6}"
         )
     return None
 
 
-def _walked(pattern: str) -> tuple[list[int], int, str | None]:
-    """Where each part of a pattern begins that is not in a character class; how many single steps its counted repetitions come to; and
-    what is wrong with it. A pattern that is no regular expression may be walked through anyhow: the engine refuses it later."""
+def _parse_pattern(pattern: str) -> tuple[list[int], int, str | None]:
+    """The positions of the tokens outside of character classes, the number of single steps after counted repetitions are expanded, and the
+    error message of a possessive repetition, or None.
+
+    The result for an invalid regular expression is unspecified; the engine refuses it later.
+    """
     tokens: list[int] = []
-    # of each open group: steps of its longest alternative so far, of this alternative, and of its last part
+    # for each open group: steps of its longest alternative so far, of the current alternative, and of its last token
     groups = [[0, 0, 0]]
-    at, repeated = 0, False
-    while at < len(pattern):
-        letter = pattern[at]
-        top = groups[-1]
-        if letter in "*+?" or (letter == "{" and _COUNTED.match(pattern, at)):
-            counted = _COUNTED.match(pattern, at) if letter == "{" else None
+    position, repeated = 0, False
+    while position < len(pattern):
+        letter = pattern[position]
+        group = groups[-1]
+        if letter in "*+?" or (letter == "{" and _COUNTED_REPETITION.match(pattern, position)):
+            counted = _COUNTED_REPETITION.match(pattern, position) if letter == "{" else None
             if repeated and letter == "+":
                 return (
                     tokens,
                     0,
-                    f"character {at + 1} makes a repetition possessive; take the + out: nothing backtracks here",
+                    f"character {position + 1} makes a repetition possessive; remove the +: this engine never backtracks",
                 )
             if counted:
                 low, comma, high = counted.groups()
                 times = max(int(low), int(high or low), 1) if comma else max(int(low), 1)
-                top[1] += top[2] * (times - 1)
-                top[2] *= times
+                group[1] += group[2] * (times - 1)
+                group[2] *= times
             repeated = not (repeated and letter == "?")
-            at = counted.end() if counted else at + 1
+            position = counted.end() if counted else position + 1
             continue
         repeated = False
-        tokens.append(at)
+        tokens.append(position)
         if letter == "(":
             groups.append([0, 0, 0])
-            inside = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*:)").match(pattern, at)
-            at = inside.end() if inside else at + 1
-            if not inside and pattern.startswith("?", at):
-                at += 1  # a flag, or what _PYTHON refuses
+            inside = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*:)").match(pattern, position)
+            position = inside.end() if inside else position + 1
+            if not inside and pattern.startswith("?", position):
+                position += 1  # a flag, or a construct of _UNSUPPORTED_CONSTRUCTS
             continue
         if letter == ")" and len(groups) > 1:
-            best, here, _ = groups.pop()
-            size = max(best, here)
+            longest, current, _ = groups.pop()
+            size = max(longest, current)
             groups[-1][1] += size
             groups[-1][2] = size
-            at += 1
+            position += 1
             continue
         if letter == "|":
-            top[0], top[1], top[2] = max(top[0], top[1]), 0, 0
-            at += 1
+            group[0], group[1], group[2] = max(group[0], group[1]), 0, 0
+            position += 1
             continue
-        at = _after(pattern, at)
-        top[1] += 1
-        top[2] = 1
-    best, here, _ = groups[0]
-    return tokens, max(best, here), None
+        position = _token_end(pattern, position)
+        group[1] += 1
+        group[2] = 1
+    longest, current, _ = groups[0]
+    return tokens, max(longest, current), None
 
 
-def _after(pattern: str, at: int) -> int:
-    """The place behind one escape, character class or character."""
-    if pattern[at] == "\\":
-        braced = re.compile(r"\\(?:[pPxuU]|b)\{[^}]*\}").match(pattern, at)
-        return braced.end() if braced else at + 2
-    if pattern[at] != "[":
-        return at + 1
-    depth, at = 1, at + 1
-    if pattern.startswith("^", at):
-        at += 1
-    if pattern.startswith("]", at):
-        at += 1
-    while at < len(pattern) and depth:
-        depth += {"[": 1, "]": -1}.get(pattern[at], 0)
-        at += 2 if pattern[at] == "\\" else 1
-    return at
+def _token_end(pattern: str, position: int) -> int:
+    """The position after one escape, character class or character."""
+    if pattern[position] == "\\":
+        braced = re.compile(r"\\(?:[pPxuU]|b)\{[^}]*\}").match(pattern, position)
+        return braced.end() if braced else position + 2
+    if pattern[position] != "[":
+        return position + 1
+    depth, position = 1, position + 1
+    if pattern.startswith("^", position):
+        position += 1
+    if pattern.startswith("]", position):
+        position += 1
+    while position < len(pattern) and depth:
+        depth += {"[": 1, "]": -1}.get(pattern[position], 0)
+        position += 2 if pattern[position] == "\\" else 1
+    return position
 
 
-def _told(error: str) -> str:
-    """An error of the engine in one line: of a pattern on one line with the place."""
+def _format_engine_error(error: str) -> str:
+    """An error of the regex engine as one line, with the position of the error for a pattern on one line."""
     if "exceeds size limit" in error:
-        return "becomes larger than 10 MB when it is made ready; repeat less often, or use * and +, and [0-9A-Za-z] for \\w"
-    said = re.search(r"\nerror: ([^\n]+)", error)
-    caret = _CARET.search(error)
+        return "becomes larger than 10 MB when it is compiled; use smaller counts, or * and +, and [0-9A-Za-z] instead of \\w"
+    message = re.search(r"\nerror: ([^\n]+)", error)
+    caret = _ERROR_CARET.search(error)
     place = f"character {len(caret[1]) + 1}: " if caret else ""
-    return f"{place}{said[1] if said else 'is no regular expression'}; expected the syntax of Rust's regex crate (docs/kinds.md)"
+    return (
+        f"{place}{message[1] if message else 'is not a valid regular expression'}; "
+        "expected the syntax of Rust's regex crate (docs/kinds.md)"
+    )

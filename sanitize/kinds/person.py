@@ -1,7 +1,8 @@
-"""Names of people. No pattern finds them: finders do (find/names.py, find/known.py, models, a user's list).
+"""Names of people: normalisation, splitting into words, and surrogates. There is no pattern; finders report names (finders/names.py,
+finders/known.py, models, a user's list).
 
-Identity: letter case, blanks, quotes, Unicode compatibility forms and what cannot be seen do not count, and `Roe, Ann` is `ann roe`.
-Two people of one name are one value.
+Normalised form: letter case, blanks, quotes, Unicode compatibility forms and invisible characters do not count, and `Roe, Ann` is
+`ann roe`. Two people with the same name are one value.
 """
 
 from __future__ import annotations
@@ -15,137 +16,155 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sanitize.core.arrow_buffers import Buffers, arrow, cut, matches, splice
-from sanitize.core.keys import Draws, pick
-from sanitize.kinds.kind import I64, WORD, Kind
+from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, splice, to_large_string
+from sanitize.core.keys import Draws, draw_index
+from sanitize.kinds.kind import ASCII_WORD_CHARS, I64, Kind
 
-UNSEEN = "[\u200b-\u200d\u2060\u00ad\ufeff]"
-LETTERS = WORD.replace(b"_", b"")  # `_Ann Roe_` holds a name
+INVISIBLE = "[\u200b-\u200d\u2060\u00ad\ufeff]"
+ASCII_ALPHANUMERICS = ASCII_WORD_CHARS.replace(b"_", b"")  # `_Ann Roe_` contains a name
 _WORD = r"[\p{L}\p{M}]+"
-# words inside a name that are no name of their own, and stay
-_STAY = "mr|mrs|ms|miss|dr|prof|sir|van|von|der|den|de|del|della|di|da|dos|du|la|le|al|el|bin|ibn|ben|ter|ten|zu|und|y|jr|sr|ii|iii|iv"
-_COMMA = r"\A([\s\"',]*[^\s\"',][^,]*),"  # what stands before the first comma
-# letters that Unicode takes for no accented ones, and how they are written in ASCII; and where a custom writes two letters
-_UNLIKE = dict(zip("ßøłđðæœþıħ", "ss o l d d ae oe th i h".split(), strict=True))
-_LONG = dict(zip("äöüøå", "ae oe ue oe aa".split(), strict=True))
+# titles, particles and suffixes: words inside a name that are kept in surrogates
+_FIXED_WORDS = (
+    "mr|mrs|ms|miss|dr|prof|sir|van|von|der|den|de|del|della|di|da|dos|du|la|le|al|el|bin|ibn|ben|ter|ten|zu|und|y|jr|sr|ii|iii|iv"
+)
+_BEFORE_COMMA = r"\A([\s\"',]*[^\s\"',][^,]*),"  # the text before the first comma
+# letters that Unicode does not decompose into a base letter and an accent, and their ASCII spellings; letters with a two-letter spelling
+_ASCII_SPELLINGS = dict(zip("ßøłđðæœþıħ", "ss o l d d ae oe th i h".split(), strict=True))
+_DIGRAPHS = dict(zip("äöüøå", "ae oe ue oe aa".split(), strict=True))
 Mask = npt.NDArray[np.bool_]
 
 
-def normalised(names: pl.Series) -> pl.Series:
-    """The identity of names: each character in its Unicode compatibility form, lower case, single blanks, nothing that cannot be seen, and
+def normalise_name(names: pl.Series) -> pl.Series:
+    """Normalised names: each character in its Unicode compatibility form, lower case, single blanks, no invisible characters, and
     `Roe, Ann` as `ann roe`."""
     plain = (
-        names.str.replace_all(UNSEEN, "").str.normalize("NFKC").str.replace_all(r"[\s\"']+", " ").str.strip_chars(" ,").str.to_lowercase()
+        names.str.replace_all(INVISIBLE, "")
+        .str.normalize("NFKC")
+        .str.replace_all(r"[\s\"']+", " ")
+        .str.strip_chars(" ,")
+        .str.to_lowercase()
     )
     return plain.str.replace(r"\A([^,]+?) ?, ?([^,]+)\z", "$2 $1")
 
 
-def telling(names: pl.Series) -> pl.Series:
-    """True for names, as `normalised` gives them, that are more than one word of letters, and six bytes or more: `will`, `may` and `li wu`
-    say little. The full check draws the same line."""
+def is_distinctive(names: pl.Series) -> pl.Series:
+    """True for normalised names that are more than one word of letters and have six bytes or more: `will`, `may` and `li wu` are too
+    ambiguous. The full leak check uses the same rule."""
     return (names.str.len_bytes() >= 6) & ~names.str.contains(r"\A\p{L}+\z")
 
 
-def plain(names: pl.Series, *, long: bool = False) -> pl.Series:
-    """Names in small letters without accents, as addresses have them (`jose` for `José`, `gross` for `Groß`); with `long` two letters where
-    that is a custom (`juergen` for `Jürgen`)."""
+def fold_accents(names: pl.Series, *, digraphs: bool = False) -> pl.Series:
+    """Names in lower case without accents, as in addresses (`jose` for `José`, `gross` for `Groß`); with `digraphs`, two letters where that
+    is customary (`juergen` for `Jürgen`)."""
     small = names.str.to_lowercase()
     if not small.str.contains(r"[^\x00-\x7f]").any():
         return small
-    small = small.str.normalize("NFC").str.replace_many(_LONG) if long else small
-    return small.str.normalize("NFKD").str.to_lowercase().str.replace_all(r"\p{M}", "").str.replace_many(_UNLIKE)
+    small = small.str.normalize("NFC").str.replace_many(_DIGRAPHS) if digraphs else small
+    return small.str.normalize("NFKD").str.to_lowercase().str.replace_all(r"\p{M}", "").str.replace_many(_ASCII_SPELLINGS)
 
 
-def _fake(names: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """A name of the same shape: an initial for an initial, given names, a surname at its place, letter case and all else as it was."""
-    words = Words.of(names)
-    return words.said(words.drawn(draws, *stores()), words.stays)
+def _make_surrogates(names: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Names of the same shape: an initial for an initial, given names, a surname at its place, letter case and all else unchanged."""
+    words = NameWords.parse(names)
+    return words.replace_words(words.draw_words(draws, *name_pools()), words.is_fixed)
 
 
-def worded(values: pl.Series, draws: Draws, firsts: npt.NDArray[np.object_], lasts: npt.NDArray[np.object_], stay: str) -> pl.Series:
-    """The values with every word drawn anew: the last one from `lasts`, the others from `firsts`; single letters become other letters,
-    words of the alternation `stay` are left, and letter case is as it was."""
-    words = Words.of(values, stay, turned=False)
-    return words.said(words.drawn(draws, firsts, lasts), words.stays)
+def redraw_words(
+    values: pl.Series, draws: Draws, given_names: npt.NDArray[np.object_], surnames: npt.NDArray[np.object_], fixed_words: str
+) -> pl.Series:
+    """The values with every word redrawn: the last one from `surnames`, the others from `given_names`. Single letters become other letters,
+    words that match the alternation `fixed_words` are kept, and letter case is unchanged."""
+    words = NameWords.parse(values, fixed_words, reorder_at_comma=False)
+    return words.replace_words(words.draw_words(draws, given_names, surnames), words.is_fixed)
 
 
-def _keeping(names: pl.Series, draws: Draws, part: I64) -> pl.Series:
-    """The fake of each name with its given name (part 0) or its surname (part 1) left as it is, or neither (-1). What stands between is
-    drawn in any case, and a name of one word, or of one with hyphens, keeps nothing."""
-    words = Words.of(names)
-    own = np.where(words.first, 0, np.where(words.final, 1, -1))
+def _make_variants(names: pl.Series, draws: Draws, anchor: I64) -> pl.Series:
+    """Surrogates of names that keep the given name (`anchor` 0), the surname (1) or neither (-1).
+
+    Words between the two are always redrawn. A name of one word, hyphenated or not, keeps nothing.
+    """
+    words = NameWords.parse(names)
+    component = np.where(words.is_given, 0, np.where(words.is_surname, 1, -1))
     count = len(names)
-    several = (np.bincount(words.row[words.first], minlength=count) > 0) & (np.bincount(words.row[words.final], minlength=count) > 0)
-    anchored = (own >= 0) & several[words.row] & (own == part[words.row])
-    return words.said(words.drawn(draws, *stores()), words.stays | anchored)
+    has_both = (np.bincount(words.row[words.is_given], minlength=count) > 0) & (
+        np.bincount(words.row[words.is_surname], minlength=count) > 0
+    )
+    anchored = (component >= 0) & has_both[words.row] & (component == anchor[words.row])
+    return words.replace_words(words.draw_words(draws, *name_pools()), words.is_fixed | anchored)
 
 
 @dataclass(frozen=True, repr=False)
-class Words:
-    """The words of some names: the row of each, its first byte and the byte after it among the bytes of all names, the text; whether it
-    `stays` (a title, a particle), is a single letter, is (part of) the surname (`final`) or the given name (`first`); and its `place` in
-    the name as its identity has it, which is another for `Roe, Ann`."""
+class NameWords:
+    """The words of a column of names, one entry per word, in text order.
+
+    `row` is the row of the name; `start` and `end` are byte positions in `buffers`, the concatenated names; `text` is the word. A word is
+    `is_fixed` (a title or particle, which surrogates keep), `is_initial` (a single letter), or (part of) the surname (`is_surname`) or the
+    given name (`is_given`). `position` is its index in the normalised name, which differs from the text order for `Roe, Ann`.
+    """
 
     names: pl.Series
-    buffers: Buffers
+    buffers: TextBuffers
     row: I64
     start: I64
-    stop: I64
+    end: I64
     text: pl.Series
-    stays: Mask
-    letter: Mask
-    final: Mask
-    first: Mask
-    place: I64
-    group: I64  # the number of its run of words between hyphens
+    is_fixed: Mask
+    is_initial: Mask
+    is_surname: Mask
+    is_given: Mask
+    position: I64
+    hyphen_group: I64  # the number of the run of hyphenated words that it is in
 
     @classmethod
-    def of(cls, names: pl.Series, stay: str = _STAY, *, turned: bool = True) -> Words:
-        """The words of a column of names. The surname is the last word that does not stay and is no letter, or the last one before a comma;
-        the given name is the first of the others. What hyphens join to one of the two (`Jean-Paul`) is part of it. With `turned` what
-        stands behind a single comma comes first, as in the identity of a name."""
-        buffers = Buffers.of(arrow(names))
-        starts, stops = matches(buffers, _WORD)
+    def parse(cls, names: pl.Series, fixed_words: str = _FIXED_WORDS, *, reorder_at_comma: bool = True) -> NameWords:
+        """The words of a column of names.
+
+        The surname is the last word that is neither fixed nor an initial, or the last such word before a comma; the given name is the
+        first of the others. Words joined to one of the two by hyphens (`Jean-Paul`) are part of it. With `reorder_at_comma`, the text
+        after a single comma comes first, as in the normalised form of a name.
+        """
+        buffers = TextBuffers.from_array(to_large_string(names))
+        starts, ends = find_matches(buffers, _WORD)
         count = len(starts)
         row = np.searchsorted(buffers.offsets, starts, side="right") - 1
-        words = pl.Series(cut(buffers, starts, stops), dtype=pl.String)
-        initial = (words.str.len_chars() == 1).to_numpy()
-        kept = words.str.to_lowercase().str.contains(rf"\A(?:{stay})\z").to_numpy()
-        # a value of nothing but words that stay has its words drawn all the same
-        stays = kept & (np.bincount(row[~kept & ~initial], minlength=len(names)) > 0)[row]
+        words = pl.Series(slice_spans(buffers, starts, ends), dtype=pl.String)
+        is_initial = (words.str.len_chars() == 1).to_numpy()
+        kept = words.str.to_lowercase().str.contains(rf"\A(?:{fixed_words})\z").to_numpy()
+        # a value of fixed words only has its words redrawn nevertheless
+        is_fixed = kept & (np.bincount(row[~kept & ~is_initial], minlength=len(names)) > 0)[row]
         order = np.arange(count)
-        if turned:
-            comma = names.str.extract(_COMMA).str.len_bytes().fill_null(len(buffers.data)).to_numpy().astype(np.int64)
+        if reorder_at_comma:
+            comma = names.str.extract(_BEFORE_COMMA).str.len_bytes().fill_null(len(buffers.data)).to_numpy().astype(np.int64)
             order = np.lexsort((starts, starts - buffers.offsets[row] < comma[row], row))
-        new = _opens(row)
-        place = np.empty(count, np.int64)
-        place[order] = np.arange(count) - np.maximum.accumulate(np.where(new, np.arange(count), 0))
-        free = order[(~kept & ~initial)[order]]
-        group = hyphened(buffers, row, starts, stops)
-        final = np.isin(group, group[free[_opens(row[free][::-1])[::-1]]]) & ~stays
-        others = order[(~stays & ~final)[order]]
-        first = np.isin(group, group[others[_opens(row[others])]]) & ~stays & ~final
-        return cls(names, buffers, row, starts, stops, words, stays, initial, final, first, place, group)
+        new = _is_run_start(row)
+        position = np.empty(count, np.int64)
+        position[order] = np.arange(count) - np.maximum.accumulate(np.where(new, np.arange(count), 0))
+        free = order[(~kept & ~is_initial)[order]]
+        group = group_hyphenated(buffers, row, starts, ends)
+        is_surname = np.isin(group, group[free[_is_run_start(row[free][::-1])[::-1]]]) & ~is_fixed
+        others = order[(~is_fixed & ~is_surname)[order]]
+        is_given = np.isin(group, group[others[_is_run_start(row[others])]]) & ~is_fixed & ~is_surname
+        return cls(names, buffers, row, starts, ends, words, is_fixed, is_initial, is_surname, is_given, position, group)
 
-    def drawn(self, draws: Draws, firsts: npt.NDArray[np.object_], lasts: npt.NDArray[np.object_]) -> pl.Series:
-        """A word for each, in small letters: a surname, a given name, or a letter."""
-        bits = draws.rows(self.row).u64(self.place.astype(np.uint64)) >> np.uint64(32)
-        name = np.where(self.final, lasts[pick(bits, len(lasts))], firsts[pick(bits, len(firsts))])
-        letter = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)[pick(bits, 26)]
-        return pl.Series(np.where(self.letter, letter, name), dtype=pl.String)
+    def draw_words(self, draws: Draws, given_names: npt.NDArray[np.object_], surnames: npt.NDArray[np.object_]) -> pl.Series:
+        """A drawn word for each word, in lower case: a surname, a given name, or a letter."""
+        bits = draws.take(self.row).u64(self.position.astype(np.uint64)) >> np.uint64(32)
+        name = np.where(self.is_surname, surnames[draw_index(bits, len(surnames))], given_names[draw_index(bits, len(given_names))])
+        letter = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)[draw_index(bits, 26)]
+        return pl.Series(np.where(self.is_initial, letter, name), dtype=pl.String)
 
-    def said(self, new: pl.Series, stays: Mask) -> pl.Series:
-        """The names with other words, each in the letter case of the one before it, but for those that stay."""
+    def replace_words(self, replacements: pl.Series, fixed: Mask) -> pl.Series:
+        """The names with their words replaced, each in the letter case of the word it replaces; words where `fixed` is true are kept."""
         if not len(self.row):
             return self.names
-        shown = pl.select(pl.when(pl.Series(stays)).then(self.text).otherwise(cased(new, self.text))).to_series()
-        return pl.Series(self.names.name, splice(self.buffers, self.start, self.stop, arrow(shown)))
+        shown = pl.select(pl.when(pl.Series(fixed)).then(self.text).otherwise(match_case(replacements, self.text))).to_series()
+        return pl.Series(self.names.name, splice(self.buffers, self.start, self.end, to_large_string(shown)))
 
 
-def hyphened(buffers: Buffers, row: I64, start: I64, stop: I64) -> I64:
-    """The number of the run that each word is in, of ascending words in some rows: hyphens join `Jean-Paul` and `J.-P.`."""
+def group_hyphenated(buffers: TextBuffers, row: I64, start: I64, end: I64) -> I64:
+    """The number of the run of hyphenated words that each word is in, such as `Jean-Paul` and `J.-P.`; words are sorted by position."""
     data = np.append(buffers.data, np.zeros(3, np.uint8))
-    gap, end = np.append(start[1:] - stop[:-1], 0)[: len(row)], stop
+    gap, end = np.append(start[1:] - end[:-1], 0)[: len(row)], end
     bare = (gap == 1) & (data[end] == 45)
     dotted = (gap == 2) & (data[end] == 46) & (data[end + 1] == 45)
     wide = (gap == 3) & (data[end] == 0xE2) & (data[end + 1] == 0x80) & ((data[end + 2] == 0x90) | (data[end + 2] == 0x91))
@@ -153,17 +172,17 @@ def hyphened(buffers: Buffers, row: I64, start: I64, stop: I64) -> I64:
     return np.append(0, np.cumsum(ends))[: len(row)]
 
 
-def _opens(row: I64) -> Mask:
-    """True for the first of each run of equal numbers."""
+def _is_run_start(row: I64) -> Mask:
+    """True for the first entry of each run of equal numbers."""
     return np.append(True, row[1:] != row[:-1])[: len(row)]
 
 
-def cased(new: pl.Series, old: pl.Series) -> pl.Series:
-    """Words in small letters, in the letter case of others: UPPER, Title, or as they are; a single capital makes a Title."""
-    made = pl.DataFrame({"new": new, "old": old})
+def match_case(words: pl.Series, like: pl.Series) -> pl.Series:
+    """Lower-case words in the letter case of the words in `like`: UPPER, Title, or unchanged; a single upper-case letter means Title."""
+    frame = pl.DataFrame({"new": words, "old": like})
     title = pl.col("new").str.slice(0, 1).str.to_uppercase() + pl.col("new").str.slice(1)
     upper = (pl.col("old") == pl.col("old").str.to_uppercase()) & (pl.col("old") != pl.col("old").str.to_lowercase())
-    return made.select(
+    return frame.select(
         pl.when(upper & (pl.col("old").str.len_chars() > 1))
         .then(pl.col("new").str.to_uppercase())
         .when(pl.col("old").str.contains(r"\A\p{Lu}"))
@@ -173,19 +192,19 @@ def cased(new: pl.Series, old: pl.Series) -> pl.Series:
 
 
 @functools.cache
-def stores() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """Given names and surnames in plain ASCII, sorted, so that a draw means the same on every machine."""
+def name_pools() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+    """Given names and surnames in plain ASCII, sorted, so that a draw gives the same name on every machine."""
     found = []
-    for names in listed():
+    for names in faker_names():
         words = pl.Series(sorted(names), dtype=pl.String)
         found.append(words.filter(words.str.contains(r"\A[a-z]{3,12}\z")).to_numpy().astype(object))
     return found[0], found[1]
 
 
 @functools.cache
-def listed() -> tuple[frozenset[str], frozenset[str]]:
-    """Given names and surnames of all of Faker's locales, as single words of two letters or more in lower case: some 29,000 and 33,000, in
-    a quarter of a second."""
+def faker_names() -> tuple[frozenset[str], frozenset[str]]:
+    """Given names and surnames of all of Faker's locales, as single words of two letters or more in lower case: about 29,000 and 33,000,
+    loaded in a quarter of a second."""
     import faker.providers.person as locales
 
     found: tuple[list[str], list[str]] = ([], [])
@@ -204,12 +223,12 @@ KIND = Kind(
     name="PERSON",
     about="a person's name",
     pattern="",
-    normalise=normalised,
-    fake=_fake,
-    parts=("first", "last"),
-    keeping=_keeping,
-    telling=telling,
-    not_before=LETTERS,
-    not_after=LETTERS,
+    normalise=normalise_name,
+    make_surrogates=_make_surrogates,
+    components=("first", "last"),
+    make_variants=_make_variants,
+    is_distinctive=is_distinctive,
+    not_preceded_by=ASCII_ALPHANUMERICS,
+    not_followed_by=ASCII_ALPHANUMERICS,
     rank=90,
 )

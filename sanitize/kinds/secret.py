@@ -1,10 +1,10 @@
-"""Keys, tokens and passwords that say themselves what they are: by the prefix of their issuer, behind the name that a vendor's settings
-give them (`AccountKey=`, `aws_secret_access_key`), as a private key block, or as the `user:password` of a URL of any scheme.
+"""Keys, tokens and passwords with a recognisable form: the prefix of an issuer, the name of a vendor's setting before them
+(`AccountKey=`, `aws_secret_access_key`), a private key block, or the `user:password` of a URL of any scheme.
 
-A prefix alone is no proof, so lengths and alphabets are those that the issuers use. Any other password in prose or in a settings file is
-not found: nothing tells it from a word. Of `https://user:pw@example.com/` the value is `user:pw`; with fewer than six characters it is
-refused (`short`), since such a pair stands for too much elsewhere. A name alone before the `@` is left to EMAIL_ADDRESS. Identity: as
-written; of key blocks, without blanks.
+A prefix alone is not sufficient, so lengths and alphabets are those that the issuers use. Any other password in prose or in a settings
+file is not found, since nothing distinguishes it from a word. In `https://user:pw@example.com/` the value is `user:pw`; with fewer than
+six characters it is refused (`short`), since such a text has other meanings elsewhere. A name alone before the `@` is left to
+EMAIL_ADDRESS. Normalised form: as written; for key blocks, without blanks and line ends.
 """
 
 from __future__ import annotations
@@ -13,77 +13,77 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUND, Kind, joined, parted, reshaped
+from sanitize.kinds.kind import BOUNDARY, Kind, flatten_strings, redraw_characters, unflatten_strings
 
-_MOST = "[A-Za-z0-9_-]"  # the alphabet of base64 for URLs
-# (prefix, the rest) as the issuers document them or have them scanned for. Where a rest has a longest length, it is because a rest that
-# fails late must not be searched to its end again from every number in it.
-_ISSUED = (
+_BASE64URL = "[A-Za-z0-9_-]"  # the alphabet of base64 for URLs
+# (prefix, rest) as the issuers document them or have them scanned for. A rest has a maximum length where one that fails late would
+# otherwise be searched to its end again from every number in it.
+_ISSUER_FORMATS = (
     ("(?:AKIA|ASIA)", "[A-Z0-9]{16}"),  # Amazon Web Services
     ("gh[pousr]_", "[A-Za-z0-9]{36,}"),  # GitHub
     ("github_pat_", "[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
-    ("gl(?:pat|dt|rt|cbt|ptt|ft|oas|soat|agent|imt|ffct)-", f"{_MOST}{{20,}}"),  # GitLab
-    ("xox[abeoprs]-", f"[0-9]{_MOST}{{9,}}"),  # Slack
-    ("xapp-", f"[0-9]-{_MOST}{{20,}}"),
+    ("gl(?:pat|dt|rt|cbt|ptt|ft|oas|soat|agent|imt|ffct)-", f"{_BASE64URL}{{20,}}"),  # GitLab
+    ("xox[abeoprs]-", f"[0-9]{_BASE64URL}{{9,}}"),  # Slack
+    ("xapp-", f"[0-9]-{_BASE64URL}{{20,}}"),
     ("hooks[.]slack[.]com/services/T", "[A-Z0-9]{8,11}/B[A-Z0-9]{8,11}/[A-Za-z0-9]{24}"),
     ("hooks[.]slack[.]com/(?:workflows|triggers)/", "[A-Z0-9]{9,12}/[A-Z0-9]{9,20}/(?:[0-9]{9,20}/)?[A-Za-z0-9]{24,32}"),
-    ("AIza", f"{_MOST}{{35}}"),  # Google
-    ("GOCSPX-", f"{_MOST}{{28}}"),
-    ("ya29[.]", f"{_MOST}{{20,}}"),
+    ("AIza", f"{_BASE64URL}{{35}}"),  # Google
+    ("GOCSPX-", f"{_BASE64URL}{{28}}"),
+    ("ya29[.]", f"{_BASE64URL}{{20,}}"),
     ("[rs]k_(?:live|test)_", "[A-Za-z0-9]{16,}"),  # Stripe
     ("whsec_", "[A-Za-z0-9+/]{32,}"),
-    ("sk-(?:ant|proj|svcacct|admin|or)-", f"{_MOST}{{20,}}"),  # Anthropic, OpenAI, OpenRouter
+    ("sk-(?:ant|proj|svcacct|admin|or)-", f"{_BASE64URL}{{20,}}"),  # Anthropic, OpenAI, OpenRouter
     ("sk-", "[A-Za-z0-9]{32,}"),
-    ("eyJ", f"{_MOST}{{8,200}}[.]eyJ{_MOST}{{8,}}[.]{_MOST}{{16,}}"),  # JSON Web Token, signed (RFC 7519)
+    ("eyJ", f"{_BASE64URL}{{8,200}}[.]eyJ{_BASE64URL}{{8,}}[.]{_BASE64URL}{{16,}}"),  # JSON Web Token, signed (RFC 7519)
     ("npm_", "[A-Za-z0-9]{36}"),
-    ("pypi-AgE", f"{_MOST}{{50,}}"),
-    ("SG[.]", f"{_MOST}{{22}}[.]{_MOST}{{43}}"),  # SendGrid
+    ("pypi-AgE", f"{_BASE64URL}{{50,}}"),
+    ("SG[.]", f"{_BASE64URL}{{22}}[.]{_BASE64URL}{{43}}"),  # SendGrid
     ("(?:SK|AC)", "[0-9a-f]{32}"),  # Twilio
     ("hf_", "[A-Za-z0-9]{34}"),  # Hugging Face
     ("do[opr]_v1_", "[0-9a-f]{64}"),  # DigitalOcean
     ("shp(?:at|ca|pa|ss)_", "[0-9a-f]{32}"),  # Shopify
-    ("dckr_pat_", f"{_MOST}{{27}}"),  # Docker Hub
+    ("dckr_pat_", f"{_BASE64URL}{{27}}"),  # Docker Hub
     ("gsk_", "[A-Za-z0-9]{52}"),  # Groq
-    ("hvs[.]", f"{_MOST}{{24,}}"),  # HashiCorp Vault
+    ("hvs[.]", f"{_BASE64URL}{{24,}}"),  # HashiCorp Vault
     ("lin_api_", "[A-Za-z0-9]{40}"),  # Linear
 )
 # (name in a settings file or a connection string, the key behind it)
-_NAMED = (
+_LABELLED_KEYS = (
     (
-        rf"{BOUND}(?:[Aa]ccount[Kk]ey|SharedAccessKey)=",
+        rf"{BOUNDARY}(?:[Aa]ccount[Kk]ey|SharedAccessKey)=",
         "[A-Za-z0-9+/]{43}(?:[A-Za-z0-9+/]{43}=)?=",
     ),  # Azure: 64 bytes for storage, 32 for queues
     (
-        rf"{BOUND}(?:aws_secret_access_key|AWS_SECRET_ACCESS_KEY|aws_secret_key|[Ss]ecretAccessKey)[\"']? {{0,2}}[:=] {{0,2}}[\"']?",
+        rf"{BOUNDARY}(?:aws_secret_access_key|AWS_SECRET_ACCESS_KEY|aws_secret_key|[Ss]ecretAccessKey)[\"']? {{0,2}}[:=] {{0,2}}[\"']?",
         "[A-Za-z0-9/+]{40}",
     ),
 )
-_BOT = f"[0-9]{{8,10}}:AA{_MOST}{{33}}"  # Telegram: the number of a bot, which goes with its token
-_TOKEN = "|".join(prefix + rest for prefix, rest in _ISSUED)
-_OPEN, _CLOSE = (rf"-----{word} (?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?-----" for word in ("BEGIN", "END"))
-# a hyphen stands alone in the headers of a block (`DEK-Info`): one that was cut off does not run into the next
-_PEM = rf"{_OPEN}(?:[A-Za-z0-9+/=:,.()>|\\ \t\r\n]|-[A-Za-z0-9 ])*{_CLOSE}"
-_USER = "[A-Za-z0-9._~!$&'()*+,;=%@-]"  # RFC 3986 userinfo, and the @ that people leave unescaped
-_PAIR = f"{_USER}*:(?:{_USER}|:)+"
-_PARTS = (  # head and neck stay, body and tail are drawn
-    rf"(?s)\A(?<head>{_OPEN})(?<body>.*)(?<neck>{_CLOSE})(?<tail>)\z",
+_TELEGRAM_TOKEN = f"[0-9]{{8,10}}:AA{_BASE64URL}{{33}}"  # Telegram: the number of a bot, which is part of its token
+_ISSUED_TOKEN = "|".join(prefix + rest for prefix, rest in _ISSUER_FORMATS)
+_PEM_BEGIN, _PEM_END = (rf"-----{word} (?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?-----" for word in ("BEGIN", "END"))
+# inside a block, a hyphen is only allowed alone (as in the header `DEK-Info`), so that a truncated block does not extend into the next
+_PEM_BLOCK = rf"{_PEM_BEGIN}(?:[A-Za-z0-9+/=:,.()>|\\ \t\r\n]|-[A-Za-z0-9 ])*{_PEM_END}"
+_USERINFO_CHAR = "[A-Za-z0-9._~!$&'()*+,;=%@-]"  # RFC 3986 userinfo, and the @ that people leave unescaped
+_USER_PASSWORD = f"{_USERINFO_CHAR}*:(?:{_USERINFO_CHAR}|:)+"
+_SPLIT_PATTERNS = (  # head and neck are kept, body and tail are redrawn
+    rf"(?s)\A(?<head>{_PEM_BEGIN})(?<body>.*)(?<neck>{_PEM_END})(?<tail>)\z",
     r"\A(?<head>eyJ)(?<body>[^.]*)(?<neck>[.]eyJ)(?<tail>.*)\z",
     r"\A(?<head>)(?<body>[0-9]{8,10})(?<neck>:AA)(?<tail>.{33})\z",
     r"\A(?<head>hooks[.]slack[.]com/services/T)(?<body>[^/]*)(?<neck>/B)(?<tail>.*)\z",
-    rf"(?s)\A(?<head>(?:{'|'.join(prefix for prefix, _ in _ISSUED)})?)(?<body>.*)(?<neck>)(?<tail>)\z",
+    rf"(?s)\A(?<head>(?:{'|'.join(prefix for prefix, _ in _ISSUER_FORMATS)})?)(?<body>.*)(?<neck>)(?<tail>)\z",
 )
-_GATE = (
+_PREFILTER = (
     (
         ("ccount[Kk]ey=|SharedAccessKey=|aws_secret_|AWS_SECRET_|ecretAccessKey|:AA",),
-        "|".join([*map("".join, _NAMED), rf"(?:{BOUND}|/bot){_BOT}"]),
+        "|".join([*map("".join, _LABELLED_KEYS), rf"(?:{BOUNDARY}|/bot){_TELEGRAM_TOKEN}"]),
     ),
-    ((), rf"{BOUND}(?:{_TOKEN})|{_PEM}|://{_PAIR}@"),
+    ((), rf"{BOUNDARY}(?:{_ISSUED_TOKEN})|{_PEM_BLOCK}|://{_USER_PASSWORD}@"),
 )
-_HEX = r"\A(?:SK|AC|do[opr]_v1_|shp(?:at|ca|pa|ss)_)[0-9a-f]+\z"
+_HEX_TOKEN = r"\A(?:SK|AC|do[opr]_v1_|shp(?:at|ca|pa|ss)_)[0-9a-f]+\z"
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`short` for a pair that stands for too much, `placeholder` for one character over and over."""
+    """`short` for a value under six bytes, `placeholder` for a repeated character such as `xxxxxxxxxxxx`, else null."""
     return pl.select(
         pl.when(values.str.len_bytes() < 6)
         .then(pl.lit("short"))
@@ -99,10 +99,11 @@ def _normalise(values: pl.Series) -> pl.Series:
     return values.clone().scatter(rows, values.gather(rows).str.replace_all(r"[ \t\r\n]|\\[rn]", ""))
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """The same issuer and length, letters and digits drawn anew; key blocks keep their first and last line. No range is reserved."""
-    flat, offsets = joined(values)
-    tried = [values.str.extract_groups(pattern).struct.unnest() for pattern in _PARTS]
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Secrets of the same issuer and length, with redrawn letters and digits; key blocks keep their first and last line. `reserved` has no
+    effect: no range is reserved."""
+    flat, offsets = flatten_strings(values)
+    tried = [values.str.extract_groups(pattern).struct.unnest() for pattern in _SPLIT_PATTERNS]
     size = {
         name: pl.select(pl.coalesce([parts[name].str.len_bytes() for parts in tried])).to_series().to_numpy().astype(np.int64)
         for name in ("head", "body", "neck")
@@ -111,24 +112,24 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     place = np.arange(len(flat)) - offsets[row]
     neck = (size["head"] + size["body"])[row]
     keep = (place < size["head"][row]) | ((place >= neck) & (place < neck + size["neck"][row]))
-    keep[1:] |= flat[:-1] == ord("\\")  # the line ends of a block in a JSON text
+    keep[1:] |= flat[:-1] == ord("\\")  # escaped line ends (`\n`) of a key block in JSON
     percent = np.flatnonzero(flat == ord("%"))
     for byte in (1, 2):
         keep[percent[percent + byte < len(flat)] + byte] = True
-    made, _ = joined(reshaped(values, draws, keep))
-    wide = (made >= ord("g")) & (made <= ord("z")) & ~keep & values.str.contains(_HEX).to_numpy()[row]
-    return parted(np.where(wide, ord("a") + (made - ord("a")) % 6, made), offsets, values.name)
+    redrawn, _ = flatten_strings(redraw_characters(values, draws, keep))
+    wide = (redrawn >= ord("g")) & (redrawn <= ord("z")) & ~keep & values.str.contains(_HEX_TOKEN).to_numpy()[row]
+    return unflatten_strings(np.where(wide, ord("a") + (redrawn - ord("a")) % 6, redrawn), offsets, values.name)
 
 
 KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
-    pattern="|".join(form for _, form in _GATE),
-    gate=_GATE,
+    pattern="|".join(form for _, form in _PREFILTER),
+    prefilter=_PREFILTER,
     check=_check,
     normalise=_normalise,
-    fake=_fake,
-    lead=f"://|/bot|{'|'.join(name for name, _ in _NAMED)}",
-    trail="@",
+    make_surrogates=_make_surrogates,
+    prefix_pattern=f"://|/bot|{'|'.join(name for name, _ in _LABELLED_KEYS)}",
+    suffix_pattern="@",
     rank=15,
 )

@@ -1,6 +1,6 @@
 """Web and FTP addresses: `http(s)://`, `ftp://` or `www.` and the ASCII characters of RFC 3986 up to a blank, quote or bracket.
 
-Punctuation at the end belongs to the sentence. Identity: scheme and host in lower case, all else as written.
+Punctuation at the end belongs to the sentence. Normalised form: scheme and host in lower case, all else as written.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUND, WORD, Kind, joined, reshaped
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, flatten_strings, redraw_characters
 
-# The last byte of a URL; also what may not follow one. The match is greedy, so none of these ever follows a URL the finder took:
-# the rule only keeps `http://example.com/b` from being seen inside `http://example.com/bc`
-_LAST = WORD + b"-~/#@$&*+=%"
-_PARTS = (
+# The bytes a URL may end with; also those that may not follow one. The match is greedy, so none of these ever follows a URL that the
+# finder reported: the rule only prevents that `http://example.com/b` is matched inside `http://example.com/bc`
+_LAST_BYTES = ASCII_WORD_CHARS + b"-~/#@$&*+=%"
+_SPLIT_PATTERN = (
     r"\A(?<scheme>(?:[A-Za-z]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
 )
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    odd = values.str.contains("[A-Z]|[^\\x00-\\x7f]")
-    if not odd.all():
-        return values.clone().scatter(odd.arg_true(), _normalise(values.filter(odd))) if odd.any() else values
+    not_plain = values.str.contains("[A-Z]|[^\\x00-\\x7f]")
+    if not not_plain.all():
+        return values.clone().scatter(not_plain.arg_true(), _normalise(values.filter(not_plain))) if not_plain.any() else values
     lower = [pl.col(name).str.to_lowercase() for name in ("scheme", "www", "host")]
-    return _parts(values).select(pl.concat_str(lower[0], "user", lower[1], lower[2], "rest").alias(values.name)).to_series()
+    return _split(values).select(pl.concat_str(lower[0], "user", lower[1], lower[2], "rest").alias(values.name)).to_series()
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Letters and digits drawn anew; scheme, `www.`, top-level domain, port and percent escapes stay. `reserved` makes the host one
-    label under `.example` (RFC 2606)."""
-    flat, offsets = joined(values)
-    parts = _parts(values).select(
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """URLs with redrawn letters and digits; scheme, `www.`, top-level domain, port and percent escapes are kept. `reserved` makes the host
+    a single label under `.example` (RFC 2606)."""
+    flat, offsets = flatten_strings(values)
+    parts = _split(values).select(
         scheme=pl.col("scheme").str.len_bytes(),
         user=pl.col("user").str.len_bytes(),
         www=pl.col("www").str.len_bytes(),
@@ -41,13 +41,13 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     )
     size = {name: parts[name].to_numpy().astype(np.int64) for name in parts.columns}
     site = offsets[:-1] + size["scheme"] + size["user"]
-    stop = site + size["www"] + size["host"]
+    host_end = site + size["www"] + size["host"]
     # how many kept ranges are open at each byte: +1 where one begins, -1 where it ends
     step = np.zeros(len(flat) + 1, np.int64)
     for begin, end in (
         (offsets[:-1], offsets[:-1] + size["scheme"]),
         (site, site + size["www"]),
-        (stop - size["tld"], stop + size["port"]),
+        (host_end - size["tld"], host_end + size["port"]),
     ):
         np.add.at(step, begin, 1)
         np.add.at(step, end, -1)
@@ -55,24 +55,25 @@ def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     percent = np.flatnonzero(flat == ord("%"))
     for byte in (1, 2):
         keep[percent[percent + byte < len(flat)] + byte] = True
-    made = reshaped(values, draws, keep)
+    surrogates = redraw_characters(values, draws, keep)
     if not reserved:
-        return made
+        return surrogates
     label = pl.col("host").str.replace_all("[^A-Za-z]", "").str.head(63)
     host = pl.when(label == "").then(pl.lit("site")).otherwise(label) + ".example"
-    return _parts(made).select(pl.concat_str("scheme", "user", "www", host, "rest").alias(values.name)).to_series()
+    return _split(surrogates).select(pl.concat_str("scheme", "user", "www", host, "rest").alias(values.name)).to_series()
 
 
-def _parts(values: pl.Series) -> pl.DataFrame:
-    return values.str.extract_groups(_PARTS).struct.unnest()
+def _split(values: pl.Series) -> pl.DataFrame:
+    """The columns scheme, user (with @), www, host and rest; joined they are the value."""
+    return values.str.extract_groups(_SPLIT_PATTERN).struct.unnest()
 
 
 KIND = Kind(
     name="URL",
     about="a web or FTP address",
-    pattern=rf"{BOUND}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww][Ww][Ww][.][A-Za-z0-9])[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*[A-Za-z0-9_~/#@$&*+=%-]",
+    pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww][Ww][Ww][.][A-Za-z0-9])[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*[A-Za-z0-9_~/#@$&*+=%-]",
     normalise=_normalise,
-    fake=_fake,
-    not_after=_LAST,
+    make_surrogates=_make_surrogates,
+    not_followed_by=_LAST_BYTES,
     rank=30,
 )

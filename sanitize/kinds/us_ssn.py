@@ -1,8 +1,8 @@
-"""United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots of any sort, the same in both places, or nine bare
-digits behind their name; and what stands in the same places with an area above 899: taxpayer numbers (ITIN, ATIN), and numbers made up
-or mistyped, which hardly anything else is written like.
+"""United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots of any form, the same separator twice, or nine bare
+digits after a label; and numbers of the same form with an area above 899: taxpayer numbers (ITIN, ATIN), and invented or mistyped
+numbers, since hardly anything else is written in this form.
 
-Identity: the nine digits.
+Normalised form: the nine digits.
 """
 
 from __future__ import annotations
@@ -11,13 +11,27 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BLANKS, BOUND, HYPHENS, WORD, Kind, digits, drawn, grid, loosened, ungrid
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    BLANKS,
+    BOUNDARY,
+    HYPHENS,
+    Kind,
+    digit_mask,
+    draw_indices,
+    from_byte_matrix,
+    to_byte_matrix,
+    widen_separators,
+)
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`separator` for two different ones, `range` for numbers never given out: area 000 or 666, group 00, serial 0000, and those of
-    advertisements. Taxpayer numbers above 899 have the groups 50 to 65, 70 to 88 and 90 to 99 (IRS, Publication 1915), which is not
-    asked: what else is written so is more often a number somebody was given wrongly than anything but one."""
+    """`separator` for two different separators; `range` for numbers that are never assigned (area 000 or 666, group 00, serial 0000, and
+    those of advertisements); else null.
+
+    Taxpayer numbers (area above 899) have the groups 50 to 65, 70 to 88 and 90 to 99 (IRS, Publication 1915). This is not checked: a number
+    of this form with another group is more often a wrong or mistyped number of a person than anything else.
+    """
     plain = _normalise(values)
     gaps = (
         values.str.replace_all(f"[{BLANKS}]", " ")
@@ -27,7 +41,7 @@ def _check(values: pl.Series) -> pl.Series:
     return pl.select(
         pl.when(gaps.struct.field("1") != gaps.struct.field("2"))
         .then(pl.lit("separator"))
-        .when(plain.str.contains(_NEVER))
+        .when(plain.str.contains(_NEVER_ISSUED))
         .then(pl.lit("range"))
     ).to_series()
 
@@ -36,42 +50,42 @@ def _normalise(values: pl.Series) -> pl.Series:
     return values.str.replace_all("[^0-9]", "")
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Another number that could be given out. `reserved`: one of 987-65-4320 to 4329, set aside for advertisements; the check
-    refuses these on purpose, so that they are not found again.
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Other numbers that could be assigned. `reserved`: one of 987-65-4320 to 4329, which are reserved for advertisements; `_check` refuses
+    these on purpose, so that they are not found again.
     """
-    rows = grid(values)
+    rows = to_byte_matrix(values)
     if reserved:
-        numbers = 987_654_320 + drawn(draws, 0, 10)
+        numbers = 987_654_320 + draw_indices(draws, 0, 10)
     else:
-        area = 1 + drawn(draws, 0, 898)
+        area = 1 + draw_indices(draws, 0, 898)
         area += area >= 666
-        numbers = area * 1_000_000 + (1 + drawn(draws, 1, 99)) * 10_000 + 1 + drawn(draws, 2, 9_999)
-    place = np.where(digits(rows), np.cumsum(digits(rows), axis=1) - 1, -1)
+        numbers = area * 1_000_000 + (1 + draw_indices(draws, 1, 99)) * 10_000 + 1 + draw_indices(draws, 2, 9_999)
+    place = np.where(digit_mask(rows), np.cumsum(digit_mask(rows), axis=1) - 1, -1)
     for at in range(9):
         rows[place == at] = (48 + numbers // 10 ** (8 - at) % 10)[(place == at).any(axis=1)]
-    return ungrid(rows, values.name)
+    return from_byte_matrix(rows, values.name)
 
 
-_NEVER = r"\A(?:000|666|98765432[0-9]\z)|\A[0-9]{3}00|0000\z"
-_PLAIN = loosened(rf"{BOUND}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{4}}{BOUND}")
-# the name, with what stands between it and the number: a word or two, a colon, quotation marks, brackets, `**` of Markdown
-_NAMED = (
-    rf"{BOUND}(?:[Ss][Ss][Nn]|SS ?#|ITIN|ATIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY|[Ss]oc[.]? [Ss]ec[.]?)"
+_NEVER_ISSUED = r"\A(?:000|666|98765432[0-9]\z)|\A[0-9]{3}00|0000\z"
+_FORMATTED = widen_separators(rf"{BOUNDARY}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{4}}{BOUNDARY}")
+# the label, and what may be between it and the number: a word or two, a colon, quotation marks, brackets, `**` of Markdown
+_LABEL = (
+    rf"{BOUNDARY}(?:[Ss][Ss][Nn]|SS ?#|ITIN|ATIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY|[Ss]oc[.]? [Ss]ec[.]?)"
     r"(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: (?:is|was|of) |[: #=\"'(*]{1,6})"
 )
 KIND = Kind(
     name="US_SSN",
     about="a United States social security number",
-    pattern=rf"{_PLAIN}|{_NAMED}[0-9]{{9}}{BOUND}",
-    lead=_NAMED,
-    accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:{_PLAIN}|(?:{_NAMED})?[0-9]{{9}})\z"),
+    pattern=rf"{_FORMATTED}|{_LABEL}[0-9]{{9}}{BOUNDARY}",
+    prefix_pattern=_LABEL,
+    accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}})\z"),
     check=_check,
     normalise=_normalise,
-    fake=_fake,
-    not_before=WORD + b"-",
-    not_after=WORD + b"-",
-    turn=2,
-    numeric=True,
+    make_surrogates=_make_surrogates,
+    not_preceded_by=ASCII_WORD_CHARS + b"-",
+    not_followed_by=ASCII_WORD_CHARS + b"-",
+    phase=2,
+    digit_lines_only=True,
     rank=55,
 )

@@ -1,12 +1,12 @@
-"""User names and handles, where a text says that they are: `@ann_lee`, `user: alee`, `login=alee`, and the name in `/home/alee/` or
-`C:\\Users\\alee`; `AIM: alee` and the like at the end of a line or of an entry, and `~alee/` in a path.
+"""User names and handles that are marked as such: `@ann_lee`, `user: alee`, `login=alee`, the name in `/home/alee/` or
+`C:\\Users\\alee`; `AIM: alee` and similar at the end of a line or entry, and `~alee/` in a path.
 
-Looked for only where a plan names it: `@word` is as often code as it is somebody. A handle stands behind a blank, a bracket or a quote,
-and is none where code or an address goes on (`@override(`, `@example.com`), behind an address (`<bob@example.com>@CORP`), in capitals
-alone (`@ARGV`) and in the comments of code (` * @arg: ...`); names that many programs and languages share (`root`, `param`) are refused
-(`word`), and so is a path inside a web address. What is not found: a name alone in prose, and in `example.com/alee`; a list can be given
-as known values. Identity: small letters, without the `@`. Its texts are words elsewhere: each place found is edited, and the leak check
-does not look for others.
+The kind is opt-in: `@word` is as often code as a person. A handle follows a blank, a bracket or a quote. It is not reported where code or
+an address continues (`@override(`, `@example.com`), after an address (`<bob@example.com>@CORP`), in upper case only (`@ARGV`) and in
+comments of code (` * @arg: ...`). Names that many programs and languages share (`root`, `param`) are refused (`word`); a path inside a
+web address is not reported either. Not found: a name alone in prose, and in `example.com/alee`; a list of names can be given as known
+values. Normalised form: lower case, without the `@`. User names are often words elsewhere: each occurrence that is found is edited, and
+the leak check does not search for others.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from __future__ import annotations
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUND, WORD, Kind, all_doubtful, reshaped
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, always_needs_context, redraw_characters
 
 _NAME = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _HANDLE = "[A-Za-z_][A-Za-z0-9_]+"
 _LABEL = (
-    rf"{BOUND}(?:[Uu]ser ?[Nn]ame|USERNAME|[Uu]ser[ _-]?(?:[Ii][Dd]|ID)|[Uu]ser|USER|[Ll]ogin(?: ?[Nn]ame)?|LOGIN|[Hh]andle|"
+    rf"{BOUNDARY}(?:[Uu]ser ?[Nn]ame|USERNAME|[Uu]ser[ _-]?(?:[Ii][Dd]|ID)|[Uu]ser|USER|[Ll]ogin(?: ?[Nn]ame)?|LOGIN|[Hh]andle|"
     r"[Nn]ick(?:[Nn]ame)?|[Ss]creen ?[Nn]ame)[\"']? ?[:=] {0,2}[\"']?@?"
 )
-_SERVICE = rf"{BOUND}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
-_ENTRY = r"\A(?:\s*\z|[ \t]*[\r\n|/,;)]|\t|  )"  # how one ends among others: `aim: alee / icq: 123456`
-_HOME = r"(?:~|/home/|/Users/|[A-Z]:\\{1,2}(?:Users|Documents and Settings)\\{1,2})"
-_SHARED = (  # accounts of machines, places of folders, and words behind `user:` and `@` in programs
+_SERVICE_LABEL = rf"{BOUNDARY}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
+_ENTRY_END = r"\A(?:\s*\z|[ \t]*[\r\n|/,;)]|\t|  )"  # what ends an entry in a list: `aim: alee / icq: 123456`
+_HOME_FOLDER = r"(?:~|/home/|/Users/|[A-Z]:\\{1,2}(?:Users|Documents and Settings)\\{1,2})"
+_SHARED_NAMES = (  # system accounts, folder names, and words that programs have after `user:` and `@`
     "root admin administrator user users username guest nobody anonymous system daemon www public shared default test null none nil true "
     "false name password required invalid unknown string yes no the is you your not error app home linuxbrew ubuntu runner all here "
     "channel everyone override param params return returns throws throw exception deprecated see since author version link code inherit "
@@ -34,61 +34,69 @@ _SHARED = (  # accounts of machines, places of folders, and words behind `user:`
     "component oldroot newroot "
     "entity table column id test before after suppresswarnings nullable nonnull notnull type typedef file brief details todo example since"
 ).split()
-_CODE = r"(?:\A|[\s(\[{\"'`,;:>*=])@\z"  # what may stand before a handle, and the sign itself
-# no handle: behind a letter of any script, behind an address (`<x@example.com>@CORP`), and what a comment of code documents (`* @arg: ...`)
-_GLUED = r"[^\x00-\x7f]@\z|@[^\s<>@]*>@\z"
-_DOCUMENTED = r"[*][ \t]*@\z"
+_BEFORE_HANDLE = r"(?:\A|[\s(\[{\"'`,;:>*=])@\z"  # what may precede a handle, and the @ itself
+# not a handle: after a letter of any script, or after an address (`<x@example.com>@CORP`); and documentation comments (`* @arg: ...`)
+_NOT_BEFORE_HANDLE = r"[^\x00-\x7f]@\z|@[^\s<>@]*>@\z"
+_DOC_COMMENT = r"[*][ \t]*@\z"
 _URL = r"(?i:(?:https?|ftp)://|www[.])\S*\z"
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """A name with or without what tells that it is one: without it, somebody else has said so."""
-    return candidates["value"].str.contains(rf"\A(?:@{_HANDLE}|(?:{_LABEL}|{_SERVICE}|{_HOME})?{_NAME})\z")
+    """True for a name with or without its label or `@`: without them, another finder has reported it as a user name."""
+    return candidates["value"].str.contains(rf"\A(?:@{_HANDLE}|(?:{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER})?{_NAME})\z")
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`length` for one letter and for more than 32, `word` for what is nobody's."""
+    """`length` for one byte or more than 32, `word` for a name that many programs share, else null."""
     plain = _normalise(values)
     size = plain.str.len_bytes()
-    return pl.select(pl.when((size < 2) | (size > 32)).then(pl.lit("length")).when(plain.is_in(_SHARED)).then(pl.lit("word"))).to_series()
+    return pl.select(
+        pl.when((size < 2) | (size > 32)).then(pl.lit("length")).when(plain.is_in(_SHARED_NAMES)).then(pl.lit("word"))
+    ).to_series()
 
 
-def _context(seen: pl.DataFrame) -> pl.Series:
+def _has_context(candidates: pl.DataFrame) -> pl.Series:
+    """True for a handle in prose, a name after a label or service, a name in the path of a home folder, and `~name/`."""
     before, after = pl.col("before"), pl.col("after")
-    handle = before.str.contains(_CODE) & ~pl.col("spelled").str.contains(_GLUED) & ~pl.col("value").str.contains(r"\A[A-Z]+\z")
-    handle &= ~(before.str.contains(_DOCUMENTED) & after.str.contains(r"\A *:"))
+    handle = (
+        before.str.contains(_BEFORE_HANDLE)
+        & ~pl.col("spelled").str.contains(_NOT_BEFORE_HANDLE)
+        & ~pl.col("value").str.contains(r"\A[A-Z]+\z")
+    )
+    handle &= ~(before.str.contains(_DOC_COMMENT) & after.str.contains(r"\A *:"))
     handle &= ~after.str.contains(r"\A(?:[@({/\\-]|[.:][A-Za-z0-9])")
     label = before.str.contains(rf"(?:{_LABEL})\z") & ~after.str.contains(r"\A(?:[@(/\\]| ?[:=])")
-    service = before.str.contains(rf"(?:{_SERVICE})\z") & after.str.contains(_ENTRY)
-    path = before.str.contains(rf"(?:{_HOME})\z") & ~before.str.contains(_URL)
+    service = before.str.contains(rf"(?:{_SERVICE_LABEL})\z") & after.str.contains(_ENTRY_END)
+    path = before.str.contains(rf"(?:{_HOME_FOLDER})\z") & ~before.str.contains(_URL)
     home = before.str.contains(r"(?:\A|[\s\"'`=:(])~\z") & pl.col("value").str.contains(r"\A[A-Za-z]") & after.str.starts_with("/")
     path &= ~before.str.ends_with("~") | home
-    return seen.select((handle & (pl.col("value").str.contains(rf"\A{_HANDLE}\z"))) | label | service | path).to_series()
+    return candidates.select((handle & (pl.col("value").str.contains(rf"\A{_HANDLE}\z"))) | label | service | path).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
     return values.str.strip_chars_start("@").str.to_lowercase()
 
 
-def _fake(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Letters and digits drawn anew within their class; signs stay. No range is reserved."""
-    return reshaped(values, draws)
+def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
+    """Names with letters and digits redrawn within their class; other characters are kept. `reserved` has no effect: no range is
+    reserved."""
+    return redraw_characters(values, draws)
 
 
 KIND = Kind(
     name="USER_NAME",
-    about="a user's name on a machine or a site, where the text says that it is one",
-    pattern=rf"@{_HANDLE}|(?:{_LABEL}|{_SERVICE}|{_HOME}){_NAME}",
-    lead=rf"@|{_LABEL}|{_SERVICE}|{_HOME}",
+    about="a user name on a machine or a web site, marked as such in the text",
+    pattern=rf"@{_HANDLE}|(?:{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}){_NAME}",
+    prefix_pattern=rf"@|{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}",
     accepts=_accepts,
     check=_check,
-    doubtful=all_doubtful,
-    context=_context,
+    needs_context=always_needs_context,
+    context_rule=_has_context,
     normalise=_normalise,
-    fake=_fake,
-    not_after=WORD,
-    common=True,
-    turn=3,
-    asked=True,
+    make_surrogates=_make_surrogates,
+    not_followed_by=ASCII_WORD_CHARS,
+    ambiguous_text=True,
+    phase=3,
+    opt_in=True,
     rank=66,
 )

@@ -1,11 +1,12 @@
-"""An append: what a run does to go on behind what was published, instead of making it anew.
+"""Append (`run --append`): adds new files to a published output instead of rebuilding it.
 
-    OUT's manifest, the batches of the index -> parts          edits of earlier shards -> what their variants say
-    firsts - what was said -> firsts of the new part           labels old and new -> the same pseudonym for the same value
+    OUT's manifest, increments of the index -> output increments       edits of earlier shards -> value ids of their replacements
+    first occurrences - those value ids -> first occurrences to keep   labels, old and new     -> same value, same pseudonym
 
-A part is what was published together: some batches, hence some ranges and shards. An earlier part stands as it was published; the new
-one is decided with all that is known by now, and shares its rules: a variant is no value of any batch, and a value that a variant said
-before is replaced from its first occurrence on.
+An output increment is what one command published together: one or more index increments, and so a range of tasks and shards. The shards
+of earlier increments stay as they were published. The new increment is edited with everything that is known by now, under the same rules:
+a variant never equals a value of any increment, and a value that an earlier variant happened to equal is replaced from its first
+occurrence on.
 """
 
 from __future__ import annotations
@@ -22,167 +23,188 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import I64, arrow
-from sanitize.core.keys import Key, value_ids
+from sanitize.core.arrow_buffers import I64, to_large_string
+from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.parts import Editor
 from sanitize.errors import LeakFound, OutputBroken, PlanError, UsageError
-from sanitize.kinds.kind import every_kind
-from sanitize.pipeline.index_increments import Batch
-from sanitize.storage.corpus import table_writer
+from sanitize.kinds.kind import all_kinds
+from sanitize.pipeline.index_increments import IndexIncrement
+from sanitize.storage.corpus import open_table_writer
 
-SAID = pa.schema([pa.field("value_id", pa.int64())])
-_WAY_OUT = "run over all files with --replace, without --append"
+REPLACEMENT_IDS_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
+_RERUN_ADVICE = "run over all files with --replace, without --append"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """What was published together, or is to be: ranges `first` to `stop` - 1, up to the batch `batch` (a number from 0)."""
+class OutputIncrement:
+    """What one command published, or will publish: tasks `first_task` to `end_task` - 1, which cover the index increments up to
+    `last_index_increment` (numbered from 0)."""
 
-    no: int  # from 1
-    first: int
-    stop: int
-    batch: int
+    number: int  # from 1
+    first_task: int
+    end_task: int
+    last_index_increment: int
 
     @property
-    def name(self) -> str:
-        """What is added to the names of its records: nothing for the first one."""
-        return f"-{self.no:04d}" if self.no > 1 else ""
+    def record_suffix(self) -> str:
+        """The suffix of this increment's record names; empty for the first increment."""
+        return f"-{self.number:04d}" if self.number > 1 else ""
 
 
-def parts_of(batches: Sequence[Batch], stops: Sequence[int], ranges: int) -> tuple[Part, ...]:
-    """The parts that end behind so many batches each; the last one ends with the index, which has so many `ranges`."""
-    counts = [0, *accumulate(batch.ranges for batch in batches)]
-    ends = [*(counts[stop] for stop in stops[:-1]), ranges]
+def build_output_increments(
+    index_increments: Sequence[IndexIncrement], increment_ends: Sequence[int], task_count: int
+) -> tuple[OutputIncrement, ...]:
+    """The increments of an output. `increment_ends` has, for each, how many index increments it and those before it cover; the last one
+    ends with the index, which has `task_count` tasks."""
+    counts = [0, *accumulate(increment.task_count for increment in index_increments)]
+    ends = [*(counts[end] for end in increment_ends[:-1]), task_count]
     return tuple(
-        Part(no=no + 1, first=first, stop=stop, batch=behind - 1)
-        for no, (first, stop, behind) in enumerate(zip([0, *ends], ends, stops, strict=False))
+        OutputIncrement(number=number + 1, first_task=first, end_task=end, last_index_increment=increment_end - 1)
+        for number, (first, end, increment_end) in enumerate(zip([0, *ends], ends, increment_ends, strict=False))
     )
 
 
-def stops_of(manifest: Mapping[str, Any], batches: Sequence[Batch], where: Path) -> list[int]:
-    """Behind how many batches each published part of a manifest ends. UsageError where its inputs are not those of the index."""
-    told = manifest.get("batches") or [{"inputs": len(manifest["inputs"])}]
-    files = [list(file) for batch in batches for file in batch.files]
-    counts = list(accumulate(len(batch.files) for batch in batches))
-    ends = list(accumulate(int(part["inputs"]) for part in told))
-    was = [[one["bytes"], one["sha256"]] for one in manifest["inputs"]]
-    if was != files[: len(was)] or len(was) != ends[-1] or not set(ends) <= set(counts):
-        raise UsageError(f"{where}: was made of other files than the index that is to be added to; {_WAY_OUT}, or take another --work")
+def find_increment_ends(manifest: Mapping[str, Any], index_increments: Sequence[IndexIncrement], where: Path) -> list[int]:
+    """For each published increment of a manifest, how many index increments it and those before it cover.
+
+    Raises UsageError if the manifest's inputs are not those of the index. `where` opens the message."""
+    published = manifest.get("batches") or [{"inputs": len(manifest["inputs"])}]
+    files = [list(file) for increment in index_increments for file in increment.files]
+    counts = list(accumulate(len(increment.files) for increment in index_increments))
+    ends = list(accumulate(int(published_increment["inputs"]) for published_increment in published))
+    published_files = [[entry["bytes"], entry["sha256"]] for entry in manifest["inputs"]]
+    if published_files != files[: len(published_files)] or len(published_files) != ends[-1] or not set(ends) <= set(counts):
+        raise UsageError(f"{where}: was made from other files than the index to append to; {_RERUN_ADVICE}, or use another --work")
     return [counts.index(end) + 1 for end in ends]
 
 
-def refuse(plan: Any) -> None:
-    """PlanError for a plan whose parts would have to see the whole corpus again."""
+def check_plan_can_append(plan: Any) -> None:
+    """Raise PlanError for a plan with parts that need the whole corpus, so that earlier shards would change."""
     where = f"plan {plan.name}"
     for number, dropper in enumerate(plan.droppers):
-        _refused(f"{where}: drop[{number}].use = {dropper.use!r}", "which of all documents stay")
+        _refuse(f"{where}: drop[{number}].use = {dropper.use!r}", "which documents of the whole corpus remain")
     if plan.blacklist is not None:
-        _refused(f"{where}: [blacklist]", "in how many users' documents each word stands")
+        _refuse(f"{where}: [blacklist]", "in how many users' documents each word occurs")
     for number, editor in enumerate(plan.editors):
-        if not editor.appends:
-            _refused(f"{where}: edit[{number}].use = {editor.use!r}", "all documents at once")
+        if not editor.supports_append:
+            _refuse(f"{where}: edit[{number}].use = {editor.use!r}", "all documents at once")
 
 
-def _refused(what: str, why: str) -> None:
-    raise PlanError(f"{what} has to know {why}, so that earlier shards could not stand as they are; {_WAY_OUT}")
+def _refuse(what: str, why: str) -> None:
+    raise PlanError(f"{what} has to know {why}, so earlier shards could not stay as they are; {_RERUN_ADVICE}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SaidTask:
-    """One shard whose variants are asked what they say."""
+class ReplacementIdsTask:
+    """One shard whose replacements are converted to value ids."""
 
     edits: Path
     key: Key
     folder: Path
 
 
-def said_task(task: SaidTask) -> dict[str, Any]:
-    """Write `said.parquet`: the identities of all replacements of a shard as values of their kinds, ascending."""
+def replacement_ids_task(task: ReplacementIdsTask) -> dict[str, Any]:
+    """Write `said.parquet`: the value ids that the replacements of a shard have when read as values of their kinds, ascending."""
     edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
     distinct = edits.select(pl.col("kind").cast(pl.String), "replacement").unique()
     found: list[I64] = [np.empty(0, np.int64)]
-    known = every_kind()
+    known = all_kinds()
     for (name,), group in distinct.group_by("kind"):
         if name in known:
             normal = known[str(name)].normalise(group["replacement"])
-            found.append(value_ids(arrow(normal), str(name), task.key))
-    with table_writer(task.folder / "said.parquet", SAID) as out:
-        out.write_table(pa.table([np.unique(np.concatenate(found))], schema=SAID))
+            found.append(compute_value_ids(to_large_string(normal), str(name), task.key))
+    with open_table_writer(task.folder / "said.parquet", REPLACEMENT_IDS_SCHEMA) as out:
+        out.write_table(pa.table([np.unique(np.concatenate(found))], schema=REPLACEMENT_IDS_SCHEMA))
     return {}
 
 
-def without_said(firsts: Path, said: Sequence[Path]) -> None:
-    """Take the occurrences of values that a variant has said before out of a table of firsts: none of them stays."""
-    ids = np.unique(np.concatenate([np.empty(0, np.int64), *(_ids(path) for path in said)]))
-    table = pq.read_table(firsts, partitioning=None)
+def remove_replacement_values(first_occurrences_file: Path, replacement_id_files: Sequence[Path]) -> None:
+    """Remove from a table of first occurrences those values that an earlier replacement equals, so that none of them is kept.
+
+    Rewrites `first_occurrences_file` in place if a row is removed. `replacement_id_files` are those of `replacement_ids_task`."""
+    ids = np.unique(np.concatenate([np.empty(0, np.int64), *(_read_value_ids(path) for path in replacement_id_files)]))
+    table = pq.read_table(first_occurrences_file, partitioning=None)
     if len(ids) and table.num_rows:
-        stays = ~np.isin(np.asarray(table.column("value_id"), np.int64), ids)
-        if not stays.all():
-            pq.write_table(table.filter(pa.array(stays)), firsts)
+        remains = ~np.isin(np.asarray(table.column("value_id"), np.int64), ids)
+        if not remains.all():
+            pq.write_table(table.filter(pa.array(remains)), first_occurrences_file)
 
 
-def _ids(path: Path) -> I64:
+def _read_value_ids(path: Path) -> I64:
     return np.asarray(pq.read_table(path, partitioning=None).column("value_id"), np.int64)
 
 
-def one_pseudonym(editors: Sequence[Editor], earlier: Sequence[Path], new: Sequence[Path], values: Sequence[Path]) -> None:
-    """UsageError where a value has another pseudonym in the new part than in an earlier one, or shares one with a value of an earlier part,
-    though the plan says that it is one for the corpus. Of the tables `labels`; rare: what is drawn collided with a new value."""
+def check_pseudonyms_consistent(
+    editors: Sequence[Editor], earlier_label_files: Sequence[Path], new_label_files: Sequence[Path], value_files: Sequence[Path]
+) -> None:
+    """Raise UsageError if an editor with `scope = "corpus"` gave a value another pseudonym than earlier increments did, or gave it the
+    pseudonym of another value there.
+
+    Compares the tables `labels` of earlier and new shards. Rare: a draw collided with a new value."""
     kinds = sorted({kind for editor in editors if getattr(editor, "scope", "") == "corpus" for kind in editor.kinds})
-    if not kinds or not earlier:
+    if not kinds or not earlier_label_files:
         return
-    of = pl.concat(pl.read_parquet(path, columns=["value_id", "kind"], glob=False) for path in values).with_columns(
+    value_kinds = pl.concat(pl.read_parquet(path, columns=["value_id", "kind"], glob=False) for path in value_files).with_columns(
         pl.col("kind").cast(pl.String)
     )
-    of = of.filter(pl.col("kind").is_in(kinds)).unique("value_id")
-    was, now = (_pseudonyms(some, of) for some in (earlier, new))
-    both = was.join(now, on=["kind", "value_id"], suffix="_now").filter(pl.col("label") != pl.col("label_now"))
-    shared = was.join(now, on=["kind", "label"], suffix="_now").filter(pl.col("value_id") != pl.col("value_id_now"))
-    bad = both["value_id"].n_unique() + shared["value_id"].n_unique()
-    if bad:
+    value_kinds = value_kinds.filter(pl.col("kind").is_in(kinds)).unique("value_id")
+    earlier, current = (_read_pseudonyms(files, value_kinds) for files in (earlier_label_files, new_label_files))
+    changed = earlier.join(current, on=["kind", "value_id"], suffix="_now").filter(pl.col("label") != pl.col("label_now"))
+    shared = earlier.join(current, on=["kind", "label"], suffix="_now").filter(pl.col("value_id") != pl.col("value_id_now"))
+    conflict_count = changed["value_id"].n_unique() + shared["value_id"].n_unique()
+    if conflict_count:
         raise UsageError(
-            f"the pseudonyms of {bad:,} values are not the same in the earlier shards as they would be now: a new value has drawn the same "
-            f"one, or is one. Nothing was published; {_WAY_OUT}"
+            f"the pseudonyms of {conflict_count:,} values differ between the earlier shards and the new ones: a new value drew the same "
+            f"pseudonym, or equals one. Nothing was published; {_RERUN_ADVICE}"
         )
 
 
-def _pseudonyms(labels: Sequence[Path], of: pl.DataFrame) -> pl.DataFrame:
-    """The distinct pseudonyms in some tables `labels`: kind, value_id, label as the kind knows it for one value."""
-    told = pl.concat(pl.read_parquet(path, columns=["label", "value_id"], glob=False) for path in labels).unique().join(of, on="value_id")
-    frames = [group.with_columns(label=every_kind()[str(name)].normalise(group["label"])) for (name,), group in told.group_by("kind")]
-    empty = told.clear()
-    return pl.concat([empty, *(frame.select(empty.columns) for frame in frames)]).unique()
+def _read_pseudonyms(label_files: Sequence[Path], value_kinds: pl.DataFrame) -> pl.DataFrame:
+    """The distinct pseudonyms in some tables `labels`: kind, value_id, and label in the normalised form of its kind."""
+    labels = (
+        pl.concat(pl.read_parquet(path, columns=["label", "value_id"], glob=False) for path in label_files)
+        .unique()
+        .join(value_kinds, on="value_id")
+    )
+    frames = [group.with_columns(label=all_kinds()[str(name)].normalise(group["label"])) for (name,), group in labels.group_by("kind")]
+    no_rows = labels.clear()
+    return pl.concat([no_rows, *(frame.select(no_rows.columns) for frame in frames)]).unique()
 
 
-def as_published(shards: Sequence[Mapping[str, Any]], made: Sequence[Mapping[str, Any]], where: Path) -> None:
-    """OutputBroken where a shard of an earlier part is not the one that was published."""
-    for shard, here in zip(shards, made, strict=True):
-        if shard["sha256"] != here["sha256"]:
+def check_shards_unchanged(published_shards: Sequence[Mapping[str, Any]], rebuilt_shards: Sequence[Mapping[str, Any]], where: Path) -> None:
+    """Raise OutputBroken if a rebuilt shard of an earlier increment differs from the published one. `where` opens the message."""
+    for shard, rebuilt in zip(published_shards, rebuilt_shards, strict=True):
+        if shard["sha256"] != rebuilt["sha256"]:
             raise OutputBroken(
-                f"{where}: {shard['path']} as it lies in the private folder is not the one that was published (sha256 differs), and cannot "
-                f"be made the same again; nothing was touched. {_WAY_OUT[0].upper()}{_WAY_OUT[1:]}"
+                f"{where}: {shard['path']} in the private folder is not the shard that was published (sha256 differs), and the published "
+                f"one cannot be reproduced; nothing was changed. {_RERUN_ADVICE[0].upper()}{_RERUN_ADVICE[1:]}"
             )
 
 
-def still_clean(seen: Sequence[Mapping[str, Any]], where: Path) -> None:
-    """LeakFound where an earlier shard holds a value of which the new documents told: it cannot stand as it is."""
-    leaks = Counter((no, kind) for no, result in enumerate(seen) for _, kind, _ in result["leaks"])
-    left = {no: result["swept"] for no, result in enumerate(seen) if result["swept"]}
-    if leaks or left:
-        shards = len({no for no, _ in leaks} | left.keys())
+def check_earlier_shards_clean(verify_results: Sequence[Mapping[str, Any]], where: Path) -> None:
+    """Raise LeakFound if an earlier shard holds a value that was first found in the new documents: the shard cannot stay as it is."""
+    leaks = Counter((no, kind) for no, result in enumerate(verify_results) for _, kind, _ in result["leaks"])
+    swept_by_shard = {no: result["swept"] for no, result in enumerate(verify_results) if result["swept"]}
+    if leaks or swept_by_shard:
+        shard_count = len({no for no, _ in leaks} | swept_by_shard.keys())
         kinds = ", ".join(sorted({kind for _, kind in leaks})) or "values"
         raise LeakFound(
-            f"{where}: {leaks.total() + sum(left.values()):,} places in {shards:,} of the {len(seen):,} earlier shards hold {kinds} that "
-            "the finders had missed there and found in the new documents; they would have to be made again. Nothing was published, and OUT "
-            f"is as it was. To clean all of it, {_WAY_OUT}"
+            f"{where}: {leaks.total() + sum(swept_by_shard.values()):,} places in {shard_count:,} of the {len(verify_results):,} earlier "
+            f"shards hold {kinds} that the finders missed there and found in the new documents; these shards would have to "
+            f"be rewritten. Nothing was published, and OUT is unchanged. To clean all of it, {_RERUN_ADVICE}"
         )
 
 
-def told(parts: Sequence[Part], batches: Sequence[Batch]) -> list[dict[str, int]]:
-    """Of each part the input files, documents and shards."""
-    first, found = 0, []
-    for part in parts:
-        mine = batches[first : part.batch + 1]
-        first = part.batch + 1
-        found.append({"inputs": sum(len(one.files) for one in mine), "shards": part.stop - part.first})
-    return found
+def describe_increments(output_increments: Sequence[OutputIncrement], index_increments: Sequence[IndexIncrement]) -> list[dict[str, int]]:
+    """For each output increment, its number of input files (`inputs`) and `shards`."""
+    first, counts = 0, []
+    for output_increment in output_increments:
+        increments = index_increments[first : output_increment.last_index_increment + 1]
+        first = output_increment.last_index_increment + 1
+        counts.append(
+            {
+                "inputs": sum(len(increment.files) for increment in increments),
+                "shards": output_increment.end_task - output_increment.first_task,
+            }
+        )
+    return counts

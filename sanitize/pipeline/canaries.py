@@ -1,8 +1,9 @@
-"""The drill: in every run, people who do not exist go through find, edit, apply and verify beside the user's documents.
+"""Canary check: in every run, documents of invented people pass through find, edit, apply and verify beside the user's documents.
 
-Their documents have the shapes of the user's first ones (header block or not, how many lines, how long) and none of their text. Each
-person's values stand there in several written forms. A form that the checks promise to see must be gone, or the run stops; for forms
-that hide a value (in base64, in HTML) the drill says how many came out gone. What it makes lies in the spill folder and goes with it.
+The canary documents have the shapes of the user's first documents (header block or not, number and length of lines) and none of their
+text. Each person's values occur in them in several written forms. A form that the checks promise to detect must be removed, or the run
+stops; for forms that hide a value (base64, HTML) the summary only counts how many were removed. All files lie in the spill folder and are
+deleted with it.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ import pyarrow.parquet as pq
 
 from sanitize.core.engine import Engine
 from sanitize.core.keys import Draws, Key
-from sanitize.core.text_cells import Leaf, flatten, plain
+from sanitize.core.text_cells import LeafPath, flatten_leaf, to_canonical_type
 from sanitize.errors import OutputBroken
-from sanitize.kinds.kind import every_kind
+from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
 from sanitize.stages import aggregates, detection, rewriting
-from sanitize.stages.corpus_pass import Ground
-from sanitize.storage.corpus import Documents, Source
-from sanitize.storage.publication import perform
-from sanitize.text.literal_search import Flagged
-from sanitize.verification.leak_check import VerifyTask, opaque_of, verify_task
+from sanitize.stages.corpus_pass import CorpusContext
+from sanitize.storage.corpus import DocumentFile, Documents
+from sanitize.storage.publication import run_job
+from sanitize.text.literal_search import LiteralMatcher
+from sanitize.verification.leak_check import VerifyTask, select_atomic_kinds, verify_task
 
-PEOPLE = 8
-_LINES, _WIDTH = 24, 120  # of the largest document that is made
-_TEXT = Leaf("text")
+CANARY_COUNT = 8
+_MAX_LINES, _MAX_LINE_BYTES = 24, 120  # of the largest canary document
+_TEXT_LEAF = LeafPath("text")
 _SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
-# one invented value of each kind: what the others are shaped after. A kind without one is not drilled, and the report says so.
+# one invented value of each kind, the pattern for the generated ones; a kind without one is not checked (`not_drilled` lists it)
 _EXAMPLES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
     "CRYPTO": "0x52908400098527886e0f7030069857d2e4169ee7",
@@ -56,275 +57,291 @@ _EXAMPLES = {
     "US_SSN": "123-45-6789",
     "X500_NAME": "/O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=AKOWAL4711",
 }
-_NUMBERS = ("CREDIT_CARD", "PHONE_NUMBER", "US_SSN")
-_WORDS = "the a of to and in report table meeting paper window river garden market letter winter station bridge harbour music".split()
-
-
-@dataclass(frozen=True)
-class Way:
-    """How a value is written: `promised` where find or the fast check must see it. `None` where a kind is not written so."""
-
-    name: str
-    promised: bool
-    write: Callable[[str, str], str | None]
-
-
-def _wide(kind: str, value: str) -> str:
-    return "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in value)
-
-
-def _digits(kind: str, value: str) -> str | None:
-    return "".join(letter for letter in value if letter.isdigit()) if kind in _NUMBERS else None
-
-
-_Shape = tuple[bool, int, int]
-_USUAL: tuple[_Shape, ...] = ((False, 4, 64),)  # where there is nothing to be like
-_DONE: dict[tuple[str, tuple[_Shape, ...]], str] = {}
-WAYS = (
-    Way("as written", True, lambda kind, value: value),
-    Way("in brackets", True, lambda kind, value: f"<{value}>"),
-    Way("upper case", True, lambda kind, value: value.upper() if kind == "EMAIL_ADDRESS" else None),
-    Way("full-width", True, _wide),
-    Way("zero-width", False, lambda kind, value: value[: len(value) // 2] + "\u200b" + value[len(value) // 2 :]),
-    Way("HTML", False, lambda kind, value: "".join(f"&#{ord(letter)};" for letter in value)),
-    Way("URL", False, lambda kind, value: urllib.parse.quote(value, safe="") if urllib.parse.quote(value, safe="") != value else None),
-    Way("base64", False, lambda kind, value: base64.b64encode(value.encode()).decode()),
-    Way("digits", False, _digits),
-    Way("spelled out", False, lambda kind, value: value.replace("@", " at ").replace(".", " dot ") if "@" in value else None),
+_DIGIT_KINDS = ("CREDIT_CARD", "PHONE_NUMBER", "US_SSN")
+_FILLER_WORDS = (
+    "the a of to and in report table meeting paper window river garden market letter winter station bridge harbour music".split()
 )
 
 
 @dataclass(frozen=True)
-class _Plant:
+class CanaryForm:
+    """A written form of a value. `must_be_removed`: find or the fast check must detect it. `encode(kind, value)` returns the written text,
+    or None if values of that kind are not written in this form."""
+
+    name: str
+    must_be_removed: bool
+    encode: Callable[[str, str], str | None]
+
+
+def _to_full_width(kind: str, value: str) -> str:
+    return "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in value)
+
+
+def _keep_digits(kind: str, value: str) -> str | None:
+    return "".join(letter for letter in value if letter.isdigit()) if kind in _DIGIT_KINDS else None
+
+
+_DocumentShape = tuple[bool, int, int]
+_DEFAULT_SHAPES: tuple[_DocumentShape, ...] = ((False, 4, 64),)  # for an input without documents or texts
+_RESULTS: dict[tuple[str, tuple[_DocumentShape, ...]], str] = {}
+CANARY_FORMS = (
+    CanaryForm("as written", True, lambda kind, value: value),
+    CanaryForm("in brackets", True, lambda kind, value: f"<{value}>"),
+    CanaryForm("upper case", True, lambda kind, value: value.upper() if kind == "EMAIL_ADDRESS" else None),
+    CanaryForm("full-width", True, _to_full_width),
+    CanaryForm("zero-width", False, lambda kind, value: value[: len(value) // 2] + "\u200b" + value[len(value) // 2 :]),
+    CanaryForm("HTML", False, lambda kind, value: "".join(f"&#{ord(letter)};" for letter in value)),
+    CanaryForm(
+        "URL", False, lambda kind, value: urllib.parse.quote(value, safe="") if urllib.parse.quote(value, safe="") != value else None
+    ),
+    CanaryForm("base64", False, lambda kind, value: base64.b64encode(value.encode()).decode()),
+    CanaryForm("digits", False, _keep_digits),
+    CanaryForm("spelled out", False, lambda kind, value: value.replace("@", " at ").replace(".", " dot ") if "@" in value else None),
+)
+
+
+@dataclass(frozen=True)
+class _PlantedValue:
     doc_no: int
-    start: int
-    stop: int
+    start_byte: int
+    end_byte: int
     kind: str
-    way: Way
-    nth: int  # how many plain ones of this value stand before it
+    form: CanaryForm
+    occurrence_index: int  # how many plain copies of this value come before it
 
 
-def drill(engine: Engine, plan: Plan, documents: Documents, folder: Path) -> dict[str, Any]:
-    """Drill a plan. Returns `documents`; `planted` and `gone` of the forms that must go, of those that hide a value (`hidden`), and of each
-    form (`by_form`); and `not_drilled` (kinds).
+def check_canaries(engine: Engine, plan: Plan, documents: Documents, folder: Path) -> dict[str, Any]:
+    """Run the canary check for a plan. Returns counts: `documents`; `planted` and `gone` (removed) of the forms that must be removed, of
+    the forms that hide a value (`hidden`), and of each form (`by_form`); and `not_drilled`, the kinds that were not checked.
 
-    The same plan and shapes give the same numbers, so one process drills them once. Raises OutputBroken where a form that must go stays.
+    The same plan and document shapes give the same counts, so a process computes them once. Raises OutputBroken if a form that must be
+    removed stayed.
     """
-    shapes = _shapes(documents)
-    known = (plan.hash(), shapes)
-    if known not in _DONE:
-        _DONE[known] = json.dumps(_drilled(engine, plan, shapes, folder))
-    return dict(json.loads(_DONE[known]))
+    shapes = _get_document_shapes(documents)
+    cache_key = (plan.hash(), shapes)
+    if cache_key not in _RESULTS:
+        _RESULTS[cache_key] = json.dumps(_run_canaries(engine, plan, shapes, folder))
+    return dict(json.loads(_RESULTS[cache_key]))
 
 
-def _drilled(engine: Engine, plan: Plan, shapes: tuple[_Shape, ...], folder: Path) -> dict[str, Any]:
-    key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), public=True)
-    # a part that makes a claim of its own (`ledger`) promises nothing about what is left
-    edited = [kind for kind in sorted(plan.checked) if kind in _EXAMPLES]
+def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...], folder: Path) -> dict[str, Any]:
+    key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), is_public=True)
+    # editors with a privacy ledger make their own claim; they promise nothing about what is left in the text
+    checked_kinds = [kind for kind in sorted(plan.leak_checked_kinds) if kind in _EXAMPLES]
     result: dict[str, Any] = {"documents": 0, "planted": 0, "gone": 0, "hidden": {"planted": 0, "gone": 0}, "by_form": {}}
-    result["not_drilled"] = sorted(kind for kind in plan.edited if kind not in edited)
-    if edited:
-        keeps = {kind: plan.editors[number].keep for kind, number in plan.edited.items()}
-        texts, plants = _documents(key, edited, max(1, *keeps.values()), shapes)
+    result["not_drilled"] = sorted(kind for kind in plan.editor_no_by_kind if kind not in checked_kinds)
+    if checked_kinds:
+        keeps = {kind: plan.editors[number].keep for kind, number in plan.editor_no_by_kind.items()}
+        texts, planted_values = _build_documents(key, checked_kinds, max(1, *keeps.values()), shapes)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        edits = _through(engine, plan, key, texts, folder)
+        edits = _run_pipeline(engine, plan, key, texts, folder)
         shutil.rmtree(folder)
-        planted, gone, stayed = Counter[str](), Counter[str](), Counter[str]()
-        for plant in plants:
-            if plant.nth >= keeps[plant.kind]:
-                away = _is_gone(plant, edits.get(plant.doc_no, ()))
-                planted[plant.way.name] += 1
-                gone[plant.way.name] += away
-                if plant.way.promised and not away:
-                    stayed[f"{plant.kind} ({plant.way.name})"] += 1
+        planted, removed, stayed = Counter[str](), Counter[str](), Counter[str]()
+        for planted_value in planted_values:
+            if planted_value.occurrence_index >= keeps[planted_value.kind]:
+                is_removed = _is_removed(planted_value, edits.get(planted_value.doc_no, ()))
+                planted[planted_value.form.name] += 1
+                removed[planted_value.form.name] += is_removed
+                if planted_value.form.must_be_removed and not is_removed:
+                    stayed[f"{planted_value.kind} ({planted_value.form.name})"] += 1
         if stayed:
-            told = ", ".join(f"{times} {what}" for what, times in sorted(stayed.items()))
+            survivors = ", ".join(f"{times} {description}" for description, times in sorted(stayed.items()))
             raise OutputBroken(
-                f"the drill: {told} of invented people stayed in their documents; this is a bug of ours. Nothing was published"
+                f"canary check: {survivors} of invented people stayed in their documents; this is an internal error, please report it. "
+                "Nothing was published"
             )
         result["documents"] = len(texts)
-        for way in WAYS:
-            part = result if way.promised else result["hidden"]
-            part["planted"] += planted[way.name]
-            part["gone"] += gone[way.name]
-        result["by_form"] = {way.name: {"planted": planted[way.name], "gone": gone[way.name]} for way in WAYS if planted[way.name]}
+        for form in CANARY_FORMS:
+            counts = result if form.must_be_removed else result["hidden"]
+            counts["planted"] += planted[form.name]
+            counts["gone"] += removed[form.name]
+        result["by_form"] = {
+            form.name: {"planted": planted[form.name], "gone": removed[form.name]} for form in CANARY_FORMS if planted[form.name]
+        }
     return result
 
 
-def _shapes(documents: Documents) -> tuple[_Shape, ...]:
-    """What the first documents look like: header block or not, lines, and bytes of a line, both as powers of two; no text."""
-    there = documents.sources[0].columns.get(documents.main.column) if documents.count else None
-    if there is None:
-        return _USUAL
-    with pq.ParquetFile(documents.sources[0].path, pre_buffer=False) as file:
-        batch = next(file.iter_batches(32, columns=[there], use_threads=False), None)
+def _get_document_shapes(documents: Documents) -> tuple[_DocumentShape, ...]:
+    """Shapes of the first 32 documents: has a header block, number of lines, bytes of a line (both rounded down to powers of two); no
+    text."""
+    column = documents.files[0].columns.get(documents.main_leaf.column) if documents.count else None
+    if column is None:
+        return _DEFAULT_SHAPES
+    with pq.ParquetFile(documents.files[0].path, pre_buffer=False) as file:
+        batch = next(file.iter_batches(32, columns=[column], use_threads=False), None)
     if batch is None:
-        return _USUAL
-    texts = pl.Series(flatten(plain(batch.column(0)), documents.main).texts.cast(pa.large_string()).fill_null(""))
+        return _DEFAULT_SHAPES
+    texts = pl.Series(flatten_leaf(to_canonical_type(batch.column(0)), documents.main_leaf).texts.cast(pa.large_string()).fill_null(""))
     lines = texts.str.count_matches("\n", literal=True) + 1
     width = texts.str.len_bytes() // lines
     headed = texts.str.contains(r"\A(?:From |[A-Za-z-]+:)")
-    found = zip(headed, lines, width, strict=True)
-    return tuple((bool(head), _power(int(count), _LINES), _power(int(size), _WIDTH)) for head, count, size in found) or _USUAL
+    rows = zip(headed, lines, width, strict=True)
+    return (
+        tuple(
+            (bool(head), _round_down_to_power_of_two(int(count), _MAX_LINES), _round_down_to_power_of_two(int(size), _MAX_LINE_BYTES))
+            for head, count, size in rows
+        )
+        or _DEFAULT_SHAPES
+    )
 
 
-def _power(number: int, most: int) -> int:
-    return min(most, 1 << max(number, 1).bit_length() - 1)
+def _round_down_to_power_of_two(number: int, limit: int) -> int:
+    return min(limit, 1 << max(number, 1).bit_length() - 1)
 
 
-def _documents(key: Key, edited: Sequence[str], anchors: int, shapes: Sequence[_Shape]) -> tuple[list[str], list[_Plant]]:
-    """The drill's documents, and where each value stands in them: first each person's values as they are, as often as a plan may keep
-    them, then a document for each way of writing them."""
-    people = [dict(zip(edited, values, strict=True)) for values in zip(*(_values(key, kind) for kind in edited), strict=True)]
+def _build_documents(
+    key: Key, edited_kinds: Sequence[str], plain_copies: int, shapes: Sequence[_DocumentShape]
+) -> tuple[list[str], list[_PlantedValue]]:
+    """The canary documents and the position of each value in them: first each person's values as they are, in as many copies
+    (`plain_copies`) as the plan may keep, then one document for each form."""
+    persons = [
+        dict(zip(edited_kinds, values, strict=True)) for values in zip(*(_generate_values(key, kind) for kind in edited_kinds), strict=True)
+    ]
     texts: list[str] = []
-    plants: list[_Plant] = []
-    for number, (person, way) in enumerate(
-        [(person, WAYS[0]) for _ in range(anchors) for person in people] + [(person, way) for way in WAYS for person in people]
+    planted_values: list[_PlantedValue] = []
+    for number, (person, form) in enumerate(
+        [(person, CANARY_FORMS[0]) for _ in range(plain_copies) for person in persons]
+        + [(person, form) for form in CANARY_FORMS for person in persons]
     ):
         headed, lines, width = shapes[number % len(shapes)]
-        out = [f"Subject: {_words(number, 24)}", "X-Note: invented", ""] if headed else []
-        filler = [_words(number * 31 + line, width) for line in range(lines)]
-        nth = min(number // len(people), anchors)
-        marks = []
-        for place, (kind, value) in enumerate(person.items()):
-            written = way.write(kind, value)
+        header = [f"Subject: {_build_filler_line(number, 24)}", "X-Note: invented", ""] if headed else []
+        filler = [_build_filler_line(number * 31 + line, width) for line in range(lines)]
+        occurrence_index = min(number // len(persons), plain_copies)
+        written_values = []
+        for position, (kind, value) in enumerate(person.items()):
+            written = form.encode(kind, value)
             if written is not None:
                 if kind == "MESSAGE_ID" and not written.startswith("<"):
-                    written = f"<{written}>"  # an id is known by its brackets
-                filler.insert((place * 7 + number) % (len(filler) + 1), f"Reach {kind.lower()} by {written} today.")
-                marks.append((kind, written, value))
-        text = "\n".join(out + filler) + "\n"
-        for kind, written, _ in marks:
+                    written = f"<{written}>"  # finders recognize a message id by its brackets
+                filler.insert((position * 7 + number) % (len(filler) + 1), f"Reach {kind.lower()} by {written} today.")
+                written_values.append((kind, written, value))
+        text = "\n".join(header + filler) + "\n"
+        for kind, written, _ in written_values:
             start = len(text[: text.index(f"Reach {kind.lower()} by {written} today.")].encode()) + len(f"Reach {kind.lower()} by ")
-            inner = 1 if written.startswith("<") else 0
-            plants.append(_Plant(number, start + inner, start + len(written.encode()) - inner, kind, way, nth))
+            bracket_bytes = 1 if written.startswith("<") else 0
+            planted_values.append(
+                _PlantedValue(number, start + bracket_bytes, start + len(written.encode()) - bracket_bytes, kind, form, occurrence_index)
+            )
         texts.append(text)
-    return texts, plants
+    return texts, planted_values
 
 
-def _values(key: Key, kind: str) -> list[str]:
-    """The values of one kind, one for each person, all different."""
-    one, count = every_kind()[kind], 4 * PEOPLE
+def _generate_values(key: Key, kind: str) -> list[str]:
+    """Values of one kind, one for each person, all different."""
+    kind_definition, count = all_kinds()[kind], 4 * CANARY_COUNT
     examples = pl.Series([_EXAMPLES[kind]] * count)
     ids = pa.array([f"person {number}" for number in range(count)]).dictionary_encode()
-    drawn = one.fake(examples, Draws.of(key, f"drill/{kind}", ids, np.zeros(count, np.int32), np.zeros(count, np.int64)), False)
-    frame = pl.DataFrame({"value": drawn, "normal": one.normalise(drawn)}).unique("normal", maintain_order=True)
-    good = frame["value"] if one.check is None else frame.filter(one.check(frame["value"]).is_null())["value"]
-    assert len(good) >= PEOPLE, kind
-    return list(good.head(PEOPLE).to_list())
+    drawn = kind_definition.make_surrogates(
+        examples, Draws.for_occurrences(key, f"drill/{kind}", ids, np.zeros(count, np.int32), np.zeros(count, np.int64)), False
+    )
+    frame = pl.DataFrame({"value": drawn, "normal": kind_definition.normalise(drawn)}).unique("normal", maintain_order=True)
+    valid = frame["value"] if kind_definition.check is None else frame.filter(kind_definition.check(frame["value"]).is_null())["value"]
+    assert len(valid) >= CANARY_COUNT, kind
+    return list(valid.head(CANARY_COUNT).to_list())
 
 
 @functools.cache
-def _words(number: int, width: int) -> str:
-    """A line of invented words of about this many bytes."""
+def _build_filler_line(number: int, width: int) -> str:
+    """A line of filler words of about `width` bytes."""
     words: list[str] = []
     while sum(map(len, words)) + len(words) < width:
         number += 1
-        words.append(_WORDS[number * 7919 % len(_WORDS)])
+        words.append(_FILLER_WORDS[number * 7919 % len(_FILLER_WORDS)])
     return " ".join(words)
 
 
-def _ground(engine: Engine, documents: Documents, folder: Path) -> Ground:
-    """The drill's documents for editors that look at texts first."""
-    return Ground(
-        engine=engine,
-        map=lambda _, jobs: [perform(job) for job in jobs],
-        documents=documents,
-        leaves=(_TEXT,),
-        ranges=[(0, documents.count)],
-        occurrences=[folder / "occurrences.parquet"],
-        folder=folder / "looks",
-        spill=folder,
-        fingerprint="drill",
-        gone=(),
-    )
-
-
-def _through(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder: Path) -> dict[int, list[tuple[int, int, str]]]:
-    """The way of a corpus of one task: find, count, apply, verify, and once more where the check swept; the edits by document. A mechanism
-    with a ledger promises nothing that could be drilled, and stays out."""
-    editors = tuple(editor for editor in plan.editors if not editor.unit)
+def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder: Path) -> dict[int, list[tuple[int, int, str]]]:
+    """Run find, count, rewrite and verify on the canary documents as one task, and rewrite once more if the check swept; returns the edits
+    (start_byte, end_byte, replacement) by document. Editors with a privacy ledger are left out: they promise nothing that could be
+    checked."""
+    editors = tuple(editor for editor in plan.editors if not editor.privacy_unit)
     table = pa.table([[f"drill-{number:04d}" for number in range(len(texts))], list(texts)], schema=_SCHEMA)
     pq.write_table(table, folder / "in.parquet")
-    source = Source(path=str(folder / "in.parquet"), rows=len(texts), first_doc_no=0, columns={"doc_id": "doc_id", "text": "text"})
-    documents = Documents(sources=(source,), schema=_SCHEMA, main=_TEXT)
-    about: dict[str, Any] = {"no": 0, "first": 0, "last": len(texts), "documents": documents, "leaves": (_TEXT,)}
-    found = detection.FindTask(**about, key=key, max_doc_bytes=1 << 20, checked=("doc_id", "text"), set_aside=(), folder=folder)
-    detection.find_task(found)
-    counted, flagged = folder / "value_counts.parquet", folder / "flagged.parquet"
-    aggregates.value_counts(engine, [folder / "partial_counts.parquet"], counted)
+    source = DocumentFile(path=str(folder / "in.parquet"), rows=len(texts), first_doc_no=0, columns={"doc_id": "doc_id", "text": "text"})
+    documents = Documents(files=(source,), schema=_SCHEMA, main_leaf=_TEXT_LEAF)
+    task_args: dict[str, Any] = {"first_doc_no": 0, "end_doc_no": len(texts), "documents": documents, "leaves": (_TEXT_LEAF,)}
+    find_spec = detection.FindTask(
+        no=0, **task_args, key=key, max_doc_bytes=1 << 20, output_columns=("doc_id", "text"), quarantined_docs=(), folder=folder
+    )
+    detection.find_task(find_spec)
+    value_counts_file, forbidden_values_file = folder / "value_counts.parquet", folder / "flagged.parquet"
+    aggregates.write_value_counts(engine, [folder / "partial_counts.parquet"], value_counts_file)
     (folder / "counts").mkdir()
     (folder / "looks").mkdir()
-    ground = Ground(
+    corpus_context = CorpusContext(
         engine=engine,
-        map=lambda _, jobs: [perform(job) for job in jobs],
+        run_jobs=lambda _, jobs: [run_job(job) for job in jobs],
         documents=documents,
-        leaves=(_TEXT,),
+        leaves=(_TEXT_LEAF,),
         ranges=[(0, len(texts))],
-        occurrences=[folder / "occurrences.parquet"],
+        occurrence_files=[folder / "occurrences.parquet"],
         folder=folder / "looks",
         spill=folder,
         fingerprint="drill",
-        gone=(),
+        excluded_doc_files=(),
     )
-    needs = aggregates.for_editors(
+    aggregates_by_editor = aggregates.aggregate_for_editors(
         engine,
         editors,
         occurrences=[folder / "occurrences.parquet"],
-        counted=counted,
-        values=[folder / "values.parquet"],
-        drops=[],
+        value_counts_file=value_counts_file,
+        value_files=[folder / "values.parquet"],
+        drop_files=[],
         folder=folder / "counts",
-        ground=ground,
+        corpus=corpus_context,
     )
-    Flagged.write([folder / "values.parquet"], plan.checked, flagged)
+    LiteralMatcher.write([folder / "values.parquet"], plan.leak_checked_kinds, forbidden_values_file)
     swept: tuple[Path, ...] = ()
     for attempt in range(2):
-        made = folder / f"made-{attempt}"
-        made.mkdir()
-        task = rewriting.ApplyTask(
-            **about,
+        rewrite_folder = folder / f"made-{attempt}"
+        rewrite_folder.mkdir()
+        task = rewriting.RewriteTask(
+            no=0,
+            **task_args,
             policies={"doc_id": "keep", "text": "sanitize"},
             key=key,
             editors=editors,
-            counts=needs,
+            aggregates=aggregates_by_editor,
             by_position=False,
             occurrences=(folder / "occurrences.parquet", *swept),
-            gone=(),
-            folder=made,
+            excluded_docs=(),
+            folder=rewrite_folder,
         )
-        rewriting.apply_task(task)
-        look = VerifyTask(
-            **about,
-            shard=made / "shard.parquet",
-            flagged=flagged,
-            kept=made / "kept.parquet",
-            edits=made / "edits.parquet",
+        rewriting.rewrite_task(task)
+        verify_spec = VerifyTask(
+            shard_no=0,
+            **task_args,
+            shard_path=rewrite_folder / "shard.parquet",
+            forbidden_values=forbidden_values_file,
+            kept_originals=rewrite_folder / "kept.parquet",
+            edits=rewrite_folder / "edits.parquet",
             occurrences=folder / "occurrences.parquet",
-            opaque=opaque_of(plan.leave),
-            rows=made / "rows.parquet",
-            sweep=made / "sweep.parquet",
+            atomic_kinds=select_atomic_kinds(plan.leave),
+            row_doc_nos=rewrite_folder / "rows.parquet",
+            sweep_path=rewrite_folder / "sweep.parquet",
         )
-        result = verify_task(look)
+        result = verify_task(verify_spec)
         if not result["swept"]:
             break
-        swept = (made / "sweep.parquet",)
+        swept = (rewrite_folder / "sweep.parquet",)
     edits: dict[int, list[tuple[int, int, str]]] = {}
-    columns = pq.read_table(made / "edits.parquet", columns=["doc_no", "start_byte", "stop_byte", "replacement"], partitioning=None)
-    for doc_no, start, stop, text in zip(*(column.to_pylist() for column in columns.columns), strict=True):
-        edits.setdefault(doc_no, []).append((start, stop, text))
+    columns = pq.read_table(
+        rewrite_folder / "edits.parquet", columns=["doc_no", "start_byte", "end_byte", "replacement"], partitioning=None
+    )
+    for doc_no, start, end, text in zip(*(column.to_pylist() for column in columns.columns), strict=True):
+        edits.setdefault(doc_no, []).append((start, end, text))
     return edits
 
 
-def _is_gone(plant: _Plant, edits: Sequence[tuple[int, int, str]]) -> bool:
-    """True where a promised form is replaced from end to end, or a hiding one is cut into."""
-    mine = sorted((start, stop) for start, stop, _ in edits if start < plant.stop and stop > plant.start)
-    if not plant.way.promised:
-        return bool(mine)
-    at = plant.start
-    for start, stop in mine:
-        if start > at:
+def _is_removed(planted: _PlantedValue, edits: Sequence[tuple[int, int, str]]) -> bool:
+    """True if a form that must be removed is replaced from end to end, or if an edit overlaps a form that hides a value."""
+    overlapping = sorted((start, end) for start, end, _ in edits if start < planted.end_byte and end > planted.start_byte)
+    if not planted.form.must_be_removed:
+        return bool(overlapping)
+    covered_to = planted.start_byte
+    for start, end in overlapping:
+        if start > covered_to:
             return False
-        at = max(at, stop)
-    return at >= plant.stop
+        covered_to = max(covered_to, end)
+    return covered_to >= planted.end_byte

@@ -1,8 +1,8 @@
-"""What an index was made of, batch by batch, and which of the files at hand are new to it (`run --append`).
+"""The increments of an index, and which of the given files are new to it (`run --append`).
 
-The first batch is that of the run that made the index; each append adds one. A file is known by its bytes, not by its name, so that the
-whole folder may be given, or the new files alone. A batch is closed once something made of it was published; until then it is open, and
-the same command goes on with it.
+The first increment holds the files of the run that built the index; each append adds one. A file is identified by its bytes, not by its
+name, so that a user may give the whole folder or only the new files. An increment is closed once an output with it was published; until
+then it is open, and the same command resumes it.
 """
 
 from __future__ import annotations
@@ -22,257 +22,275 @@ import pyarrow as pa
 
 from sanitize.core.keys import Key
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.publication import hashed
+from sanitize.storage.publication import hash_json
 
-# the tables of the index with one file for each range of documents
-_OF_RANGES = (
-    *(f"tables/{name}" for name in ("occurrences", "partial_counts", "ids", "skipped")),
+# folders of WORK with one file per task
+_TASK_FOLDERS = (
+    *(f"tables/{name}" for name in ("occurrences", "partial_counts", "document_ids", "skipped")),
     *(f"rounds/{name}" for name in ("occurrences", "partial_counts", "skipped", "links")),
     *("vault/values", "vault/rounds/values", "quarantine/find", "tasks/find", "tasks/known"),
 )
-_TELLING = 256  # bytes: shorter files begin alike by chance
-_MANY = 16  # folders: what lay in more of them, under one name, tells none of them
+_MIN_DISTINCTIVE_BYTES = 256  # shorter files may begin with the same bytes by chance
+_MAX_CANDIDATE_FOLDERS = 16  # a file that lay in more folders, under one name, does not identify a folder
 _BLOCK = 1 << 20
-_OF_UNITS = ("documents", "documents/aside", "tasks/read")
+_UNIT_FOLDERS = ("documents", "documents/aside", "tasks/read")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Files that came together: bytes, sha256 and place of each in corpus order; how many pieces a reader makes of them, and how many
-    documents and ranges of documents these are."""
+class IndexIncrement:
+    """The files that one command added: (bytes, sha256) and hashed path of each, in corpus order; the numbers of survey units, documents
+    and tasks that they make; and whether an output with them was published."""
 
     files: tuple[tuple[int, str], ...]
-    paths: tuple[str, ...]
-    units: int = 0
-    documents: int = 0
-    ranges: int = 0
+    path_hashes: tuple[str, ...]
+    unit_count: int = 0
+    document_count: int = 0
+    task_count: int = 0
     published: bool = False
 
-    def inputs_hash(self, roles: object) -> str:
-        """One hash of the files' bytes, their order and the roles of their columns; where they lie does not matter."""
-        return hashed([known for _, known in self.files], str(roles))
+    def hash_inputs(self, roles: object) -> str:
+        """A hash of the files' bytes, their order and the column roles; independent of their paths."""
+        return hash_json([sha256 for _, sha256 in self.files], str(roles))
 
     def to_json(self) -> dict[str, Any]:
-        """What `batches_of` makes the same batch of."""
+        """The entry of index.json from which `parse_increments` restores this increment."""
         return asdict(self)
 
 
-def batches_of(described: Mapping[str, Any]) -> tuple[Batch, ...]:
-    """The batches of an index, as index.json describes it."""
-    told = described.get("batches")
-    if told is None:  # of a version that knew one only
-        told = [
-            {
-                "files": described["files"],
-                "paths": (),
-                "units": len(described["documents"]["sources"]),
-                "documents": sum(source["rows"] for source in described["documents"]["sources"]),
-                "ranges": len(described["ranges"]),
-            }
-        ]
+def parse_increments(index_json: Mapping[str, Any]) -> tuple[IndexIncrement, ...]:
+    """The increments of an index, from its index.json."""
     return tuple(
-        Batch(**{**one, "files": tuple((size, known) for size, known in one["files"]), "paths": tuple(one["paths"])}) for one in told
+        IndexIncrement(
+            **{**entry, "files": tuple((size, sha256) for size, sha256 in entry["files"]), "path_hashes": tuple(entry["path_hashes"])}
+        )
+        for entry in index_json["batches"]
     )
 
 
-def closed_of(described: Mapping[str, Any]) -> tuple[Batch, ...]:
-    """The batches that something published was made of. An append that was not published is open; the first batch never is, as there is
-    nothing before it."""
-    there = batches_of(described) if described else ()
-    return there if len(there) < 2 or there[-1].published else there[:-1]
+def parse_closed_increments(index_json: Mapping[str, Any]) -> tuple[IndexIncrement, ...]:
+    """The closed increments of an index: those an append adds to. An append that was not published is open; the first increment always
+    counts as closed, as nothing precedes it."""
+    increments = parse_increments(index_json) if index_json else ()
+    return increments if len(increments) < 2 or increments[-1].published else increments[:-1]
 
 
-def place_of(path: str, key: Key) -> str:
-    """Where a file lies, whatever folder one looks from: each name on the way as a keyed hash, since names may be a person's."""
-    whole = path if "://" in path else os.path.abspath(path)
-    return "/".join(_hidden(os.fsencode(name), key.subkey("place")) for name in whole.split("/"))
+def hash_path(path: str, key: Key) -> str:
+    """The absolute path (or URL) of a file with every component replaced by a keyed hash, as names may be personal data."""
+    full_path = path if "://" in path else os.path.abspath(path)
+    return "/".join(_hash_path_component(os.fsencode(name), key.subkey("place")) for name in full_path.split("/"))
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _hidden(name: bytes, key: bytes) -> str:
+def _hash_path_component(name: bytes, key: bytes) -> str:
     return hashlib.blake2b(name, key=key, digest_size=8).hexdigest()
 
 
-def new_among(given: Sequence[tuple[str, int, str]], folders: Sequence[str], closed: Sequence[Batch], key: Key) -> tuple[list[int], int]:
-    """Which of the given files (path, bytes, sha256) no closed batch has, and how many of the others lie elsewhere now.
+def select_new_files(
+    given_files: Sequence[tuple[str, int, str]], given_folders: Sequence[str], closed_increments: Sequence[IndexIncrement], key: Key
+) -> tuple[list[int], int]:
+    """The positions of the given files (path, bytes, sha256) that are in no closed increment, and how many of the others have moved.
 
-    UsageError for a file that a batch has read and that is another one now, and for one that is gone from a folder that was given: what
-    was published of it would be there twice, or without anything behind it.
+    Raises UsageError for a file that an earlier increment read and that has changed since, and for one that is missing from a given folder:
+    its documents would be in the output twice, or without an input file.
     """
-    known = Counter(file[1] for batch in closed for file in batch.files)
-    files = {path: file for batch in closed for path, file in zip(batch.paths, batch.files, strict=False)}
-    place = {path: sha256 for path, (_, sha256) in files.items()}
-    there = Counter(sha256 for _, _, sha256 in given)
-    for no, (path, _, sha256) in enumerate(given):
-        before = place.get(place_of(path, key), sha256)
-        if before != sha256 and not there[before]:
+    unmatched_counts = Counter(file[1] for increment in closed_increments for file in increment.files)
+    earlier_files = {
+        path: file for increment in closed_increments for path, file in zip(increment.path_hashes, increment.files, strict=False)
+    }
+    sha256_by_path = {path: sha256 for path, (_, sha256) in earlier_files.items()}
+    given_counts = Counter(sha256 for _, _, sha256 in given_files)
+    for no, (path, _, sha256) in enumerate(given_files):
+        earlier_sha256 = sha256_by_path.get(hash_path(path, key), sha256)
+        if earlier_sha256 != sha256 and not given_counts[earlier_sha256]:
             raise UsageError(
-                f"file {no + 1} of the input: was read by an earlier run and has changed since; --append takes files that are new. Put it "
-                "back as it was, and what is new into a file of its own; or run over all files with --replace, without --append"
+                f"file {no + 1} of the input: was read by an earlier run and has changed since; --append only takes new files. Restore it, "
+                "and put the new data into a separate file; or run over all files with --replace, without --append"
             )
-    roots = {place_of(folder, key) for folder in folders}
-    here = {place_of(path, key) for path, _, _ in given}
-    gone = [path for path, before in place.items() if path not in here and not there[before] and roots.intersection(_above(path))]
-    if gone:
+    roots = {hash_path(folder, key) for folder in given_folders}
+    given_paths = {hash_path(path, key) for path, _, _ in given_files}
+    missing = [
+        path
+        for path, earlier_sha256 in sha256_by_path.items()
+        if path not in given_paths and not given_counts[earlier_sha256] and roots.intersection(_list_parent_paths(path))
+    ]
+    if missing:
         raise UsageError(
-            f"the input: {len(gone):,} files that an earlier run has read are gone from the folder that is given; put them back, or give "
-            "the new files alone. To take their documents out, run over what is left with --replace, without --append"
+            f"the input: {len(missing):,} files that an earlier run read are missing from the given folder; restore them, or give only the "
+            "new files. To remove their documents, run over the remaining files with --replace, without --append"
         )
-    _same_folder_elsewhere(given, folders, files, key)
-    # one that lies where it lay comes first: of two equal files the other may be new
-    order = sorted(range(len(given)), key=lambda no: place.get(place_of(given[no][0], key)) != given[no][2])
+    _refuse_changed_moved_folder(given_files, given_folders, earlier_files, key)
+    # files at their earlier path come first: of two equal files, the one at another path may be new
+    order = sorted(range(len(given_files)), key=lambda no: sha256_by_path.get(hash_path(given_files[no][0], key)) != given_files[no][2])
     new, moved = [], 0
     for no in order:
-        path, _, sha256 = given[no]
-        if known[sha256]:
-            known[sha256] -= 1
-            moved += bool(place) and place_of(path, key) not in place
+        path, _, sha256 = given_files[no]
+        if unmatched_counts[sha256]:
+            unmatched_counts[sha256] -= 1
+            moved += bool(sha256_by_path) and hash_path(path, key) not in sha256_by_path
         else:
             new.append(no)
     return sorted(new), moved
 
 
-def _same_folder_elsewhere(
-    given: Sequence[tuple[str, int, str]], folders: Sequence[str], place: Mapping[str, tuple[int, str]], key: Key
+def _refuse_changed_moved_folder(
+    given_files: Sequence[tuple[str, int, str]], given_folders: Sequence[str], earlier_files: Mapping[str, tuple[int, str]], key: Key
 ) -> None:
-    """UsageError where files stand in a folder that is an earlier one, moved or copied (it has what `_Alike.tells` of it), and one of them
-    is another than it was, or one is gone while others are new. All places are looked at once, however many files are alike."""
-    there, known = {sha256 for _, _, sha256 in given}, {sha256 for _, sha256 in place.values()}
-    roots = {place_of(folder, key) for folder in folders}
-    inside: dict[str, dict[str, int]] = {}  # of each folder: the files by their ways from there
-    for no, (path, _, _) in enumerate(given):
-        lies = place_of(path, key)
-        root = next((above for above in reversed(_above(lies)) if above in roots), lies.rpartition("/")[0])
-        inside.setdefault(root, {})[lies[len(root) :]] = no
-    new = {root: {way: no for way, no in files.items() if given[no][2] not in known} for root, files in inside.items()}
-    asked: dict[tuple[str, str], list[str]] = {}  # the folders in which these bytes lie on this way, and did not lie before
-    for root, files in inside.items():
-        for way, no in files.items() if new[root] else ():
-            if root + way not in place:
-                asked.setdefault((way, given[no][2]), []).append(root)
-    lay: dict[tuple[str, str], list[str]] = {}  # and those in which they lay so then
-    for before, (_, sha256) in place.items():
-        for other in _above(before):
-            if (before[len(other) :], sha256) in asked:
-                lay.setdefault((before[len(other) :], sha256), []).append(other)
-    alike: dict[tuple[str, str], _Alike] = {}  # by the folder now and then
-    for (way, sha256), then in lay.items():
-        if len(then) > _MANY:
+    """Raise UsageError if a folder looks like an earlier one that was moved or copied (`_FolderOverlap.is_probably_moved`), and one of its
+    files has changed, or one is missing while others are new.
+
+    One pass over all paths; the number of equal files does not matter."""
+    given_sha256, earlier_sha256 = {sha256 for _, _, sha256 in given_files}, {sha256 for _, sha256 in earlier_files.values()}
+    roots = {hash_path(folder, key) for folder in given_folders}
+    files_by_folder: dict[str, dict[str, int]] = {}  # for each given folder, its files by relative path
+    for no, (path, _, _) in enumerate(given_files):
+        path_hash = hash_path(path, key)
+        root = next((parent for parent in reversed(_list_parent_paths(path_hash)) if parent in roots), path_hash.rpartition("/")[0])
+        files_by_folder.setdefault(root, {})[path_hash[len(root) :]] = no
+    new_files_by_folder = {
+        root: {relative_path: no for relative_path, no in files.items() if given_files[no][2] not in earlier_sha256}
+        for root, files in files_by_folder.items()
+    }
+    folders_now: dict[tuple[str, str], list[str]] = {}  # by (relative path, sha256): folders that have the file now and did not before
+    for root, files in files_by_folder.items():
+        for relative_path, no in files.items() if new_files_by_folder[root] else ():
+            if root + relative_path not in earlier_files:
+                folders_now.setdefault((relative_path, given_files[no][2]), []).append(root)
+    folders_before: dict[tuple[str, str], list[str]] = {}  # by (relative path, sha256): folders that had the file before
+    for earlier_path, (_, sha256) in earlier_files.items():
+        for earlier_folder in _list_parent_paths(earlier_path):
+            if (earlier_path[len(earlier_folder) :], sha256) in folders_now:
+                folders_before.setdefault((earlier_path[len(earlier_folder) :], sha256), []).append(earlier_folder)
+    overlaps: dict[tuple[str, str], _FolderOverlap] = {}  # by (folder now, folder before)
+    for (relative_path, sha256), earlier_folders in folders_before.items():
+        if len(earlier_folders) > _MAX_CANDIDATE_FOLDERS:
             continue
-        for root, other in itertools.product(asked[way, sha256], then):
-            path, size, _ = given[inside[root][way]]
-            alike.setdefault((root, other), _Alike()).add(size, _ending(path))
-    held: dict[str, dict[str, tuple[int, str]]] = {other: {} for _, other in alike}  # what lay in a folder then, by its way
-    for before, file in place.items():
-        for other in _above(before):
-            if other in held:
-                held[other][before[len(other) :]] = file
-    for (root, other), one in alike.items():
-        earlier = sum(size for size, _ in held[other].values())
-        if not any(one.tells(earlier, _ending(given[no][0])) for no in new[root].values()):
+        for root, earlier_folder in itertools.product(folders_now[relative_path, sha256], earlier_folders):
+            path, size, _ = given_files[files_by_folder[root][relative_path]]
+            overlaps.setdefault((root, earlier_folder), _FolderOverlap()).add(size, _get_suffixes(path))
+    # for each earlier folder, its files by relative path
+    earlier_files_by_folder: dict[str, dict[str, tuple[int, str]]] = {earlier_folder: {} for _, earlier_folder in overlaps}
+    for earlier_path, file in earlier_files.items():
+        for earlier_folder in _list_parent_paths(earlier_path):
+            if earlier_folder in earlier_files_by_folder:
+                earlier_files_by_folder[earlier_folder][earlier_path[len(earlier_folder) :]] = file
+    for (root, earlier_folder), overlap in overlaps.items():
+        earlier_bytes = sum(size for size, _ in earlier_files_by_folder[earlier_folder].values())
+        if not any(
+            overlap.is_probably_moved(earlier_bytes, _get_suffixes(given_files[no][0])) for no in new_files_by_folder[root].values()
+        ):
             continue
-        for way, no in new[root].items():
-            if way in held[other] and held[other][way][1] not in there:
+        for relative_path, no in new_files_by_folder[root].items():
+            if (
+                relative_path in earlier_files_by_folder[earlier_folder]
+                and earlier_files_by_folder[earlier_folder][relative_path][1] not in given_sha256
+            ):
                 raise UsageError(
-                    f"file {no + 1} of the input: {one.files:,} files beside it were read by an earlier run in a folder at another place, "
-                    "and so was another file with its name; --append takes files that are new. If the folder was moved and the file has "
-                    "changed since, put it back as it was, and what is new into a file of its own; if it is another folder, give its new "
-                    "files alone; or run over all files with --replace, without --append"
+                    f"file {no + 1} of the input: {overlap.file_count:,} files beside it were read by an earlier run in a folder at "
+                    "another path, and so was another file with its name; --append only takes new files. If the folder was moved and the "
+                    "file has changed since, restore the file, and put the new data into a separate file; if it is another folder, give "
+                    "only its new files; or run over all files with --replace, without --append"
                 )
-        gone = [way for way, (_, sha256) in held[other].items() if way not in inside[root] and sha256 not in there]
-        if gone and root in roots:
+        missing = [
+            relative_path
+            for relative_path, (_, sha256) in earlier_files_by_folder[earlier_folder].items()
+            if relative_path not in files_by_folder[root] and sha256 not in given_sha256
+        ]
+        if missing and root in roots:
             raise UsageError(
-                f"the input: {len(gone):,} files that an earlier run has read at another place are gone from the folder that is given, and "
-                "may be the new ones in it; put them back, or give the new files alone. To take their documents out, run over what "
-                "is left with --replace, without --append"
+                f"the input: {len(missing):,} files that an earlier run read at another path are missing from the given folder, and may be "
+                "the new ones in it; restore them, or give only the new files. To remove their documents, run over the remaining files "
+                "with --replace, without --append"
             )
 
 
 @dataclass
-class _Alike:
-    """What a folder that is given has of an earlier one: the same bytes under the same name inside."""
+class _FolderOverlap:
+    """The files that a given folder has in common with an earlier one: same bytes, same relative path."""
 
-    files: int = 0
+    file_count: int = 0
     size: int = 0
-    endings: set[str] = field(default_factory=set)  # of the larger ones
+    suffixes: set[str] = field(default_factory=set)  # of the files with at least _MIN_DISTINCTIVE_BYTES
 
-    def add(self, size: int, ending: str) -> None:
-        self.files += 1
+    def add(self, size: int, suffix: str) -> None:
+        self.file_count += 1
         self.size += size
-        self.endings |= {ending} if size >= _TELLING else set()
+        self.suffixes |= {suffix} if size >= _MIN_DISTINCTIVE_BYTES else set()
 
-    def tells(self, earlier: int, ending: str) -> bool:
-        """Whether it may be that folder, moved, where a new file has this ending: at least half of the bytes that lay there, or a file of
-        the same sort. A page beside the data that is the same every month says nothing."""
-        return 2 * self.size >= earlier > 0 or ending in self.endings
-
-
-def _above(place: str) -> list[str]:
-    """The folders that a place lies in, one inside the other."""
-    return [place[:at] for at, letter in enumerate(place) if letter == "/" and at]
+    def is_probably_moved(self, earlier_bytes: int, new_suffix: str) -> bool:
+        """True if the given folder may be the earlier one, moved: it has at least half of the bytes that lay there, or a common file with
+        the suffix of the new file. A page beside the data that is the same every month is not evidence."""
+        return 2 * self.size >= earlier_bytes > 0 or new_suffix in self.suffixes
 
 
-def _ending(path: str) -> str:
-    """What sort of file it is, by its name."""
+def _list_parent_paths(path_hash: str) -> list[str]:
+    """The folders above a hashed path, outermost first."""
+    return [path_hash[:at] for at, letter in enumerate(path_hash) if letter == "/" and at]
+
+
+def _get_suffixes(path: str) -> str:
+    """All suffixes of a file name, lower case, without the first dot (`csv.gz`)."""
     return os.path.basename(path).lower().partition(".")[2]
 
 
-def has_grown(path: str, size: int, earlier: Mapping[int, Set[str]]) -> bool:
-    """True where a file begins with all bytes of an earlier one, of which the bytes and sha256 are given: what that one had would be there
-    twice. Not asked of what is short, or the head of a table."""
-    total, at, lines = hashlib.sha256(), 0, 0
+def starts_with_earlier_file(path: str, size: int, earlier: Mapping[int, Set[str]]) -> bool:
+    """True if a file begins with all bytes of an earlier one, so that its documents would be in the corpus twice.
+
+    `earlier` has the sha256 of earlier files by their size. Files shorter than 256 bytes, and a CSV or TSV header line alone, do not
+    count."""
+    running_hash, bytes_read, lines = hashlib.sha256(), 0, 0
     with open(path, "rb") as file:
-        for stop in sorted(known for known in earlier if _TELLING <= known < size):
-            while at < stop:
-                block = file.read(min(_BLOCK, stop - at))
+        for earlier_size in sorted(file_size for file_size in earlier if _MIN_DISTINCTIVE_BYTES <= file_size < size):
+            while bytes_read < earlier_size:
+                block = file.read(min(_BLOCK, earlier_size - bytes_read))
                 if not block:
                     return False
-                total.update(block)
-                at, lines = at + len(block), lines + block.count(b"\n")
-            if total.copy().hexdigest() in earlier[stop] and (lines > 1 or not path.lower().endswith((".csv", ".tsv"))):
+                running_hash.update(block)
+                bytes_read, lines = bytes_read + len(block), lines + block.count(b"\n")
+            if running_hash.copy().hexdigest() in earlier[earlier_size] and (lines > 1 or not path.lower().endswith((".csv", ".tsv"))):
                 return True
     return False
 
 
-def opened(new: Sequence[tuple[int, str]], last: Batch | None, *, replace: bool) -> bool:
-    """Whether the batch that was begun and not published, if there is one, is to be begun anew. UsageError where some of its files are not
-    given and it would be lost."""
-    if last is None or list(last.files) == list(new):
+def needs_restart(new_files: Sequence[tuple[int, str]], open_increment: IndexIncrement | None, *, replace: bool) -> bool:
+    """True if the open increment, if there is one, has to be started again because the given new files differ.
+
+    Raises UsageError if some of its files are not given, so that it would be lost, unless `replace`."""
+    if open_increment is None or list(open_increment.files) == list(new_files):
         return False
-    missing = Counter(known for _, known in last.files) - Counter(known for _, known in new)
+    missing = Counter(sha256 for _, sha256 in open_increment.files) - Counter(sha256 for _, sha256 in new_files)
     if missing and not replace:
         raise UsageError(
-            f"the input: an append of {len(last.files):,} files was begun and is not published, and {missing.total():,} of them are not "
-            "given now; give them as well (with more, if you like), or use --replace to take that append back"
+            f"the input: an append of {len(open_increment.files):,} files was started and is not published; {missing.total():,} of them "
+            "are not given now; give them as well (more files are fine), or use --replace to discard that append"
         )
     return True
 
 
-def same_columns(before: pa.Schema, now: pa.Schema) -> None:
-    """InputRefused for columns that the documents of earlier batches do not have: their shards are written."""
-    new = [field.name for field in now if field.name not in before.names]
-    if new or now != before:
-        what = f"bring {len(new):,} columns ({', '.join(new[:5])})" if new else "have columns of other types"
+def check_same_columns(earlier_schema: pa.Schema, new_schema: pa.Schema) -> None:
+    """Raise InputRefused if new documents have other columns than those of earlier increments, whose shards are already written."""
+    new = [field.name for field in new_schema if field.name not in earlier_schema.names]
+    if new or new_schema != earlier_schema:
+        difference = f"have {len(new):,} columns ({', '.join(new[:5])})" if new else "have columns of other types"
         raise InputRefused(
-            f"the new files {what} that the earlier ones do not have, and shards of one corpus have the same columns; convert them, or run "
-            "over all files with --replace, without --append"
+            f"the new files {difference} that the earlier files do not have; all shards of a corpus have the same columns. Convert the "
+            "files, or run over all files with --replace, without --append"
         )
 
 
-def take_back(work: Path, ranges: int, units: int, batches: int) -> None:
-    """Take away what was written in WORK of documents and pieces from these numbers on: a batch that was begun and does not count."""
-    for folders, first in ((_OF_RANGES, ranges), (_OF_UNITS, units), (("quarantine/read",), batches)):
+def discard_increment_files(workspace: Path, first_task: int, first_unit: int, first_increment: int) -> None:
+    """Delete the files of an increment that was started and not published: those of tasks, units and increments from these numbers on."""
+    for folders, first in ((_TASK_FOLDERS, first_task), (_UNIT_FOLDERS, first_unit), (("quarantine/read",), first_increment)):
         for folder in folders:
-            _cut(work / folder, first)
-    for run in (work / "runs").glob("*"):
-        for below in [path for path in run.rglob("*") if path.is_dir()]:
-            _cut(below, ranges)
-    for folder in ("tasks/count", "tables/value_counts"):  # of all documents: counted again by the next run
-        shutil.rmtree(work / folder, ignore_errors=True)
+            _delete_files_from(workspace / folder, first)
+    for run_folder in (workspace / "runs").glob("*"):
+        for subfolder in [path for path in run_folder.rglob("*") if path.is_dir()]:
+            _delete_files_from(subfolder, first_task)
+    for folder in ("tasks/count", "tables/value_counts"):  # they cover all documents; the next run counts again
+        shutil.rmtree(workspace / folder, ignore_errors=True)
 
 
-def _cut(folder: Path, first: int) -> None:
-    """Take away the numbered files of a folder from a number on."""
+def _delete_files_from(folder: Path, first: int) -> None:
+    """Delete the files of a folder whose number (five digits at the end of the stem) is `first` or higher."""
     for path in folder.glob("*"):
         number = path.stem.rpartition("-")[2]
         if path.is_file() and len(number) == 5 and number.isdigit() and int(number) >= first:

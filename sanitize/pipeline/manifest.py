@@ -1,5 +1,5 @@
-"""What a run says of itself: the summary (`run --json`) and the manifest that is published. Counts and hashes; never a value, a key or
-the name of an input file, which may be a person's.
+"""Builds the summary of a run (`run --json`) and the published `manifest.json`. Counts and hashes; never a value, a key or the name of an
+input file, which may be personal data.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ import pyarrow.parquet as pq
 
 from sanitize.plans.plan import Plan
 from sanitize.stages import detection, rewriting
-from sanitize.storage import formats as formats_out
-from sanitize.storage import table_schemas
+from sanitize.storage import formats, table_schemas
 from sanitize.storage.publication import shard_names
-from sanitize.text.literal_search import FORMS
+from sanitize.text.literal_search import LITERAL_FORMS
 
 
-def kinds_found(
+def summarize_kinds(
     plan: Plan,
     value_counts: Path,
-    skipped: Sequence[Path],
-    documents: Mapping[str, int],
-    left: Mapping[str, Mapping[str, int]] | None = None,
+    skipped_files: Sequence[Path],
+    documents_by_kind: Mapping[str, int],
+    remaining: Mapping[str, Mapping[str, int]] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Occurrences, distinct values, documents and refused candidates of the plan's kinds; what happened to them is filled in later.
+    """Counts by kind of the plan: occurrences, distinct values, documents, and refused candidates by reason (`skipped`). `kept`, `replaced`
+    and `left` are 0 until `build_summary` fills them in.
 
-    `left` has the first three for the documents that remain, where some were dropped. Refused candidates are those of all documents.
+    `remaining` has the first three for the documents that remain, if some were dropped. Refused candidates are those of all documents.
     """
     counted = pl.DataFrame(pq.read_table(value_counts, columns=["kind", "occurrences"], partitioning=None))
     rows = counted.group_by("kind").agg(pl.col("occurrences").sum(), values=pl.len()).sort("kind").iter_rows()
-    found: dict[str, dict[str, Any]] = {
+    summary_by_kind: dict[str, dict[str, Any]] = {
         kind: {
             "occurrences": times,
             "values": values,
-            "documents": documents.get(kind, 0),
+            "documents": documents_by_kind.get(kind, 0),
             "kept": 0,
             "replaced": 0,
             "left": 0,
@@ -49,48 +49,48 @@ def kinds_found(
         }
         for kind, times, values in rows
     }
-    for kind, entry in found.items() if left is not None else ():
-        entry |= left.get(kind, dict.fromkeys(("occurrences", "values", "documents"), 0))  # type: ignore[union-attr]
-    for path in skipped:
+    for kind, entry in summary_by_kind.items() if remaining is not None else ():
+        entry |= remaining.get(kind, dict.fromkeys(("occurrences", "values", "documents"), 0))  # type: ignore[union-attr]
+    for path in skipped_files:
         for row in pq.read_table(path, partitioning=None).to_pylist():
-            if row["kind"] in found:
-                reasons = found[row["kind"]]["skipped"]
+            if row["kind"] in summary_by_kind:
+                reasons = summary_by_kind[row["kind"]]["skipped"]
                 reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["candidates"]
-    return {kind: entry for kind, entry in found.items() if kind in plan.find.kinds}
+    return {kind: entry for kind, entry in summary_by_kind.items() if kind in plan.find.kinds}
 
 
-def summary_of(
+def build_summary(
     plan: Plan,
     plan_hash: str,
     *,
     documents: int,
     quarantine: pa.Table,
     kinds: dict[str, dict[str, Any]],
-    applied: Sequence[Mapping[str, Any]],
-    verified: Mapping[str, Any],
-    drilled: Mapping[str, Any],
+    shard_results: Sequence[Mapping[str, Any]],
+    verification: Mapping[str, Any],
+    canaries: Mapping[str, Any],
     policies: Mapping[str, str],
     public_key: bool,
     dropped: Sequence[Mapping[str, Any]] = (),
-    told: Sequence[Mapping[str, Any]] = (),
+    editor_reports: Sequence[Mapping[str, Any]] = (),
     blacklist: Mapping[str, Any] | None = None,
     ledger: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The part of the summary that follows from input, plan and key alone; it stands in the manifest too.
+    """The part of the summary that follows from input, plan and key alone; the manifest contains it too.
 
-    `dropped` says how many documents each part dropped and why, `told` what editors say beyond the counts of their kinds, `blacklist` how
-    many n-grams are listed, where the plan asks for that, `ledger` what mechanisms with a privacy claim spent, where there are any.
+    `dropped`: how many documents each part dropped, and why. `editor_reports`: what editors report beyond the counts of their kinds.
+    `blacklist`: how many n-grams are listed, if the plan has a blacklist. `ledger`: what mechanisms with a privacy claim spent, if any.
     """
     for kind, entry in kinds.items():
-        if kind in plan.edited:
-            # counted again where they were edited: what the sweep added is among them
-            for what in ("occurrences", "kept"):
-                entry[what] = sum(result["by_kind"].get(kind, {}).get(what, 0) for result in applied)
-        erased = sum(result["erased"].get(kind, 0) for result in applied)
-        entry["replaced"] = entry["occurrences"] - entry["kept"] if kind in plan.edited else erased
+        if kind in plan.editor_no_by_kind:
+            # counted again from the edited shards: they include the occurrences that the sweep added
+            for count_name in ("occurrences", "kept"):
+                entry[count_name] = sum(result["by_kind"].get(kind, {}).get(count_name, 0) for result in shard_results)
+        erased = sum(result["erased"].get(kind, 0) for result in shard_results)
+        entry["replaced"] = entry["occurrences"] - entry["kept"] if kind in plan.editor_no_by_kind else erased
         entry["left"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
-    rows = sum(result["rows"] for result in applied)
-    checked = verified["mode"] != "off"
+    rows = sum(result["rows"] for result in shard_results)
+    checked = verification["mode"] != "off"
     return {
         "documents_in": documents,
         "documents_out": rows,
@@ -102,13 +102,13 @@ def summary_of(
         "kept_originals": sum(entry["kept"] for entry in kinds.values()),
         "replaced": sum(entry["replaced"] for entry in kinds.values()),
         "by_kind": kinds,
-        "erased": sum(times for result in applied for times in result["erased"].values()),
-        "parts": [dict(one) for one in told],
-        **({} if blacklist is None else {"blacklist": {**blacklist, "masked": sum(result["words"] for result in applied)}}),
-        **({"ledger": [dict(one) for one in ledger]} if ledger else {}),
-        "leaks": 0 if checked else None,  # with a leak nothing is published; unchecked is not none
-        "verify": {"forms": list(FORMS) if checked else [], **verified, "files": len(applied) + 3},
-        "drill": dict(drilled),
+        "erased": sum(count for result in shard_results for count in result["erased"].values()),
+        "parts": [dict(report) for report in editor_reports],
+        **({} if blacklist is None else {"blacklist": {**blacklist, "masked": sum(result["words"] for result in shard_results)}}),
+        **({"ledger": [dict(account) for account in ledger]} if ledger else {}),
+        "leaks": 0 if checked else None,  # a run with leaks publishes nothing; None means not checked
+        "verify": {"forms": list(LITERAL_FORMS) if checked else [], **verification, "files": len(shard_results) + 3},
+        "drill": dict(canaries),
         "publishable": plan.publishable and checked,
         "plan_name": plan.name,
         "plan_hash": plan_hash,
@@ -117,52 +117,53 @@ def summary_of(
     }
 
 
-def manifest_of(
+def build_manifest(
     summary: Mapping[str, Any],
     plan: Plan,
     files: Sequence[tuple[int, str]],
-    applied: Sequence[Mapping[str, Any]],
+    shard_results: Sequence[Mapping[str, Any]],
     *,
     seed: int | None,
     settings: Mapping[str, Any],
-    parts: Sequence[Mapping[str, int]] = (),
-    beside: Mapping[str, str] | None = None,
+    increments: Sequence[Mapping[str, int]] = (),
+    sidecar_files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256).
 
-    `parts` has the inputs, documents and shards of each, where something was appended; `beside`, pages that stand among the shards, with
-    their texts.
+    `increments` has the numbers of `inputs` and `shards` of each output increment; `sidecar_files`, the texts of files beside the shards,
+    by name.
     """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
         key |= {"seed": seed, "note": "reproducible, replacements guessable, no privacy claim"}
-    suffix = formats_out.suffix(settings.get("format", formats_out.PARQUET))
-    names = [f"data/{name}" for name in shard_names([part["shards"] for part in parts] or [len(applied)], suffix)]
+    suffix = formats.format_suffix(settings.get("format", formats.PARQUET))
+    names = [f"data/{name}" for name in shard_names([increment["shards"] for increment in increments] or [len(shard_results)], suffix)]
     return {
         "format": 1,
-        "tool": {"name": "corpus-sanitize", **versions(), "formats": formats()},
-        "plan": plan.shown(),
+        "tool": {"name": "corpus-sanitize", **get_library_versions(), "formats": get_format_versions()},
+        "plan": plan.public_settings(),
         "plan_hash": summary["plan_hash"],
         "key": key,
         "publishable": summary["publishable"],
-        "inputs": [{"no": no, "bytes": size, "sha256": known} for no, (size, known) in enumerate(files)],
+        "inputs": [{"no": no, "bytes": size, "sha256": sha256} for no, (size, sha256) in enumerate(files)],
         "shards": [
-            {"path": path, **{name: one[name] for name in ("rows", "bytes", "sha256")}} for path, one in zip(names, applied, strict=True)
+            {"path": path, **{name: result[name] for name in ("rows", "bytes", "sha256")}}
+            for path, result in zip(names, shard_results, strict=True)
         ],
-        **({"batches": [{"no": no, **part} for no, part in enumerate(parts, 1)]} if len(parts) > 1 else {}),
-        **({"beside": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in beside.items()}} if beside else {}),
+        **({"batches": [{"no": no, **increment} for no, increment in enumerate(increments, 1)]} if len(increments) > 1 else {}),
+        **({"beside": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sidecar_files.items()}} if sidecar_files else {}),
         "columns": summary["columns"],
         "settings": dict(settings),
         "summary": dict(summary),
     }
 
 
-def versions() -> dict[str, str]:
-    """The versions that decide what comes out."""
+def get_library_versions() -> dict[str, str]:
+    """Versions of the libraries that decide the output, by distribution name."""
     return dict(_installed())
 
 
-@functools.cache  # asked for every record, and read from files each time
+@functools.cache  # called for every task record; reading package metadata is slow
 def _installed() -> dict[str, str]:
     names = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy", "phonenumbers", "faker")
     found = {}
@@ -172,6 +173,6 @@ def _installed() -> dict[str, str]:
     return found
 
 
-def formats() -> dict[str, int]:
-    """The numbers that are raised when the same input, plan and key give other tables or other bytes."""
+def get_format_versions() -> dict[str, int]:
+    """Version numbers that are raised when the same input, plan and key give other tables or other bytes."""
     return {"tables": table_schemas.VERSION, "index": detection.VERSION, "apply": rewriting.VERSION}

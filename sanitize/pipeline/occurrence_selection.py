@@ -1,65 +1,67 @@
-"""The occurrences that one run works on: those of the index, or where its plan allows, denies or asks for a score, those that it takes."""
+"""The occurrences that one run works on: all of the index, or those that find.allow, find.deny and find.min_score of the plan select."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from sanitize.pipeline.index_build import Indexing
-from sanitize.plans.plan import Rules
+from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.plans.plan import SelectionRules
 from sanitize.stages import aggregates, selection
-from sanitize.storage.disk_errors import disk_trouble
+from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.publication import Job
-from sanitize.storage.views import ids_left_alone
+from sanitize.storage.views import read_unselected_values
 
 
-class Taken:
-    """What a plan's rules leave of an index, in the folder of its run; with no rules, the index itself."""
+class OccurrenceSelection:
+    """The occurrences of an index that a plan's rules select, stored in the folder of its run; without rules, all of the index."""
 
-    def __init__(self, index: Indexing, folder: Path, rules: Rules) -> None:
+    def __init__(self, index: IndexBuilder, folder: Path, rules: SelectionRules) -> None:
         self.index, self.folder, self.rules = index, folder, rules
 
     @property
-    def occurrences(self) -> list[Path]:
-        """The files of the table `occurrences`, one a task."""
-        return self._files("occurrences") if self.rules else self.index.files("tables", "occurrences")
+    def occurrence_files(self) -> list[Path]:
+        """The files of the table `occurrences`, one per task."""
+        return self._task_files("occurrences") if self.rules else self.index.task_files("tables", "occurrences")
 
     @property
-    def skipped(self) -> list[Path]:
-        """The files of the table `skipped`: what finders refused, and what was allowed or not sure enough."""
-        return self.index.files("tables", "skipped") + (self._files("skipped") if self.rules else [])
+    def skipped_files(self) -> list[Path]:
+        """The files of the table `skipped`: candidates that finders refused, that the plan allows, or whose score is too low."""
+        return self.index.task_files("tables", "skipped") + (self._task_files("skipped") if self.rules else [])
 
     @property
-    def alone(self) -> tuple[int, ...]:
-        """The values of which nothing is taken: the leak check does not look for them."""
-        return ids_left_alone(self.folder / "counts")
+    def excluded_value_ids(self) -> tuple[int, ...]:
+        """Ids of values without a selected occurrence; the leak check does not search for them."""
+        return read_unselected_values(self.folder / "counts")
 
-    def choose(self, job: Callable[..., Job], erased: tuple[int, ...]) -> None:
-        """Leave out what the plan allows, and what is not sure enough for it; nothing of what is to be erased."""
+    def select(self, create_job: Callable[..., Job], erased_value_ids: tuple[int, ...]) -> None:
+        """Run the selection: leave out occurrences that the plan allows or whose score is too low, except those of `erased_value_ids`."""
         if not self.rules:
             return
-        values, jobs = self.index.files("vault", "values"), []
-        for no, (occurrences, spelled) in enumerate(zip(self.index.files("tables", "occurrences"), values, strict=True)):
-            task = selection.ChooseTask(
-                occurrences=occurrences,
-                values=spelled,
+        values_files, jobs = self.index.task_files("vault", "values"), []
+        for no, (occurrences_file, values_file) in enumerate(
+            zip(self.index.task_files("tables", "occurrences"), values_files, strict=True)
+        ):
+            task = selection.SelectionTask(
+                occurrences_file=occurrences_file,
+                values_file=values_file,
                 rules=self.rules,
-                erased=erased,
-                folder=self.index.work / "spill" / f"choose-{no}",
+                erased_value_ids=erased_value_ids,
+                folder=self.index.workspace / "spill" / f"choose-{no}",
             )
-            outputs = {f"{name}.parquet": self._files(name)[no] for name in ("occurrences", "skipped", "ids")}
-            jobs.append(job(f"choose-{no:05d}", selection.choose_task, task, outputs, erased))
-        self.index.map("choose", jobs)
-        with disk_trouble(self.index.work):
-            selection.left_alone(values, self._files("ids"), self.folder / "counts")
+            outputs = {f"{name}.parquet": self._task_files(name)[no] for name in ("occurrences", "skipped", "ids")}
+            jobs.append(create_job(f"choose-{no:05d}", selection.selection_task, task, outputs, erased_value_ids))
+        self.index.run_tasks("choose", jobs)
+        with translate_disk_errors(self.index.workspace):
+            selection.write_unselected_values(values_files, self._task_files("ids"), self.folder / "counts")
 
-    def kinds_left(self, dropped: bool) -> dict[str, dict[str, int]] | None:
-        """Counts by kind of what is taken, where that is less than the index holds, and in the documents that remain, where some went."""
-        if not (dropped or self.rules):
+    def count_remaining_kinds(self, has_dropped: bool) -> dict[str, dict[str, int]] | None:
+        """Counts by kind of the selected occurrences in the remaining documents; None if nothing was dropped and the plan has no rules."""
+        if not (has_dropped or self.rules):
             return None
-        with self.index.stages.measure("count"), disk_trouble(self.index.work):
-            remaining = [self.folder / "counts" / "left.parquet"] if dropped else self.occurrences
-            return aggregates.kinds_left(self.index.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
+        with self.index.stage_costs.measure("count"), translate_disk_errors(self.index.workspace):
+            remaining = [self.folder / "counts" / "left.parquet"] if has_dropped else self.occurrence_files
+            return aggregates.count_remaining_kinds(self.index.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
 
-    def _files(self, name: str) -> list[Path]:
-        return [self.folder / "chosen" / name / f"{no:05d}.parquet" for no in range(len(self.index.ranges))]
+    def _task_files(self, name: str) -> list[Path]:
+        return [self.folder / "chosen" / name / f"{no:05d}.parquet" for no in range(len(self.index.task_ranges))]

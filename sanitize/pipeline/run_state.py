@@ -1,5 +1,5 @@
-"""What a run is to make: the OUT of a plan over an index, in one go or in parts; what that is known by, whether OUT is it already, and
-how it is told and written down. The hall (run.py) is a `Target` that makes it.
+"""State of a run: its output folder (OUT), plan hash, output increments (for append), and whether OUT is already up to date; also the
+settings, costs and commands that are reported and recorded. `PipelineRun` (run.py) extends `RunState` with the work itself.
 """
 
 from __future__ import annotations
@@ -14,123 +14,131 @@ from typing import Any
 
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline import append, publish_history
-from sanitize.pipeline.append import Part
-from sanitize.pipeline.index_build import Indexing
-from sanitize.pipeline.occurrence_selection import Taken
+from sanitize.pipeline.append import OutputIncrement
+from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.occurrence_selection import OccurrenceSelection
 from sanitize.plans.plan import Plan
 from sanitize.stages import rewriting
 from sanitize.storage import formats, tombstones
 from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.publication import Job
-from sanitize.verification.leak_check import VERSION as VERIFY
+from sanitize.verification.leak_check import LEAK_CHECK_VERSION
 
 
-class Target:
-    """One plan over the corpus that `index` holds, and the OUT it goes to."""
+class RunState:
+    """One plan over the corpus of `index`, and the output folder that it publishes."""
 
-    parts: tuple[Part, ...]  # known once the index is there
+    output_increments: tuple[OutputIncrement, ...]  # set once the index is built
 
-    def __init__(self, index: Indexing, plan: Plan, out: Path, named: str = "") -> None:
-        """`named`: how OUT is told, where not as a path."""
-        self.index, self.plan, self.out, self.named = index, plan, out, named
-        self.erased = tombstones.read(index.work, index.key)
+    def __init__(self, index: IndexBuilder, plan: Plan, output: Path, display_name: str = "") -> None:
+        """`display_name`: OUT in messages and in the summary, if not its path (a URL)."""
+        self.index, self.plan, self.output, self.display_name = index, plan, output, display_name
+        self.erased = tombstones.read(index.workspace, index.key)
         self.format = index.settings.format
-        self.suffix = formats.suffix(self.format)
-        self.published: Mapping[str, Any] = {}  # the manifest that is added to, and how many parts it has
-        self.standing = 0
-        self._begin([len(index.batches)])
+        self.suffix = formats.format_suffix(self.format)
+        self.earlier_manifest: Mapping[str, Any] = {}  # of the output to append to; `published_count`: its increments
+        self.published_count = 0
+        self._set_increment_ends([len(index.increments)])
 
-    def _begin(self, stops: Sequence[int]) -> None:
-        """Make what is published in parts that end behind so many batches each; the first one says what all of it is known by."""
-        self.stops = stops
-        self.hash = self._hash(stops[0])
-        self.folder = self.index.work / "runs" / self.hash
-        self.flagged = self.folder / "counts" / "flagged.parquet"
-        self.blacklisted = self.folder / "vault" / "blacklist" / "00000.parquet"
-        self.taken = Taken(self.index, self.folder, self.plan.find.rules)
+    def _set_increment_ends(self, increment_ends: Sequence[int]) -> None:
+        """Set how many index increments each output increment and those before it cover; the first one decides the plan hash."""
+        self.increment_ends = increment_ends
+        self.plan_hash = self._compute_plan_hash(increment_ends[0])
+        self.folder = self.index.workspace / "runs" / self.plan_hash
+        self.forbidden_values_file = self.folder / "counts" / "flagged.parquet"
+        self.blacklist_file = self.folder / "vault" / "blacklist" / "00000.parquet"
+        self.selection = OccurrenceSelection(self.index, self.folder, self.plan.find.selection_rules)
 
-    def _hash(self, stop: int) -> str:
-        """What a run of this plan over so many batches is known by."""
-        return self.plan.hash(self.index.fingerprints[stop - 1], self.index.policies, (rewriting.VERSION, VERIFY))
+    def _compute_plan_hash(self, increment_count: int) -> str:
+        """The hash of the plan and of everything its results depend on, over this many index increments."""
+        return self.plan.hash(self.index.fingerprints[increment_count - 1], self.index.policies, (rewriting.VERSION, LEAK_CHECK_VERSION))
 
-    def _go_on(self) -> None:
-        """Go on behind what OUT holds. UsageError where it is not there, or not of this plan and index."""
-        append.refuse(self.plan)
-        batches, anew = self.index.batches, self.index.settings.replace
-        there = (self.out / "manifest.json").is_file()
-        if not there and not anew:
-            # an index of several parts is made into an OUT in this way alone
-            first = "" if len(self.index.closed) > 1 else "run the same command without --append first, or "
-            raise UsageError(f"{self.out}: is not there to be added to; {first}use --replace to make it of all that the index holds")
-        manifest = Corpus.open(self.out).manifest if there else {}
-        known = {self._hash(stop): stop for stop in range(1, len(batches) + 1)}
-        if manifest.get("plan_hash") in known:
-            stops = append.stops_of(manifest, batches, self.out)
-            if known[str(manifest["plan_hash"])] == stops[0]:
-                self.published, self.standing = manifest, len(stops)
-                self._begin([*stops, *([len(batches)] if stops[-1] < len(batches) else [])])
+    def prepare_append(self) -> None:
+        """Set up the increment that is added to OUT. Raises UsageError if OUT does not exist (without `--replace`), or holds other files
+        than the index."""
+        append.check_plan_can_append(self.plan)
+        increments, is_rebuild = self.index.increments, self.index.settings.replace
+        exists = (self.output / "manifest.json").is_file()
+        if not exists and not is_rebuild:
+            # an index of several increments can only be published with --append
+            alternative = "" if len(self.index.closed_increments) > 1 else "run the same command without --append first, or "
+            raise UsageError(
+                f"{self.output}: does not exist, so nothing can be appended to it; {alternative}use "
+                "--replace to create it from the whole index"
+            )
+        manifest = Corpus.open(self.output).manifest if exists else {}
+        end_by_hash = {self._compute_plan_hash(end): end for end in range(1, len(increments) + 1)}
+        if manifest.get("plan_hash") in end_by_hash:
+            increment_ends = append.find_increment_ends(manifest, increments, self.output)
+            if end_by_hash[str(manifest["plan_hash"])] == increment_ends[0]:
+                self.earlier_manifest, self.published_count = manifest, len(increment_ends)
+                self._set_increment_ends([*increment_ends, *([len(increments)] if increment_ends[-1] < len(increments) else [])])
 
-    def _appended(self) -> dict[str, Any]:
-        """What is new in OUT, where it was added to: `appended`, with files, documents and shards."""
-        *before, last = self.parts
-        if not before or last.no <= self.standing:
+    def summarize_append(self) -> dict[str, Any]:
+        """`appended`: the numbers of new files, documents and shards in OUT; empty if nothing was appended."""
+        *earlier, last = self.output_increments
+        if not earlier or last.number <= self.published_count:
             return {}
-        files = append.told(self.parts, self.index.batches)[-1]["inputs"]
-        documents = self.index.documents.count - self.index.ranges[last.first][0]
-        return {"appended": {"files": files, "documents": documents, "shards": last.stop - last.first}}
+        files = append.describe_increments(self.output_increments, self.index.increments)[-1]["inputs"]
+        documents = self.index.documents.count - self.index.task_ranges[last.first_task][0]
+        return {"appended": {"files": files, "documents": documents, "shards": last.end_task - last.first_task}}
 
-    def _read_now(self) -> Documents:
-        """The documents of the last part, as far as they lie where they lay: an append does not need the earlier ones any more."""
-        here, first = self.index.documents, self.index.ranges[self.parts[-1].first][0]
-        if len(self.parts) == 1:
-            return here
-        return replace(here, sources=tuple(source for source in here.sources if source.first_doc_no >= first and source.is_there()))
+    def select_readable_documents(self) -> Documents:
+        """The documents of the last output increment whose files are still available; an append no longer needs the earlier ones."""
+        documents, first_doc_no = self.index.documents, self.index.task_ranges[self.output_increments[-1].first_task][0]
+        if len(self.output_increments) == 1:
+            return documents
+        return replace(
+            documents, files=tuple(file for file in documents.files if file.first_doc_no >= first_doc_no and file.is_available())
+        )
 
-    def _spent(self, began: float, text_bytes: int) -> dict[str, Any]:
-        """What this command took, and where its results lie."""
-        seconds = time.monotonic() - began
+    def summarize_costs(self, started_at: float, text_bytes: int) -> dict[str, Any]:
+        """Costs of this command by stage, its notes, and the paths of its results."""
+        seconds = time.monotonic() - started_at
         return {
             "notes": self.index.notes,
             "text_bytes": text_bytes,
-            "stages": self.index.stages.found,
+            "stages": self.index.stage_costs.costs,
             "seconds": round(seconds, 2),
             "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
-            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stages.found.values()), default=0.0), 1),
-            "out": self.named or str(self.out),
-            "work": str(self.index.work),
+            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stage_costs.costs.values()), default=0.0), 1),
+            "out": self.display_name or str(self.output),
+            "work": str(self.index.workspace),
         }
 
-    def _stands(self, part: Part) -> bool:
-        """True where a part was published, unless somebody is to be forgotten since: its shards then stay as they are."""
-        return part.no <= self.standing and self.published["settings"].get("erased") == self.erased.told
+    def is_reusable(self, increment: OutputIncrement) -> bool:
+        """True if an increment was published and no erasure was requested since: its shards stay as they are."""
+        return increment.number <= self.published_count and self.earlier_manifest["settings"].get("erased") == self.erased.counts
 
-    def _part_of(self, no: int) -> Part:
-        """The part that a range is of."""
-        return next(part for part in self.parts if no < part.stop)
+    def find_increment(self, task_no: int) -> OutputIncrement:
+        """The output increment that a task belongs to."""
+        return next(increment for increment in self.output_increments if task_no < increment.end_task)
 
-    def _job(
+    def create_job(
         self,
         name: str,
-        work: Callable[[Any], dict[str, Any]],
+        function: Callable[[Any], dict[str, Any]],
         task: Any,
         outputs: Mapping[str, Path] | Path,
-        *more: object,
+        *depends_on: object,
         checked_next: frozenset[str] = frozenset(),
-        part: Part | None = None,
+        increment: OutputIncrement | None = None,
     ) -> Job:
-        """A task of this plan, with its record in the plan's folder; of a part of the corpus, where it hangs on nothing behind that."""
+        """A job of this plan, with its record in the run's folder. `increment`: its result depends on nothing after that increment."""
         return Job(
-            work=work,
+            function=function,
             task=task,
-            record=self.folder / "tasks" / f"{name}.json",
-            fingerprint=self.index.record_of("plan", self.hash, *more, batch=part.batch if part else -1),
+            record_path=self.folder / "tasks" / f"{name}.json",
+            fingerprint=self.index.record_fingerprint(
+                "plan", self.plan_hash, *depends_on, increment_index=increment.last_index_increment if increment else -1
+            ),
             outputs=outputs,
-            checked_next=checked_next,
-            standing=part is not None and self._stands(part),
+            checked_by_next_stage=checked_next,
+            was_published=increment is not None and self.is_reusable(increment),
         )
 
-    def _told(self) -> dict[str, Any]:
-        """The settings that decide what comes out."""
+    def describe_settings(self) -> dict[str, Any]:
+        """The settings that decide the output, for the manifest."""
         settings = self.index.settings
         return {
             "rows_per_shard": settings.rows_per_shard,
@@ -138,31 +146,32 @@ class Target:
             "verify": settings.verify,
             "sample": settings.sample,
             "roles": asdict(settings.columns.roles),
-            "erased": self.erased.told,
+            "erased": self.erased.counts,
             **({} if self.format == formats.PARQUET else {"format": self.format}),
-            **({"known": True} if settings.known else {}),  # that there was a user's list, and nothing of it
+            **({"known": True} if settings.known else {}),  # only that the user gave a list, none of its contents
         }
 
-    def _unchanged(self) -> bool:
-        """True where OUT is already what this run would make; refuses an OUT of another plan or origin."""
-        if not self.out.exists():
+    def is_output_current(self) -> bool:
+        """True if OUT already is what this run would publish. Raises UsageError for an OUT from another plan, input or program, unless
+        `--replace`."""
+        if not self.output.exists():
             return False
-        if not self.out.is_dir() or (any(self.out.iterdir()) and not (self.out / "manifest.json").is_file()):
-            raise UsageError(f"{self.out}: is there already and was not made by sanitize; take another -o, or move it away")
-        if not (self.out / "manifest.json").is_file():
-            self.out.rmdir()
+        if not self.output.is_dir() or (any(self.output.iterdir()) and not (self.output / "manifest.json").is_file()):
+            raise UsageError(f"{self.output}: already exists and was not written by sanitize; use another -o, or move it away")
+        if not (self.output / "manifest.json").is_file():
+            self.output.rmdir()
             return False
-        corpus = Corpus.open(self.out)
-        more = bool(self.published) and len(corpus.manifest["inputs"]) < len(self.index.input_files)
-        same = (
-            corpus.manifest.get("plan_hash") == self.hash
-            and (more or corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify)
-            and corpus.manifest["settings"].get("erased") == self.erased.told
+        corpus = Corpus.open(self.output)
+        is_extended = bool(self.earlier_manifest) and len(corpus.manifest["inputs"]) < len(self.index.input_files)
+        is_same = (
+            corpus.manifest.get("plan_hash") == self.plan_hash
+            and (is_extended or corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify)
+            and corpus.manifest["settings"].get("erased") == self.erased.counts
             and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
         )
-        if same and more:
+        if is_same and is_extended:
             return False
-        if same:
+        if is_same:
             try:
                 corpus.check()
                 return True
@@ -170,42 +179,43 @@ class Target:
                 if not self.index.settings.replace:
                     raise
         if not self.index.settings.replace:
-            was = Counter(one.get("sha256") for one in corpus.manifest.get("inputs", []))
-            now = Counter(sha256 for _, sha256 in self.index.input_files)
-            grown = corpus.manifest.get("batches") or (was and was < now)
-            grown = grown and not self.index.settings.append and corpus.manifest.get("plan") == self.plan.shown()
-            goes_on = "use --append to go on with it, or " if grown else ""
+            published_counts = Counter(entry.get("sha256") for entry in corpus.manifest.get("inputs", []))
+            current_counts = Counter(sha256 for _, sha256 in self.index.input_files)
+            has_new_files = corpus.manifest.get("batches") or (published_counts and published_counts < current_counts)
+            has_new_files = has_new_files and not self.index.settings.append and corpus.manifest.get("plan") == self.plan.public_settings()
+            append_advice = "use --append to add the new files, or " if has_new_files else ""
             raise UsageError(
-                f"{self.named or self.out}: was made {self._otherwise(corpus.manifest)}; {goes_on}"
-                "use --replace to swap it for the new one when that is whole, or take another -o"
+                f"{self.display_name or self.output}: was made {self._describe_difference(corpus.manifest)}; {append_advice}"
+                "use --replace to replace it once the new one is complete, or use another -o"
             )
         return False
 
-    def _otherwise(self, manifest: Mapping[str, Any]) -> str:
-        """How OUT came about, where that was not as this run would do it."""
-        was = [[one.get("bytes"), one.get("sha256")] for one in manifest.get("inputs", [])]
-        if was != self.index.input_files[: len(was) if self.index.settings.append else None]:
-            return f"of another input ({self.index.difference(was)})"
+    def _describe_difference(self, manifest: Mapping[str, Any]) -> str:
+        """How the existing OUT differs from what this run would publish; continues the words "was made"."""
+        published_files = [[entry.get("bytes"), entry.get("sha256")] for entry in manifest.get("inputs", [])]
+        if published_files != self.index.input_files[: len(published_files) if self.index.settings.append else None]:
+            return f"from another input ({self.index.describe_input_difference(published_files)})"
         if manifest.get("batches") and not self.index.settings.append:
-            return f"in {len(manifest['batches'])} parts (--append)"
-        if manifest.get("plan") != self.plan.shown():
-            return "by another plan"
-        if manifest.get("settings", {}).get("erased") != self.erased.told:
-            return "before somebody was to be forgotten (sanitize subject --erase)"
+            return f"in {len(manifest['batches'])} increments (--append)"
+        if manifest.get("plan") != self.plan.public_settings():
+            return "with another plan"
+        if manifest.get("settings", {}).get("erased") != self.erased.counts:
+            return "before an erasure was requested (sanitize subject --erase)"
         if manifest.get("settings", {}).get("format", formats.PARQUET) != self.format:
             return "in another format (--format)"
         return "with another key, other settings or another version"
 
-    def _still(self) -> None:
-        """Just before OUT is swapped: the input is what it was, and OUT may be replaced. How to make it again is written down."""
-        self.index.at_rest()
-        self._unchanged()
+    def confirm_before_swap(self) -> None:
+        """Called just before OUT is swapped: checks that the input is unchanged and that OUT may be replaced, closes the increments and
+        records the command."""
+        self.index.check_inputs_unchanged()
+        self.is_output_current()
         command = {
-            "out": self.named or os.path.abspath(self.out),
-            "inputs": self.index.fetched.names,
+            "out": self.display_name or os.path.abspath(self.output),
+            "inputs": self.index.input_set.display_names,
             "settings": self.index.settings.to_json(),
-            "plan": self.plan.resolved(),
-            "plan_hash": self.hash,
+            "plan": self.plan.resolved_settings(),
+            "plan_hash": self.plan_hash,
         }
-        self.index.close()
-        publish_history.note(self.index.work, command)
+        self.index.close_increments()
+        publish_history.record_command(self.index.workspace, command)

@@ -1,4 +1,4 @@
-"""What a plan looks for, as one value: it travels from the plan to the index, to a stream, and to every worker."""
+"""The detection spec of a plan: what it searches for, in one value that is passed to the index, to streams and to every worker."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.core.parts import Finder
-from sanitize.kinds.custom_kind import Custom
+from sanitize.kinds.custom_kind import CustomKind
 from sanitize.storage.corpus import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sought:
-    """Finders (settled); countries whose own kinds are looked for; kinds `named` that are looked for on request alone; and the plan's
-    own kinds.
+class DetectionSpec:
+    """Finders with resolved settings; countries whose national kinds are searched; opt-in kinds, which are found only if a plan names
+    them; and the plan's own kinds.
 
-    Countries and names are sorted, so that two plans which look for the same share an index.
+    Countries and names are sorted, so that two plans that search for the same share an index.
     """
 
     finders: tuple[Finder, ...] = (Finder(use="patterns"),)
     countries: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-    customs: tuple[Custom, ...] = ()
+    opt_in_kinds: tuple[str, ...] = ()
+    custom_kinds: tuple[CustomKind, ...] = ()
 
-    def told(self) -> dict[str, Any]:
-        """The same in plain data: what an index is known by."""
+    def fingerprint_data(self) -> dict[str, Any]:
+        """The spec as plain data, which enters the fingerprint of an index."""
         finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
-        told = {"finders": finders, "countries": list(self.countries), "named": list(self.named)}
-        customs = [one.finds() for one in self.customs]
-        return {**told, "customs": customs} if customs else told
+        data = {"finders": finders, "countries": list(self.countries), "named": list(self.opt_in_kinds)}
+        customs = [custom_kind.detection_settings() for custom_kind in self.custom_kinds]
+        return {**data, "customs": customs} if customs else data
 
 
-def customs_in(work: Path) -> tuple[Custom, ...]:
-    """The kinds of its own that a WORK folder was indexed with."""
-    described = read_json(work / "index.json") or {}
-    return tuple(Custom(**one) for one in described.get("looked_for", {}).get("customs", ()))
+def read_custom_kinds(workspace: Path) -> tuple[CustomKind, ...]:
+    """The custom kinds that the index of a WORK folder was built with."""
+    index_state = read_json(workspace / "index.json") or {}
+    return tuple(CustomKind(**settings) for settings in index_state.get("looked_for", {}).get("customs", ()))
 
 
-def otherwise(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """How an index was looked for otherwise than now, of two `Indexing.looked_for`."""
-    uses, uses_now = ([one[0]["use"] for one in told["finders"]] for told in (was, now))
-    if uses != uses_now:
-        return f"other finders ({', '.join(uses)})"
-    said = {
+def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """In which setting two specs differ, in words, given their `fingerprint_data`: the one of the index and the current one."""
+    finder_names_before, finder_names_now = ([finder[0]["use"] for finder in data["finders"]] for data in (before, now))
+    if finder_names_before != finder_names_now:
+        return f"other finders ({', '.join(finder_names_before)})"
+    reasons = {
         "finders": "other settings of its finders",
         "countries": "other countries",
-        "named": "other kinds on request",
-        "customs": "other kinds of the plan's own",
+        "named": "other opt-in kinds",
+        "customs": "other custom kinds",
         "known": "another list of known values",
     }
-    return next((why for what, why in said.items() if was.get(what) != now.get(what)), "other settings")
+    return next((reason for key, reason in reasons.items() if before.get(key) != now.get(key)), "other settings")

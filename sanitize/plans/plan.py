@@ -1,6 +1,7 @@
-"""A plan: which kinds are looked for, which parts run in which order. TOML in, `Plan` out, with no inheritance or interpolation.
+"""The plan model and its loader: TOML in, `Plan` out, with no inheritance or interpolation.
 
-A plan decides about every kind that it finds: each is named by an editor or in `leave`, else the plan is invalid (law 6).
+A plan states which kinds are found and which parts run in which order. It decides about every kind that it finds: each is named by an
+editor or in `leave`, else the plan is invalid (law 6).
 """
 
 from __future__ import annotations
@@ -17,21 +18,19 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanitize.core import parts
-from sanitize.core.display import Sheet
+from sanitize.core.display import SummaryTable
 from sanitize.core.parts import Finder
-from sanitize.core.rendering import visible
-from sanitize.errors import PlanError, nearest
+from sanitize.core.rendering import escape_controls
+from sanitize.errors import PlanError, suggest_names
 from sanitize.kinds import ip_address
-from sanitize.kinds.custom_kind import Custom
-from sanitize.kinds.custom_kind import settled as settled_kinds
-from sanitize.kinds.kind import Kind, bringing, house_kinds
-from sanitize.kinds.kind import kinds as kinds_of
-from sanitize.plans.detection_spec import Sought
+from sanitize.kinds.custom_kind import CustomKind, resolve_custom_kinds
+from sanitize.kinds.kind import Kind, builtin_kinds, custom_kinds, list_kinds
+from sanitize.plans.detection_spec import DetectionSpec
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What a plan allows, denies and asks of a score, by kind."""
+class SelectionRules:
+    """Values that a plan leaves (`allow`) or always takes (`deny`), and the lowest score that it accepts, by kind."""
 
     allow: Mapping[str, tuple[str, ...]]
     deny: Mapping[str, tuple[str, ...]]
@@ -41,13 +40,13 @@ class Rules:
         return bool(self.allow or self.deny or self.min_score)
 
 
-class Find(BaseModel):
-    """The `[find]` table: kinds; finders, each by its name or as a table with its settings (`{use = "ner", model = "PATH"}`); and countries
-    whose own kinds are looked for, by their two letters.
+class FindSettings(BaseModel):
+    """The `[find]` table: kinds; finders, each by its name or as a table with its settings (`{use = "ner", model = "PATH"}`); and
+    countries, by two letters, whose national kinds are searched too.
 
-    `allow`, `deny` and `min_score`, by kind, choose among what the index holds, without reading anything again: values (`*` and `?` as
-    in file names, `@example.com` for a host, `10.0.0.0/8` for a network) that are left as they are, values that are
-    taken all the same, and the least score.
+    `allow`, `deny` and `min_score`, by kind, select among the occurrences of the index, without reading the corpus again: values that are
+    left unchanged, values that are always taken, and the lowest score. A value may be a pattern: `*` and `?` as in file names,
+    `@example.com` for a host, `10.0.0.0/8` for a network.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -59,14 +58,15 @@ class Find(BaseModel):
     min_score: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
 
     @property
-    def rules(self) -> Rules:
-        """What of the index the plan takes."""
-        return Rules(self.allow, self.deny, self.min_score)
+    def selection_rules(self) -> SelectionRules:
+        """The rules that select among the occurrences of the index."""
+        return SelectionRules(self.allow, self.deny, self.min_score)
 
 
-class Blacklist(BaseModel):
-    """The `[blacklist]` table: below `k` users a word, or an n-gram of up to `n` words, is an indirect identifier (k = 1 lists none);
-    `direct` lists the values found as well."""
+class BlacklistSettings(BaseModel):
+    """The `[blacklist]` table. A word, or an n-gram of up to `n` words, that fewer than `k` users wrote is an indirect identifier (k = 1
+    lists none). `direct` lists the found values as well.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     VERSION: ClassVar[int] = 1  # raise it when the list changes for the same settings and input
@@ -75,50 +75,50 @@ class Blacklist(BaseModel):
     direct: bool = True
 
 
-class _Source(BaseModel):
-    """The shape of a plan file, before its parts are loaded."""
+class _PlanFile(BaseModel):
+    """The contents of a plan file, before its parts are loaded."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     about: str = ""
     publishable: bool = True
     leave: tuple[str, ...] = ()
-    find: Find
-    kind: tuple[Custom, ...] = ()
+    find: FindSettings
+    kind: tuple[CustomKind, ...] = ()
     drop: tuple[dict[str, Any], ...] = ()
     edit: tuple[dict[str, Any], ...] = ()
-    blacklist: Blacklist | None = None
+    blacklist: BlacklistSettings | None = None
 
 
 class Plan(BaseModel):
-    """A checked plan. `droppers` and `editors` in order of precedence; `leave` are kinds found, counted and not touched."""
+    """A validated plan. `droppers` and `editors` are in order of precedence; kinds in `leave` are found and counted, but not changed."""
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
     name: str
     about: str
     publishable: bool
     leave: tuple[str, ...]
-    find: Find
+    find: FindSettings
     finders: tuple[Any, ...] = Field(default=())
     droppers: tuple[Any, ...] = Field(default=())
     editors: tuple[Any, ...] = Field(default=())
-    blacklist: Blacklist | None = None
-    customs: tuple[Custom, ...] = ()  # kinds of its own
+    blacklist: BlacklistSettings | None = None
+    custom_kinds: tuple[CustomKind, ...] = ()  # kinds that the plan itself defines
 
     def __repr__(self) -> str:
-        return f"Plan({visible(self.name)}: {'; '.join(f'{name} {said}' for name, said in self._told() if said)})"
+        return f"Plan({escape_controls(self.name)}: {'; '.join(f'{name} {text}' for name, text in self._summary_rows() if text)})"
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
         parts = [("drop", part) for part in self.droppers] + [("edit", part) for part in self.editors]
-        rows = [(room, part.use, _settings(part.model_dump(mode="json"))) for room, part in parts]
+        rows = [(part_type, part.use, _format_settings(part.model_dump(mode="json"))) for part_type, part in parts]
         facts = [
             *([("about", self.about)] if self.about else []),
-            *((name, said) for name, said in self._told() if name not in ("drop", "edit")),
+            *((name, text) for name, text in self._summary_rows() if name not in ("drop", "edit")),
         ]
-        return Sheet(title=f"Plan {self.name}", facts=facts, head=("room", "part", "settings"), rows=rows).html()
+        return SummaryTable(title=f"Plan {self.name}", facts=facts, header=("type", "part", "settings"), rows=rows).to_html()
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _summary_rows(self) -> list[tuple[str, str]]:
         return [
             ("find", ", ".join(self.find.kinds)),
             ("drop", ", ".join(dropper.use for dropper in self.droppers)),
@@ -127,11 +127,11 @@ class Plan(BaseModel):
             ("publish", "publishable" if self.publishable else "not publishable"),
         ]
 
-    def resolved(self) -> dict[str, Any]:
-        """Every setting with its value."""
-        more: dict[str, Any] = {} if self.blacklist is None else {"blacklist": self.blacklist.model_dump(mode="json")}
-        if self.customs:
-            more["kind"] = [one.model_dump(mode="json", exclude={"words_file"}) for one in self.customs]
+    def resolved_settings(self) -> dict[str, Any]:
+        """Every setting with its value, as JSON data."""
+        optional_tables: dict[str, Any] = {} if self.blacklist is None else {"blacklist": self.blacklist.model_dump(mode="json")}
+        if self.custom_kinds:
+            optional_tables["kind"] = [custom_kind.model_dump(mode="json", exclude={"words_file"}) for custom_kind in self.custom_kinds]
         return {
             "name": self.name,
             "about": self.about,
@@ -140,85 +140,98 @@ class Plan(BaseModel):
             "find": self.find.model_dump(mode="json"),
             "drop": [dropper.model_dump(mode="json") for dropper in self.droppers],
             "edit": [editor.model_dump(mode="json") for editor in self.editors],
-            **more,
+            **optional_tables,
         }
 
-    def shown(self) -> dict[str, Any]:
-        """`resolved` for what is published: of the values that it allows, denies or lists only how many, by kind."""
-        resolved = self.resolved()
-        if self.customs:
-            resolved["kind"] = [one.shown() for one in self.customs]
+    def public_settings(self) -> dict[str, Any]:
+        """`resolved_settings` for publication: values that the plan allows, denies or lists are replaced by their counts, by kind."""
+        resolved = self.resolved_settings()
+        if self.custom_kinds:
+            resolved["kind"] = [custom_kind.public_settings() for custom_kind in self.custom_kinds]
         for name in ("allow", "deny"):
             resolved["find"][name] = {kind: len(values) for kind, values in resolved["find"][name].items()}
         return resolved
 
     @classmethod
-    def from_resolved(cls, resolved: Mapping[str, Any], where: str) -> Plan:
-        """The plan that `resolved` described, checked as a plan file is; `where` opens the error of one that is wrong."""
+    def from_resolved(cls, resolved: Mapping[str, Any], location: str) -> Plan:
+        """The plan that `resolved_settings` described, validated like a plan file; error messages begin with `location`."""
         source = dict(resolved)
-        return _checked(str(source.pop("name", "")), where, source)
+        return _parse_plan(str(source.pop("name", "")), location, source)
 
-    def hash(self, *more: object) -> str:
-        """Sixteen hexadecimal digits of everything that decides what comes out; `more` adds what lies outside the plan."""
-        resolved = {key: value for key, value in self.resolved().items() if key not in ("name", "about")}
-        if self.customs:
-            resolved["kind"] = [one.decides() for one in self.customs]
+    def hash(self, *extra: object) -> str:
+        """Sixteen hexadecimal digits over everything that decides the output; `extra` adds values from outside the plan."""
+        resolved = {key: value for key, value in self.resolved_settings().items() if key not in ("name", "about")}
+        if self.custom_kinds:
+            resolved["kind"] = [custom_kind.output_settings() for custom_kind in self.custom_kinds]
         versions = [type(part).VERSION for part in (*self.finders, *self.droppers, *self.editors)]
         versions += [] if self.blacklist is None else [type(self.blacklist).VERSION]
-        text = json.dumps([resolved, versions, *more], sort_keys=True, default=str)
+        text = json.dumps([resolved, versions, *extra], sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
-    def knowing(self, listed: object) -> Plan:
-        """The same plan with the finder `known`, where there is a user's list for it. Raises PlanError where `known` is to find a kind
-        and there is no list: of names, places and firms it finds only more of what a list or another finder gave it."""
-        if not listed:
+    def with_known_values(self, known_values: object) -> Plan:
+        """The plan with the finder `known` added, if there is a user's list of values for it.
+
+        Raises PlanError if `known` is the only finder for a kind and there is no list: without a list it finds only further occurrences of
+        names, places and organisations that another finder reported.
+        """
+        if not known_values:
             others = [finder for finder in self.finders if finder.use != "known"]
-            for kind in _unsought(self.find.kinds, others):
+            for kind in _kinds_without_finder(self.find.kinds, others):
                 raise PlanError(
-                    f"plan {self.name}: {kind}: find.finders has only `known` for it, and there is no list; give one with --known FILE, "
-                    f"or add one of {_finding(kind)}"
+                    f"plan {self.name}: {kind}: find.finders has only `known` for this kind, and there is no list; give one "
+                    f"with --known FILE, or add one of {_list_finders_for(kind)}"
                 )
-        if not listed or any(finder.use == "known" for finder in self.finders):
+        if not known_values or any(finder.use == "known" for finder in self.finders):
             return self
-        resolved = self.resolved()
+        resolved = self.resolved_settings()
         resolved["find"]["finders"] = [*resolved["find"]["finders"], "known"]
         return Plan.from_resolved(resolved, f"plan {self.name}")
 
     @property
-    def sought(self) -> Sought:
-        """What it looks for."""
-        named = {name for name, kind in house_kinds().items() if kind.asked and name in self.find.kinds}
-        finders = tuple(finder.settled() for finder in self.finders)
-        return Sought(finders=finders, countries=tuple(sorted(self.find.countries)), named=tuple(sorted(named)), customs=self.customs)
+    def detection_spec(self) -> DetectionSpec:
+        """What the plan searches for: finders, countries, opt-in kinds and custom kinds."""
+        opt_in_kinds = {name for name, kind in builtin_kinds().items() if kind.opt_in and name in self.find.kinds}
+        finders = tuple(finder.resolve_settings() for finder in self.finders)
+        return DetectionSpec(
+            finders=finders,
+            countries=tuple(sorted(self.find.countries)),
+            opt_in_kinds=tuple(sorted(opt_in_kinds)),
+            custom_kinds=self.custom_kinds,
+        )
 
     @property
-    def checked(self) -> list[str]:
-        """The kinds whose values the leak check looks for: those that are edited by a part that promises what is left, and whose texts do
-        not stand for other things elsewhere."""
-        promised = [kind for kind, number in self.edited.items() if self.editors[number].policy != "ledger"]
-        common = {name for name, kind in house_kinds().items() if kind.common}
-        return [kind for kind in promised if kind not in common]
+    def leak_checked_kinds(self) -> list[str]:
+        """The kinds whose values the leak check searches for: those whose editor guarantees removal, and whose texts do not often have
+        another meaning.
+        """
+        removed_kinds = [kind for kind, editor_no in self.editor_no_by_kind.items() if self.editors[editor_no].removal_policy != "ledger"]
+        ambiguous_kinds = {name for name, kind in builtin_kinds().items() if kind.ambiguous_text}
+        return [kind for kind in removed_kinds if kind not in ambiguous_kinds]
 
     @property
-    def edited(self) -> dict[str, int]:
-        """The kinds that are edited, with the number of their editor."""
+    def editor_no_by_kind(self) -> dict[str, int]:
+        """The number of the editor of each kind that is edited."""
         return {kind: number for number, editor in reversed(list(enumerate(self.editors))) for kind in editor.kinds}
 
     @property
-    def without_effect(self) -> list[str]:
-        """What the plan says in vain, in words: kinds of an editor, or in `leave`, that an earlier editor decides about."""
-        edited = self.edited
-        said = [(-1, "leave", self.leave), *((number, f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(self.editors))]
+    def ineffective_settings(self) -> list[str]:
+        """Settings without effect, in words: kinds of an editor, or in `leave`, that an earlier editor handles."""
+        editor_by_kind = self.editor_no_by_kind
+        kind_lists = [
+            (-1, "leave", self.leave),
+            *((editor_no, f"edit[{editor_no}].kinds", editor.kinds) for editor_no, editor in enumerate(self.editors)),
+        ]
         return [
-            f"{place} names {kind} in vain: the first editor that names a kind decides about all of it, "
-            f"edit[{edited[kind]}].kinds ({self.editors[edited[kind]].use})"
-            for number, place, kinds in said
+            f"{key} names {kind} without effect: the first editor that names a kind handles all of its occurrences, "
+            f"edit[{editor_by_kind[kind]}].kinds ({self.editors[editor_by_kind[kind]].use})"
+            for editor_no, key, kinds in kind_lists
             for kind in kinds
-            if edited.get(kind, number) != number
+            if editor_by_kind.get(kind, editor_no) != editor_no
         ]
 
 
-def _settings(part: Mapping[str, Any]) -> str:
+def _format_settings(part: Mapping[str, Any]) -> str:
+    """The settings of a part in one line, such as `keep=1, kinds=A+B`."""
     return ", ".join(
         f"{name}={'+'.join(map(str, value)) if isinstance(value, list) else value}" for name, value in part.items() if name != "use"
     )
@@ -230,176 +243,195 @@ def plan_names() -> list[str]:
 
 
 def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
-    """The plan of a shipped name or of a TOML file, with `changes` such as `edit.0.keep=2` applied.
+    """The plan with this shipped name, or of this TOML file, with `changes` such as `edit.0.keep=2` applied.
 
-    Raises PlanError for an unknown plan, key or kind, and for a kind that is found but that nothing decides about.
+    Raises PlanError for an unknown plan, key or kind, and for a kind that is found but not named by an editor or in `leave`.
     """
     if name in plan_names():
-        where, text = f"plan {name}", (resources.files("sanitize") / "plans" / f"{name}.toml").read_text("utf-8")
+        location, text = f"plan {name}", (resources.files("sanitize") / "plans" / f"{name}.toml").read_text("utf-8")
     else:
         path = Path(name)
         if not path.is_file():
-            raise PlanError(f"{name}: neither a shipped plan nor a file; {nearest(name, plan_names())}")
-        where, name = path.name, path.stem
+            raise PlanError(f"{name}: neither a shipped plan nor a file; {suggest_names(name, plan_names())}")
+        location, name = path.name, path.stem
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise PlanError(f"{where}: cannot be read ({type(error).__name__}); expected a TOML file in UTF-8") from None
+            raise PlanError(f"{location}: cannot be read ({type(error).__name__}); expected a TOML file in UTF-8") from None
     try:
         source = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{where}: not TOML: {error}") from None
+        raise PlanError(f"{location}: not TOML: {error}") from None
     for change in changes:
-        _set(source, change)
-    return _checked(name, where, source, None if name in plan_names() else path.parent)
+        _apply_change(source, change)
+    return _parse_plan(name, location, source, None if name in plan_names() else path.parent)
 
 
-def _checked(name: str, where: str, source: dict[str, Any], folder: Path | None = None) -> Plan:
-    """The plan of a file's content; `folder` is where the file lies, if it is one."""
-    shape = parts.checked(_Source, source, where + ":")
-    shape = shape.model_copy(update={"kind": settled_kinds(shape.kind, where, folder)})
-    with bringing(shape.kind):
-        return _decided(name, where, shape)
+def _parse_plan(name: str, location: str, source: dict[str, Any], folder: Path | None = None) -> Plan:
+    """The plan of a file's parsed content; `folder` is the folder of the file, if there is one."""
+    plan_file = parts.parse_settings(_PlanFile, source, location + ":")
+    plan_file = plan_file.model_copy(update={"kind": resolve_custom_kinds(plan_file.kind, location, folder)})
+    with custom_kinds(plan_file.kind):
+        return _build_plan(name, location, plan_file)
 
 
-def _decided(name: str, where: str, shape: _Source) -> Plan:
-    """The plan of a shape, its parts loaded, if it decides about every kind that it finds."""
-    droppers = tuple(parts.load("drop", settings, f"{where}: drop[{number}]").settled() for number, settings in enumerate(shape.drop))
-    editors = tuple(parts.load("edit", settings, f"{where}: edit[{number}]").settled() for number, settings in enumerate(shape.edit))
-    finders = _finders(shape.find, where)
-    known = {**_known(shape.find.countries, where), **{one.name: one.kind() for one in shape.kind}}
-    for number, one in enumerate(shape.kind):
-        if one.name not in shape.find.kinds:
-            raise PlanError(f"{where}: kind[{number}] is {one.name}, which is not in find.kinds; add it there, or take the kind out")
-    if shape.kind and not any(finder.use == "patterns" for finder in finders):
-        raise PlanError(f'{where}: find.finders lacks "patterns", which looks for the plan\'s own kinds; add it there')
-    named: list[tuple[str, Sequence[str]]] = [("find.kinds", shape.find.kinds), ("leave", shape.leave)]
-    named += [(f"drop[{number}].kinds", dropper.counted) for number, dropper in enumerate(droppers)]
-    named += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
-    chosen: dict[str, Mapping[str, object]] = {"allow": shape.find.allow, "deny": shape.find.deny, "min_score": shape.find.min_score}
-    named += [(f"find.{what}", tuple(listed)) for what, listed in chosen.items()]
-    for place, kinds in named:
+def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
+    """The plan with its parts loaded. Raises PlanError where its settings conflict, or where it does not decide about every kind that it
+    finds.
+    """
+    droppers = tuple(
+        parts.load_part("drop", settings, f"{location}: drop[{number}]").resolve_settings()
+        for number, settings in enumerate(plan_file.drop)
+    )
+    editors = tuple(
+        parts.load_part("edit", settings, f"{location}: edit[{number}]").resolve_settings()
+        for number, settings in enumerate(plan_file.edit)
+    )
+    finders = _load_finders(plan_file.find, location)
+    known_kinds = {
+        **_available_kinds(plan_file.find.countries, location),
+        **{custom_kind.name: custom_kind.build_kind() for custom_kind in plan_file.kind},
+    }
+    for number, custom_kind in enumerate(plan_file.kind):
+        if custom_kind.name not in plan_file.find.kinds:
+            raise PlanError(
+                f"{location}: kind[{number}] is {custom_kind.name}, which is not in find.kinds; add it there, or remove the kind"
+            )
+    if plan_file.kind and not any(finder.use == "patterns" for finder in finders):
+        raise PlanError(f'{location}: find.finders lacks "patterns", which searches for the plan\'s own kinds; add it there')
+    kind_lists: list[tuple[str, Sequence[str]]] = [("find.kinds", plan_file.find.kinds), ("leave", plan_file.leave)]
+    kind_lists += [(f"drop[{number}].kinds", dropper.occurrence_kinds) for number, dropper in enumerate(droppers)]
+    kind_lists += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
+    rules_by_name: dict[str, Mapping[str, object]] = {
+        "allow": plan_file.find.allow,
+        "deny": plan_file.find.deny,
+        "min_score": plan_file.find.min_score,
+    }
+    kind_lists += [(f"find.{rule}", tuple(value_by_kind)) for rule, value_by_kind in rules_by_name.items()]
+    for key, kinds in kind_lists:
         for kind in kinds:
-            if kind not in known and kind in house_kinds():
-                country = house_kinds()[kind].country
-                raise PlanError(f"{where}: {place}: {kind} is looked for only where find.countries names {country}; add it there")
-            if kind not in known:
-                raise PlanError(f"{where}: {place}: there is no kind {kind!r}; {nearest(kind, known)}")
-            if kind not in shape.find.kinds:
-                raise PlanError(f"{where}: {place} names {kind}, which is not in find.kinds; add it there, or take it out here")
-    for what, values in (("allow", shape.find.allow), ("deny", shape.find.deny)):
+            if kind not in known_kinds and kind in builtin_kinds():
+                country = builtin_kinds()[kind].country
+                raise PlanError(f"{location}: {key}: {kind} is searched for only where find.countries names {country}; add it there")
+            if kind not in known_kinds:
+                raise PlanError(f"{location}: {key}: there is no kind {kind!r}; {suggest_names(kind, known_kinds)}")
+            if kind not in plan_file.find.kinds:
+                raise PlanError(f"{location}: {key} names {kind}, which is not in find.kinds; add it there, or remove it here")
+    for rule, values in (("allow", plan_file.find.allow), ("deny", plan_file.find.deny)):
         for kind, entries in values.items():
             if not (entries and all(entries)):
-                raise PlanError(f"{where}: find.{what}.{kind} lists nothing, or an empty value; expected values such as *@example.com")
+                raise PlanError(f"{location}: find.{rule}.{kind} is empty, or lists an empty value; expected values such as *@example.com")
             try:
-                ip_address.networks(entries if kind == ip_address.KIND.name else ())
+                ip_address.parse_networks(entries if kind == ip_address.KIND.name else ())
             except ValueError:
-                expected = "expected such as 10.0.0.0/8 or 2001:db8::/32"
-                raise PlanError(f"{where}: find.{what}.{kind}: a `/` without a network; {expected}") from None
+                expected = "expected a network such as 10.0.0.0/8 or 2001:db8::/32"
+                raise PlanError(f"{location}: find.{rule}.{kind}: an entry with `/` is not a network; {expected}") from None
     for number, editor in enumerate(editors):
-        if "blacklist" in editor.needs and shape.blacklist is None:
-            raise PlanError(f"{where}: edit[{number}].use = {editor.use!r} masks what a blacklist lists; give the plan a [blacklist] table")
-        if "indirect" in getattr(editor, "reasons", ()) and shape.blacklist is not None and shape.blacklist.k == 1:
+        if "blacklist" in editor.required_aggregates and plan_file.blacklist is None:
             raise PlanError(
-                f"{where}: edit[{number}].reasons names indirect, and blacklist.k = 1 lists no word because few people use it; take "
-                "2 or more (--set blacklist.k=2), or take indirect out"
+                f"{location}: edit[{number}].use = {editor.use!r} masks the entries of a blacklist; add a [blacklist] table to the plan"
             )
-        if "direct" in getattr(editor, "reasons", ()) and shape.blacklist is not None and not shape.blacklist.direct:
+        if "indirect" in getattr(editor, "reasons", ()) and plan_file.blacklist is not None and plan_file.blacklist.k == 1:
             raise PlanError(
-                f"{where}: edit[{number}].reasons names direct, and blacklist.direct is false; set it to true, or take direct out"
+                f"{location}: edit[{number}].reasons names indirect, but blacklist.k = 1 lists no indirect identifiers; set it to "
+                "2 or more (--set blacklist.k=2), or remove indirect"
             )
-    decided = {kind for editor in editors for kind in editor.kinds} | set(shape.leave)
-    for kind in shape.find.kinds:
-        if kind not in decided:
+        if "direct" in getattr(editor, "reasons", ()) and plan_file.blacklist is not None and not plan_file.blacklist.direct:
             raise PlanError(
-                f"{where}: {kind} is found, but no editor takes it; name it in an [[edit]], or in `leave` to keep it on purpose"
+                f"{location}: edit[{number}].reasons names direct, but blacklist.direct is false; set it to true, or remove direct"
+            )
+    decided_kinds = {kind for editor in editors for kind in editor.kinds} | set(plan_file.leave)
+    for kind in plan_file.find.kinds:
+        if kind not in decided_kinds:
+            raise PlanError(
+                f"{location}: {kind} is found, but no editor names it; name it in an [[edit]], or in `leave` to keep it on purpose"
             )
     return Plan(
         name=name,
-        about=shape.about,
-        publishable=shape.publishable,
-        leave=shape.leave,
-        find=shape.find.model_copy(update={"finders": tuple(_said(finder) for finder in finders)}),
+        about=plan_file.about,
+        publishable=plan_file.publishable,
+        leave=plan_file.leave,
+        find=plan_file.find.model_copy(update={"finders": tuple(_finder_entry(finder) for finder in finders)}),
         finders=finders,
         droppers=droppers,
         editors=editors,
-        blacklist=shape.blacklist,
-        customs=shape.kind,
+        blacklist=plan_file.blacklist,
+        custom_kinds=plan_file.kind,
     )
 
 
-def _said(finder: Finder) -> str | dict[str, Any]:
-    """A finder as a plan names it: its name alone where it has no settings."""
+def _finder_entry(finder: Finder) -> str | dict[str, Any]:
+    """The entry of a finder in find.finders: only its name where it has no settings."""
     settings = finder.model_dump(mode="json")
     return finder.use if len(settings) == 1 else settings
 
 
-def _finders(find: Find, where: str) -> tuple[Finder, ...]:
-    """The finders of a plan, each once; a kind that none of them can find is refused."""
+def _load_finders(find: FindSettings, location: str) -> tuple[Finder, ...]:
+    """The finders of a plan. Raises PlanError for a repeated finder, and for a kind that none of them can find."""
     if not find.finders:
-        raise PlanError(f'{where}: find.finders is empty; name one at least, such as finders = ["patterns"]')
+        raise PlanError(f'{location}: find.finders is empty; expected at least one, such as finders = ["patterns"]')
     finders: list[Finder] = []
-    for number, said in enumerate(find.finders):
-        place = f"{where}: find.finders[{number}]"
-        finder = parts.load("find", {"use": said} if isinstance(said, str) else said, place)
+    for number, entry in enumerate(find.finders):
+        key = f"{location}: find.finders[{number}]"
+        finder = parts.load_part("find", {"use": entry} if isinstance(entry, str) else entry, key)
         if not isinstance(finder, Finder):
-            raise PlanError(f"{place}.use = {finder.use!r}: is no finder; expected a class that extends sanitize.core.parts.Finder")
-        if finder.use in [one.use for one in finders]:
-            raise PlanError(f"{place}.use = {finder.use!r}: stands there twice; take one of them out")
-        finders.append(finder.settled())
-    for kind in _unsought(find.kinds, finders):
-        raise PlanError(f"{where}: {kind} has no pattern, and none of find.finders finds it; add one of {_finding(kind)}")
+            raise PlanError(f"{key}.use = {finder.use!r}: is not a finder; expected a class that extends sanitize.core.parts.Finder")
+        if finder.use in [earlier.use for earlier in finders]:
+            raise PlanError(f"{key}.use = {finder.use!r}: is listed twice; remove one of them")
+        finders.append(finder.resolve_settings())
+    for kind in _kinds_without_finder(find.kinds, finders):
+        raise PlanError(f"{location}: {kind} has no pattern, and none of find.finders finds it; add one of {_list_finders_for(kind)}")
     return tuple(finders)
 
 
-def _unsought(kinds: Sequence[str], finders: Sequence[Finder]) -> list[str]:
-    """The kinds without a pattern that none of the finders seeks."""
-    others = [finder for finder in finders if finder.use != "patterns"]
-    bare = [kind for kind in kinds if kind in house_kinds() and not house_kinds()[kind].pattern]
-    return [kind for kind in bare if not any(finder.seeks(kind) for finder in others)]
+def _kinds_without_finder(kinds: Sequence[str], finders: Sequence[Finder]) -> list[str]:
+    """The kinds without a pattern that none of the finders can find."""
+    other_finders = [finder for finder in finders if finder.use != "patterns"]
+    without_pattern = [kind for kind in kinds if kind in builtin_kinds() and not builtin_kinds()[kind].pattern]
+    return [kind for kind in without_pattern if not any(finder.can_find(kind) for finder in other_finders)]
 
 
-def _finding(kind: str) -> str:
-    """The finders that can find a kind without a pattern, with what they need."""
+def _list_finders_for(kind: str) -> str:
+    """The finders that can find a kind without a pattern, with what each needs, for messages."""
     needs = {"known": "known (with --known FILE)", "presidio": "presidio (with a model)", "ner": "ner (with a model)"}
-    names = [name for name in parts.names("find") if name != "patterns" and (kind == "PERSON" or name != "names")]
+    names = [name for name in parts.list_part_names("find") if name != "patterns" and (kind == "PERSON" or name != "names")]
     return ", ".join(needs.get(name, name) for name in names)
 
 
-def _known(countries: Sequence[str], where: str) -> Mapping[str, Kind]:
-    """The kinds that a plan with these countries may name."""
+def _available_kinds(countries: Sequence[str], location: str) -> Mapping[str, Kind]:
+    """The kinds that a plan with these countries may name. Raises PlanError for an unknown country."""
     try:
-        return kinds_of(countries, house_kinds())
+        return list_kinds(countries, builtin_kinds())
     except PlanError as error:
-        raise PlanError(f"{where}: {error}") from None
+        raise PlanError(f"{location}: {error}") from None
 
 
-def _set(source: dict[str, Any], change: str) -> None:
-    """Apply one `a.0.b=value`; the value is read as TOML, and as a plain string where it is none."""
+def _apply_change(source: dict[str, Any], change: str) -> None:
+    """Applies one change such as `a.0.b=value`. The value is parsed as TOML; it is a plain string if it is not TOML."""
     path, equals, value = change.partition("=")
-    steps = path.strip().split(".")
-    if not equals or not all(steps):
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
         raise PlanError(f"--set {path}: expected KEY=VALUE, such as edit.0.keep=2")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
     target: Any = source
-    for position, step in enumerate(steps):
-        last = position == len(steps) - 1
+    for depth, key in enumerate(keys):
+        is_last = depth == len(keys) - 1
         if isinstance(target, list):
-            if not step.isdigit() or int(step) >= len(target):
+            if not key.isdigit() or int(key) >= len(target):
                 raise PlanError(
-                    f"--set {path}: there is no entry {step} at {'.'.join(steps[:position])}; it has {len(target)} (0 is the first)"
+                    f"--set {path}: there is no entry {key} in {'.'.join(keys[:depth])}; it has {len(target)} entries, counted from 0"
                 )
-            if last:
-                target[int(step)] = parsed
+            if is_last:
+                target[int(key)] = parsed
             else:
-                target = target[int(step)]
+                target = target[int(key)]
         elif isinstance(target, dict):
-            if last:
-                target[step] = parsed
+            if is_last:
+                target[key] = parsed
             else:
-                target = target.setdefault(step, {})
+                target = target.setdefault(key, {})
         else:
-            raise PlanError(f"--set {path}: {'.'.join(steps[:position])} is a single value, with nothing inside it")
+            raise PlanError(f"--set {path}: {'.'.join(keys[:depth])} is a single value and has no keys")

@@ -1,4 +1,4 @@
-"""Everything but the plan that a run is told, and what its stages cost."""
+"""The settings of a run other than its plan, and the costs of its stages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sanitize.core.engine import bytes_of, engine_names
-from sanitize.core.progress import Progress, Step, silent
-from sanitize.engines.worker_process import peak_mb
-from sanitize.errors import UsageError, nearest
+from sanitize.core.engine import engine_names, parse_memory_limit
+from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
+from sanitize.engines.worker_process import peak_rss_mb
+from sanitize.errors import UsageError, suggest_names
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 from sanitize.storage import formats
@@ -21,43 +21,43 @@ from sanitize.storage import formats
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything but the plan that a run is told; the defaults are the command's."""
+    """All settings of a run other than the plan; the defaults are those of the command line."""
 
     columns: Columns = field(default_factory=Columns)
     seed: int | None = None
     key_file: Path | None = None
-    known: Path | None = None  # a user's list of values, for the finder of that name
+    known: Path | None = None  # a user's list of values, for the finder `known`
     workers: int | None = None
     memory_limit: str = "1GB"
     rows_per_shard: int = 50_000
     max_doc_bytes: int = 32 << 20
     max_quarantine: float = 0.10
     strict: bool = False
-    sample: float = 1.0  # the share of the documents that there are for this run
+    sample: float = 1.0  # the share of the documents that the run uses
     verify: str = "fast"
-    format: str = "parquet"  # what the shards are published as
-    keep_versions: bool = False  # where OUT is a URL: what was published before stays
+    format: str = "parquet"  # the file format of the published shards
+    keep_versions: bool = False  # where OUT is a URL: earlier published versions are kept
     replace: bool = False
-    append: bool = False  # to what an earlier run has made
+    append: bool = False  # add the inputs to an existing output
     engine: str = "local"
-    master: str | None = None  # where Spark's driver here finds its workers
-    remote: str | None = None  # a Spark Connect server
-    progress: Progress = silent
+    master: str | None = None  # Spark's master, for a driver in this process
+    remote: str | None = None  # the address of a Spark Connect server
+    progress: ProgressCallback = ignore_progress
 
     def __post_init__(self) -> None:
-        bytes_of(self.memory_limit)
+        parse_memory_limit(self.memory_limit)
         if not 0 < self.sample <= 1:
             raise UsageError(f"--sample {self.sample:g}: expected a share of the documents above 0, such as 1% or 0.01")
         if self.engine not in engine_names():
-            raise UsageError(f"--engine {self.engine}: {nearest(self.engine, engine_names())}")
+            raise UsageError(f"--engine {self.engine}: {suggest_names(self.engine, engine_names())}")
         if self.engine != "spark" and (self.master or self.remote):
-            raise UsageError("--master and --remote say where Spark is; use them with --engine spark")
+            raise UsageError("--master and --remote give the address of Spark; use them with --engine spark")
         if self.verify not in ("fast", "full", "off"):
-            raise UsageError(f"--verify {self.verify}: {nearest(self.verify, ('fast', 'full', 'off'))}")
-        formats.known(self.format)
+            raise UsageError(f"--verify {self.verify}: {suggest_names(self.verify, ('fast', 'full', 'off'))}")
+        formats.check_format(self.format)
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` makes the same settings of; `progress` and `replace` are of one command alone."""
+        """The settings as JSON data for `from_json`. Settings of one command only are left out, such as `progress` and `replace`."""
         names = (
             "seed",
             "memory_limit",
@@ -74,50 +74,51 @@ class Settings:
         return {"columns": asdict(self.columns), **files, **{name: getattr(self, name) for name in names}}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any], **more: Any) -> Settings:
-        """The settings that `to_json` described, with some changed."""
-        roles = said["columns"]["roles"]
-        columns = Columns(roles=Roles(**{**roles, "text": tuple(roles["text"])}), policies=said["columns"]["policies"])
-        files = {name: Path(said[name]) if said.get(name) else None for name in ("key_file", "known")}
-        return cls(**{**said, "columns": columns, **files, **more})
+    def from_json(cls, data: Mapping[str, Any], **more: Any) -> Settings:
+        """The settings that `to_json` described, with the changes in `more`."""
+        roles = data["columns"]["roles"]
+        columns = Columns(roles=Roles(**{**roles, "text": tuple(roles["text"])}), policies=data["columns"]["policies"])
+        files = {name: Path(data[name]) if data.get(name) else None for name in ("key_file", "known")}
+        return cls(**{**data, "columns": columns, **files, **more})
 
     @property
     def memory_bytes(self) -> int:
         """The memory limit in bytes."""
-        return bytes_of(self.memory_limit)
+        return parse_memory_limit(self.memory_limit)
 
     @property
-    def reading_bytes(self) -> int:
-        """The memory that reading one piece of an input may take: the limit, and a few copies of the largest document."""
+    def reading_memory_bytes(self) -> int:
+        """The memory that a task may use to read input: the limit, and a few copies of the largest document."""
         return self.memory_bytes + 8 * self.max_doc_bytes
 
 
 @dataclass
-class Stages:
-    """What each stage cost: CPU-seconds over all processes, wall seconds, and the peak memory of one process."""
+class StageCosts:
+    """The costs of each stage: CPU seconds over all processes, wall seconds, and the peak memory of one process."""
 
-    found: dict[str, dict[str, float]] = field(default_factory=dict)
-    progress: Progress = silent
-    _within: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])  # CPU and wall seconds of the stages inside each open one
+    costs: dict[str, dict[str, float]] = field(default_factory=dict)
+    progress: ProgressCallback = ignore_progress
+    # for each open stage, CPU and wall seconds of the stages inside it
+    _nested_costs: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])
 
     @contextlib.contextmanager
     def measure(self, name: str) -> Iterator[dict[str, float]]:
-        """Add what happens in the block to a stage; a stage inside another one is not counted twice."""
+        """Adds the costs of the block to a stage; a stage inside another one is not counted twice."""
         cpu, wall = time.process_time(), time.monotonic()
         cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
-        self._within.append([0.0, 0.0])
-        self.progress(Step(stage=name))
+        self._nested_costs.append([0.0, 0.0])
+        self.progress(ProgressUpdate(stage=name))
         try:
             yield cost
         finally:
-            self.progress(Step(stage=name, done=1))
+            self.progress(ProgressUpdate(stage=name, tasks_done=1))
             spent = (time.process_time() - cpu, time.monotonic() - wall)
-            inside = self._within.pop()
-            self._within[-1] = [total + one for total, one in zip(self._within[-1], spent, strict=True)]
-        before = self.found.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
-        peak = max(cost["peak_rss_mb"], peak_mb(), before["peak_rss_mb"])
-        self.found[name] = {
-            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + spent[0] - inside[0], 3),
-            "wall_s": round(before["wall_s"] + spent[1] - inside[1], 3),
+            nested = self._nested_costs.pop()
+            self._nested_costs[-1] = [total + seconds for total, seconds in zip(self._nested_costs[-1], spent, strict=True)]
+        before = self.costs.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
+        peak = max(cost["peak_rss_mb"], peak_rss_mb(), before["peak_rss_mb"])
+        self.costs[name] = {
+            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + spent[0] - nested[0], 3),
+            "wall_s": round(before["wall_s"] + spent[1] - nested[1], 3),
             "peak_rss_mb": round(peak, 1),
         }

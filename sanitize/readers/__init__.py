@@ -1,4 +1,5 @@
-"""Input files to documents in standard form: one input format a file, with the survey of a corpus, staging, and the sandbox they run in.
+"""Readers: input files to documents in standard form.
 
-Imports only `core`, `storage` and `errors`. `survey.py` says what a reader module has.
+One input format a file, plus the survey of the inputs, staging, and the sandbox that readers run in. Imports only `core`, `storage` and
+`errors`. The docstring of `survey.py` lists the functions that a reader module must have.
 """

@@ -1,6 +1,7 @@
-"""Arrow: IPC streams, such as a `datasets` folder of `save_to_disk` holds, and IPC files (Feather). Decoded once, batch by batch.
+"""Reader for Arrow: IPC streams and IPC files (Feather), decoded once, batch by batch.
 
-Arrow checks nothing of what it maps from such a file; every batch is validated before anything looks at it.
+The files of a `datasets` folder (`save_to_disk`) are IPC streams. Arrow does not check the buffers that it maps from such a file; every
+batch is validated before it is used.
 """
 
 from __future__ import annotations
@@ -10,106 +11,112 @@ from io import BufferedReader
 
 import pyarrow as pa
 
-from sanitize.readers.byte_streams import Break, opened
-from sanitize.readers.parquet import in_standard_form
-from sanitize.readers.staging_writer import BYTES, ROWS, Writer
-from sanitize.readers.standard_form import plain_schema, without
-from sanitize.readers.survey_types import Layout, Look, Roles, Unit, Unreadable
+from sanitize.readers.byte_streams import TruncatedStream, open_stream
+from sanitize.readers.parquet import standardize_with_mails
+from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
+from sanitize.readers.standard_form import null_out_rows, to_plain_schema
+from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 
 FORMATS = {"arrow": (".arrow", ".feather", ".ipc")}
-_FILE, _STREAM = b"ARROW1\0\0", b"\xff\xff\xff\xff"
-_ERRORS = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError, OverflowError)
+_FILE_MAGIC, _STREAM_MAGIC = b"ARROW1\0\0", b"\xff\xff\xff\xff"
+_READ_ERRORS = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError, OverflowError)
 
 
-def recognise(head: bytes) -> str | None:
-    """`arrow` by the magic of a file, or by how a stream begins."""
-    return "arrow" if head.startswith((_FILE, _STREAM)) else None
+def detect_format(head: bytes) -> str | None:
+    """`arrow` by the magic bytes of a file or the first bytes of a stream, else None."""
+    return "arrow" if head.startswith((_FILE_MAGIC, _STREAM_MAGIC)) else None
 
 
-def accepts(head: bytes, format: str) -> str:
-    """The format, where a file may be what its name says."""
-    return recognise(head) or ""
+def confirm_format(head: bytes, format: str) -> str:
+    """The detected format of a file whose name says Arrow; "" where its first bytes are not Arrow."""
+    return detect_format(head) or ""
 
 
-def look(path: str, format: str, roles: Roles) -> Look:
-    """The columns, from the schema at the start."""
+def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+    """The columns, from the schema at the start of the file. Raises UnreadableFile."""
     try:
-        with opened(path) as stream:
-            schema = _reader(stream).schema
-        twice, schema = len(set(schema.names)) < len(schema.names), plain_schema(schema)
-    except Break:
-        raise Unreadable("truncated") from None
+        with open_stream(path) as stream:
+            schema = _open_reader(stream).schema
+        has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), to_plain_schema(schema)
+    except TruncatedStream:
+        raise UnreadableFile("truncated") from None
     except MemoryError:
-        raise Unreadable("memory") from None
-    except _ERRORS:
-        raise Unreadable("unreadable") from None
-    if twice:
-        raise Unreadable("unreadable")
-    return Look(schema=schema, soft=False, pieces=(Unit(no=0, path=path, format=format, files=(path,)),))
+        raise UnreadableFile("memory") from None
+    except _READ_ERRORS:
+        raise UnreadableFile("unreadable") from None
+    if has_duplicate_names:
+        raise UnreadableFile("unreadable")
+    return FileSurvey(schema=schema, is_inferred=False, units=(InputUnit(no=0, path=path, format=format, files=(path,)),))
 
 
-def _reader(stream: BufferedReader) -> pa.RecordBatchReader:
-    """What reads a stream from its start. A file is a stream too, with eight bytes before it and a footer behind."""
-    if stream.peek(len(_FILE)).startswith(_FILE):
-        stream.read(len(_FILE))
+def _open_reader(stream: BufferedReader) -> pa.RecordBatchReader:
+    """A reader of the stream from its start. An IPC file is a stream with eight bytes before it and a footer behind it."""
+    if stream.peek(len(_FILE_MAGIC)).startswith(_FILE_MAGIC):
+        stream.read(len(_FILE_MAGIC))
     return pa.ipc.open_stream(stream)
 
 
-def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
-    """All rows. What cannot be decoded is set aside, row by row; a break costs what lies behind it."""
+def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:
+    """Stages all rows. Rows that cannot be decoded are quarantined one by one; a break in the file costs the rows behind it."""
     row = 0
-    for batch, reason in _batches(unit.path):
+    for batch, reason in _iter_batches(unit.path):
         if batch is None:
-            writer.lose(1, lambda _, at=row, why=reason: (unit.path, f"after row {at}", why))  # type: ignore[misc]
+            writer.quarantine_rows(1, lambda _, at=row, why=reason: (unit.path, f"after row {at}", why))  # type: ignore[misc]
             return
-        bad = _invalid(batch)
-        for part, first in _parts(batch):
-            low, high = first, first + part.num_rows
-            if unit.lost:
-                found = dict.fromkeys(range(part.num_rows), unit.lost)
-                made = pa.RecordBatch.from_arrays([pa.nulls(part.num_rows, kind) for kind in layout.schema.types], schema=layout.schema)
+        invalid_rows = _find_invalid_rows(batch)
+        for piece, first in _slice_batch(batch):
+            low, high = first, first + piece.num_rows
+            if unit.quarantine_reason:
+                faults = dict.fromkeys(range(piece.num_rows), unit.quarantine_reason)
+                standardized = pa.RecordBatch.from_arrays(
+                    [pa.nulls(piece.num_rows, kind) for kind in layout.schema.types], schema=layout.schema
+                )
             else:
-                found = {at - low: why for at, why in bad.items() if low <= at < high}
-                made, more = in_standard_form(without(part, found), unit, layout, max_doc_bytes)
-                found = more | found
-            writer.add(made, {at: (unit.path, f"row {row + low + at}", why) for at, why in found.items()})
+                faults = {at - low: why for at, why in invalid_rows.items() if low <= at < high}
+                standardized, more_faults = standardize_with_mails(null_out_rows(piece, faults), unit, layout, max_doc_bytes)
+                faults = more_faults | faults
+            writer.add_batch(standardized, {at: (unit.path, f"row {row + low + at}", why) for at, why in faults.items()})
         row += batch.num_rows
 
 
-def _batches(path: str) -> Iterator[tuple[pa.RecordBatch | None, str]]:
-    """(batch, "") for every batch of a file; if it fails on the way, (None, reason) as the last."""
+def _iter_batches(path: str) -> Iterator[tuple[pa.RecordBatch | None, str]]:
+    """(batch, "") for every batch of a file; if reading fails, (None, reason) as the last item."""
     try:
-        with opened(path) as stream:
-            yield from ((batch, "") for batch in _reader(stream))
-    except Break:
+        with open_stream(path) as stream:
+            yield from ((batch, "") for batch in _open_reader(stream))
+    except TruncatedStream:
         yield None, "truncated"
     except MemoryError:
         yield None, "memory"
-    except _ERRORS as error:
-        short = isinstance(error, OSError) or "Expected to be able to read" in str(error)
-        yield None, "truncated" if short else "unreadable"
+    except _READ_ERRORS as error:
+        is_truncated = isinstance(error, OSError) or "Expected to be able to read" in str(error)
+        yield None, "truncated" if is_truncated else "unreadable"
 
 
-def _invalid(batch: pa.RecordBatch) -> dict[int, str]:
-    """The rows whose buffers do not hold what they claim, which nothing may look at."""
+def _find_invalid_rows(batch: pa.RecordBatch) -> dict[int, str]:
+    """The rows whose buffers are invalid, with the reason. They must not be used."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
         pass
     else:
         return {}
-    # a loop over the rows of a batch that is broken: Arrow says of a whole batch only that it is
-    found = {}
+    # a loop over rows: for a whole batch Arrow only reports that it is invalid, not which rows are
+    reason_by_row = {}
     for row in range(batch.num_rows):
         try:
             batch.slice(row, 1).validate(full=True)
         except pa.ArrowInvalid as error:
-            found[row] = "not_utf8" if "UTF8" in str(error) else "unreadable"
-    return found
+            reason_by_row[row] = "not_utf8" if "UTF8" in str(error) else "unreadable"
+    return reason_by_row
 
 
-def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The batch in pieces that are not too large, each with its first row."""
-    step = ROWS if batch.nbytes <= BYTES else max(1, min(ROWS, batch.num_rows * BYTES // batch.nbytes))
-    for first in range(0, batch.num_rows, step):
-        yield batch.slice(first, step), first
+def _slice_batch(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The batch in pieces within the limits of rows and bytes, each with the number of its first row."""
+    piece_rows = (
+        STAGED_BATCH_ROWS
+        if batch.nbytes <= STAGED_BATCH_BYTES
+        else max(1, min(STAGED_BATCH_ROWS, batch.num_rows * STAGED_BATCH_BYTES // batch.nbytes))
+    )
+    for first in range(0, batch.num_rows, piece_rows):
+        yield batch.slice(first, piece_rows), first

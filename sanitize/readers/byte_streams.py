@@ -1,4 +1,6 @@
-"""Files as streams of bytes: gzip and zstd undone by their magic, a leading UTF-8 mark skipped, a break reported as a break."""
+"""Input files as byte streams: decompresses gzip and zstd by their magic bytes, skips a leading UTF-8 BOM, and reports truncated
+streams.
+"""
 
 from __future__ import annotations
 
@@ -8,57 +10,57 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from sanitize.readers.survey_types import Unreadable
+from sanitize.readers.survey_types import UnreadableFile
 
-MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-MARK = b"\xef\xbb\xbf"
-HEAD = 1 << 16
+COMPRESSION_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+UTF8_BOM = b"\xef\xbb\xbf"
+HEAD_BYTES = 1 << 16
 Item = TypeVar("Item")
 
 
-class Break(Exception):
-    """The compressed stream ends before its end, or is damaged here; all bytes before were delivered."""
+class TruncatedStream(Exception):
+    """The compressed stream ends too early or is damaged here; all bytes before this position were delivered."""
 
 
-class _Inflated(io.RawIOBase):
+class _DecompressedStream(io.RawIOBase):
     """A decompressed stream that delivers every byte before a break.
 
-    Arrow throws away what it has decompressed in the call that meets the break, so the last bytes are asked for one by one.
+    Arrow discards what it has decompressed in the call that meets the break, so the last bytes are read again one by one.
     """
 
     def __init__(self, path: str, codec: str) -> None:
-        self._path, self._codec, self._at = path, codec, 0
+        self._path, self._codec, self._position = path, codec, 0
         self._source = self._open()
-        self._last: io.BytesIO | None = None
+        self._bytes_before_break: io.BytesIO | None = None
 
     def _open(self) -> pa.NativeFile:
         return pa.CompressedInputStream(pa.OSFile(self._path), self._codec)
 
-    def _before_break(self) -> io.BytesIO:
+    def _read_until_break(self) -> io.BytesIO:
         self._source.close()
         self._source = self._open()
-        left, found = self._at, bytearray()
+        remaining, tail = self._position, bytearray()
         try:
-            while left:
-                left -= len(self._source.read(min(left, 1 << 16)))
+            while remaining:
+                remaining -= len(self._source.read(min(remaining, 1 << 16)))
             while byte := self._source.read(1):
-                found += byte
+                tail += byte
         except OSError:
             pass
-        return io.BytesIO(bytes(found))
+        return io.BytesIO(bytes(tail))
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        if self._last is None:
+        if self._bytes_before_break is None:
             try:
                 data = self._source.read(len(buffer))
             except OSError:
-                self._last = self._before_break()
-        if self._last is not None and not (data := self._last.read(len(buffer))):
-            raise Break
-        self._at += len(data)
+                self._bytes_before_break = self._read_until_break()
+        if self._bytes_before_break is not None and not (data := self._bytes_before_break.read(len(buffer))):
+            raise TruncatedStream
+        self._position += len(data)
         buffer[: len(data)] = data
         return len(data)
 
@@ -67,46 +69,46 @@ class _Inflated(io.RawIOBase):
         super().close()
 
 
-def codec(path: str) -> str | None:
-    """How a file is compressed, by its first bytes."""
+def detect_compression(path: str) -> str | None:
+    """The codec of a compressed file (gzip or zstd), by its first bytes; None where it is not compressed."""
     with open(path, "rb") as file:
         first = file.read(4)
-    return next((name for magic, name in MAGIC.items() if first.startswith(magic)), None)
+    return next((name for magic, name in COMPRESSION_MAGIC.items() if first.startswith(magic)), None)
 
 
-def opened(path: str) -> io.BufferedReader:
-    """A buffered stream of the file's bytes, decompressed; without seek where it was compressed."""
-    name = codec(path)
-    return io.BufferedReader(_Inflated(path, name) if name else io.FileIO(path), 1 << 17)
+def open_stream(path: str) -> io.BufferedReader:
+    """A buffered stream of the file's bytes, decompressed. It is not seekable where the file is compressed."""
+    name = detect_compression(path)
+    return io.BufferedReader(_DecompressedStream(path, name) if name else io.FileIO(path), 1 << 17)
 
 
-def head(path: str) -> bytes:
-    """The first 64 KiB of a file, decompressed, without the UTF-8 mark; as much as there is before a break."""
-    found = b""
+def read_head(path: str) -> bytes:
+    """The first 64 KiB of a file, decompressed, without the UTF-8 BOM; what precedes a break if there is one. Raises UnreadableFile."""
+    head = b""
     try:
-        with opened(path) as stream:
+        with open_stream(path) as stream:
             try:
-                while len(found) < HEAD and (part := stream.read1(HEAD - len(found))):
-                    found += part
-            except Break:
-                if not found:
-                    raise Unreadable("truncated") from None
+                while len(head) < HEAD_BYTES and (chunk := stream.read1(HEAD_BYTES - len(head))):
+                    head += chunk
+            except TruncatedStream:
+                if not head:
+                    raise UnreadableFile("truncated") from None
     except OSError:
-        raise Unreadable("unreadable") from None
-    return found.removeprefix(MARK)
+        raise UnreadableFile("unreadable") from None
+    return head.removeprefix(UTF8_BOM)
 
 
-def begins_as_text(head: bytes) -> bool:
-    """Whether what a file begins with may be text. A NUL in the first line is of UTF-16 or of no text at all, further on a character."""
+def looks_like_text(head: bytes) -> bool:
+    """True where these first bytes of a file may be text. A NUL in the first line means UTF-16 or no text; later NULs are allowed."""
     return b"\0" not in head.partition(b"\n")[0] and not head.startswith(b"%PDF-")
 
 
-def whole(path: str, limit: int) -> tuple[bytes, str]:
-    """(the bytes of a file, "") or (b"", the reason why not); no more than the limit is read."""
+def read_whole(path: str, limit: int) -> tuple[bytes, str]:
+    """(the bytes of a file, "") or (b"", the reason why it cannot be read). Reads at most limit + 1 bytes."""
     try:
-        with opened(path) as stream:
+        with open_stream(path) as stream:
             raw = stream.read(limit + 1)
-    except Break:
+    except TruncatedStream:
         return b"", "truncated"
     except OSError:
         return b"", "unreadable"
@@ -114,16 +116,16 @@ def whole(path: str, limit: int) -> tuple[bytes, str]:
     return (b"" if reason else raw), reason
 
 
-def guarded(path: str, read: Callable[[io.BufferedReader], Iterator[Item]]) -> Iterator[tuple[Item | None, str]]:
-    """(item, "") for all that `read` gives from a file; if the file fails on the way, (None, reason) as the last.
+def read_guarded(path: str, read: Callable[[io.BufferedReader], Iterator[Item]]) -> Iterator[tuple[Item | None, str]]:
+    """(item, "") for every item that `read` yields from a file; if reading the file fails, (None, reason) as the last item.
 
-    Only reading is guarded: an error of who takes the items passes.
+    Only reading is guarded: an exception of the consumer passes through.
     """
     try:
-        with opened(path) as stream:
+        with open_stream(path) as stream:
             for item in read(stream):
                 yield item, ""
-    except Break:
+    except TruncatedStream:
         yield None, "truncated"
     except OSError:
         yield None, "unreadable"

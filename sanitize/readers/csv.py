@@ -1,11 +1,13 @@
-"""CSV and TSV, plain or compressed: a first line that names the columns, one record a line or, in quotes, over several (RFC 4180).
+"""Reader for CSV and TSV, plain or compressed.
 
-Every cell is text; an empty one is null, in the main text the empty text. Blank lines are no records. The separator is the one among
-comma, semicolon, tab and bar with which the first line names the main text. A column without a name is called `column_N`.
+The header line holds the column names; a record is one line or, in quotes, several (RFC 4180). Every cell is text; an empty cell is null,
+in the main text the empty text. Blank lines are not records. The separator is the one among comma, semicolon, tab and bar with which the
+header line names the main text's column. A column without a name is called `column_N`.
 
-Not `pyarrow.csv` or DuckDB: both say which line has too many cells, but of a quote that is never closed they lose the rest of a block, or
-of the file. Here a record ends at the first line end with an even number of quotes before it. What the standard library's parser, strict,
-does not take is tried as one line; if it is none either, that line is set aside, and reading goes on with the next. 120 MB/s on mail.
+Why not `pyarrow.csv` or DuckDB: both report which line has too many cells, but after a quote that is never closed they lose the rest of a
+block or of the file. Here a record ends at the first line end with an even number of quotes before it. Where the strict parser of the
+standard library rejects such a record, its first line alone is tried; if that is no record either, the line is quarantined and reading
+continues with the next one. 120 MB/s on mail.
 """
 
 from __future__ import annotations
@@ -16,48 +18,48 @@ from io import BufferedReader
 
 import pyarrow as pa
 
-from sanitize.readers.byte_streams import MARK, Break, begins_as_text, guarded, opened
-from sanitize.readers.staging_writer import Records, Writer
-from sanitize.readers.standard_form import TEXT, faults
-from sanitize.readers.survey_types import Layout, Look, Roles, Unit, Unreadable
+from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, looks_like_text, open_stream, read_guarded
+from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
+from sanitize.readers.standard_form import TEXT_TYPE, find_faults
+from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 
 FORMATS = {"csv": (".csv",), "tsv": (".tsv", ".tab")}
 SEPARATORS = {"csv": ",;\t|", "tsv": "\t,;|"}
-LONGEST = 1 << 20  # bytes of a first line
-CHUNK = 1 << 20
-_CELL = (1 << 31) - 1  # the parser's own limit, 128 KiB, is below many mails
+MAX_HEADER_BYTES = 1 << 20  # bytes of a header line
+CHUNK_BYTES = 1 << 20
+_MAX_CELL_CHARS = (1 << 31) - 1  # the parser's own limit, 128 KiB, is below many mails
 
 
-def recognise(head: bytes) -> str | None:
-    """Never by its content: prose has commas too."""
+def detect_format(head: bytes) -> str | None:
+    """None: CSV is not recognised by its content, since prose has commas too."""
     return None
 
 
-def accepts(head: bytes, format: str) -> str:
-    """The format, for anything that may be text: what the first line is shows later."""
-    return format if begins_as_text(head) else ""
+def confirm_format(head: bytes, format: str) -> str:
+    """The format where the first bytes may be text, else ""; the header line is checked by the survey."""
+    return format if looks_like_text(head) else ""
 
 
-def look(path: str, format: str, roles: Roles) -> Look:
-    """The columns of the first line. One unit: only who reads a file from its start knows what stands in quotes."""
-    names = _header(path, format, roles.text[0])[1]
-    unit = Unit(no=0, path=path, format=format, files=(path,))
-    return Look(schema=pa.schema([(name, TEXT) for name in names]), soft=True, pieces=(unit,))
+def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+    """The columns of the header line. One unit: whether a position is inside quotes is known only when the file is read from its start."""
+    names = _read_header(path, format, roles.text[0])[1]
+    unit = InputUnit(no=0, path=path, format=format, files=(path,))
+    return FileSurvey(schema=pa.schema([(name, TEXT_TYPE) for name in names]), is_inferred=True, units=(unit,))
 
 
-def _header(path: str, format: str, main: str) -> tuple[str, list[str]]:
-    """(separator, names of the columns) of a file."""
+def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[str]]:
+    """(separator, column names) of a file. Raises UnreadableFile where no separator gives a header with the main text's column."""
     for separator in SEPARATORS[format]:
-        with opened(path) as stream:
+        with open_stream(path) as stream:
             try:
-                _, record = next(records(stream, path, separator, LONGEST), (0, b""))
-            except Break:
-                raise Unreadable("truncated") from None
-        cells = _cells(record, separator)[0] if record is not None else None
-        if cells and main in cells:
+                _, record = next(iter_records(stream, path, separator, MAX_HEADER_BYTES), (0, b""))
+            except TruncatedStream:
+                raise UnreadableFile("truncated") from None
+        cells = _parse_cells(record, separator)[0] if record is not None else None
+        if cells and main_column in cells:
             break
     else:
-        raise Unreadable("no_header")
+        raise UnreadableFile("no_header")
     names = [cell.strip() for cell in cells]
     for number, name in enumerate(names):
         if not name:
@@ -65,62 +67,62 @@ def _header(path: str, format: str, main: str) -> tuple[str, list[str]]:
             while name in names:
                 name += "_"
             names[number] = name
-    if len(set(names)) < len(names) or any("\r" in name for name in names):  # lines may end in a bare CR: that is one line
-        raise Unreadable("no_header")
+    if len(set(names)) < len(names) or any("\r" in name for name in names):  # a file whose lines end in a bare CR is one line here
+        raise UnreadableFile("no_header")
     return separator, names
 
 
-def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
-    """All records behind the first line."""
-    separator, names = _header(unit.path, unit.format, layout.roles.text[0])
-    wide, texts = len(names), {"text", *layout.roles.text}
-    place_of = {name: place for place, name in enumerate(names)}
-    sources = {standard: place_of.get(source) for source, standard in unit.columns}
+def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:
+    """Stages all records behind the header line."""
+    separator, names = _read_header(unit.path, unit.format, layout.roles.text[0])
+    cell_count, text_columns = len(names), {"text", *layout.roles.text}
+    column_numbers = {name: column_number for column_number, name in enumerate(names)}
+    sources = {standard: column_numbers.get(source) for source, standard in unit.column_mapping}
 
     def build(rows: list[list[str] | None]) -> tuple[pa.RecordBatch, dict[int, str]]:
-        nothing: list[str | None] = [None] * wide
-        columns = list(zip(*(row or nothing for row in rows), strict=True)) or [()] * wide
+        null_row: list[str | None] = [None] * cell_count
+        columns = list(zip(*(row or null_row for row in rows), strict=True)) or [()] * cell_count
         arrays = []
         for field in layout.schema:
-            place = sources.get(field.name)
-            if place is None:
+            column_number = sources.get(field.name)
+            if column_number is None:
                 arrays.append(pa.nulls(len(rows), field.type))
-            elif field.name in texts:
-                arrays.append(pa.array(columns[place], TEXT))
+            elif field.name in text_columns:
+                arrays.append(pa.array(columns[column_number], TEXT_TYPE))
             else:
-                arrays.append(pa.array([cell or None for cell in columns[place]], TEXT))
+                arrays.append(pa.array([cell or None for cell in columns[column_number]], TEXT_TYPE))
         batch = pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
-        return batch, faults(batch, max_doc_bytes)
+        return batch, find_faults(batch, max_doc_bytes)
 
-    kept: Records[list[str]] = Records(writer, build)
-    # a loop over records: quotes have no columnar parser that goes on behind a broken one
-    number, first = 0, True
-    for found, reason in guarded(unit.path, lambda stream: records(stream, unit.path, separator, max_doc_bytes)):
-        if found is None:
-            kept.put(None, unit.path, f"after line {number}", reason)
+    records: RecordBatcher[list[str]] = RecordBatcher(writer, build)
+    # a loop over records: no columnar parser continues after a broken quote
+    number, is_header = 0, True
+    for item, reason in read_guarded(unit.path, lambda stream: iter_records(stream, unit.path, separator, max_doc_bytes)):
+        if item is None:
+            records.add(None, unit.path, f"after line {number}", reason)
             continue
-        number, record = found
-        if first:
-            first = False
+        number, record = item
+        if is_header:
+            is_header = False
             continue
-        cells, reason = (None, "too_large") if record is None else _cells(record, separator)
-        if cells is not None and len(cells) != wide:
+        cells, reason = (None, "too_large") if record is None else _parse_cells(record, separator)
+        if cells is not None and len(cells) != cell_count:
             cells, reason = None, "wrong_cells"
-        if unit.lost:
-            cells, reason = None, unit.lost
-        kept.put(cells, unit.path, f"line {number}", reason, len(record or b""))
-    kept.flush()
+        if unit.quarantine_reason:
+            cells, reason = None, unit.quarantine_reason
+        records.add(cells, unit.path, f"line {number}", reason, len(record or b""))
+    records.flush()
 
 
-def _cells(record: bytes, separator: str) -> tuple[list[str] | None, str]:
-    """(the cells of a record, "") or (None, the reason why it has none)."""
+def _parse_cells(record: bytes, separator: str) -> tuple[list[str] | None, str]:
+    """(the cells of a record, "") or (None, the reason why it cannot be parsed)."""
     try:
         text = record.decode()
     except UnicodeDecodeError:
         return None, "not_utf8"
     if '"' not in text:
         return text.split(separator), ""
-    csv.field_size_limit(_CELL)
+    csv.field_size_limit(_MAX_CELL_CHARS)
     try:
         found = list(csv.reader([text], delimiter=separator, strict=True))
     except csv.Error:
@@ -128,168 +130,172 @@ def _cells(record: bytes, separator: str) -> tuple[list[str] | None, str]:
     return (found[0], "") if len(found) == 1 else (None, "not_csv")
 
 
-def records(stream: BufferedReader, path: str, separator: str, limit: int, chunk: int = CHUNK) -> Iterator[tuple[int, bytes | None]]:
+def iter_records(
+    stream: BufferedReader, path: str, separator: str, limit: int, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[int, bytes | None]]:
     """(number of its first line from 1, the record without its line end) for every record that is not blank; None for one over the limit.
 
-    Holds one record and one chunk at most. What quotes nobody closes it gives line by line.
+    Holds one record and one chunk at most. Lines after a quote that is never closed are yielded one by one. Raises TruncatedStream at a
+    break.
     """
-    source = _Source(stream, path, chunk)
+    source = _RecordBuffer(stream, path, chunk_bytes)
     line = 1
-    while (end := source.line_end(0, limit)) >= 0:
-        stop = end
-        if end <= limit and source.count(0, end) % 2:
-            stop = source.record_end(end, limit)
-        if end <= limit and 0 <= stop <= limit:
-            record = source.take(stop)
-            if stop > end and _cells(record, separator)[1] == "not_csv":
-                record, stop = source.take(end), end
-        elif end <= limit and not _cells(source.take(end), separator)[1]:
-            record, stop = source.take(end), end  # a quote inside a cell without quotes
-        elif source.broken:
-            break  # a record that the break cuts
+    while (line_end := source.find_line_end(0, limit)) >= 0:
+        record_end = line_end
+        if line_end <= limit and source.count_quotes(0, line_end) % 2:
+            record_end = source.find_record_end(line_end, limit)
+        if line_end <= limit and 0 <= record_end <= limit:
+            record = source.bytes_before(record_end)
+            if record_end > line_end and _parse_cells(record, separator)[1] == "not_csv":
+                record, record_end = source.bytes_before(line_end), line_end
+        elif line_end <= limit and not _parse_cells(source.bytes_before(line_end), separator)[1]:
+            record, record_end = source.bytes_before(line_end), line_end  # a quote inside a cell without quotes
+        elif source.is_truncated:
+            break  # the record is cut by the break
         else:
-            record, stop = None, source.far_end(separator.encode())
-            if stop < 0 and end <= limit:
-                record, stop = source.take(end), end  # nobody closes the quote: its line alone
+            record, record_end = None, source.find_oversized_record_end(separator.encode())
+            if record_end < 0 and line_end <= limit:
+                record, record_end = source.bytes_before(line_end), line_end  # the quote is never closed: take its line alone
         if record is None or record:
             yield line, record
-        line += source.skip(stop if stop >= 0 else source.far_line())
-    if source.broken:
-        raise Break
+        line += source.advance_past_line(record_end if record_end >= 0 else source.find_oversized_line_end())
+    if source.is_truncated:
+        raise TruncatedStream
 
 
-class _Source:
-    """Bytes from a place on, of which as many are held as are asked for; every place counts from the start of what is held."""
+class _RecordBuffer:
+    """A buffer over a stream that reads chunks on demand. All positions count from the start of the current record."""
 
-    def __init__(self, stream: BufferedReader, path: str, chunk: int) -> None:
-        self._stream, self._path, self._chunk = stream, path, chunk
-        self._held, self._at = bytearray(), 0  # `_at`: where in the file what is held begins
-        self._from = 0  # where in what is held the record begins
-        self.broken = self._end = False
+    def __init__(self, stream: BufferedReader, path: str, chunk_bytes: int) -> None:
+        self._stream, self._path, self._chunk_bytes = stream, path, chunk_bytes
+        self._buffer, self._buffer_offset = bytearray(), 0  # `_buffer_offset`: the byte of the file where the buffer begins
+        self._record_start = 0  # where the current record begins in the buffer
+        self.is_truncated = self._at_eof = False
         self._fill()
-        if self._held.startswith(MARK):
-            self._from = len(MARK)
+        if self._buffer.startswith(UTF8_BOM):
+            self._record_start = len(UTF8_BOM)
 
     def _fill(self) -> bool:
-        """Hold one chunk more, if there is one."""
-        if self._end:
+        """Reads one chunk more; False at the end of the stream."""
+        if self._at_eof:
             return False
         try:
-            part = self._stream.read1(self._chunk)  # what `read` has when it meets a break is lost
-        except Break:
-            part, self.broken = b"", True
-        if self._from > self._chunk:
-            del self._held[: self._from]
-            self._at, self._from = self._at + self._from, 0
-        self._held += part
-        self._end = not part
-        return not self._end
+            chunk = self._stream.read1(self._chunk_bytes)  # not `read`: it loses what it has read when it meets a break
+        except TruncatedStream:
+            chunk, self.is_truncated = b"", True
+        if self._record_start > self._chunk_bytes:
+            del self._buffer[: self._record_start]
+            self._buffer_offset, self._record_start = self._buffer_offset + self._record_start, 0
+        self._buffer += chunk
+        self._at_eof = not chunk
+        return not self._at_eof
 
-    def line_end(self, start: int, limit: int) -> int:
-        """Where the line of the byte `start` ends, without its line end; something above the limit where it does not end before that;
-        -1 behind the last line, and in one that a break cuts."""
-        seen = start
-        while (at := self._held.find(b"\n", self._from + seen)) < 0:
-            seen = len(self._held) - self._from
-            if seen > limit:
-                return seen
+    def find_line_end(self, start: int, limit: int) -> int:
+        """The end of the line that holds byte `start`, without its line end; a position above the limit where the line is longer than
+        that; -1 after the last line, and in a line that is cut by a break.
+        """
+        searched = start
+        while (newline := self._buffer.find(b"\n", self._record_start + searched)) < 0:
+            searched = len(self._buffer) - self._record_start
+            if searched > limit:
+                return searched
             if not self._fill():
-                return seen if seen > start and not self.broken else -1
-        return at - self._from
+                return searched if searched > start and not self.is_truncated else -1
+        return newline - self._record_start
 
-    def count(self, start: int, stop: int) -> int:
-        """The quotes in a range."""
-        return self._held.count(b'"', self._from + start, self._from + stop)
+    def count_quotes(self, start: int, end: int) -> int:
+        """The number of quotes in start..end."""
+        return self._buffer.count(b'"', self._record_start + start, self._record_start + end)
 
-    def record_end(self, end: int, limit: int) -> int:
-        """The first line end behind `end` with an even number of quotes before it; -1 where there is none within the limit."""
-        while end <= limit:
-            quote = self._held.find(b'"', self._from + end) - self._from
-            if quote < end:
-                end = len(self._held) - self._from
+    def find_record_end(self, line_end: int, limit: int) -> int:
+        """The first line end after `line_end` with an even number of quotes before it; -1 if there is none within the limit."""
+        while line_end <= limit:
+            quote = self._buffer.find(b'"', self._record_start + line_end) - self._record_start
+            if quote < line_end:
+                line_end = len(self._buffer) - self._record_start
                 if not self._fill():
                     return -1
                 continue
-            end = self.line_end(quote, limit)
-            if end < 0 or (end <= limit and self.count(quote, end) % 2):
-                return end
+            line_end = self.find_line_end(quote, limit)
+            if line_end < 0 or (line_end <= limit and self.count_quotes(quote, line_end) % 2):
+                return line_end
         return -1
 
-    def far_end(self, separator: bytes) -> int:
-        """The end of a record too large to be held, if each of its quotes is closed as it should be; -1 where one is not.
+    def find_oversized_record_end(self, separator: bytes) -> int:
+        """The end of a record that is too large to be held, if all of its quotes are balanced; -1 if one is not.
 
-        It is looked for on a stream of its own, so that reading can go on here.
+        It is searched on a second stream of the same file, so that reading can continue on this one.
         """
-        mark = ord(separator)
-        with opened(self._path) as stream:
-            left = self._at + self._from
+        separator_byte = ord(separator)
+        with open_stream(self._path) as stream:
+            bytes_to_skip = self._buffer_offset + self._record_start
             if stream.seekable():
-                left -= stream.seek(left)
-            while left and (part := stream.read1(min(left, self._chunk))):
-                left -= len(part)
-            at, quoted, begins = self._at + self._from, False, True  # `begins`: a cell begins here
-            part = b""
+                bytes_to_skip -= stream.seek(bytes_to_skip)
+            while bytes_to_skip and (chunk := stream.read1(min(bytes_to_skip, self._chunk_bytes))):
+                bytes_to_skip -= len(chunk)
+            chunk_offset, in_quotes, at_cell_start = self._buffer_offset + self._record_start, False, True
+            chunk = b""
             while True:
-                # the last byte of a part waits for the next one: a quote may be half of two
+                # the last byte of a chunk is examined with the next chunk: a quote may be the first of two
                 try:
-                    more = stream.read1(self._chunk)
-                except Break:
+                    next_chunk = stream.read1(self._chunk_bytes)
+                except TruncatedStream:
                     return -1
-                part, place = part + more, 0
-                stop = len(part) - 1 if more else len(part)
-                while place < stop:
-                    if quoted:
-                        quote = part.find(b'"', place, stop)
+                chunk, position = chunk + next_chunk, 0
+                stop = len(chunk) - 1 if next_chunk else len(chunk)
+                while position < stop:
+                    if in_quotes:
+                        quote = chunk.find(b'"', position, stop)
                         if quote < 0:
-                            place = stop
-                        elif part[quote + 1 : quote + 2] == b'"':
-                            place = quote + 2
-                        elif quote + 1 < len(part) and part[quote + 1] not in (mark, 10, 13):
+                            position = stop
+                        elif chunk[quote + 1 : quote + 2] == b'"':
+                            position = quote + 2
+                        elif quote + 1 < len(chunk) and chunk[quote + 1] not in (separator_byte, 10, 13):
                             return -1
                         else:
-                            place, quoted = quote + 1, False
-                    elif begins and part[place] == 34:
-                        place, quoted, begins = place + 1, True, False
+                            position, in_quotes = quote + 1, False
+                    elif at_cell_start and chunk[position] == 34:
+                        position, in_quotes, at_cell_start = position + 1, True, False
                     else:
-                        line, cell = part.find(b"\n", place, stop), part.find(separator, place, stop)
-                        if line >= 0 and not 0 <= cell < line:
-                            return at + line - self._at - self._from
-                        place, begins = (cell + 1, True) if cell >= 0 else (stop, False)
-                at, part = at + place, part[place:]
-                if not more:
-                    return -1 if quoted else at - self._at - self._from
+                        next_line_end, next_separator = chunk.find(b"\n", position, stop), chunk.find(separator, position, stop)
+                        if next_line_end >= 0 and not 0 <= next_separator < next_line_end:
+                            return chunk_offset + next_line_end - self._buffer_offset - self._record_start
+                        position, at_cell_start = (next_separator + 1, True) if next_separator >= 0 else (stop, False)
+                chunk_offset, chunk = chunk_offset + position, chunk[position:]
+                if not next_chunk:
+                    return -1 if in_quotes else chunk_offset - self._buffer_offset - self._record_start
 
-    def far_line(self) -> int:
-        """Where a line ends that is too large to be held."""
-        with opened(self._path) as stream:
-            at = left = self._at + self._from
+    def find_oversized_line_end(self) -> int:
+        """The end of a line that is too large to be held."""
+        with open_stream(self._path) as stream:
+            position = bytes_to_skip = self._buffer_offset + self._record_start
             if stream.seekable():
-                left -= stream.seek(left)
-            while left and (part := stream.read1(min(left, self._chunk))):
-                left -= len(part)
+                bytes_to_skip -= stream.seek(bytes_to_skip)
+            while bytes_to_skip and (chunk := stream.read1(min(bytes_to_skip, self._chunk_bytes))):
+                bytes_to_skip -= len(chunk)
             try:
-                while part := stream.readline(self._chunk):
-                    at += len(part)
-                    if part.endswith(b"\n"):
-                        return at - 1 - self._at - self._from
-            except Break:
+                while chunk := stream.readline(self._chunk_bytes):
+                    position += len(chunk)
+                    if chunk.endswith(b"\n"):
+                        return position - 1 - self._buffer_offset - self._record_start
+            except TruncatedStream:
                 pass
-            return at - self._at - self._from
+            return position - self._buffer_offset - self._record_start
 
-    def take(self, stop: int) -> bytes:
-        """What stands before `stop`, without the CR of a line end."""
-        return bytes(self._held[self._from : self._from + stop]).removesuffix(b"\r")
+    def bytes_before(self, end: int) -> bytes:
+        """The bytes of the record before `end`, without the CR of a line end."""
+        return bytes(self._buffer[self._record_start : self._record_start + end]).removesuffix(b"\r")
 
-    def skip(self, stop: int) -> int:
-        """Go on behind the line end at `stop`; returns how many lines that were."""
+    def advance_past_line(self, line_end: int) -> int:
+        """Moves the start of the record behind the line end at `line_end`; returns the number of lines passed."""
         lines = 0
-        while (there := len(self._held) - self._from) <= stop:
-            lines += self._held.count(b"\n", self._from)
-            self._at, stop = self._at + len(self._held), stop - there
-            self._held.clear()
-            self._from = 0
+        while (available := len(self._buffer) - self._record_start) <= line_end:
+            lines += self._buffer.count(b"\n", self._record_start)
+            self._buffer_offset, line_end = self._buffer_offset + len(self._buffer), line_end - available
+            self._buffer.clear()
+            self._record_start = 0
             if not self._fill():
                 return lines
-        lines += self._held.count(b"\n", self._from, self._from + stop + 1)
-        self._from += stop + 1
+        lines += self._buffer.count(b"\n", self._record_start, self._record_start + line_end + 1)
+        self._record_start += line_end + 1
         return lines

@@ -1,4 +1,4 @@
-"""The elements of a JSON array as bytes, one after the other: no more than one of them is held, and none is parsed here."""
+"""Splits a JSON array into its elements as bytes. Holds at most one element in memory and parses none."""
 
 from __future__ import annotations
 
@@ -6,82 +6,87 @@ import re
 from collections.abc import Iterator
 from io import BufferedReader
 
-from sanitize.readers.byte_streams import Break
+from sanitize.readers.byte_streams import TruncatedStream
 
-_MARK = re.compile(rb'["{}\[\],]')
-_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # all of a string but its last quote
-_BLANK = re.compile(rb"[ \t\r\n]*+")
+_STRUCTURAL_BYTE = re.compile(rb'["{}\[\],]')
+_STRING_BODY = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # a string without its closing quote
+_WHITESPACE = re.compile(rb"[ \t\r\n]*+")
 
 
-def elements(stream: BufferedReader, *, limit: int, chunk: int = 1 << 18) -> Iterator[tuple[int, int, bytes | None]]:
-    """(number from 1, byte where it begins, the element) for every element of the array that a stream is.
+def iter_elements(stream: BufferedReader, *, limit: int, chunk_bytes: int = 1 << 18) -> Iterator[tuple[int, int, bytes | None]]:
+    """(number from 1, byte where it begins, the element) for every element of the array in a stream.
 
-    The element is None where it is over the limit. Brackets and quotes are all that is looked at, so one that is no JSON costs itself
-    only, as long as those are even; where they are not, it has no end, and with it the file breaks off. Raises Break behind the last
-    whole element of a file without its last bracket; what stands behind that bracket is one more element.
+    The element is None where it is over the limit. Only brackets and quotes are examined, so an invalid element costs only itself as long
+    as its brackets and quotes are balanced; where they are not, it has no end, and the file counts as truncated there. Raises
+    TruncatedStream after the last whole element of a file without its closing bracket. Anything behind that bracket is one more element.
     """
-    held = bytearray()
-    at = place = begin = depth = number = 0  # `at`: the byte of the file where what is held begins
-    since = 0  # ... and where an element does that is too large to be held
-    quoted = cut = False
+    buffer = bytearray()
+    # `buffer_offset`: the byte of the file where `buffer` begins; `position` and `begin_position` count from there
+    buffer_offset = position = begin_position = depth = number = 0
+    oversized_start = 0  # the byte of the file where an element begins that is too large to be held
+    in_string = is_oversized = False  # is_oversized: the current element is over the limit, its bytes are dropped
 
-    def first_of() -> int:
-        """Where the element begins, blanks left out."""
-        blank = _BLANK.match(held, begin)
-        return blank.end() if blank else begin
+    def element_start() -> int:
+        """Where the element begins in `buffer`, after whitespace."""
+        blank = _WHITESPACE.match(buffer, begin_position)
+        return blank.end() if blank else begin_position
 
-    def more() -> bool:
-        """One chunk more, and what has been given is forgotten."""
-        nonlocal at, place, begin, cut, since
-        if not cut and place - begin > limit:
-            cut, since = True, at + first_of()
-        gone = place if cut else begin
-        del held[:gone]
-        at, place, begin = at + gone, place - gone, 0
-        part = stream.read1(chunk)
-        held.extend(part)
-        return bool(part)
+    def read_more() -> bool:
+        """Reads one chunk more and drops the bytes of elements that were yielded. False at the end of the stream."""
+        nonlocal buffer_offset, position, begin_position, is_oversized, oversized_start
+        if not is_oversized and position - begin_position > limit:
+            is_oversized, oversized_start = True, buffer_offset + element_start()
+        dropped = position if is_oversized else begin_position
+        del buffer[:dropped]
+        buffer_offset, position, begin_position = buffer_offset + dropped, position - dropped, 0
+        chunk = stream.read1(chunk_bytes)
+        buffer.extend(chunk)
+        return bool(chunk)
 
-    while not (found := _MARK.search(held)):
-        if not more():
+    while not (found := _STRUCTURAL_BYTE.search(buffer)):
+        if not read_more():
             return
-    place = begin = found.end()
+    position = begin_position = found.end()
     while True:
-        if quoted:
-            stop = _STRING.match(held, place)
-            place = stop.end() if stop else place
-            if held[place : place + 1] != b'"':  # nothing more, or half an escape
-                if not more():
-                    raise Break
+        if in_string:
+            body = _STRING_BODY.match(buffer, position)
+            position = body.end() if body else position
+            if buffer[position : position + 1] != b'"':  # the string continues in the next chunk, or an escape is cut
+                if not read_more():
+                    raise TruncatedStream
                 continue
-            place, quoted = place + 1, False
-        found = _MARK.search(held, place)
+            position, in_string = position + 1, False
+        found = _STRUCTURAL_BYTE.search(buffer, position)
         if found is None:
-            place = len(held)
-            if more():
+            position = len(buffer)
+            if read_more():
                 continue
-            if not depth and not cut and held[begin:].strip():
-                yield number + 1, at + begin, bytes(held[begin:]).strip()
-            raise Break
-        mark, place = found[0], found.end()
-        if mark == b'"':
-            quoted = True
-        elif mark in b"{[":
+            if not depth and not is_oversized and buffer[begin_position:].strip():
+                yield number + 1, buffer_offset + begin_position, bytes(buffer[begin_position:]).strip()
+            raise TruncatedStream
+        byte, position = found[0], found.end()
+        if byte == b'"':
+            in_string = True
+        elif byte in b"{[":
             depth += 1
-        elif mark in b"}]" and depth:
+        elif byte in b"}]" and depth:
             depth -= 1
-        elif not depth and mark != b"}":
-            first = first_of()
-            empty = first >= found.start() and not cut
-            if not (empty and mark == b"]"):
+        elif not depth and byte != b"}":
+            start = element_start()
+            is_empty = start >= found.start() and not is_oversized
+            if not (is_empty and byte == b"]"):
                 number += 1
-                over = cut or found.start() - first > limit
-                yield number, since if cut else at + first, None if over else bytes(held[first : found.start()]).rstrip()
-            cut, begin = False, place
-            if mark == b"]":
+                too_large = is_oversized or found.start() - start > limit
+                yield (
+                    number,
+                    oversized_start if is_oversized else buffer_offset + start,
+                    None if too_large else bytes(buffer[start : found.start()]).rstrip(),
+                )
+            is_oversized, begin_position = False, position
+            if byte == b"]":
                 break
-    while not held[place:].strip():
-        place = begin = len(held)
-        if not more():
+    while not buffer[position:].strip():
+        position = begin_position = len(buffer)
+        if not read_more():
             return
-    yield number + 1, at + place, b""
+    yield number + 1, buffer_offset + position, b""

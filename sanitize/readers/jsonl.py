@@ -1,9 +1,10 @@
-"""JSON, plain or compressed: one object a line, or one array of objects. Types come from a sample; what does not fit them is set aside.
+"""Reader for JSON, plain or compressed: one object a line, or one array of objects.
 
-Of an array one object is held at a time, whatever its size. A large file of lines is cut for several workers, an array is not: only who
-reads it from its start knows what stands in quotes.
+Types are inferred from a sample; records that do not fit them are quarantined. A further column whose values are not all of one type
+becomes text: strings unchanged, all other values as JSON.
 
-A further column whose values are not all of one type is text: strings as they stand, everything else as JSON.
+Of an array one object is held at a time, whatever the array's size. A large file of lines is cut into units for several workers. An array
+is not: whether a position is inside quotes is known only when the file is read from its start.
 """
 
 from __future__ import annotations
@@ -18,23 +19,25 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.core import text_cells
-from sanitize.readers.byte_streams import MARK, Break, begins_as_text, codec, guarded, opened
-from sanitize.readers.json_array import elements
-from sanitize.readers.staging_writer import Records, Writer
-from sanitize.readers.standard_form import TEXT, faults, leaf_of
-from sanitize.readers.survey_types import Layout, Look, Roles, Unit, Unreadable
+from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, detect_compression, looks_like_text, open_stream, read_guarded
+from sanitize.readers.json_array import iter_elements
+from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
+from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf
+from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 
 FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines"), "json": (".json",)}
-SAMPLE = 1_000  # lines from the start of a file that tell its columns
-SPOTS, SPOT = 16, 64  # and lines at places spread over it, where it can be entered anywhere: files are often sorted by origin
-LONGEST = 32 << 20  # of a line in the sample
-SAMPLED = 64 << 20  # bytes of the sample from one spot
-PIECE = 64 << 20  # bytes of a file one worker takes
+SAMPLE_LINES = 1_000  # lines at the start of a file that are sampled for its columns
+# lines sampled at positions spread over a file of lines that is not compressed: files are often sorted by origin
+SAMPLE_SPOTS, LINES_PER_SPOT = 16, 64
+MAX_SAMPLE_LINE_BYTES = 32 << 20  # longest line of the sample
+MAX_SPOT_BYTES = 64 << 20  # bytes of the sample from one position
+UNIT_BYTES = 64 << 20  # bytes of a file in one unit
 
 
-def recognise(head: bytes) -> str | None:
-    """`json` where an array of objects begins; `jsonl` where the first line is a JSON object, or begins like one and is longer than what is
-    looked at."""
+def detect_format(head: bytes) -> str | None:
+    """`json` where an array of objects begins; `jsonl` where the first line is a JSON object, or begins like one and is longer than
+    `head`; else None.
+    """
     if re.match(rb"\s*\[\s*[{\]]", head):
         return "json"
     line, end, _ = head.lstrip().partition(b"\n")
@@ -42,92 +45,98 @@ def recognise(head: bytes) -> str | None:
         return None
     if not end and len(head) >= 1 << 16:
         return "jsonl" if re.match(rb'\{\s*"', line) else None
-    return "jsonl" if isinstance(_parsed(line)[0], dict) else None
+    return "jsonl" if isinstance(_parse_object(line)[0], dict) else None
 
 
-def accepts(head: bytes, format: str) -> str:
-    """Lines may be any text, each speaks for itself; what is called `.json` may be lines or an array."""
-    return (recognise(head) or "") if format == "json" else format if begins_as_text(head) else ""
+def confirm_format(head: bytes, format: str) -> str:
+    """The format, or "" where the first bytes contradict it. Lines may hold any text, since each is checked on its own; a `.json` may be
+    lines or an array.
+    """
+    return (detect_format(head) or "") if format == "json" else format if looks_like_text(head) else ""
 
 
-def look(path: str, format: str, roles: Roles) -> Look:
-    """The columns of a sample of lines, and the units."""
-    size, plain = os.path.getsize(path), codec(path) is None and format == "jsonl"
-    cuts = list(range(0, size, PIECE)) if plain and size > 2 * PIECE else [0]
+def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+    """The columns of a sample of records, and the units. Raises UnreadableFile."""
+    size, is_seekable = os.path.getsize(path), detect_compression(path) is None and format == "jsonl"
+    cuts = list(range(0, size, UNIT_BYTES)) if is_seekable and size > 2 * UNIT_BYTES else [0]
     values: dict[str, list[Any]] = {}
-    broken, empty = False, True
-    with opened(path) as stream:
+    is_truncated, is_empty = False, True
+    with open_stream(path) as stream:
         try:
-            for at in [0, *((size * spot // SPOTS for spot in range(1, SPOTS)) if plain and size > 1 << 20 else ())]:
-                seen = 0
-                begun = elements(stream, limit=LONGEST) if format == "json" else lines(stream, start=at, limit=LONGEST)
-                for number, (*_, line) in enumerate(begun):
-                    empty, seen = False, seen + len(line or b"")
-                    record = _parsed(line)[0] if line is not None else None
+            for start_byte in [0, *((size * n // SAMPLE_SPOTS for n in range(1, SAMPLE_SPOTS)) if is_seekable and size > 1 << 20 else ())]:
+                byte_count = 0
+                records = (
+                    iter_elements(stream, limit=MAX_SAMPLE_LINE_BYTES)
+                    if format == "json"
+                    else iter_lines(stream, start=start_byte, limit=MAX_SAMPLE_LINE_BYTES)
+                )
+                for number, (*_, record_bytes) in enumerate(records):
+                    is_empty, byte_count = False, byte_count + len(record_bytes or b"")
+                    record = _parse_object(record_bytes)[0] if record_bytes is not None else None
                     if isinstance(record, dict):
                         for key, value in record.items():
                             values.setdefault(key, []).append(value)
-                    if number + 1 >= (SPOT if at else SAMPLE) or seen > SAMPLED:
+                    if number + 1 >= (LINES_PER_SPOT if start_byte else SAMPLE_LINES) or byte_count > MAX_SPOT_BYTES:
                         break
-        except Break:
-            broken = True
-    if empty and not broken:  # an array without elements: no records, and so of any columns
+        except TruncatedStream:
+            is_truncated = True
+    if is_empty and not is_truncated:  # an array without elements fits any columns: take those of the roles
         values = {name: [] for name in (*(re.split(r"[.\[]", name)[0] for name in roles.text), roles.user, roles.id) if name}
     elif not values:
-        raise Unreadable("truncated" if broken else "not_json")
-    schema = pa.schema([(key, _kind(column) if column else pa.null()) for key, column in values.items()])
+        raise UnreadableFile("truncated" if is_truncated else "not_json")
+    schema = pa.schema([(key, _infer_type(column) if column else pa.null()) for key, column in values.items()])
     pieces = [
-        Unit(no=0, path=path, format=format, files=(path,), start=start, stop=stop)
+        InputUnit(no=0, path=path, format=format, files=(path,), start=start, end=stop)
         for start, stop in zip(cuts, [*cuts[1:], None], strict=True)
     ]
-    return Look(schema=schema, soft=True, pieces=tuple(pieces))
+    return FileSurvey(schema=schema, is_inferred=True, units=tuple(pieces))
 
 
-def _kind(values: list[Any]) -> pa.DataType:
-    """The type of a column; text where there is no single one."""
+def _infer_type(values: list[Any]) -> pa.DataType:
+    """The type of a column's values; text where they have no common type."""
     if all(type(value) is str for value in values):
-        return TEXT
+        return TEXT_TYPE
     try:
-        return text_cells.plain_type(pa.array(values).type)
+        return text_cells.canonical_type(pa.array(values).type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        return TEXT
+        return TEXT_TYPE
 
 
-def lines(stream: BufferedReader, *, start: int = 0, stop: int | None = None, limit: int) -> Iterator[tuple[int, int, bytes | None]]:
-    """(number from 1, byte where it begins, the line without its end) for every line that begins in start..stop and is not blank.
+def iter_lines(stream: BufferedReader, *, start: int = 0, end: int | None = None, limit: int) -> Iterator[tuple[int, int, bytes | None]]:
+    """(number from 1, byte where it begins, the line without its end) for every line that begins in start..end and is not blank.
 
     The line is None where it is over the limit.
     """
-    at, number = start, 0
+    position, number = start, 0
     if start:
         stream.seek(start - 1)
-        at += _skipped(stream) - 1
-    while stop is None or at < stop:
+        position += _skip_line(stream) - 1
+    while end is None or position < end:
         line = stream.readline(limit + 2)
         if not line:
             return
-        begin, at, number = at, at + len(line), number + 1
+        line_start, position, number = position, position + len(line), number + 1
         if not line.endswith(b"\n") and len(line) > limit:
-            at += _skipped(stream)
-            yield number, begin, None
+            position += _skip_line(stream)
+            yield number, line_start, None
         else:
-            line = (line.removeprefix(MARK) if not begin else line).rstrip(b"\r\n")
+            line = (line.removeprefix(UTF8_BOM) if not line_start else line).rstrip(b"\r\n")
             if not line.isspace() and line:
-                yield number, begin, line
+                yield number, line_start, line
 
 
-def _skipped(stream: BufferedReader) -> int:
-    """How many bytes the rest of this line has; afterwards the stream stands behind it."""
+def _skip_line(stream: BufferedReader) -> int:
+    """Reads to the end of the current line; returns the number of bytes read."""
     count = 0
-    while part := stream.readline(1 << 20):
-        count += len(part)
-        if part.endswith(b"\n"):
+    while chunk := stream.readline(1 << 20):
+        count += len(chunk)
+        if chunk.endswith(b"\n"):
             break
     return count
 
 
-def _parsed(line: bytes) -> tuple[Any, str]:
-    """(what the line says, "") or (None, the reason why it says nothing)."""
+def _parse_object(line: bytes) -> tuple[Any, str]:
+    """(the object of a line, "") or (None, the reason why it cannot be read)."""
     try:
         text = line.decode()
     except UnicodeDecodeError:
@@ -141,51 +150,55 @@ def _parsed(line: bytes) -> tuple[Any, str]:
     if not isinstance(record, dict):
         return None, "not_an_object"
     if "\\ud" in text or "\\uD" in text:
-        try:  # half a surrogate pair, which JSON can escape and no text can hold
+        try:  # an unpaired surrogate: JSON can escape it, UTF-8 text cannot hold it
             json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return None, "not_utf8"
     return record, ""
 
 
-def stage(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
-    """All lines or elements of a unit; blank lines are none."""
+def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:
+    """Stages all lines or elements of a unit; blank lines are skipped."""
 
-    def begun(stream: BufferedReader) -> Iterator[tuple[int, int, bytes | None]]:
+    def iter_unit(stream: BufferedReader) -> Iterator[tuple[int, int, bytes | None]]:
         if unit.format == "json":
-            return elements(stream, limit=max_doc_bytes)
-        return lines(stream, start=unit.start, stop=unit.stop, limit=max_doc_bytes)
+            return iter_elements(stream, limit=max_doc_bytes)
+        return iter_lines(stream, start=unit.start, end=unit.end, limit=max_doc_bytes)
 
-    word = "element" if unit.format == "json" else "line"
-    names = dict(unit.columns)
-    main = next((source for source, standard in unit.columns if standard == layout.main), "")
+    record_word = "element" if unit.format == "json" else "line"
+    names = dict(unit.column_mapping)
+    main_source = next((source for source, standard in unit.column_mapping if standard == layout.main_column), "")
 
     def build(rows: list[dict[str, Any] | None]) -> tuple[pa.RecordBatch, dict[int, str]]:
-        return _batch(rows, unit, layout, max_doc_bytes)
+        return _build_batch(rows, unit, layout, max_doc_bytes)
 
-    records: Records[dict[str, Any]] = Records(writer, build)
+    records: RecordBatcher[dict[str, Any]] = RecordBatcher(writer, build)
     number = 0
-    for found, reason in guarded(unit.path, begun):
-        if found is None:
-            records.put(None, unit.path, f"after {word} {number}", reason)
+    for item, reason in read_guarded(unit.path, iter_unit):
+        if item is None:
+            records.add(None, unit.path, f"after {record_word} {number}", reason)
             continue
-        number, at, line = found
-        place = f"line at byte {at}" if unit.start else f"{word} {number}"
-        if unit.lost:
-            records.put(None, unit.path, place, unit.lost)
+        number, start_byte, line = item
+        location = f"line at byte {start_byte}" if unit.start else f"{record_word} {number}"
+        if unit.quarantine_reason:
+            records.add(None, unit.path, location, unit.quarantine_reason)
             continue
-        record, reason = _parsed(line) if line is not None else (None, "too_large")
+        record, reason = _parse_object(line) if line is not None else (None, "too_large")
         if record is not None:
-            reason = "no_text" if main not in record else "" if record.keys() <= names.keys() else "new_column"
-        records.put(None if reason else record, unit.path, place, reason, len(line or b""))
+            reason = "no_text" if main_source not in record else "" if record.keys() <= names.keys() else "new_column"
+        records.add(None if reason else record, unit.path, location, reason, len(line or b""))
     records.flush()
 
 
-def _batch(rows: list[dict[str, Any] | None], unit: Unit, layout: Layout, limit: int) -> tuple[pa.RecordBatch, dict[int, str]]:
-    """Records in standard form, and those that do not fit it."""
-    found: dict[int, str] = {}
-    sources = {standard: source for source, standard in unit.columns}
-    texts = {leaf.column for name in layout.roles.text if (leaf := leaf_of(name, layout.schema)) and not leaf.steps} | {layout.main}
+def _build_batch(
+    rows: list[dict[str, Any] | None], unit: InputUnit, layout: StagingLayout, limit: int
+) -> tuple[pa.RecordBatch, dict[int, str]]:
+    """(records in standard form, row -> reason for those that do not fit)."""
+    faults: dict[int, str] = {}
+    sources = {standard: source for source, standard in unit.column_mapping}
+    text_columns = {leaf.column for name in layout.roles.text if (leaf := find_leaf(name, layout.schema)) and not leaf.steps} | {
+        layout.main_column
+    }
     arrays = []
     for field in layout.schema:
         source = sources.get(field.name)
@@ -193,41 +206,41 @@ def _batch(rows: list[dict[str, Any] | None], unit: Unit, layout: Layout, limit:
             arrays.append(pa.nulls(len(rows), field.type))
             continue
         column = [row and row.get(source) for row in rows]
-        if field.type == TEXT and field.name not in texts:
-            nested_too = field.name not in ("doc_id", "user_id")
+        if field.type == TEXT_TYPE and field.name not in text_columns:
+            accepts_nested = field.name not in ("doc_id", "user_id")
             for row, value in enumerate(column):
                 if value is not None and type(value) is not str:
-                    if nested_too or not isinstance(value, dict | list):
+                    if accepts_nested or not isinstance(value, dict | list):
                         column[row] = json.dumps(value, ensure_ascii=False)
                     else:
-                        column[row], found[row] = None, "wrong_type"
+                        column[row], faults[row] = None, "wrong_type"
         elif pa.types.is_nested(field.type):
             for row, value in enumerate(column):
-                if not _known(value, field.type):
-                    column[row], found[row] = None, "new_column"
-        arrays.append(_array(column, field.type, found))
+                if not _fits_type(value, field.type):
+                    column[row], faults[row] = None, "new_column"
+        arrays.append(_build_array(column, field.type, faults))
     batch = pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
-    return batch, faults(batch, limit) | found
+    return batch, find_faults(batch, limit) | faults
 
 
-def _known(value: Any, kind: pa.DataType) -> bool:
-    """Whether every key inside a value has its place in the type: Arrow would drop the others without a word."""
-    if isinstance(value, dict) and pa.types.is_struct(kind):
-        return all(kind.get_field_index(key) >= 0 and _known(inner, kind.field(key).type) for key, inner in value.items())
-    if isinstance(value, list) and text_cells.is_list(kind) and pa.types.is_nested(kind.value_type):
-        return all(_known(inner, kind.value_type) for inner in value)
+def _fits_type(value: Any, data_type: pa.DataType) -> bool:
+    """True if every key inside a value exists in the type. Arrow would drop the other keys silently."""
+    if isinstance(value, dict) and pa.types.is_struct(data_type):
+        return all(data_type.get_field_index(key) >= 0 and _fits_type(inner, data_type.field(key).type) for key, inner in value.items())
+    if isinstance(value, list) and text_cells.is_list_type(data_type) and pa.types.is_nested(data_type.value_type):
+        return all(_fits_type(inner, data_type.value_type) for inner in value)
     return True
 
 
-def _array(column: list[Any], kind: pa.DataType, found: dict[int, str]) -> pa.Array:
-    """The values as one array; those that do not fit are null and found."""
+def _build_array(column: list[Any], data_type: pa.DataType, faults: dict[int, str]) -> pa.Array:
+    """The values as one array; values that do not fit the type become null and are added to `faults`."""
     try:
-        return pa.array(column, kind)
+        return pa.array(column, data_type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         pass
     for row, value in enumerate(column):
         try:
-            pa.array([value], kind)
+            pa.array([value], data_type)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            column[row], found[row] = None, "wrong_type"
-    return pa.array(column, kind)
+            column[row], faults[row] = None, "wrong_type"
+    return pa.array(column, data_type)

@@ -1,8 +1,8 @@
-"""Mails: one a file, or many in an mbox, as a person reads them.
+"""Reader for mail: one mail a file, or many in an mbox, as the text that a person would read.
 
-A mail is text in nested pieces, so this room is a Python loop over documents; a mail without MIME parts, the common case, costs two
-searches and a decode. The MIME tree is walked here and not with the standard library's parser: that one takes seconds for a large
-attachment, raises on deep nesting, and loses fields that follow a broken header line.
+A mail is text in nested parts, so this module loops over documents in Python; a mail without MIME parts, the common case, costs two
+searches and a decode. The MIME tree is not parsed with the standard library's parser: that one takes seconds for a large attachment,
+raises on deep nesting, and loses fields that follow a broken header line.
 """
 
 from __future__ import annotations
@@ -18,101 +18,101 @@ from io import BufferedReader
 
 import pyarrow as pa
 
-from sanitize.readers.byte_streams import MARK, Break, codec, guarded, whole
-from sanitize.readers.staging_writer import Records, Text
-from sanitize.readers.standard_form import TEXT
-from sanitize.readers.survey_types import Layout, Look, Roles, Unit
+from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, detect_compression, read_guarded, read_whole
+from sanitize.readers.staging_writer import RecordBatcher, TextDocument
+from sanitize.readers.standard_form import TEXT_TYPE
+from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout
 
 FORMATS = {"mail": (".eml",), "mbox": (".mbox", ".mbx")}
-COLUMNS = pa.schema([("user_id", TEXT), ("text", TEXT)])
-PIECE = 64 << 20  # bytes of an mbox one worker takes: about two seconds
-DEPTH = 250  # MIME parts inside each other; what is deeper is shown as it stands
+MAIL_SCHEMA = pa.schema([("user_id", TEXT_TYPE), ("text", TEXT_TYPE)])
+UNIT_BYTES = 64 << 20  # bytes of an mbox in one unit: about two seconds of work
+MAX_MIME_DEPTH = 250  # nested MIME parts; a deeper part is kept as undecoded text
 
-_FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
-_KNOWN = re.compile(
+_HEADER_FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
+_MAIL_FIELD = re.compile(
     rb"(?im)^(?:from|to|cc|date|subject|message-id|received|return-path|reply-to|sender|delivered-to|mime-version|content-type"
     rb"|x-[a-z-]+)[ \t]*:"
 )
-_ENVELOPE = re.compile(rb">?From [^\r\n]*(?:\r?\n|\r|$)")
-_CLOCK = re.compile(rb"From [^\r\n]*\d\d:\d\d")
+_ENVELOPE_LINE = re.compile(rb">?From [^\r\n]*(?:\r?\n|\r|$)")
+_ENVELOPE_TIME = re.compile(rb"From [^\r\n]*\d\d:\d\d")
 
 # --- one mail ---------------------------------------------------------------------------------------------------------------------
 
 
-def mail_text(raw: bytes) -> tuple[str, str | None]:
-    """(the mail as a person reads it, its From address in lower case or the From text where there is no address).
+def parse_mail(raw: bytes) -> tuple[str, str | None]:
+    """(the text of a mail, its From address in lower case or the From text where there is no address).
 
-    The header block with encoded-words decoded, its blank line, then the text/plain parts; text/html with its tags stripped where
-    there is no text/plain. Attachments and other parts are left out, as is an mbox envelope line. Never raises.
+    The text is the header block with encoded-words decoded, its blank line, then the text/plain parts; text/html with its tags stripped
+    where there is no text/plain. Attachments and other parts are left out, as is an mbox envelope line. Never raises.
     """
     data = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in raw else raw
-    data = data.removeprefix(MARK)
-    if _is_envelope(data[:_AHEAD].removeprefix(b">")) and (line := _ENVELOPE.match(data)):
+    data = data.removeprefix(UTF8_BOM)
+    if _is_envelope(data[:_ENVELOPE_LOOKAHEAD_BYTES].removeprefix(b">")) and (line := _ENVELOPE_LINE.match(data)):
         data = data[line.end() :]
-    block, blank, body = _split(data)
-    head = _words(_header(block))
-    plain, other = _parts(block, body, 0, "text/plain")
-    text = head + blank.decode() + _joined(plain or other)
+    block, blank, body = _split_header(data)
+    head = _decode_encoded_words(_decode_header(block))
+    plain, other = _collect_mime_texts(block, body, 0, "text/plain")
+    text = head + blank.decode() + _join_texts(plain or other)
     if not text.isascii():
-        text = text.encode("utf-8", "replace").decode()  # a decoder such as UTF-7 may leave half a surrogate pair
-    return text, _sender(head)
+        text = text.encode("utf-8", "replace").decode()  # a decoder such as UTF-7 may leave an unpaired surrogate
+    return text, _find_sender(head)
 
 
-def _split(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """(header block, line end and blank line, body); no header where the first line is none."""
-    if not _FIELD.match(data):
+def _split_header(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """(header block, line end and blank line, body); an empty header where the first line is not a header field."""
+    if not _HEADER_FIELD.match(data):
         return b"", b"", data[1:] if data.startswith(b"\n") else data
     block, blank, body = data.partition(b"\n\n")
     return block, blank, body
 
 
-def _header(block: bytes) -> str:
-    """Header bytes as text: UTF-8, line by line something older where they are not."""
+def _decode_header(block: bytes) -> str:
+    """Header bytes as text: UTF-8, or line by line with a fallback encoding where they are not UTF-8."""
     try:
         return block.decode()
     except UnicodeDecodeError:
-        return "\n".join(decoded(line, None) for line in block.split(b"\n"))
+        return "\n".join(decode_text(line, None) for line in block.split(b"\n"))
 
 
-def _sender(head: str) -> str | None:
-    """The first address of the From field, lower-case; its text where there is none."""
-    field = re.search(r"(?im)^from[ \t]*:(.*(?:\n[ \t].*)*)", head)
+def _find_sender(header: str) -> str | None:
+    """The first address of the From field, lower-case; the field's text where there is no address; None without a From field."""
+    field = re.search(r"(?im)^from[ \t]*:(.*(?:\n[ \t].*)*)", header)
     text = " ".join(field[1].split()) if field else ""
-    near = text[:2_000]  # an address that comes later is none, and the search below is quadratic
-    address = re.search(r"<\s?([^<>\s]+@[^<>\s]+)\s?>", near) or re.search(r"([^\s<>@,;:\"()\[\]]+@[^\s<>@,;:\"()\[\]]+)", near)
+    searched = text[:2_000]  # longer fields are cut, since the search below is quadratic
+    address = re.search(r"<\s?([^<>\s]+@[^<>\s]+)\s?>", searched) or re.search(r"([^\s<>@,;:\"()\[\]]+@[^\s<>@,;:\"()\[\]]+)", searched)
     return address[1].lower() if address else text or None
 
 
 # --- encoded-words (RFC 2047) -----------------------------------------------------------------------------------------------------
 
-_WORD = re.compile(r"=\?([!->@-~]+)\?([bBqQ])\?([^?\n]*)\?=")
-_RUN = re.compile(r"=\?[!->@-~]+\?[bBqQ]\?[^?\n]*\?=(?:\s+=\?[!->@-~]+\?[bBqQ]\?[^?\n]*\?=)*")
+_ENCODED_WORD = re.compile(r"=\?([!->@-~]+)\?([bBqQ])\?([^?\n]*)\?=")
+_ENCODED_WORD_RUN = re.compile(r"=\?[!->@-~]+\?[bBqQ]\?[^?\n]*\?=(?:\s+=\?[!->@-~]+\?[bBqQ]\?[^?\n]*\?=)*")
 
 
-def _words(head: str) -> str:
-    """The header with encoded-words decoded; neighbours are one word, also across a fold."""
-    return _RUN.sub(_run, head) if "=?" in head else head
+def _decode_encoded_words(header: str) -> str:
+    """The header with encoded-words decoded; adjacent ones are joined, also across a folded line."""
+    return _ENCODED_WORD_RUN.sub(_decode_run, header) if "=?" in header else header
 
 
-def _run(match: re.Match[str]) -> str:
-    """A run of neighbouring encoded-words, those of one charset joined as bytes: some mailers cut in the middle of a character."""
+def _decode_run(match: re.Match[str]) -> str:
+    """A run of adjacent encoded-words as text. Those of one charset are joined as bytes: some mailers split inside a character."""
     pieces: list[tuple[str, bytes]] = []
-    for charset, encoding, payload in _WORD.findall(match[0]):
+    for charset, encoding, payload in _ENCODED_WORD.findall(match[0]):
         charset = charset.partition("*")[0].lower()
         data = payload.encode("utf-8", "replace")
-        data = _base64(data) if encoding in "bB" else binascii.a2b_qp(data, header=True)
+        data = _decode_base64(data) if encoding in "bB" else binascii.a2b_qp(data, header=True)
         if pieces and pieces[-1][0] == charset:
             pieces[-1] = (charset, pieces[-1][1] + data)
         else:
             pieces.append((charset, data))
-    # A line end inside a word would make a header field out of it.
-    return re.sub(r"[\r\n]+", " ", "".join(decoded(data, charset) for charset, data in pieces))
+    # A line end inside an encoded-word would start a new header field.
+    return re.sub(r"[\r\n]+", " ", "".join(decode_text(data, charset) for charset, data in pieces))
 
 
 # --- bytes to text ----------------------------------------------------------------------------------------------------------------
 
-# What mails declare and what they mean: https://encoding.spec.whatwg.org/#names-and-labels
-_MEANT = {
+# Declared charsets and the codecs to decode them with: https://encoding.spec.whatwg.org/#names-and-labels
+_CODEC_OVERRIDES = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
     "gb2312": "gb18030",
@@ -122,45 +122,47 @@ _MEANT = {
     "iso8859-9": "cp1254",
     "tis-620": "cp874",
 }
-_NAMES = {"x-sjis": "cp932", "iso-8859-8-i": "iso8859-8", "x-mac-roman": "mac_roman", "windows-874": "cp874"}
-_NOT_TEXT = {"unicode-escape", "raw-unicode-escape", "punycode", "idna", "undefined"}
+_CHARSET_ALIASES = {"x-sjis": "cp932", "iso-8859-8-i": "iso8859-8", "x-mac-roman": "mac_roman", "windows-874": "cp874"}
+_NON_TEXT_CODECS = {"unicode-escape", "raw-unicode-escape", "punycode", "idna", "undefined"}
 
 
-def _codec(charset: str | None) -> str | None:
-    """Python's name of what a declared charset means, or None."""
+def _resolve_charset(charset: str | None) -> str | None:
+    """The Python codec for a declared charset, or None where it is unknown or not a text encoding."""
     if not charset or charset.isspace():
         return None
     try:
-        name = codecs.lookup(_NAMES.get(charset.lower(), charset)).name
-        b"a".decode(name, "replace")  # codecs such as hex are no charsets
+        name = codecs.lookup(_CHARSET_ALIASES.get(charset.lower(), charset)).name
+        b"a".decode(name, "replace")  # fails for codecs such as hex, which are not charsets
     except (LookupError, ValueError):
         return None
-    return None if name in _NOT_TEXT else _MEANT.get(name, name)
+    return None if name in _NON_TEXT_CODECS else _CODEC_OVERRIDES.get(name, name)
 
 
-def decoded(data: bytes, charset: str | None) -> str:
-    """Bytes as text, whatever they are: as declared, else UTF-8, else as declared with marks, else Windows-1252."""
+def decode_text(data: bytes, charset: str | None) -> str:
+    """Bytes as text; never fails: the declared charset, else UTF-8, else the declared one with replacement characters, else
+    Windows-1252.
+    """
     if data.isascii() and (charset is None or charset.lower() in ("us-ascii", "utf-8", "iso-8859-1", "windows-1252")):
         return data.decode("ascii")
-    meant = _codec(charset)
-    if meant and meant.startswith(("utf-16", "utf-32")) and b"\0" not in data:
-        meant = None  # a wrong claim that would turn any text into rare characters
-    for name in (None if meant == "cp1252" else meant, "utf-8"):
+    codec = _resolve_charset(charset)
+    if codec and codec.startswith(("utf-16", "utf-32")) and b"\0" not in data:
+        codec = None  # a wrong declaration, which would turn any text into rare characters
+    for name in (None if codec == "cp1252" else codec, "utf-8"):
         if name:
             try:
                 return data.decode(name)
             except (UnicodeError, ValueError):
                 pass
-    if meant and meant != "cp1252":
-        return data.decode(meant, "replace")
+    if codec and codec != "cp1252":
+        return data.decode(codec, "replace")
     try:
         return data.decode("cp1252")
     except UnicodeDecodeError:
         return data.decode("latin-1")
 
 
-def _base64(data: bytes) -> bytes:
-    """Base64 undone as far as it goes."""
+def _decode_base64(data: bytes) -> bytes:
+    """Base64 decoded, ignoring invalid characters."""
     try:
         return binascii.a2b_base64(data)
     except binascii.Error:
@@ -169,8 +171,8 @@ def _base64(data: bytes) -> bytes:
         return binascii.a2b_base64(clean + b"=" * (-len(clean) % 4))
 
 
-def _uu(data: bytes) -> bytes:
-    """Uuencoded lines undone; as it stands where it is none."""
+def _decode_uu(data: bytes) -> bytes:
+    """Uuencoded lines decoded; unchanged where there is no `begin` line."""
     lines = iter(data.split(b"\n"))
     if not any(line.startswith(b"begin ") for line in lines):
         return data
@@ -188,18 +190,18 @@ def _uu(data: bytes) -> bytes:
 # --- MIME -------------------------------------------------------------------------------------------------------------------------
 
 
-def _value(block: bytes, name: bytes) -> str:
+def _read_field(block: bytes, name: bytes) -> str:
     """The first field of this name, unfolded; empty where there is none."""
     field = re.search(rb"(?im)^" + name + rb"[ \t]*:(.*(?:\n[ \t].*)*)", block)
     return re.sub(r"\n[ \t]+", " ", field[1].decode("latin-1")).strip() if field else ""
 
 
-def _param(value: str, name: str) -> str | None:
+def _read_field_parameter(value: str, name: str) -> str | None:
     """A parameter of a field such as Content-Type, however it is written (RFC 2045, RFC 2231)."""
-    value = value[:4_000]  # what is longer is hostile, and the library below takes quadratic time
-    simple = re.search(rf'(?i);\s*{name}\s*=\s*(?:"([^"\\]*)"|([^\s;"\'()]+))', value)
-    if simple and "*" not in value:
-        return simple[1] if simple[1] is not None else simple[2]
+    value = value[:4_000]  # a longer value is hostile, and the library below takes quadratic time
+    match = re.search(rf'(?i);\s*{name}\s*=\s*(?:"([^"\\]*)"|([^\s;"\'()]+))', value)
+    if match and "*" not in value:
+        return match[1] if match[1] is not None else match[2]
     if name not in value.lower():
         return None
     message = Message()
@@ -211,110 +213,112 @@ def _param(value: str, name: str) -> str | None:
     return found[2] if isinstance(found, tuple) else found
 
 
-def _parts(block: bytes, body: bytes, depth: int, default: str) -> tuple[list[str], list[str]]:
-    """(the plain texts of a part and all inside it, its HTML texts with tags stripped), in order."""
-    value = _value(block, b"content-type")
-    kind = value.partition(";")[0].strip().lower()
-    if kind.count("/") != 1:
-        kind = "text/plain" if kind else default  # RFC 2045, 5.2
-    encoding = re.split(r"[\s;(]", _value(block, b"content-transfer-encoding").lower(), maxsplit=1)[0]
-    if depth > DEPTH:
-        return [decoded(body, None)], []
-    if kind.startswith("multipart/"):
-        boundary = _param(value, "boundary")
-        pieces = _pieces(body, boundary.rstrip().encode("latin-1", "replace")) if boundary else []
-        if not pieces:  # a boundary that never comes: a person sees the text
-            return [decoded(body, None)], []
-        inner = "message/rfc822" if kind == "multipart/digest" else "text/plain"
-        found = [_parts(*_piece(piece), depth + 1, inner) for piece in pieces if piece]
-        return [text for plain, _ in found for text in plain], [text for _, other in found for text in other]
-    if kind in ("message/rfc822", "message/global", "message/news"):
-        head, _, rest = _split(_transferred(body, encoding).lstrip(b"\n"))
-        return _parts(head, rest, depth + 1, "text/plain")
-    attached = depth > 0 and _value(block, b"content-disposition").lower().startswith("attachment")
-    if attached or kind not in ("text/plain", "text/html"):
+def _collect_mime_texts(block: bytes, body: bytes, depth: int, default_type: str) -> tuple[list[str], list[str]]:
+    """(the plain texts of a part and of all parts inside it, its HTML texts with tags stripped), in order."""
+    value = _read_field(block, b"content-type")
+    content_type = value.partition(";")[0].strip().lower()
+    if content_type.count("/") != 1:
+        content_type = "text/plain" if content_type else default_type  # RFC 2045, 5.2
+    encoding = re.split(r"[\s;(]", _read_field(block, b"content-transfer-encoding").lower(), maxsplit=1)[0]
+    if depth > MAX_MIME_DEPTH:
+        return [decode_text(body, None)], []
+    if content_type.startswith("multipart/"):
+        boundary = _read_field_parameter(value, "boundary")
+        pieces = _split_multipart(body, boundary.rstrip().encode("latin-1", "replace")) if boundary else []
+        if not pieces:  # the boundary never occurs: keep the body as text, as mail programs show it
+            return [decode_text(body, None)], []
+        inner_type = "message/rfc822" if content_type == "multipart/digest" else "text/plain"
+        texts_by_part = [_collect_mime_texts(*_split_mime_part(piece), depth + 1, inner_type) for piece in pieces if piece]
+        return [text for plain, _ in texts_by_part for text in plain], [text for _, other in texts_by_part for text in other]
+    if content_type in ("message/rfc822", "message/global", "message/news"):
+        head, _, rest = _split_header(_decode_transfer_encoding(body, encoding).lstrip(b"\n"))
+        return _collect_mime_texts(head, rest, depth + 1, "text/plain")
+    is_attachment = depth > 0 and _read_field(block, b"content-disposition").lower().startswith("attachment")
+    if is_attachment or content_type not in ("text/plain", "text/html"):
         return [], []
-    text = decoded(_transferred(body, encoding), _param(value, "charset"))
+    text = decode_text(_decode_transfer_encoding(body, encoding), _read_field_parameter(value, "charset"))
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return ([text], []) if kind == "text/plain" else ([], [_stripped(text)])
+    return ([text], []) if content_type == "text/plain" else ([], [_strip_html(text)])
 
 
-def _pieces(body: bytes, boundary: bytes) -> list[bytes]:
-    """What stands between the boundaries; the last piece may lack its end."""
-    body, mark = b"\n" + body, b"\n--" + boundary
+def _split_multipart(body: bytes, boundary: bytes) -> list[bytes]:
+    """The pieces of a body between its boundary lines; the last piece may lack its closing boundary."""
+    body, delimiter = b"\n" + body, b"\n--" + boundary
     pieces: list[bytes] = []
-    begin, at = -1, body.find(mark)
-    while at >= 0:
-        stop = body.find(b"\n", at + 1)
-        stop = len(body) if stop < 0 else stop
-        tail = body[at + len(mark) : stop].rstrip(b" \t")
+    piece_start, position = -1, body.find(delimiter)
+    while position >= 0:
+        line_end = body.find(b"\n", position + 1)
+        line_end = len(body) if line_end < 0 else line_end
+        tail = body[position + len(delimiter) : line_end].rstrip(b" \t")
         if tail in (b"", b"--"):
-            if begin >= 0:
-                pieces.append(body[begin:at])
+            if piece_start >= 0:
+                pieces.append(body[piece_start:position])
             if tail:
                 return pieces
-            begin = min(stop + 1, len(body))
-            at = stop - len(mark)  # two boundaries may follow each other line by line
-        at = body.find(mark, at + len(mark))
-    return [*pieces, body[begin:]] if begin >= 0 else pieces
+            piece_start = min(line_end + 1, len(body))
+            position = line_end - len(delimiter)  # two boundaries may be on adjacent lines
+        position = body.find(delimiter, position + len(delimiter))
+    return [*pieces, body[piece_start:]] if piece_start >= 0 else pieces
 
 
-def _piece(piece: bytes) -> tuple[bytes, bytes]:
-    """(header block, body) of a part, which may have no header."""
-    block, _, body = _split(piece)
+def _split_mime_part(piece: bytes) -> tuple[bytes, bytes]:
+    """(header block, body) of a part; the header may be empty."""
+    block, _, body = _split_header(piece)
     return block, body
 
 
-def _transferred(body: bytes, encoding: str) -> bytes:
-    """A body with its transfer encoding undone."""
+def _decode_transfer_encoding(body: bytes, encoding: str) -> bytes:
+    """A body with its transfer encoding decoded."""
     if encoding == "base64":
-        return _base64(body)
+        return _decode_base64(body)
     if encoding == "quoted-printable":
         return binascii.a2b_qp(body)
     if encoding in ("x-uuencode", "uuencode", "uue", "x-uue"):
-        return _uu(body)
+        return _decode_uu(body)
     return body
 
 
-def _joined(texts: list[str]) -> str:
-    """Parts one after the other, each on lines of its own."""
+def _join_texts(texts: list[str]) -> str:
+    """The parts joined; each begins on a line of its own."""
     return "".join(text if text.endswith("\n") or number == len(texts) - 1 else text + "\n" for number, text in enumerate(texts))
 
 
 # --- HTML -------------------------------------------------------------------------------------------------------------------------
 
-# Not html.parser: it takes quadratic time on hostile input, and this must not hang. Nothing here is tried twice (atomic groups).
-_TAG = re.compile(r"<!--|<(/?)([a-zA-Z][^\s<>/=\"']*)(?>=\s*(?>\"[^\"]*\"|'[^']*'|)|[^<>=])*+>|<[!?][^<>]*>")
-_LINE = re.compile(
+# Not html.parser: it takes quadratic time on hostile input. This pattern does not backtrack (atomic groups, possessive quantifiers).
+_HTML_TAG = re.compile(r"<!--|<(/?)([a-zA-Z][^\s<>/=\"']*)(?>=\s*(?>\"[^\"]*\"|'[^']*'|)|[^<>=])*+>|<[!?][^<>]*>")
+_BLOCK_TAG = re.compile(
     "address|article|blockquote|br|center|dd|div|dl|dt|fieldset|footer|form|h[1-6]|header|hr|li|ol|option|p|pre|section|table|title|tr|ul"
 )
 
 
-def _stripped(text: str) -> str:
-    """HTML as text: block tags as line ends, cells apart, entities decoded; other tags, script, style and comments gone."""
+def _strip_html(text: str) -> str:
+    """HTML as text: block tags become line ends, table cells are separated, entities decoded; other tags, script, style and comments are
+    removed.
+    """
     out: list[str] = []
-    at, endless, pre = 0, set[str](), False
+    position, unclosed, in_pre = 0, set[str](), False
 
-    def shown(piece: str) -> None:
-        out.append(html.unescape(piece if pre else re.sub(r"[ \t\n\f]+", " ", piece)))
+    def append_text(piece: str) -> None:
+        out.append(html.unescape(piece if in_pre else re.sub(r"[ \t\n\f]+", " ", piece)))
 
-    while match := _TAG.search(text, at):
-        shown(text[at : match.start()])
-        at, name = match.end(), (match[2] or "").lower()
-        closing = "-->" if match[0] == "<!--" else f"</{name}" if name in ("script", "style") and not match[1] else ""
-        if closing and closing not in endless:
-            end = re.compile(re.escape(closing), re.IGNORECASE).search(text, at)
+    while match := _HTML_TAG.search(text, position):
+        append_text(text[position : match.start()])
+        position, name = match.end(), (match[2] or "").lower()
+        closing_tag = "-->" if match[0] == "<!--" else f"</{name}" if name in ("script", "style") and not match[1] else ""
+        if closing_tag and closing_tag not in unclosed:
+            end = re.compile(re.escape(closing_tag), re.IGNORECASE).search(text, position)
             if end:
-                at = end.end() if closing == "-->" else end.start()
+                position = end.end() if closing_tag == "-->" else end.start()
             else:
-                endless.add(closing)  # looked for once, so that many open ones cost one search
-        elif _LINE.fullmatch(name):
-            pre = not match[1] if name == "pre" else pre
+                unclosed.add(closing_tag)  # searched once, so that many unclosed tags cost one search
+        elif _BLOCK_TAG.fullmatch(name):
+            in_pre = not match[1] if name == "pre" else in_pre
             out.append("\n")
         elif name in ("td", "th") and not match[1]:
             out.append(" ")
-    shown(text[at:])
+    append_text(text[position:])
     lines = [line.strip(" \t") for line in "".join(out).split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
 
@@ -322,121 +326,122 @@ def _stripped(text: str) -> str:
 # --- files ------------------------------------------------------------------------------------------------------------------------
 
 
-def recognise(head: bytes) -> str | None:
+def detect_format(head: bytes) -> str | None:
     """`mbox` for an envelope line at the start, `mail` for a header block with a field that mails have."""
-    if head.startswith(b"From ") and _is_envelope(head[:_AHEAD]):
+    if head.startswith(b"From ") and _is_envelope(head[:_ENVELOPE_LOOKAHEAD_BYTES]):
         return "mbox"
-    if _FIELD.match(head):
+    if _HEADER_FIELD.match(head):
         block = re.split(rb"\n\n|\r\n\r\n|\r\r", head, maxsplit=1)[0].replace(b"\r", b"\n")
-        return "mail" if _KNOWN.search(block) else None
+        return "mail" if _MAIL_FIELD.search(block) else None
     return None
 
 
-def accepts(head: bytes, format: str) -> str:
-    """The format, where a file may be what its name says."""
-    found = recognise(head.lstrip(b"\r\n")) == "mbox" if format == "mbox" else recognise(head) is not None
-    return format if found else ""
+def confirm_format(head: bytes, format: str) -> str:
+    """The format, or "" where the first bytes contradict it."""
+    is_confirmed = detect_format(head.lstrip(b"\r\n")) == "mbox" if format == "mbox" else detect_format(head) is not None
+    return format if is_confirmed else ""
 
 
-def look(path: str, format: str, roles: Roles) -> Look:
+def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
     """The units of one file; an mbox is cut where it is large and not compressed."""
     size = os.path.getsize(path)
-    step = PIECE if format == "mbox" and codec(path) is None and size > 2 * PIECE else size
+    step = UNIT_BYTES if format == "mbox" and detect_compression(path) is None and size > 2 * UNIT_BYTES else size
     cuts = list(range(0, size, step or 1)) or [0]
     pieces = [
-        Unit(no=0, path=path, format=format, files=(path,), start=start, stop=stop)
+        InputUnit(no=0, path=path, format=format, files=(path,), start=start, end=stop)
         for start, stop in zip(cuts, [*cuts[1:], None], strict=True)
     ]
-    return Look(schema=COLUMNS, soft=False, pieces=tuple(pieces), columns=(("user_id", "user_id"), ("text", "text")))
+    return FileSurvey(schema=MAIL_SCHEMA, is_inferred=False, units=tuple(pieces), column_mapping=(("user_id", "user_id"), ("text", "text")))
 
 
-def put(path: str, how: str, unit: Unit, layout: Layout, records: Records[Text], limit: int) -> None:
-    """The mails of one file, or the reason why there is none."""
-    if how == "mbox":
-        _put_mbox(path, unit.start, unit.stop, records, limit)
+def add_documents(path: str, format: str, unit: InputUnit, layout: StagingLayout, records: RecordBatcher[TextDocument], limit: int) -> None:
+    """Adds the mails of one file to `records`, or the reason why it cannot be read."""
+    if format == "mbox":
+        _add_mbox(path, unit.start, unit.end, records, limit)
         return
-    raw, reason = whole(path, limit)
-    records.put(None if reason else mail_text(raw), path, "file", reason, len(raw))
+    raw, reason = read_whole(path, limit)
+    records.add(None if reason else parse_mail(raw), path, "file", reason, len(raw))
 
 
-def _put_mbox(path: str, start: int, stop: int | None, records: Records[Text], limit: int) -> None:
-    """The mails whose envelope lines begin in start..stop."""
+def _add_mbox(path: str, start: int, end: int | None, records: RecordBatcher[TextDocument], limit: int) -> None:
+    """Adds the mails whose envelope lines begin in start..end."""
     number = 0
-    for found, reason in guarded(path, lambda stream: mails(stream, start=start, stop=stop, limit=limit)):
-        if found is None:
-            records.put(None, path, f"after mail {number}", reason)
+    for item, reason in read_guarded(path, lambda stream: iter_mails(stream, start_byte=start, end_byte=end, limit=limit)):
+        if item is None:
+            records.add(None, path, f"after mail {number}", reason)
             continue
         number += 1
-        at, raw = found
-        place = f"mail at byte {at}" if start else f"mail {number} at byte {at}"
+        start_byte, raw = item
+        location = f"mail at byte {start_byte}" if start else f"mail {number} at byte {start_byte}"
         if raw is None:
-            records.put(None, path, place, "too_large")
+            records.add(None, path, location, "too_large")
         else:
-            records.put(mail_text(raw), path, place, size=len(raw))
+            records.add(parse_mail(raw), path, location, size=len(raw))
 
 
-# The end of a line, and a blank line. `\r(?!\n)`: a bare CR is a line end, half a CRLF is not.
-_BLANK = re.compile(rb"(?:\r?\n|\r(?!\n))(\r?\n|\r(?!\n))\Z")
+# A line end and a blank line. `\r(?!\n)`: a bare CR is a line end, the CR of a CRLF is not.
+_BLANK_LINE = re.compile(rb"(?:\r?\n|\r(?!\n))(\r?\n|\r(?!\n))\Z")
 _LINE_END = re.compile(rb"\r?\n|\r")
-_QUOTED = re.compile(rb"(^|[\r\n])>(>*From )")
-_AHEAD = 4096  # an envelope line and the start of the line after it
+_QUOTED_FROM = re.compile(rb"(^|[\r\n])>(>*From )")
+_ENVELOPE_LOOKAHEAD_BYTES = 4096  # enough for an envelope line and the start of the next line
 
 
-def _is_envelope(ahead: bytes) -> bool:
-    """Whether a line `From ...` begins a mail: it has a time of day, or a header field follows. `From now on` does not."""
-    line = ahead[: end.start()] if (end := _LINE_END.search(ahead)) else ahead
-    field = end is not None and _FIELD.match(ahead, end.end()) is not None
-    return line.startswith(b"From ") and (field or _CLOCK.match(line) is not None)
+def _is_envelope(lookahead: bytes) -> bool:
+    """True if a line `From ...` begins a mail: it has a time of day, or a header field follows. `From now on` does not."""
+    line = lookahead[: end.start()] if (end := _LINE_END.search(lookahead)) else lookahead
+    field = end is not None and _HEADER_FIELD.match(lookahead, end.end()) is not None
+    return line.startswith(b"From ") and (field or _ENVELOPE_TIME.match(line) is not None)
 
 
-def mails(
-    stream: BufferedReader, *, start: int = 0, stop: int | None = None, limit: int, chunk: int = 1 << 20
+def iter_mails(
+    stream: BufferedReader, *, start_byte: int = 0, end_byte: int | None = None, limit: int, chunk_bytes: int = 1 << 20
 ) -> Iterator[tuple[int, bytes | None]]:
-    """(byte of its envelope line, the mail) for every mail of an mbox that begins in start..stop; None for one over the limit.
+    """(byte of its envelope line, the mail) for every mail of an mbox that begins in start_byte..end_byte; None for one over the limit.
 
-    The envelope line and the blank line before the next are no part of a mail, and `>From ` loses one `>` (mboxrd). Holds one chunk
-    and one mail at most. A break of the stream is raised behind the last whole mail.
+    The envelope line and the blank line before the next one are not part of a mail, and `>From ` loses one `>` (mboxrd). Holds one chunk
+    and one mail at most. Raises TruncatedStream after the last whole mail of a broken stream.
     """
-    base = max(0, start - 4)  # where the buffer begins; 4 bytes are room for the line ends before an envelope line at `start`
-    if base:
-        stream.seek(base)
-    first: int | None = None if start else 0  # where the current mail begins; None while that is not ours
-    buffer, seen, cut, end, broken = bytearray(), 0, False, False, False
+    # where the buffer begins; the 4 bytes before `start_byte` may be the line ends before its envelope line
+    buffer_offset = max(0, start_byte - 4)
+    if buffer_offset:
+        stream.seek(buffer_offset)
+    mail_start: int | None = None if start_byte else 0  # where the current mail begins; None while it begins outside the range
+    buffer, searched, is_oversized, at_eof, is_truncated = bytearray(), 0, False, False, False
 
-    def mail(stop: int) -> bytes | None:
-        raw = b"" if cut else bytes(buffer[(first or 0) - base : stop]).removeprefix(MARK).lstrip(b"\r\n")
-        if cut or len(raw) > limit:
+    def extract_mail(mail_end: int) -> bytes | None:
+        raw = b"" if is_oversized else bytes(buffer[(mail_start or 0) - buffer_offset : mail_end]).removeprefix(UTF8_BOM).lstrip(b"\r\n")
+        if is_oversized or len(raw) > limit:
             return None
-        if _is_envelope(raw[:_AHEAD]) and (line := _ENVELOPE.match(raw)):
+        if _is_envelope(raw[:_ENVELOPE_LOOKAHEAD_BYTES]) and (line := _ENVELOPE_LINE.match(raw)):
             raw = raw[line.end() :]
-        return _QUOTED.sub(rb"\1\2", raw) if b">From " in raw else raw
+        return _QUOTED_FROM.sub(rb"\1\2", raw) if b">From " in raw else raw
 
-    while not end:
+    while not at_eof:
         try:
-            part = stream.read1(chunk)
-        except Break:
-            part, broken = b"", True
-        buffer += part
-        end = not part
-        while (at := buffer.find(b"From ", seen)) >= 0 and (end or len(buffer) - at > _AHEAD):
-            seen = at + 1
-            blank = _BLANK.search(buffer[max(0, at - 4) : at])
-            if blank is None or not _is_envelope(bytes(buffer[at : at + _AHEAD])):
+            chunk = stream.read1(chunk_bytes)
+        except TruncatedStream:
+            chunk, is_truncated = b"", True
+        buffer += chunk
+        at_eof = not chunk
+        while (envelope := buffer.find(b"From ", searched)) >= 0 and (at_eof or len(buffer) - envelope > _ENVELOPE_LOOKAHEAD_BYTES):
+            searched = envelope + 1
+            blank = _BLANK_LINE.search(buffer[max(0, envelope - 4) : envelope])
+            if blank is None or not _is_envelope(bytes(buffer[envelope : envelope + _ENVELOPE_LOOKAHEAD_BYTES])):
                 continue
-            if first is not None:
-                yield first, mail(at - len(blank[1]))
-            first, cut = base + at, False
-            if stop is not None and first >= stop:
+            if mail_start is not None:
+                yield mail_start, extract_mail(envelope - len(blank[1]))
+            mail_start, is_oversized = buffer_offset + envelope, False
+            if end_byte is not None and mail_start >= end_byte:
                 return
-            first = first if first >= start else None
-        seen = at if at >= 0 else max(seen, len(buffer) - 4)  # 4 of `From ` may be there already
-        if first is not None and base + seen - first > limit + _AHEAD:
-            cut = True
-        gone = max(0, seen - 4 if first is None or cut else first - base)
-        del buffer[:gone]
-        base, seen = base + gone, seen - gone
-    if broken:
-        raise Break
-    if first is not None and (cut or buffer):
-        blank = _BLANK.search(buffer[-4:])
-        yield first, mail(len(buffer) - len(blank[1]) if blank else len(buffer))
+            mail_start = mail_start if mail_start >= start_byte else None
+        searched = envelope if envelope >= 0 else max(searched, len(buffer) - 4)  # the buffer may end with 4 bytes of `From `
+        if mail_start is not None and buffer_offset + searched - mail_start > limit + _ENVELOPE_LOOKAHEAD_BYTES:
+            is_oversized = True
+        dropped = max(0, searched - 4 if mail_start is None or is_oversized else mail_start - buffer_offset)
+        del buffer[:dropped]
+        buffer_offset, searched = buffer_offset + dropped, searched - dropped
+    if is_truncated:
+        raise TruncatedStream
+    if mail_start is not None and (is_oversized or buffer):
+        blank = _BLANK_LINE.search(buffer[-4:])
+        yield mail_start, extract_mail(len(buffer) - len(blank[1]) if blank else len(buffer))

@@ -1,10 +1,12 @@
-"""Files of strangers, opened only in processes that may die: what a crash, a hang or a bomb costs is the file, never the run.
+"""Parses untrusted input files in child processes with time and memory limits.
 
-    look at every file -> read Parquet through that is to be used in place -> decode all else into WORK/documents
+A crash, a hang or a decompression bomb quarantines the file, and does not stop the run:
 
-A batch of files goes to one process; only when that dies are they tried one by one, to find the one that kills. Each has a limit of
-memory, which an allocation then exceeds instead of filling the machine, and of time, far above what its size explains.
-Afterwards nobody meets a bad input: what cannot be read is a row without content, and in the table `quarantine`.
+    survey every file -> check Parquet that can be read in place by reading all of it -> decode all other files into WORK/documents
+
+A batch of files is one task; only if its process dies are the files tried one by one, to find the one that kills it. Each task has a
+memory limit, so that an allocation fails instead of filling the machine, and a time limit far above what the size of its files explains.
+Later stages meet no bad input: what cannot be read is a row without content, and an entry in the table `quarantine`.
 """
 
 from __future__ import annotations
@@ -18,217 +20,261 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanitize.core.engine import Died, Done, Engine
+from sanitize.core.engine import Engine, TaskResult, WorkerDied
 from sanitize.errors import InputRefused
-from sanitize.readers.staging import Staging, lose_task, stage_task
-from sanitize.readers.survey import Earlier, File, Layout, Roles, Survey, Unit, looked, readable, refusal, survey
+from sanitize.readers.staging import StagingTask, quarantine_unit_task, stage_task
+from sanitize.readers.survey import (
+    IndexedInput,
+    InputFile,
+    InputUnit,
+    Roles,
+    StagingLayout,
+    Survey,
+    format_refusal,
+    is_readable_in_place,
+    survey_files,
+    survey_inputs,
+)
 from sanitize.storage import vault
 from sanitize.storage.corpus import fsync
-from sanitize.storage.publication import Job, perform
+from sanitize.storage.publication import Job, run_job
 
-LOOKED = 1_000  # files of one task
-CHECKED, CHECKED_BYTES = 200, 64 << 20
-PATIENCE = 120.0  # seconds for any task, and then some for each MB: reading makes 50 MB a second, and a compressed MB may be a hundred
-PER_MB, PER_MB_COMPRESSED = 2.0, 20.0
+FILES_PER_SURVEY_TASK = 1_000  # files of one task
+FILES_PER_CHECK_TASK, BYTES_PER_CHECK_TASK = 200, 64 << 20
+# seconds for any task, plus seconds for each MB: readers process 50 MB a second, and a compressed MB may hold a hundred
+BASE_TIME_LIMIT_S = 120.0
+TIME_LIMIT_S_PER_MB, TIME_LIMIT_S_PER_COMPRESSED_MB = 2.0, 20.0
 
-# (name for the progress, what to do, the tasks, seconds for a task) -> (place, what came of it)
-Untrusted = Callable[[str, Callable[[Any], Any], Sequence[Any], Callable[[Any], float]], Iterator[tuple[int, Done | Died]]]
+# (stage name for the progress, function, tasks, seconds allowed for a task) -> (task number, its result or WorkerDied)
+UntrustedRunner = Callable[
+    [str, Callable[[Any], Any], Sequence[Any], Callable[[Any], float]], Iterator[tuple[int, TaskResult | WorkerDied]]
+]
 
 
-def surveyed(engine: Engine, inputs: Sequence[Path], roles: Roles, memory: int, after: Earlier | None = None) -> Survey:
-    """`read.survey`, with every file opened in a process that may die; `memory` bytes for each."""
+def survey_in_sandbox(
+    engine: Engine, inputs: Sequence[Path], roles: Roles, memory_bytes: int, indexed: IndexedInput | None = None
+) -> Survey:
+    """Runs `survey_inputs` with every file opened in a child process that has `memory_bytes` more than at rest."""
 
-    def look(files: list[File], roles: Roles) -> list[File]:
-        cuts = range(0, len(files), LOOKED)
-        tasks = [(files[low : low + LOOKED], roles) for low in cuts]
-        found: dict[int, list[File]] = {}
-        for place, outcome in engine.map_untrusted(_look, tasks, seconds=lambda task: PATIENCE + len(task[0]), memory=memory):
-            found[place] = outcome.result if isinstance(outcome, Done) else _one_by_one(tasks[place][0], roles)
-        return [file for place in range(len(tasks)) for file in found[place]]
+    def survey_in_batches(files: list[InputFile], roles: Roles) -> list[InputFile]:
+        cuts = range(0, len(files), FILES_PER_SURVEY_TASK)
+        tasks = [(files[first : first + FILES_PER_SURVEY_TASK], roles) for first in cuts]
+        files_by_task: dict[int, list[InputFile]] = {}
+        for task_no, outcome in engine.map_untrusted(
+            _survey_task, tasks, time_limit=lambda task: BASE_TIME_LIMIT_S + len(task[0]), memory_bytes=memory_bytes
+        ):
+            files_by_task[task_no] = outcome.result if isinstance(outcome, TaskResult) else survey_one_by_one(tasks[task_no][0], roles)
+        return [file for task_no in range(len(tasks)) for file in files_by_task[task_no]]
 
-    def _one_by_one(files: list[File], roles: Roles) -> list[File]:
-        made = list(files)
+    def survey_one_by_one(files: list[InputFile], roles: Roles) -> list[InputFile]:
+        surveyed = list(files)
         tasks = [([file], roles) for file in files]
-        for place, outcome in engine.map_untrusted(_look, tasks, seconds=lambda task: PATIENCE, memory=memory):
-            made[place] = outcome.result[0] if isinstance(outcome, Done) else dataclasses.replace(files[place], reason=outcome.reason)
-        return made
+        for task_no, outcome in engine.map_untrusted(
+            _survey_task, tasks, time_limit=lambda task: BASE_TIME_LIMIT_S, memory_bytes=memory_bytes
+        ):
+            surveyed[task_no] = (
+                outcome.result[0] if isinstance(outcome, TaskResult) else dataclasses.replace(files[task_no], reason=outcome.reason)
+            )
+        return surveyed
 
-    return survey(inputs, roles, look, after)
+    return survey_inputs(inputs, roles, survey_in_batches, indexed)
 
 
-def _look(task: tuple[list[File], Roles]) -> list[File]:
-    return looked(*task)
+def _survey_task(task: tuple[list[InputFile], Roles]) -> list[InputFile]:
+    return survey_files(*task)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checking:
-    """Parquet files that are to be read in place."""
+class InPlaceCheckTask:
+    """Parquet files that may be read in place, to be checked by reading them."""
 
-    units: tuple[Unit, ...]
-    layout: Layout
+    units: tuple[InputUnit, ...]
+    layout: StagingLayout
     max_doc_bytes: int
     folder: Path
 
 
-def check_task(task: Checking) -> dict[str, Any]:
+def in_place_check_task(task: InPlaceCheckTask) -> dict[str, Any]:
     """The numbers of the units that cannot be read in place."""
-    return {"unreadable": [unit.no for unit in task.units if not readable(unit, task.layout, task.max_doc_bytes)]}
+    return {"unreadable": [unit.no for unit in task.units if not is_readable_in_place(unit, task.layout, task.max_doc_bytes)]}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """All files of a survey, read once, with the records of what is done in WORK.
+class SandboxedReader:
+    """Reads all files of a survey once, with a record in WORK for each finished task.
 
-    `run` is how tasks are done in processes that may die; `named` are the inputs as the user named them; `passing` are files that go
-    when the run is over: what is read in place of them has to lie in WORK/documents too.
+    `run_untrusted` runs tasks in processes that may die. `named_inputs` are the inputs as the user named them. `temporary_files` are
+    deleted when the run is over: those that are read in place are also kept in WORK/documents.
     """
 
     survey: Survey
-    named: tuple[str, ...]
-    work: Path
+    named_inputs: tuple[str, ...]
+    workspace: Path
     fingerprint: str
     max_doc_bytes: int
-    run: Untrusted
-    passing: Set[str] = frozenset()
+    run_untrusted: UntrustedRunner
+    temporary_files: Set[str] = frozenset()
 
     def read(self) -> tuple[Survey, dict[int, dict[str, Any]]]:
-        """(the survey with every view that cannot be one as a unit to decode, the result of each decoded unit by its number)."""
-        unreadable = self._check([unit for unit in self.survey.units if unit.view and unit.rows])
-        units = [dataclasses.replace(unit, view=unit.view and unit.no not in unreadable) for unit in self.survey.units]
-        staged = self._decode([unit for unit in units if not unit.view])
-        return dataclasses.replace(self.survey, units=[self._stays(unit) for unit in units]), staged
+        """(the survey, where units that cannot be read in place are to be decoded; the result of each decoded unit by its number)."""
+        unreadable = self._find_unreadable([unit for unit in self.survey.units if unit.in_place and unit.rows])
+        units = [dataclasses.replace(unit, in_place=unit.in_place and unit.no not in unreadable) for unit in self.survey.units]
+        staged = self._stage_units([unit for unit in units if not unit.in_place])
+        return dataclasses.replace(self.survey, units=[self._keep_in_workspace(unit) for unit in units]), staged
 
-    def _stays(self, unit: Unit) -> Unit:
-        """A unit that is read where it lies for as long as the index is: the index must not lose its documents with what was fetched."""
-        if not unit.view or unit.path not in self.passing:
+    def _keep_in_workspace(self, unit: InputUnit) -> InputUnit:
+        """A unit that can be read as long as the index exists: a temporary file that is read in place is linked or copied to
+        WORK/documents.
+        """
+        if not unit.in_place or unit.path not in self.temporary_files:
             return unit
-        documents = vault.private(self.work / "documents")
-        place = documents / f"{unit.no:05d}.parquet"
-        if not (place.exists() and _same(place, Path(unit.path))):
-            aside = place.with_name(place.name + ".tmp")
+        documents = vault.make_private_folder(self.workspace / "documents")
+        kept_path = documents / f"{unit.no:05d}.parquet"
+        if not (kept_path.exists() and _is_same_file(kept_path, Path(unit.path))):
+            temp_path = kept_path.with_name(kept_path.name + ".tmp")
             try:
-                os.link(unit.path, aside)
+                os.link(unit.path, temp_path)
             except OSError:  # a file system without links
-                shutil.copy2(unit.path, aside)
-                aside.chmod(0o600)
-            fsync(aside)
-            aside.rename(place)
+                shutil.copy2(unit.path, temp_path)
+                temp_path.chmod(0o600)
+            fsync(temp_path)
+            temp_path.rename(kept_path)
             fsync(documents)
-        return dataclasses.replace(unit, path=str(place))
+        return dataclasses.replace(unit, path=str(kept_path))
 
-    def _check(self, units: list[Unit]) -> set[int]:
+    def _find_unreadable(self, units: list[InputUnit]) -> set[int]:
+        """The numbers of the units that cannot be read in place; units of a task that died are checked again one by one."""
         sizes = dict(self.survey.files)
-        groups: list[list[Unit]] = []
-        held = 0
+        groups: list[list[InputUnit]] = []
+        group_bytes = 0
         for unit in units:
-            held += sizes[unit.path]
-            if not groups or len(groups[-1]) == CHECKED or held > CHECKED_BYTES:
+            group_bytes += sizes[unit.path]
+            if not groups or len(groups[-1]) == FILES_PER_CHECK_TASK or group_bytes > BYTES_PER_CHECK_TASK:
                 groups.append([])
-                held = sizes[unit.path]
+                group_bytes = sizes[unit.path]
             groups[-1].append(unit)
-        found: set[int] = set()
-        again: list[Unit] = []
-        for place, outcome in self.run("check", perform, [self._check_job(group) for group in groups], _seconds):
-            if isinstance(outcome, Done):
-                found.update(outcome.result["unreadable"])
-            elif len(groups[place]) == 1:
-                found.add(groups[place][0].no)
+        unreadable: set[int] = set()
+        retried: list[InputUnit] = []
+        for task_no, outcome in self.run_untrusted("check", run_job, [self._check_job(group) for group in groups], _time_limit):
+            if isinstance(outcome, TaskResult):
+                unreadable.update(outcome.result["unreadable"])
+            elif len(groups[task_no]) == 1:
+                unreadable.add(groups[task_no][0].no)
             else:
-                again += groups[place]
-        if again:
-            for place, outcome in self.run("", perform, [self._check_job([unit]) for unit in again], _seconds):
-                found.update(outcome.result["unreadable"] if isinstance(outcome, Done) else [again[place].no])
-        return found
+                retried += groups[task_no]
+        if retried:
+            for task_no, outcome in self.run_untrusted("", run_job, [self._check_job([unit]) for unit in retried], _time_limit):
+                unreadable.update(outcome.result["unreadable"] if isinstance(outcome, TaskResult) else [retried[task_no].no])
+        return unreadable
 
-    def _check_job(self, units: list[Unit]) -> Job:
+    def _check_job(self, units: list[InputUnit]) -> Job:
         name = f"{units[0].no:05d}-{units[-1].no:05d}"
-        task = Checking(
-            units=tuple(units), layout=self.survey.layout, max_doc_bytes=self.max_doc_bytes, folder=self.work / "spill" / f"check-{name}"
+        task = InPlaceCheckTask(
+            units=tuple(units),
+            layout=self.survey.layout,
+            max_doc_bytes=self.max_doc_bytes,
+            folder=self.workspace / "spill" / f"check-{name}",
         )
-        record = self.work / "tasks" / "read" / f"view-{name}.json"
-        return Job(work=check_task, task=task, record=record, fingerprint=self.fingerprint, outputs={})
+        record = self.workspace / "tasks" / "read" / f"view-{name}.json"
+        return Job(function=in_place_check_task, task=task, record_path=record, fingerprint=self.fingerprint, outputs={})
 
-    def _decode(self, units: list[Unit]) -> dict[int, dict[str, Any]]:
-        found: dict[int, dict[str, Any]] = {}
-        died: list[tuple[Unit, str]] = []
-        for place, outcome in self.run("read", perform, [self._job(unit) for unit in units], _seconds):
-            if isinstance(outcome, Done):
-                found[units[place].no] = outcome.result
+    def _stage_units(self, units: list[InputUnit]) -> dict[int, dict[str, Any]]:
+        """The results of staging, by unit number."""
+        result_by_unit: dict[int, dict[str, Any]] = {}
+        died: list[tuple[InputUnit, str]] = []
+        for task_no, outcome in self.run_untrusted("read", run_job, [self._staging_job(unit) for unit in units], _time_limit):
+            if isinstance(outcome, TaskResult):
+                result_by_unit[units[task_no].no] = outcome.result
             else:
-                died.append((units[place], outcome.reason))
+                died.append((units[task_no], outcome.reason))
         for unit, reason in died:
-            found[unit.no] = self._rescued(unit, reason)
-        return found
+            result_by_unit[unit.no] = self._rescue_unit(unit, reason)
+        return result_by_unit
 
-    def _rescued(self, unit: Unit, reason: str) -> dict[str, Any]:
-        """What is left of a unit that killed its process: all but the files that do so alone."""
+    def _rescue_unit(self, unit: InputUnit, reason: str) -> dict[str, Any]:
+        """Stages a unit whose process died: its files are tried one by one, and those that kill a process alone are quarantined. Raises
+        InputRefused where the user named the file.
+        """
         if len(unit.files) > 1:
-            how = list(unit.how)
-            alone = [dataclasses.replace(unit, files=(file,), how=(one,)) for file, one in zip(unit.files, unit.how, strict=True)]
-            for place, outcome in self.run("", _tried, [self._task(one) for one in alone], _seconds):
-                if isinstance(outcome, Died):
-                    how[place] = outcome.reason
-            (_, outcome), *_ = self.run("", perform, [self._job(dataclasses.replace(unit, how=tuple(how)))], _seconds)
-            if isinstance(outcome, Done):
+            file_formats = list(unit.file_formats)
+            single_file_units = [
+                dataclasses.replace(unit, files=(file,), file_formats=(one,))
+                for file, one in zip(unit.files, unit.file_formats, strict=True)
+            ]
+            for file_no, outcome in self.run_untrusted(
+                "", _stage_and_discard, [self._staging_task(one) for one in single_file_units], _time_limit
+            ):
+                if isinstance(outcome, WorkerDied):
+                    file_formats[file_no] = outcome.reason
+            (_, outcome), *_ = self.run_untrusted(
+                "", run_job, [self._staging_job(dataclasses.replace(unit, file_formats=tuple(file_formats)))], _time_limit
+            )
+            if isinstance(outcome, TaskResult):
                 return dict(outcome.result)
             reason = outcome.reason
-        if unit.path in self.named and os.path.isfile(unit.path):
-            raise InputRefused(refusal(unit.path, reason))
-        return perform(dataclasses.replace(self._job(dataclasses.replace(unit, lost=reason)), work=lose_task))
+        if unit.path in self.named_inputs and os.path.isfile(unit.path):
+            raise InputRefused(format_refusal(unit.path, reason))
+        return run_job(
+            dataclasses.replace(self._staging_job(dataclasses.replace(unit, quarantine_reason=reason)), function=quarantine_unit_task)
+        )
 
-    def _task(self, unit: Unit) -> Staging:
-        folder = self.work / "spill" / f"read-{unit.no}"
-        return Staging(unit=unit, layout=self.survey.layout, max_doc_bytes=self.max_doc_bytes, folder=folder)
+    def _staging_task(self, unit: InputUnit) -> StagingTask:
+        folder = self.workspace / "spill" / f"read-{unit.no}"
+        return StagingTask(unit=unit, layout=self.survey.layout, max_doc_bytes=self.max_doc_bytes, folder=folder)
 
-    def _job(self, unit: Unit) -> Job:
+    def _staging_job(self, unit: InputUnit) -> Job:
         name = f"{unit.no:05d}.parquet"
         outputs = {
-            "documents.parquet": self.work / "documents" / name,
-            "quarantine.parquet": self.work / "documents" / "aside" / name,
+            "documents.parquet": self.workspace / "documents" / name,
+            "quarantine.parquet": self.workspace / "documents" / "aside" / name,
         }
-        record = self.work / "tasks" / "read" / f"{unit.no:05d}.json"
+        record = self.workspace / "tasks" / "read" / f"{unit.no:05d}.json"
         return Job(
-            work=stage_task,
-            task=self._task(unit),
-            record=record,
+            function=stage_task,
+            task=self._staging_task(unit),
+            record_path=record,
             fingerprint=self.fingerprint,
             outputs=outputs,
-            checked_next=frozenset({"documents.parquet"}),
+            checked_by_next_stage=frozenset({"documents.parquet"}),
         )
 
 
-def _tried(task: Staging) -> None:
-    """Decodes a unit and throws the result away."""
+def _stage_and_discard(task: StagingTask) -> None:
+    """Decodes a unit and discards the result, to find out if it kills its process."""
     with tempfile.TemporaryDirectory(dir=task.folder.parent) as folder:
         stage_task(dataclasses.replace(task, folder=Path(folder)))
 
 
-def _seconds(task: Job | Staging) -> float:
-    """The time a task may take."""
+def _time_limit(task: Job | StagingTask) -> float:
+    """The seconds that a task may take."""
     inner = task.task if isinstance(task, Job) else task
-    units: Sequence[Unit] = inner.units if isinstance(inner, Checking) else (inner.unit,)
-    return PATIENCE + sum(_patience(unit, path) for unit in units for path in unit.files)
+    units: Sequence[InputUnit] = inner.units if isinstance(inner, InPlaceCheckTask) else (inner.unit,)
+    return BASE_TIME_LIMIT_S + sum(_extra_seconds(unit, path) for unit in units for path in unit.files)
 
 
-def size_of(task: Any) -> int:
-    """The bytes of input files that a task reads, as they lie on the disk."""
+def input_bytes_of_task(task: Any) -> int:
+    """The bytes on disk of the input files that a task reads."""
     inner = task.task if isinstance(task, Job) else task
-    units: Sequence[Unit] = inner.units if isinstance(inner, Checking) else (inner.unit,)
-    return sum(_size(unit, path) for unit in units for path in unit.files or (unit.path,))
+    units: Sequence[InputUnit] = inner.units if isinstance(inner, InPlaceCheckTask) else (inner.unit,)
+    return sum(_input_bytes(unit, path) for unit in units for path in unit.files or (unit.path,))
 
 
-def _size(unit: Unit, path: str) -> int:
+def _input_bytes(unit: InputUnit, path: str) -> int:
     try:
-        return max((os.path.getsize(path) if unit.stop is None else unit.stop) - unit.start, 0)
+        return max((os.path.getsize(path) if unit.end is None else unit.end) - unit.start, 0)
     except OSError:
         return 0
 
 
-def _patience(unit: Unit, path: str) -> float:
-    return _size(unit, path) / 1e6 * (PER_MB if unit.format == "parquet" or unit.stop is not None else PER_MB_COMPRESSED)
+def _extra_seconds(unit: InputUnit, path: str) -> float:
+    return (
+        _input_bytes(unit, path)
+        / 1e6
+        * (TIME_LIMIT_S_PER_MB if unit.format == "parquet" or unit.end is not None else TIME_LIMIT_S_PER_COMPRESSED_MB)
+    )
 
 
-def _same(one: Path, other: Path) -> bool:
-    """Whether two names are of one file, or one is a copy of the other as `_stays` makes it."""
-    mine, yours = one.stat(), other.stat()
-    return os.path.samestat(mine, yours) or (mine.st_size, mine.st_mtime_ns) == (yours.st_size, yours.st_mtime_ns)
+def _is_same_file(one: Path, other: Path) -> bool:
+    """True if two paths are one file, or one is a copy of the other as `_keep_in_workspace` makes it (same size and modification time)."""
+    info, other_info = one.stat(), other.stat()
+    return os.path.samestat(info, other_info) or (info.st_size, info.st_mtime_ns) == (other_info.st_size, other_info.st_mtime_ns)

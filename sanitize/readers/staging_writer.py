@@ -1,4 +1,4 @@
-"""Staged documents on disk: Parquet in standard form, one row a record, and beside it the list of those that could not be read."""
+"""Writes staged documents: a Parquet file in standard form, one row a record, and a second file with the records that could not be read."""
 
 from __future__ import annotations
 
@@ -12,74 +12,79 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.core.keys import siphash
-from sanitize.readers.standard_form import TEXT, without
-from sanitize.readers.survey_types import REASONS, Sample, Staged, shown
-from sanitize.storage.corpus import writer
+from sanitize.readers.standard_form import TEXT_TYPE, null_out_rows
+from sanitize.readers.survey_types import REASONS, DocumentSample, StagingResult, printable_path
+from sanitize.storage.corpus import open_text_writer
 
-ROWS = 5_000  # a row group is one batch of a worker: reference/performance.md, larger groups cost memory
-BYTES = 16 << 20
-FAULTS = pa.schema([("row", pa.int64()), ("source", pa.string()), ("place", pa.string()), ("reason", pa.string())])
+STAGED_BATCH_ROWS = 5_000  # a row group is one batch of a worker; larger groups cost memory
+STAGED_BATCH_BYTES = 16 << 20
+FAULT_SCHEMA = pa.schema([("row", pa.int64()), ("source", pa.string()), ("location", pa.string()), ("reason", pa.string())])
 
 Record = TypeVar("Record")
-Text = tuple[str, str | None]  # a document of a file that has no columns, and who wrote it
+TextDocument = tuple[str, str | None]  # (text, user id) of a document in a file without columns
 
 
-class Writer:
-    """Takes batches in standard form, in order, and faults by row; both files get their names only when all is written."""
+class StagingWriter:
+    """Takes batches in standard form, in order, and faults by row; both files are written to temp paths and renamed when complete."""
 
-    def __init__(self, out: Path, quarantine: Path, schema: pa.Schema, sample: Sample | None = None, unit: int = 0) -> None:
-        """`unit` is the number of the unit that is written, for a `sample`."""
-        self._sample, self._unit, self._seen = sample, unit, 0
-        self._paths = [(path.with_name(path.name + ".part"), path) for path in (out, quarantine)]
+    def __init__(
+        self, out_path: Path, quarantine_path: Path, schema: pa.Schema, sample: DocumentSample | None = None, unit_no: int = 0
+    ) -> None:
+        """`unit_no` is the number of the unit that is written; it enters the drawing of a `sample`."""
+        self._sample, self._unit_no, self._rows_seen = sample, unit_no, 0
+        self._temp_and_final_paths = [(path.with_name(path.name + ".part"), path) for path in (out_path, quarantine_path)]
         self._schema = schema
-        self._rows = writer(self._paths[0][0], schema)
-        self._faults = writer(self._paths[1][0], FAULTS)
+        self._documents_writer = open_text_writer(self._temp_and_final_paths[0][0], schema)
+        self._faults_writer = open_text_writer(self._temp_and_final_paths[1][0], FAULT_SCHEMA)
         self._pending: list[pa.RecordBatch] = []
-        self._found: list[tuple[int, str, str, str]] = []
+        self._pending_faults: list[tuple[int, str, str, str]] = []
         self.rows = self._quarantined = 0
-        self.staged: Staged | None = None
+        self.result: StagingResult | None = None
 
-    def add(self, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]) -> None:
-        """Appends rows; `faults` gives (source, place, reason) of rows of this batch, whose cells become null."""
+    def add_batch(self, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]) -> None:
+        """Appends rows. `faults` maps rows of this batch to (source, location, reason); the cells of these rows become null."""
         if self._sample is not None:
-            batch, faults = self._drawn(self._sample, batch, faults)
-        for row, (source, place, reason) in sorted(faults.items()):
+            batch, faults = self._draw_sample(self._sample, batch, faults)
+        for row, (source, location, reason) in sorted(faults.items()):
             assert reason in REASONS
-            self._found.append((self.rows + row, shown(source), place, reason))
+            self._pending_faults.append((self.rows + row, printable_path(source), location, reason))
         self._quarantined += len(faults)
         self.rows += batch.num_rows
-        self._append(without(batch, faults))
-        if len(self._found) >= ROWS:
+        self._append(null_out_rows(batch, faults))
+        if len(self._pending_faults) >= STAGED_BATCH_ROWS:
             self._flush_faults()
 
-    def _drawn(
-        self, sample: Sample, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]
+    def _draw_sample(
+        self, sample: DocumentSample, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]
     ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str, str]]]:
-        """The rows of a batch that a sample has, and their faults. What is set aside is drawn by its place: nothing in it is sure."""
+        """The rows of a batch that are in the sample, and their faults. Quarantined rows are drawn by their position, since their content
+        is not reliable.
+        """
         rows = np.arange(batch.num_rows)
-        places = pa.array([f"\0{self._unit} {self._seen + row}" for row in rows], TEXT)
-        by_place = np.isin(rows, list(faults)) | np.asarray(batch.column(0).is_null())
-        words = siphash(pc.if_else(pa.array(by_place), places, batch.column(0)), sample.key)
-        self._seen += batch.num_rows
-        kept = np.flatnonzero(words < np.uint64(int(sample.share * (1 << 64))))
-        number = {row: at for at, row in enumerate(kept.tolist())}
-        return batch.take(pa.array(kept)), {number[row]: fault for row, fault in faults.items() if row in number}
+        positions = pa.array([f"\0{self._unit_no} {self._rows_seen + row}" for row in rows], TEXT_TYPE)
+        drawn_by_position = np.isin(rows, list(faults)) | np.asarray(batch.column(0).is_null())
+        hashes = siphash(pc.if_else(pa.array(drawn_by_position), positions, batch.column(0)), sample.key)
+        self._rows_seen += batch.num_rows
+        kept = np.flatnonzero(hashes < np.uint64(int(sample.share * (1 << 64))))
+        kept_index = {row: index for index, row in enumerate(kept.tolist())}
+        return batch.take(pa.array(kept)), {kept_index[row]: fault for row, fault in faults.items() if row in kept_index}
 
-    def lose(self, rows: int, fault: Callable[[int], tuple[str, str, str]]) -> None:
-        """Appends records of which nothing can be read; `fault` gives (source, place, reason) of each, counted from 0."""
-        for first in range(0, rows, ROWS):
-            count = min(ROWS, rows - first)
-            nothing = pa.RecordBatch.from_arrays([pa.nulls(count, kind) for kind in self._schema.types], schema=self._schema)
-            self.add(nothing, {row: fault(first + row) for row in range(count)})
+    def quarantine_rows(self, row_count: int, describe_fault: Callable[[int], tuple[str, str, str]]) -> None:
+        """Appends records of which nothing can be read; `describe_fault` gives (source, location, reason) of each, counted from 0."""
+        for first in range(0, row_count, STAGED_BATCH_ROWS):
+            count = min(STAGED_BATCH_ROWS, row_count - first)
+            null_batch = pa.RecordBatch.from_arrays([pa.nulls(count, data_type) for data_type in self._schema.types], schema=self._schema)
+            self.add_batch(null_batch, {row: describe_fault(first + row) for row in range(count)})
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows > ROWS or (batch.num_rows > 1 and batch.nbytes > BYTES):
-            half = min(ROWS, (batch.num_rows + 1) // 2) if batch.nbytes > BYTES else ROWS
+        """Holds a batch until a row group is full; a batch over the limits is split in halves first."""
+        if batch.num_rows > STAGED_BATCH_ROWS or (batch.num_rows > 1 and batch.nbytes > STAGED_BATCH_BYTES):
+            half = min(STAGED_BATCH_ROWS, (batch.num_rows + 1) // 2) if batch.nbytes > STAGED_BATCH_BYTES else STAGED_BATCH_ROWS
             self._append(batch.slice(0, half))
             self._append(batch.slice(half))
             return
         rows, size = (sum(part.num_rows for part in self._pending), sum(part.nbytes for part in self._pending))
-        if self._pending and (rows + batch.num_rows > ROWS or size + batch.nbytes > BYTES):
+        if self._pending and (rows + batch.num_rows > STAGED_BATCH_ROWS or size + batch.nbytes > STAGED_BATCH_BYTES):
             self._flush()
         if batch.num_rows:
             self._pending.append(batch)
@@ -87,15 +92,15 @@ class Writer:
     def _flush(self) -> None:
         if self._pending:
             table = pa.Table.from_batches(self._pending)
-            self._rows.write_table(table, row_group_size=table.num_rows)
+            self._documents_writer.write_table(table, row_group_size=table.num_rows)
             self._pending = []
 
     def _flush_faults(self) -> None:
-        rows = [dict(zip(FAULTS.names, fault, strict=True)) for fault in self._found]
-        self._faults.write_table(pa.Table.from_pylist(rows, FAULTS))
-        self._found = []
+        rows = [dict(zip(FAULT_SCHEMA.names, fault, strict=True)) for fault in self._pending_faults]
+        self._faults_writer.write_table(pa.Table.from_pylist(rows, FAULT_SCHEMA))
+        self._pending_faults = []
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> StagingWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -103,47 +108,51 @@ class Writer:
             if kind is None:
                 self._flush()
                 self._flush_faults()
-            self._rows.close()
-            self._faults.close()
+            self._documents_writer.close()
+            self._faults_writer.close()
             if kind is None:
-                for part, path in self._paths:
-                    part.replace(path)
-                self.staged = Staged(rows=self.rows, quarantined=self._quarantined, bytes=self._paths[0][1].stat().st_size)
+                for temp_path, path in self._temp_and_final_paths:
+                    temp_path.replace(path)
+                self.result = StagingResult(
+                    rows=self.rows, quarantined=self._quarantined, bytes=self._temp_and_final_paths[0][1].stat().st_size
+                )
         finally:
-            for part, _ in self._paths:
-                part.unlink(missing_ok=True)
+            for temp_path, _ in self._temp_and_final_paths:
+                temp_path.unlink(missing_ok=True)
 
 
-class Records(Generic[Record]):
-    """Records one by one, made batches by `build`, which sees None for one that is set aside and may find more."""
+class RecordBatcher(Generic[Record]):
+    """Collects records and writes them in batches made by `build`. `build` receives None for a quarantined record and may report more
+    faults.
+    """
 
-    def __init__(self, writer: Writer, build: Callable[[list[Record | None]], tuple[pa.RecordBatch, dict[int, str]]]) -> None:
+    def __init__(self, writer: StagingWriter, build: Callable[[list[Record | None]], tuple[pa.RecordBatch, dict[int, str]]]) -> None:
         self._writer, self._build = writer, build
         self._records: list[Record | None] = []
-        self._places: list[tuple[str, str]] = []
+        self._locations: list[tuple[str, str]] = []
         self._faults: dict[int, str] = {}
         self._size = 0
 
-    def put(self, record: Record | None, source: str, place: str, reason: str = "", size: int = 0) -> None:
-        """One record, or the reason why there is none."""
+    def add(self, record: Record | None, source: str, location: str, reason: str = "", size: int = 0) -> None:
+        """Adds one record, or None and the reason why it cannot be read. `size` is its bytes."""
         if reason:
             self._faults[len(self._records)] = reason
         self._records.append(record)
-        self._places.append((source, place))
+        self._locations.append((source, location))
         self._size += size
-        if len(self._records) >= ROWS or self._size >= BYTES:
+        if len(self._records) >= STAGED_BATCH_ROWS or self._size >= STAGED_BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """What is still held, written."""
-        batch, more = self._build(self._records)
-        faults = {row: (*self._places[row], reason) for row, reason in (more | self._faults).items()}
-        self._writer.add(batch, faults)
-        self._records, self._places, self._faults, self._size = [], [], {}, 0
+        """Writes the records that are still held."""
+        batch, build_faults = self._build(self._records)
+        faults = {row: (*self._locations[row], reason) for row, reason in (build_faults | self._faults).items()}
+        self._writer.add_batch(batch, faults)
+        self._records, self._locations, self._faults, self._size = [], [], {}, 0
 
 
-def texts(rows: list[Text | None], schema: pa.Schema) -> pa.RecordBatch:
-    """Texts in standard form."""
+def build_text_batch(rows: list[TextDocument | None], schema: pa.Schema) -> pa.RecordBatch:
+    """Texts and their user ids in standard form; all other columns are null."""
     columns = {"text": [row and row[0] for row in rows], "user_id": [row and row[1] for row in rows]}
     arrays = [pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(len(rows), f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,23 +1,27 @@
-"""Files to documents: what lies in the inputs (`survey`), and one piece of it in standard form (`stage`).
+"""Surveys the inputs (`survey_inputs`) and converts pieces of them to documents in standard form (`stage_unit`).
 
-A reader is one file of this folder with `FORMATS` (format -> suffixes), `recognise`, `accepts`, `look`, and `stage` (or `put`, for
-files of texts without columns, many of which make one unit); nothing else knows it. A survey opens every file and reads its beginning
-(0.1 ms a file), and of JSON a sample. Staging holds one batch of 5,000 records or 16 MiB, and one record; it makes 50 to 110 MB of mail
-a second and core. Numbering documents is left to the caller: the rows of a unit follow those of the unit before it.
+A reader is one module of this folder. It has `FORMATS` (format -> suffixes), `detect_format`, `confirm_format`, `survey_file`, and
+`stage_unit` (or `add_documents`, for files of texts without columns, of which many make one unit). Readers are found by their file; no
+other module names them.
+
+Costs: a survey opens every file and reads its beginning (0.1 ms a file), and a sample of JSON. Staging holds one batch of 5,000 records or
+16 MiB, and one record; it stages 50 to 110 MB of mail a second and core. Numbering documents is left to the caller: the rows of a unit
+follow those of the unit before it.
 
 Which files count in a folder, in bytewise order of their relative paths:
 
-- What a file is follows from its name where a reader knows the suffix, else from its first bytes. One mail a file needs no suffix.
-  CSV and plain text are known by their names alone; a `.txt` that begins like a mail or like JSON is that.
+- The format follows from the file name where a reader knows the suffix, else from the first bytes. One mail a file needs no suffix.
+  CSV and plain text are recognised by their names alone; a `.txt` that begins like a mail or like JSON is read as that.
 - Names that begin with a dot, and all below them, count only where they hold mail (maildir++ has `.Sent/cur`). `_SUCCESS`,
-  `_metadata` and `_common_metadata` do not count, nor a maildir's `tmp`, nor what stands beside `cur` and `new` without being mail.
-- Links are followed to files inside the folder only.
-- What describes the data in a folder of `datasets` or of the hub does not count: `dataset_info.json`, `state.json` and
-  `dataset_dict.json` beside what they describe, and a `README.md` that begins with the fields of a data card.
-- Every other file is a document that goes to quarantine with a reason. A file the user names is refused instead.
+  `_metadata` and `_common_metadata` do not count, nor does the `tmp` of a maildir, nor files beside `cur` and `new` that are not mail.
+- Symbolic links are followed to files inside the folder only.
+- Files that describe the data of a `datasets` or hub folder do not count: `dataset_info.json`, `state.json` and
+  `dataset_dict.json` beside the data they describe, and a `README.md` that begins with the fields of a data card.
+- Every other file is a document that is quarantined with a reason. A file that the user named is refused instead.
 
-A leaf path that is a column's exact name means that column. Places: `row` counts from 0 in the file, as DuckDB's file_row_number;
-`line` and `mail` count from 1. A compressed file that breaks off gives all records before the break and one more, `truncated`.
+A leaf path that is a column's exact name means that column. Locations: `row` counts from 0 in the file, like DuckDB's file_row_number;
+`line` and `mail` count from 1. A compressed file that is truncated gives all records before the break and one more with the reason
+`truncated`.
 """
 
 from __future__ import annotations
@@ -34,219 +38,249 @@ from types import ModuleType
 
 import pyarrow as pa
 
-from sanitize.core.text_cells import leaves
+from sanitize.core.text_cells import list_text_leaves
 from sanitize.errors import InputRefused, SanitizeError, UsageError
 from sanitize.readers import mail, parquet
-from sanitize.readers.byte_streams import head
-from sanitize.readers.mail import mail_text
-from sanitize.readers.parquet import readable
-from sanitize.readers.staging_writer import Records, Text, Writer, texts
-from sanitize.readers.standard_form import Mapping, Union, faults, fields, leaf_of, mapping, standard, without
-from sanitize.readers.survey_types import REASONS, Earlier, Layout, Look, Roles, Sample, Staged, Survey, Unit, Unreadable, shown
+from sanitize.readers.byte_streams import read_head
+from sanitize.readers.mail import parse_mail
+from sanitize.readers.parquet import is_readable_in_place
+from sanitize.readers.staging_writer import RecordBatcher, StagingWriter, TextDocument, build_text_batch
+from sanitize.readers.standard_form import (
+    ColumnMapping,
+    CorpusSchema,
+    find_faults,
+    find_leaf,
+    map_columns,
+    null_out_rows,
+    standard_fields,
+    standardize_batch,
+)
+from sanitize.readers.survey_types import (
+    REASONS,
+    DocumentSample,
+    FileSurvey,
+    IndexedInput,
+    InputUnit,
+    Roles,
+    StagingLayout,
+    StagingResult,
+    Survey,
+    UnreadableFile,
+    printable_path,
+)
 
 __all__ = [
     "REASONS",
-    "Earlier",
-    "File",
-    "Layout",
+    "IndexedInput",
+    "InputFile",
+    "StagingLayout",
     "Roles",
-    "Sample",
-    "Staged",
+    "DocumentSample",
+    "StagingResult",
     "Survey",
-    "Unit",
-    "faults",
-    "looked",
-    "lose",
-    "mail_text",
-    "readable",
-    "refusal",
-    "sampled",
-    "stage",
-    "standard",
-    "survey",
-    "without",
+    "InputUnit",
+    "find_faults",
+    "survey_files",
+    "quarantine_unit",
+    "parse_mail",
+    "is_readable_in_place",
+    "format_refusal",
+    "with_sample",
+    "stage_unit",
+    "standardize_batch",
+    "survey_inputs",
+    "null_out_rows",
 ]
 
-FILES, BYTES = 1_000, 64 << 20  # of small files that one worker takes
-SMALL = 1 << 20  # an mbox up to this size goes with its neighbours: there are trees of mails that begin with an envelope line
-_NOT_DATA = frozenset(("_SUCCESS", "_metadata", "_common_metadata"))  # Spark's marks and footers, which repeat the data's
-_COMPRESSED = (".gz", ".zst", ".zstd")
-_CARD, _DESCRIBES = b"---", frozenset(("dataset_info.json", "state.json", "dataset_dict.json"))
-_CAN = (
+MAX_UNIT_FILES, MAX_UNIT_BYTES = 1_000, 64 << 20  # of small files that are read as one unit
+SMALL_MBOX_BYTES = 1 << 20  # an mbox up to this size shares a unit with its neighbours: some folders of mails hold one small mbox a mail
+# written by Spark: a success marker and copies of the footers
+_SPARK_METADATA_FILES = frozenset(("_SUCCESS", "_metadata", "_common_metadata"))
+_COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
+_DATA_CARD_PREFIX, _DATASET_METADATA_FILES = b"---", frozenset(("dataset_info.json", "state.json", "dataset_dict.json"))
+_SUPPORTED_FORMATS_HINT = (
     "Parquet, Arrow, CSV, TSV, JSON lines and arrays of objects, .txt, mbox (all also .gz and .zst), maildir, folders of mails and "
     "of `datasets` can be read"
 )
 
-_MEND = {  # what to do, where the reason tells more than that the file should be another
+_REMEDIES = {  # what to do, for reasons with a more specific remedy than to repair or leave out the file
     "no_header": "Name the main text's column with --text-column NAME, or put a line of names first; lines end with LF or CRLF",
 }
-_OF_TEXT = (".csv", ".tsv", ".tab", ".txt", ".text", ".jsonl", ".ndjson", ".json")
+_TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".text", ".jsonl", ".ndjson", ".json")
 
 
-def _readers() -> dict[str, ModuleType]:
-    """The reader of each format: the folder is the registry."""
+def _load_readers() -> dict[str, ModuleType]:
+    """The reader module of each format: every module of this package that has `FORMATS`."""
     package = importlib.import_module("sanitize.readers")
     modules = [importlib.import_module(f"sanitize.readers.{module.name}") for module in pkgutil.iter_modules(package.__path__)]
     return {format: module for module in modules for format in getattr(module, "FORMATS", ())}
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
-    """A file as it was found under an input, and what it turned out to be.
+class InputFile:
+    """A file that was found under an input, with its detected format and survey.
 
-    root     The input it belongs to; the file itself where the user named it.
-    hidden   It counts only if it is mail: a dot name, or what stands beside `cur` and `new` of a maildir.
-    format   How it is read; "" where it is not, for `reason`, or without one because it does not count.
-    sure     Its name says its format, not only its first bytes.
+    input_path         The input it belongs to; the file itself where the user named it.
+    mail_only          It counts only if it is mail: a dot name, or a file beside `cur` and `new` of a maildir.
+    format             How it is read; "" where it is not read: for `reason`, or without a reason because it does not count.
+    is_format_certain  Its name gives its format, not only its first bytes.
     """
 
     path: str
-    root: str
+    input_path: str
     size: int
-    hidden: bool = False
+    mail_only: bool = False
     format: str = ""
     reason: str = ""
-    sure: bool = False
-    look: Look | None = None
+    is_format_certain: bool = False
+    survey: FileSurvey | None = None
 
     @property
-    def named(self) -> bool:
-        return self.path == self.root
+    def is_named_input(self) -> bool:
+        return self.path == self.input_path
 
 
-def survey(
-    inputs: Sequence[Path], roles: Roles, look: Callable[[list[File], Roles], list[File]] | None = None, after: Earlier | None = None
+def survey_inputs(
+    inputs: Sequence[Path],
+    roles: Roles,
+    surveyor: Callable[[list[InputFile], Roles], list[InputFile]] | None = None,
+    indexed: IndexedInput | None = None,
 ) -> Survey:
-    """What lies in the inputs: units in corpus order, the schema of the corpus in standard form, and what cannot be read.
+    """Lists and surveys all files of the inputs: units in corpus order, the schema of the corpus, and the files that cannot be read.
 
-    `look` opens the files in place of `looked`, which does it in this process. `after`: only what is new to an index.
+    The schema is in standard form. `surveyor` opens the files; the default is `survey_files`, which opens them in this process. With
+    `indexed`, only files that the index does not cover are surveyed. Raises InputRefused and UsageError for inputs that cannot be read or
+    whose columns conflict.
     """
-    files: list[File] = []
+    files: list[InputFile] = []
     for path in map(str, inputs):
-        there = _walk(path) if os.path.isdir(path) else [_named(path)]
-        if after and all(file.path in after.paths for file in there):
+        listed_files = _list_files(path) if os.path.isdir(path) else [_stat_named_input(path)]
+        if indexed and all(file.path in indexed.known_paths for file in listed_files):
             continue
-        there = [file for file in there if not after or file.path not in after.paths]
-        found = (look or looked)(there, roles)
-        for file in found:
-            if file.named and file.reason:
-                raise InputRefused(refusal(file.path, file.reason, sure=file.sure))
-        if not any(file.format for file in found):
-            raise InputRefused(f"{shown(path)}: nothing in this folder can be read ({len(found)} files). {_CAN}.")
-        files += found
-    union = Union()
-    if after:
-        union.add("the earlier input", list(after.schema), soft=False)
-    columns: dict[str, Mapping] = {}
-    lost: dict[str, str] = {}
-    refused: SanitizeError | None = None
-    known: dict[tuple[pa.Schema, bool, Mapping], Mapping] = {}
+        listed_files = [file for file in listed_files if not indexed or file.path not in indexed.known_paths]
+        surveyed_files = (surveyor or survey_files)(listed_files, roles)
+        for file in surveyed_files:
+            if file.is_named_input and file.reason:
+                raise InputRefused(format_refusal(file.path, file.reason, is_format_certain=file.is_format_certain))
+        if not any(file.format for file in surveyed_files):
+            raise InputRefused(
+                f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)} files). {_SUPPORTED_FORMATS_HINT}."
+            )
+        files += surveyed_files
+    corpus_schema = CorpusSchema()
+    if indexed:
+        corpus_schema.add_file("the earlier input", list(indexed.schema), is_inferred=False)
+    mapping_by_path: dict[str, ColumnMapping] = {}
+    reason_by_path: dict[str, str] = {}
+    first_error: SanitizeError | None = None
+    known_mappings: dict[tuple[pa.Schema, bool, ColumnMapping], ColumnMapping] = {}
     for number, file in enumerate(files):
-        if file.look is None:
+        if file.survey is None:
             continue
-        schema, soft = file.look.schema, file.look.soft
-        if (pairs := known.get((schema, soft, file.look.columns))) is not None:  # most files look like one before them
-            columns[file.path] = pairs
+        schema, is_inferred = file.survey.schema, file.survey.is_inferred
+        # most files have the columns of an earlier one
+        if (mapping := known_mappings.get((schema, is_inferred, file.survey.column_mapping))) is not None:
+            mapping_by_path[file.path] = mapping
             continue
-        if soft and not file.sure and not file.named and leaf_of(roles.text[0], schema) is None:
-            files[number] = dataclasses.replace(file, format="", reason="no_text", look=None)
+        if is_inferred and not file.is_format_certain and not file.is_named_input and find_leaf(roles.text[0], schema) is None:
+            files[number] = dataclasses.replace(file, format="", reason="no_text", survey=None)
             continue
         try:
-            pairs = file.look.columns or mapping(schema, roles, file.path)
-            if soft:  # a role's column may come later than the sample
-                said = {standard for _, standard in pairs}
-                pairs += tuple((name, name) for name in ("doc_id", "user_id") if name not in said)
-            union.add(file.path, fields(schema, pairs, roles), soft)
+            mapping = file.survey.column_mapping or map_columns(schema, roles, file.path)
+            if is_inferred:  # the column of a role may first occur after the sample
+                mapped = {standard for _, standard in mapping}
+                mapping += tuple((name, name) for name in ("doc_id", "user_id") if name not in mapped)
+            corpus_schema.add_file(file.path, standard_fields(schema, mapping, roles), is_inferred)
         except (InputRefused, UsageError) as error:
-            if file.named:
+            if file.is_named_input:
                 raise
-            refused = refused or error
-            lost[file.path] = "wrong_schema" if leaf_of(roles.text[0], schema) else "no_text"
+            first_error = first_error or error
+            reason_by_path[file.path] = "wrong_schema" if find_leaf(roles.text[0], schema) else "no_text"
         else:
-            columns[file.path] = known[schema, soft, file.look.columns] = pairs
-    if refused is not None and not columns:
-        raise refused
-    layout = Layout(schema=union.schema, roles=roles)
-    if layout.main != "text" and layout.leaf not in map(str, leaves(layout.schema)):
-        raise UsageError(f"column {layout.leaf} holds no string in any input; --text-column takes a column with texts.")
+            mapping_by_path[file.path] = known_mappings[schema, is_inferred, file.survey.column_mapping] = mapping
+    if first_error is not None and not mapping_by_path:
+        raise first_error
+    layout = StagingLayout(schema=corpus_schema.schema, roles=roles)
+    if layout.main_column != "text" and layout.main_path not in map(str, list_text_leaves(layout.schema)):
+        raise UsageError(f"column {layout.main_path} holds no string in any input; give --text-column a column with texts.")
     return Survey(
-        units=_units(files, columns, lost, roles.split),
+        units=_group_into_units(files, mapping_by_path, reason_by_path, roles.split),
         files=[(file.path, file.size) for file in files if file.format or file.reason not in ("", "symlink", "not_a_file")],
-        bad=[(file.path, file.reason or lost[file.path]) for file in files if file.reason or file.path in lost],
+        unreadable=[(file.path, file.reason or reason_by_path[file.path]) for file in files if file.reason or file.path in reason_by_path],
         ignored=[file.path for file in files if not file.format and not file.reason],
         layout=layout,
     )
 
 
-def sampled(survey: Survey, sample: Sample) -> Survey:
-    """The same survey of which only a sample will be written. Nothing is then used in place."""
-    units = [dataclasses.replace(unit, view=False) for unit in survey.units]
+def with_sample(survey: Survey, sample: DocumentSample) -> Survey:
+    """The survey, changed so that staging writes only a sample. No file is then read in place."""
+    units = [dataclasses.replace(unit, in_place=False) for unit in survey.units]
     return dataclasses.replace(survey, units=units, layout=dataclasses.replace(survey.layout, sample=sample))
 
 
-def looked(files: list[File], roles: Roles) -> list[File]:
-    """The files with what they are and what their readers see in them, or with the reason why they see nothing."""
-    readers = _readers()
-    return [_looked(_known(file, readers), readers, roles) for file in files]
+def survey_files(files: list[InputFile], roles: Roles) -> list[InputFile]:
+    """The files with their formats and their readers' surveys, or with the reason why they cannot be read."""
+    readers = _load_readers()
+    return [_survey_file(_detect_file_format(file, readers), readers, roles) for file in files]
 
 
-def stage(unit: Unit, survey: Survey | Layout, out: Path, quarantine: Path, max_doc_bytes: int) -> Staged:
+def stage_unit(unit: InputUnit, survey: Survey | StagingLayout, out_path: Path, quarantine_path: Path, max_doc_bytes: int) -> StagingResult:
     """Writes one unit in standard form, a row for every record, and the list of the records that could not be read.
 
-    `survey.layout` says as much as the survey and is small: hand that to workers.
+    `survey` may be only its `layout`, which is smaller to send to workers.
     """
     layout = survey.layout if isinstance(survey, Survey) else survey
-    with Writer(out, quarantine, layout.schema, layout.sample, unit.no) as writer:
-        reader = _readers().get(unit.format)
-        if reader is None or hasattr(reader, "put"):
-            _put(unit, layout, writer, max_doc_bytes)
+    with StagingWriter(out_path, quarantine_path, layout.schema, layout.sample, unit.no) as writer:
+        reader = _load_readers().get(unit.format)
+        if reader is None or hasattr(reader, "add_documents"):
+            _stage_files(unit, layout, writer, max_doc_bytes)
         else:
-            reader.stage(unit, layout, writer, max_doc_bytes)
-    assert writer.staged is not None
-    return writer.staged
+            reader.stage_unit(unit, layout, writer, max_doc_bytes)
+    assert writer.result is not None
+    return writer.result
 
 
-def _put(unit: Unit, layout: Layout, writer: Writer, max_doc_bytes: int) -> None:
-    """All documents of some files without columns, and a fault for every file that cannot be read."""
-    readers = _readers()
-    records: Records[Text] = Records(writer, lambda rows: (texts(rows, layout.schema), {}))
-    for path, how in zip(unit.files, unit.how or (unit.format,) * len(unit.files), strict=True):
-        if how in readers:
-            readers[how].put(path, how, unit, layout, records, max_doc_bytes)
+def _stage_files(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:
+    """Stages all documents of files without columns; a file that cannot be read becomes one fault."""
+    readers = _load_readers()
+    records: RecordBatcher[TextDocument] = RecordBatcher(writer, lambda rows: (build_text_batch(rows, layout.schema), {}))
+    for path, file_format in zip(unit.files, unit.file_formats or (unit.format,) * len(unit.files), strict=True):
+        if file_format in readers:
+            readers[file_format].add_documents(path, file_format, unit, layout, records, max_doc_bytes)
         else:
-            records.put(None, path, "file", how)
+            records.add(None, path, "file", file_format)
     records.flush()
 
 
-def lose(unit: Unit, layout: Layout, out: Path, quarantine: Path) -> Staged:
-    """Writes what `stage` would if nothing of a unit could be read: a row for each record it is known to have, else one a file.
+def quarantine_unit(unit: InputUnit, layout: StagingLayout, out_path: Path, quarantine_path: Path) -> StagingResult:
+    """Writes the files of `stage_unit` for a unit that cannot be read at all: one row for each known record, else one row a file.
 
-    All are set aside for the reason in `unit.lost`. No file is opened.
+    All rows are quarantined for the unit's `quarantine_reason`. No input file is opened.
     """
-    with Writer(out, quarantine, layout.schema, layout.sample, unit.no) as writer:
+    with StagingWriter(out_path, quarantine_path, layout.schema, layout.sample, unit.no) as writer:
         if unit.format == "parquet":
-            parquet.lost(unit, writer, unit.lost)
+            parquet.quarantine_unit_rows(unit, writer, unit.quarantine_reason)
         else:
-            place = f"from byte {unit.start}" if unit.start else "file"
-            writer.lose(len(unit.files), lambda row: (unit.files[row], place, unit.lost))
-    assert writer.staged is not None
-    return writer.staged
+            location = f"from byte {unit.start}" if unit.start else "file"
+            writer.quarantine_rows(len(unit.files), lambda row: (unit.files[row], location, unit.quarantine_reason))
+    assert writer.result is not None
+    return writer.result
 
 
-# --- which files there are --------------------------------------------------------------------------------------------------------
+# --- listing files ----------------------------------------------------------------------------------------------------------------
 
 
-def _named(path: str) -> File:
-    """A file the user named; a link is what it points at."""
+def _stat_named_input(path: str) -> InputFile:
+    """The entry of a file that the user named; a symbolic link is followed."""
     try:
         info = os.stat(path)
     except OSError:
-        raise InputRefused(f"{shown(path)}: there is no such file or folder. Check the path.") from None
-    return File(path=path, root=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
+        raise InputRefused(f"{printable_path(path)}: there is no such file or folder. Check the path.") from None
+    return InputFile(path=path, input_path=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
 
 
-def _walk(root: str) -> list[File]:
-    """All files of a folder, bytewise by relative path. Nothing is matched as a pattern: file names may hold any character."""
+def _list_files(root: str) -> list[InputFile]:
+    """All files of a folder, bytewise by relative path. Names are not matched as patterns: a file name may hold any character."""
     real, found = os.path.realpath(root), []
     folders = [(root, False)]
     while folders:
@@ -255,46 +289,48 @@ def _walk(root: str) -> list[File]:
             with os.scandir(folder) as scan:
                 entries = list(scan)
         except OSError:
-            found.append(File(path=os.path.join(folder, "."), root=root, size=0, hidden=hidden, reason="unreadable"))
+            found.append(InputFile(path=os.path.join(folder, "."), input_path=root, size=0, mail_only=hidden, reason="unreadable"))
             continue
         names = {entry.name for entry in entries}
         maildir = {"cur", "new"} <= names
-        describing = _describing(folder, names)
+        metadata_files = _find_metadata_files(folder, names)
         for entry in entries:
-            dot = hidden or entry.name.startswith(".")
+            is_hidden = hidden or entry.name.startswith(".")
             if entry.is_dir(follow_symlinks=False):
                 if not (maildir and entry.name == "tmp"):
-                    folders.append((entry.path, dot))
+                    folders.append((entry.path, is_hidden))
                 continue
-            beside = maildir or entry.name in _NOT_DATA or entry.name in describing
-            found.append(_entry(entry, root, real, dot or beside))
+            is_mail_only = maildir or entry.name in _SPARK_METADATA_FILES or entry.name in metadata_files
+            found.append(_inspect_entry(entry, root, real, is_hidden or is_mail_only))
     prefix = len(os.path.join(root, ""))
     return sorted(found, key=lambda file: os.fsencode(file.path[prefix:]))
 
 
-def _describing(folder: str, names: set[str]) -> frozenset[str]:
-    """The files of a folder that only say what its data are."""
-    there = _DESCRIBES & names
-    if "dataset_dict.json" in there:  # its splits are folders
-        there = there if any(os.path.isfile(os.path.join(folder, name, "dataset_info.json")) for name in names) else frozenset()
-    elif there and not any(name.endswith(".arrow") for name in names):
-        there = frozenset()
-    card = os.path.join(folder, "README.md")
+def _find_metadata_files(folder: str, names: set[str]) -> frozenset[str]:
+    """The files of a folder that only describe its data set."""
+    metadata_files = _DATASET_METADATA_FILES & names
+    if "dataset_dict.json" in metadata_files:  # its splits are subfolders
+        metadata_files = (
+            metadata_files if any(os.path.isfile(os.path.join(folder, name, "dataset_info.json")) for name in names) else frozenset()
+        )
+    elif metadata_files and not any(name.endswith(".arrow") for name in names):
+        metadata_files = frozenset()
+    readme_path = os.path.join(folder, "README.md")
     try:
-        if "README.md" in names and os.path.isfile(card):
-            with open(card, "rb") as file:
-                return there | {"README.md"} if file.read(len(_CARD)) == _CARD else there
+        if "README.md" in names and os.path.isfile(readme_path):
+            with open(readme_path, "rb") as file:
+                return metadata_files | {"README.md"} if file.read(len(_DATA_CARD_PREFIX)) == _DATA_CARD_PREFIX else metadata_files
     except OSError:
         pass
-    return there
+    return metadata_files
 
 
-def _entry(entry: os.DirEntry[str], root: str, real: str, hidden: bool) -> File:
-    """A directory entry that is no folder."""
-    file = File(path=entry.path, root=root, size=0, hidden=hidden)
+def _inspect_entry(entry: os.DirEntry[str], input_path: str, real_root: str, mail_only: bool) -> InputFile:
+    """The entry of a directory entry that is not a folder."""
+    file = InputFile(path=entry.path, input_path=input_path, size=0, mail_only=mail_only)
     try:
         if entry.is_symlink():
-            inside = os.path.commonpath([real, os.path.realpath(entry.path, strict=True)]) == real
+            inside = os.path.commonpath([real_root, os.path.realpath(entry.path, strict=True)]) == real_root
             if not inside or entry.is_dir():
                 return dataclasses.replace(file, reason="symlink")
         info = entry.stat()
@@ -303,103 +339,124 @@ def _entry(entry: os.DirEntry[str], root: str, real: str, hidden: bool) -> File:
     return dataclasses.replace(file, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
 
 
-# --- what they are ----------------------------------------------------------------------------------------------------------------
+# --- detecting formats ------------------------------------------------------------------------------------------------------------
 
 
-def _known(file: File, readers: dict[str, ModuleType]) -> File:
-    """The file with its format, by name or by its first bytes; with a reason instead; with neither where it does not count."""
-    format, reason, sure = "", file.reason, False
+def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> InputFile:
+    """The file with its format, by name or by its first bytes; with a reason if it cannot be read; with neither if it does not count."""
+    format, reason, is_certain = "", file.reason, False
     if not reason:
         try:
-            begin = head(file.path)
-        except Unreadable as error:
-            begin, reason = b"", error.reason
+            head = read_head(file.path)
+        except UnreadableFile as error:
+            head, reason = b"", error.reason
         if not reason:
             name = os.path.basename(file.path).lower()
-            for tail in _COMPRESSED:
-                name = name.removesuffix(tail)
-            said = [format for format, reader in readers.items() if name.endswith(reader.FORMATS[format])]
-            found = next((one for one in (reader.recognise(begin) for reader in dict.fromkeys(readers.values())) if one), "")
-            if not begin:
+            for suffix in _COMPRESSION_SUFFIXES:
+                name = name.removesuffix(suffix)
+            formats_by_suffix = [format for format, reader in readers.items() if name.endswith(reader.FORMATS[format])]
+            detected = next((one for one in (reader.detect_format(head) for reader in dict.fromkeys(readers.values())) if one), "")
+            if not head:
                 reason = "empty_file"
-            elif said and not (said[0] == "text" and found):
-                format = readers[said[0]].accepts(begin, said[0])
-                sure = not format or said[0] != "json"  # much that is called .json is no data
-            elif os.path.basename(os.path.dirname(file.path)) in ("cur", "new") and not file.named:
+            elif formats_by_suffix and not (formats_by_suffix[0] == "text" and detected):
+                format = readers[formats_by_suffix[0]].confirm_format(head, formats_by_suffix[0])
+                is_certain = not format or formats_by_suffix[0] != "json"  # many files called .json are not data
+            elif os.path.basename(os.path.dirname(file.path)) in ("cur", "new") and not file.is_named_input:
                 format = "mail"
             else:
-                format = found
+                format = detected
             reason = reason or ("" if format else "unknown_format")
-    if file.hidden and readers.get(format) is not mail:
+    if file.mail_only and readers.get(format) is not mail:
         format = reason = ""
-    return dataclasses.replace(file, format=format, reason=reason, sure=sure)
+    return dataclasses.replace(file, format=format, reason=reason, is_format_certain=is_certain)
 
 
-def _looked(file: File, readers: dict[str, ModuleType], roles: Roles) -> File:
-    """The file with what its reader sees in it, or with the reason why it sees nothing."""
+def _survey_file(file: InputFile, readers: dict[str, ModuleType], roles: Roles) -> InputFile:
+    """The file with its reader's survey, or with the reason why it cannot be read."""
     if not file.format:
         return file
     try:
-        return dataclasses.replace(file, look=readers[file.format].look(file.path, file.format, roles))
-    except Unreadable as error:
+        return dataclasses.replace(file, survey=readers[file.format].survey_file(file.path, file.format, roles))
+    except UnreadableFile as error:
         reason = error.reason
     except OSError:
         reason = "unreadable"
     return dataclasses.replace(file, format="", reason=reason)
 
 
-def refusal(path: str, reason: str, *, sure: bool = False) -> str:
-    """Why a named file is not read, and what to do. `sure`: its name says a format."""
-    name, real, path = os.path.basename(path), path, shown(path)
+def format_refusal(path: str, reason: str, *, is_format_certain: bool = False) -> str:
+    """The message for a named file that cannot be read: why, and what to do. `is_format_certain`: its name gives a format."""
+    name, raw_path, path = os.path.basename(path), path, printable_path(path)
     if reason == "unknown_format":
-        suffix = "".join(Path(name).suffixes[-2:]) if name.endswith(_COMPRESSED) else Path(name).suffix
-        seen = _seen(real, suffix)
-        said = f"its content is not what {shown(suffix)} says" if sure else "its format is not known"
-        return f"{path}: {said}{seen}. {_CAN}; convert the file or name another."
-    return f"{path}: {REASONS[reason]}. {_MEND.get(reason) or f'{_CAN}; repair the file or leave it out'}."
+        suffix = "".join(Path(name).suffixes[-2:]) if name.endswith(_COMPRESSION_SUFFIXES) else Path(name).suffix
+        detail = _explain_non_text(raw_path, suffix)
+        problem = f"its content does not match its suffix {printable_path(suffix)}" if is_format_certain else "its format is not known"
+        return f"{path}: {problem}{detail}. {_SUPPORTED_FORMATS_HINT}; convert the file or name another."
+    return f"{path}: {REASONS[reason]}. {_REMEDIES.get(reason) or f'{_SUPPORTED_FORMATS_HINT}; repair the file or leave it out'}."
 
 
-def _seen(path: str, suffix: str) -> str:
-    """What stands in the way of text, where the first bytes of a file show it."""
+def _explain_non_text(path: str, suffix: str) -> str:
+    """Why a file is not text, where its first bytes show it; else an empty string."""
     try:
-        begin = head(path)
-    except Unreadable:
+        head = read_head(path)
+    except UnreadableFile:
         return ""
-    if begin[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return " (it is in UTF-16; expected UTF-8)"
-    return " (it holds NUL bytes, as no text of people does)" if b"\0" in begin and suffix in _OF_TEXT else ""
+    return " (it holds NUL bytes, which do not occur in text)" if b"\0" in head and suffix in _TEXT_SUFFIXES else ""
 
 
-# --- who reads what ---------------------------------------------------------------------------------------------------------------
+# --- grouping into units -----------------------------------------------------------------------------------------------------------
 
 
-def _units(files: list[File], columns: dict[str, Mapping], lost: dict[str, str], split: str) -> list[Unit]:
-    """The units in corpus order: neighbours among mails, texts, small mboxes and bad files go together, all else as its reader cut it."""
-    units: list[Unit] = []
-    held: list[File] = []
+def _group_into_units(
+    files: list[InputFile], mappings: dict[str, ColumnMapping], quarantine_reasons: dict[str, str], split: str
+) -> list[InputUnit]:
+    """The units in corpus order: neighbouring mails, texts, small mboxes and unreadable files share units; every other file keeps the
+    units that its reader made.
+    """
+    units: list[InputUnit] = []
+    pending: list[InputFile] = []
     size = 0
-    one, many = {"mail"}, {"mbox"}  # formats of which a file is one document, or several
-    (one if split == "file" else many).add("text")
+    # formats of which a file is one document, and of which it may be several
+    single_document_formats, multi_document_formats = {"mail"}, {"mbox"}
+    (single_document_formats if split == "file" else multi_document_formats).add("text")
 
     def flush() -> None:
-        if held:
-            how = tuple(file.format or file.reason for file in held)
-            format = next((format for format in ("mail", "mbox", "text") if format in how), "bad")
-            rows = None if many & set(how) else len(held)
-            units.append(Unit(no=0, path=held[0].root, format=format, rows=rows, files=tuple(file.path for file in held), how=how))
-            held.clear()
+        if pending:
+            file_formats = tuple(file.format or file.reason for file in pending)
+            format = next((format for format in ("mail", "mbox", "text") if format in file_formats), "bad")
+            rows = None if multi_document_formats & set(file_formats) else len(pending)
+            units.append(
+                InputUnit(
+                    no=0,
+                    path=pending[0].input_path,
+                    format=format,
+                    rows=rows,
+                    files=tuple(file.path for file in pending),
+                    file_formats=file_formats,
+                )
+            )
+            pending.clear()
 
     for file in files:
-        if file.format in one or (file.format in many and file.size <= SMALL) or file.reason:
+        if (
+            file.format in single_document_formats
+            or (file.format in multi_document_formats and file.size <= SMALL_MBOX_BYTES)
+            or file.reason
+        ):
             size += file.size
-            if held and (len(held) == FILES or size > BYTES or held[0].root != file.root):
+            if pending and (len(pending) == MAX_UNIT_FILES or size > MAX_UNIT_BYTES or pending[0].input_path != file.input_path):
                 flush()
                 size = file.size
-            held.append(file)
-        elif file.look is not None:
+            pending.append(file)
+        elif file.survey is not None:
             flush()
             size = 0
-            said, aside = columns.get(file.path, ()), lost.get(file.path, "")
-            units += [dataclasses.replace(p, columns=said, lost=aside, view=p.view and not aside) for p in file.look.pieces]
+            mapping, reason = mappings.get(file.path, ()), quarantine_reasons.get(file.path, "")
+            units += [
+                dataclasses.replace(p, column_mapping=mapping, quarantine_reason=reason, in_place=p.in_place and not reason)
+                for p in file.survey.units
+            ]
     flush()
     return [dataclasses.replace(unit, no=no) for no, unit in enumerate(units)]

@@ -1,4 +1,4 @@
-"""The nouns of this room: what the user said, what a survey found, what one worker reads, and why a record is set aside."""
+"""Data types of the readers: column roles, input units, survey results, and the reasons why a record is quarantined."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from sanitize.errors import UsageError, nearest
+from sanitize.errors import UsageError, suggest_names
 
-# A reason is one of these words; nothing else ever stands in a quarantine table.
+# The reasons for a quarantine, with their explanation. The quarantine table holds the keys and no other text.
 REASONS = {
     "bomb": "it claims far more than a file of its size can hold",
-    "crashed": "the process that read it ended without a word",
+    "crashed": "the process that read it crashed",
     "empty_file": "it has no bytes",
     "encrypted": "it is encrypted",
     "memory": "reading it takes more memory than one file is given",
     "new_column": "it has a key that no sampled record of its file has",
-    "no_header": "its first line does not name its columns, each once and the main text's among them (--text-column says which that is)",
+    "no_header": "its first line does not name each of its columns once, including the main text's column (set by --text-column)",
     "no_text": "it has no main text",
     "not_a_file": "it is a pipe, a socket or a device",
     "not_analysed": "a finder ran out of time on it, or failed",
-    "not_an_object": "it is JSON, but no object",
-    "not_csv": "its quotes do not fit: one is never closed, or more than a separator follows one",
-    "not_json": "it is no JSON",
-    "not_utf8": "it has bytes or escapes that are no Unicode text",
-    "symlink": "it is a link out of its folder, to a folder, or to nothing",
+    "not_an_object": "it is JSON, but not an object",
+    "not_csv": "its quotes are not balanced: one is never closed, or something other than a separator follows a closing quote",
+    "not_json": "it is not valid JSON",
+    "not_utf8": "it has bytes or escapes that are not valid Unicode text",
+    "symlink": "it is a symbolic link that leads out of its folder, to a folder, or to nothing",
     "timed_out": "reading it takes far longer than its size explains",
     "too_large": "it is larger than --max-doc-bytes",
-    "truncated": "it breaks off before its end",
-    "unknown_format": "nothing here reads its format, or it is not what its name says",
+    "truncated": "it ends too early, or its compressed data is damaged",
+    "unknown_format": "its format is not supported, or its content does not match its name",
     "unreadable": "the system or the format's library cannot read it",
     "wrong_cells": "it has more or fewer cells than its file has columns",
     "wrong_schema": "its columns are not those of the corpus",
@@ -37,12 +37,13 @@ REASONS = {
 }
 
 
-SPLITS = ("file", "paragraphs", "lines")
+TEXT_SPLITS = ("file", "paragraphs", "lines")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """What the user said about columns. Names are leaf paths, such as `text` or `messages[].content`.
+    """Which columns hold the texts, the user and the document id, as the user named them. Names are leaf paths, such as `text` or
+    `messages[].content`.
 
     split  What a document is in plain text files: the `file`, or each of its `paragraphs` or `lines`.
     """
@@ -53,22 +54,22 @@ class Roles:
     split: str = "file"
 
     def __post_init__(self) -> None:
-        if self.split not in SPLITS:
-            raise UsageError(f"--split {self.split}: {nearest(self.split, SPLITS)}")
+        if self.split not in TEXT_SPLITS:
+            raise UsageError(f"--split {self.split}: {suggest_names(self.split, TEXT_SPLITS)}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
-    """A piece of the input that one worker reads in one go.
+class InputUnit:
+    """A piece of the input that one worker reads as one task.
 
-    rows       How many documents it has; None where that is known only after staging.
-    files      The files it consists of: `(path,)`, or up to 1,000 of a tree with one mail or text a file; then `path` is the folder.
-    groups     Parquet: the row groups.
-    view       True for Parquet that is read in place; all else is staged.
-    columns    (column in the file, column in standard form), in the file's order.
-    start/stop The bytes in which its records begin, where a large file is cut; stop None is the end. Parquet: start is its first row.
-    how        How each of several files is read: `mail`, `mbox`, `text`, or the reason why it is not.
-    lost       The reason why none of its records is taken; "" where they are.
+    rows               How many documents it has; None where that is known only after staging.
+    files              The files it consists of: `(path,)`, or up to 1,000 of a folder with one mail or text a file; `path` is the folder.
+    row_groups         Parquet: the numbers of its row groups.
+    in_place           True for Parquet that is read in place; every other unit is staged.
+    column_mapping     (column in the file, column in standard form), in the file's order.
+    start, end         The bytes in which its records begin, where a large file is cut; None: to its end. Parquet: start is its first row.
+    file_formats       How each of several files is read: `mail`, `mbox`, `text`, or the reason why it cannot be read.
+    quarantine_reason  The reason why all of its records are quarantined; "" where they are read.
     """
 
     no: int
@@ -76,60 +77,63 @@ class Unit:
     format: str
     rows: int | None = None
     files: tuple[str, ...] = ()
-    groups: tuple[int, ...] = ()
-    view: bool = False
-    columns: tuple[tuple[str, str], ...] = ()
+    row_groups: tuple[int, ...] = ()
+    in_place: bool = False
+    column_mapping: tuple[tuple[str, str], ...] = ()
     start: int = 0
-    stop: int | None = None
-    how: tuple[str, ...] = ()
-    lost: str = ""
+    end: int | None = None
+    file_formats: tuple[str, ...] = ()
+    quarantine_reason: str = ""
 
 
 @dataclass(frozen=True)
-class Sample:
-    """About this share of the documents, drawn by their ids (where they have none, by their places) under a key of 16 bytes: a document
-    of a smaller share is in every larger one."""
+class DocumentSample:
+    """A sample of about this share of the documents. They are drawn by their ids (by their positions where they have none) under a key of
+    16 bytes, so a document of a smaller share is also in every larger one.
+    """
 
     share: float
     key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
-    """The standard form of a corpus: the schema of what staging writes, the roles behind it, and whether only a sample is written."""
+class StagingLayout:
+    """The standard form of a corpus: the schema that staging writes, the column roles, and the sample if only a sample is written."""
 
     schema: pa.Schema
     roles: Roles
-    sample: Sample | None = None
+    sample: DocumentSample | None = None
 
     @property
-    def main(self) -> str:
+    def main_column(self) -> str:
         """The name of the column with the main text: `text`, or the column's own where it is nested."""
         return str(self.schema.field(2).name)
 
     @property
-    def leaf(self) -> str:
+    def main_path(self) -> str:
         """The path of the main text in standard form."""
-        return "text" if self.main == "text" else self.roles.text[0]
+        return "text" if self.main_column == "text" else self.roles.text[0]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Earlier:
-    """What an index holds already, which other files are to be added to: its schema in standard form, and the paths that are left out."""
+class IndexedInput:
+    """What an existing index already covers when files are added to it: its schema in standard form, and the paths to skip."""
 
     schema: pa.Schema
-    paths: frozenset[str]
+    known_paths: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What lies in the inputs. `units` and `files` are in corpus order; `bad` is in `units` too, one record each."""
+    """The result of a survey of the inputs. `units` and `files` are in corpus order; files in `unreadable` are also in `units`, with one
+    record each.
+    """
 
-    units: list[Unit]
+    units: list[InputUnit]
     files: list[tuple[str, int]]
-    bad: list[tuple[str, str]]
+    unreadable: list[tuple[str, str]]
     ignored: list[str]
-    layout: Layout
+    layout: StagingLayout
 
     @property
     def schema(self) -> pa.Schema:
@@ -138,13 +142,13 @@ class Survey:
 
     @property
     def roles(self) -> Roles:
-        """What plays which role."""
+        """The column roles."""
         return self.layout.roles
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged:
-    """What staging one unit gave: rows written (quarantined ones too), rows quarantined, bytes of the file written."""
+class StagingResult:
+    """The result of staging one unit: rows written (including quarantined ones), rows quarantined, bytes of the file written."""
 
     rows: int
     quarantined: int
@@ -152,23 +156,25 @@ class Staged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """What a reader sees in one file without reading it through.
+class FileSurvey:
+    """What a reader learns about one file without reading all of it.
 
-    schema   Its columns in plain types.
-    soft     True where the types were inferred from a sample, so that they may be widened.
-    pieces   The units it makes, with `no` and `columns` still to be filled in.
-    columns  Its (column, column in standard form), where the format says that and not the user.
+    schema          Its columns in plain types.
+    is_inferred     True where the types were inferred from a sample; they may then be widened.
+    units           The units that the file is cut into; `no` and `column_mapping` are filled in later.
+    column_mapping  (column, column in standard form), where the format defines it and not the user.
     """
 
     schema: pa.Schema
-    soft: bool
-    pieces: tuple[Unit, ...]
-    columns: tuple[tuple[str, str], ...] = ()
+    is_inferred: bool
+    units: tuple[InputUnit, ...]
+    column_mapping: tuple[tuple[str, str], ...] = ()
 
 
-class Unreadable(Exception):
-    """This file cannot be read, for one of `REASONS`: a refusal where the user named it, a quarantined record in a folder."""
+class UnreadableFile(Exception):
+    """This file cannot be read, for one of `REASONS`. A file that the user named is refused; a file in a folder becomes a quarantined
+    record.
+    """
 
     def __init__(self, reason: str) -> None:
         assert reason in REASONS
@@ -176,6 +182,6 @@ class Unreadable(Exception):
         self.reason = reason
 
 
-def shown(path: str) -> str:
-    """A path that can be printed and stored whatever bytes its name has."""
+def printable_path(path: str) -> str:
+    """A path that can be printed and stored, whatever bytes its name has: bytes that are not UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

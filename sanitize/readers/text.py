@@ -1,8 +1,8 @@
-"""Plain text files: one document each, or one for each paragraph or line (`--split`).
+"""Reader for plain text files: one document a file, a paragraph or a line (`--split`).
 
-A file is text by its name (`.txt`, `.text`) and only where its beginning is nothing else that can be read: a mail or JSON lines in a
-`.txt` are a mail and JSON lines. Bytes that are no UTF-8 are read as Windows-1252, as in mail without a charset. What stands in a file
-stays as it is, line ends too; a paragraph ends before the line end behind which a blank line, or none, follows.
+A file is text by its name (`.txt`, `.text`), and only where its beginning is not another supported format: mail or JSON lines in a `.txt`
+are read as mail or JSON lines. Bytes that are not UTF-8 are decoded as Windows-1252, as in mail without a charset. The content is not
+changed, including line ends; a paragraph ends before the line end that precedes a blank line or the end of the file.
 """
 
 from __future__ import annotations
@@ -14,86 +14,97 @@ from io import BufferedReader
 
 import pyarrow as pa
 
-from sanitize.readers.byte_streams import MARK, begins_as_text, codec, guarded, whole
-from sanitize.readers.jsonl import lines
-from sanitize.readers.mail import decoded
-from sanitize.readers.staging_writer import Records, Text
-from sanitize.readers.standard_form import TEXT
-from sanitize.readers.survey_types import Layout, Look, Roles, Unit
+from sanitize.readers.byte_streams import UTF8_BOM, detect_compression, looks_like_text, read_guarded, read_whole
+from sanitize.readers.jsonl import iter_lines
+from sanitize.readers.mail import decode_text
+from sanitize.readers.staging_writer import RecordBatcher, TextDocument
+from sanitize.readers.standard_form import TEXT_TYPE
+from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout
 
 FORMATS = {"text": (".txt", ".text")}
-COLUMNS = pa.schema([("text", TEXT)])
-PIECE = 64 << 20  # bytes of a file of lines that one worker takes
+TEXT_SCHEMA = pa.schema([("text", TEXT_TYPE)])
+UNIT_BYTES = 64 << 20  # bytes of a file of lines in one unit
 
 
-def recognise(head: bytes) -> str | None:
-    """Never by its content: what is no text begins like text too."""
+def detect_format(head: bytes) -> str | None:
+    """None: text is not recognised by its content, since other files may begin like text."""
     return None
 
 
-def accepts(head: bytes, format: str) -> str:
-    """The format, unless the beginning is no text."""
-    if b"\0" in head:  # texts of people hold one where a line of a log was damaged; what is packed or drawn is no UTF-8
+def confirm_format(head: bytes, format: str) -> str:
+    """The format, or "" where the first bytes are not text."""
+    if b"\0" in head:  # valid text may hold a NUL, such as in a damaged line of a log; binary formats are not valid UTF-8
         try:
             codecs.getincrementaldecoder("utf-8")().decode(head)
         except UnicodeDecodeError:
             return ""
-    return format if begins_as_text(head) else ""
+    return format if looks_like_text(head) else ""
 
 
-def look(path: str, format: str, roles: Roles) -> Look:
-    """The units of one file; one of lines is cut where it is large and not compressed."""
+def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+    """The units of one file; a file of lines is cut where it is large and not compressed."""
     size = os.path.getsize(path)
-    step = PIECE if roles.split == "lines" and codec(path) is None and size > 2 * PIECE else size
+    step = UNIT_BYTES if roles.split == "lines" and detect_compression(path) is None and size > 2 * UNIT_BYTES else size
     cuts = list(range(0, size, step or 1)) or [0]
     pieces = [
-        Unit(no=0, path=path, format=format, files=(path,), start=start, stop=stop)
+        InputUnit(no=0, path=path, format=format, files=(path,), start=start, end=stop)
         for start, stop in zip(cuts, [*cuts[1:], None], strict=True)
     ]
-    return Look(schema=COLUMNS, soft=False, pieces=tuple(pieces), columns=(("text", "text"),))
+    return FileSurvey(schema=TEXT_SCHEMA, is_inferred=False, units=tuple(pieces), column_mapping=(("text", "text"),))
 
 
-def put(path: str, how: str, unit: Unit, layout: Layout, records: Records[Text], limit: int) -> None:
-    """The documents of one file."""
+def add_documents(path: str, format: str, unit: InputUnit, layout: StagingLayout, records: RecordBatcher[TextDocument], limit: int) -> None:
+    """Adds the documents of one file to `records`, or the reasons why they cannot be read."""
     split = layout.roles.split
     if split == "file":
-        raw, reason = whole(path, limit)
-        records.put(None if reason else (decoded(raw.removeprefix(MARK), None), None), path, "file", reason, len(raw))
+        raw, reason = read_whole(path, limit)
+        records.add(None if reason else (decode_text(raw.removeprefix(UTF8_BOM), None), None), path, "file", reason, len(raw))
         return
     count = 0
-    begun = lines if split == "lines" else paragraphs
-    # a loop over documents: each is decoded for itself
-    for found, reason in guarded(path, lambda stream: begun(stream, start=unit.start, stop=unit.stop, limit=limit)):
-        if found is None:
-            records.put(None, path, f"after {split[:-1]} {count}", reason)
+    iter_pieces = iter_lines if split == "lines" else iter_paragraphs
+    # a loop over documents: each is decoded on its own
+    for item, reason in read_guarded(path, lambda stream: iter_pieces(stream, start=unit.start, end=unit.end, limit=limit)):
+        if item is None:
+            records.add(None, path, f"after {split[:-1]} {count}", reason)
             continue
         count += 1
-        number, at, one = found
-        place = f"line at byte {at}" if unit.start else f"line {number}"
-        records.put(None if one is None else (decoded(one, None), None), path, place, "too_large" if one is None else "", len(one or b""))
+        number, begin_byte, piece = item
+        location = f"line at byte {begin_byte}" if unit.start else f"line {number}"
+        records.add(
+            None if piece is None else (decode_text(piece, None), None),
+            path,
+            location,
+            "too_large" if piece is None else "",
+            len(piece or b""),
+        )
 
 
-def paragraphs(stream: BufferedReader, *, start: int = 0, stop: int | None = None, limit: int) -> Iterator[tuple[int, int, bytes | None]]:
-    """(number of its first line from 1, byte where it begins, the paragraph) for every run of lines that are not blank; None for one
-    over the limit, of which no more than that is held. A file is never cut for them: `start` is 0 and there is no `stop`."""
-    assert not start and stop is None
-    held, cut, at, number, first, begin, fresh = bytearray(), False, 0, 0, 0, 0, True
+def iter_paragraphs(
+    stream: BufferedReader, *, start: int = 0, end: int | None = None, limit: int
+) -> Iterator[tuple[int, int, bytes | None]]:
+    """(number of its first line from 1, byte where it begins, the paragraph) for every run of lines that are not blank.
+
+    The paragraph is None where it is over the limit; no more than the limit is held of it. A file is never cut for paragraphs: `start`
+    must be 0 and `end` None.
+    """
+    assert not start and end is None
+    paragraph, is_oversized, position, line_number, first_line, begin_byte, at_line_start = bytearray(), False, 0, 0, 0, 0, True
     while True:
-        part = stream.readline(1 << 20)
-        if not at:
-            at, part = (len(MARK), part[len(MARK) :]) if part.startswith(MARK) else (0, part)
-        number += fresh
-        if (fresh and not part.strip()) or not part:
-            if held or cut:
-                yield first, begin, None if cut else bytes(held.removesuffix(b"\n").removesuffix(b"\r"))
-            held, cut = bytearray(), False
-            if not part:
+        chunk = stream.readline(1 << 20)
+        if not position:
+            position, chunk = (len(UTF8_BOM), chunk[len(UTF8_BOM) :]) if chunk.startswith(UTF8_BOM) else (0, chunk)
+        line_number += at_line_start
+        if (at_line_start and not chunk.strip()) or not chunk:
+            if paragraph or is_oversized:
+                yield first_line, begin_byte, None if is_oversized else bytes(paragraph.removesuffix(b"\n").removesuffix(b"\r"))
+            paragraph, is_oversized = bytearray(), False
+            if not chunk:
                 return
         else:
-            if not held and not cut:
-                first, begin = number, at
-            held += part
-            if len(held) > limit:
-                held, cut = bytearray(), True
-        fresh = part.endswith(b"\n")
-        at += len(part)
+            if not paragraph and not is_oversized:
+                first_line, begin_byte = line_number, position
+            paragraph += chunk
+            if len(paragraph) > limit:
+                paragraph, is_oversized = bytearray(), True
+        at_line_start = chunk.endswith(b"\n")
+        position += len(chunk)

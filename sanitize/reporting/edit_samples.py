@@ -1,4 +1,7 @@
-"""A few edits with the text around them, for the report, `explain` and the demo. They are raw: whoever shows them masks them."""
+"""Selects a few edits with the text around them, for the report, `explain` and the demo.
+
+Samples hold raw texts and values; the caller must mask them before they are shown.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +13,43 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.text_cells import Leaf
-from sanitize.reporting.html_report import Sample
-from sanitize.storage.corpus import Documents, cells_of
+from sanitize.core.text_cells import LeafPath
+from sanitize.reporting.html_report import EditSample
+from sanitize.storage.corpus import Documents, flatten_cells
 
-_NEAR = 2_000  # samples are taken from the first documents of a task: one batch is read, not the corpus
-_AROUND = 48
+_MAX_DOCUMENTS = 2_000  # samples are taken from the first documents of a task: one batch is read, not the corpus
+_CONTEXT_BYTES = 48
 
 
-def samples(documents: Documents, leaves: Sequence[Leaf], edits: Path, count: int) -> list[Sample]:
-    """Up to `count` edits of a task, as many kinds as there are first, in corpus order."""
+def select_edit_samples(documents: Documents, leaves: Sequence[LeafPath], edits: Path, count: int) -> list[EditSample]:
+    """Up to `count` edits of a task in corpus order, of as many kinds as possible. `edits` is the task's table of edits."""
     table = pq.read_table(edits, partitioning=None)
     if not table.num_rows:
         return []
     frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String))
     first = int(frame["doc_no"].min())  # type: ignore[arg-type]
-    near = frame.filter(pl.col("doc_no") < first + _NEAR).with_columns(turn=pl.int_range(pl.len()).over("kind"))
-    chosen = near.sort("turn", "doc_no", "cell", "start_byte").head(count).sort("doc_no", "cell", "start_byte")
+    # the first edit of every kind, then the second of every kind, and so on
+    near = frame.filter(pl.col("doc_no") < first + _MAX_DOCUMENTS).with_columns(number=pl.int_range(pl.len()).over("kind"))
+    chosen = near.sort("number", "doc_no", "cell", "start_byte").head(count).sort("doc_no", "cell", "start_byte")
     wanted = chosen["doc_no"].unique().to_list()
     texts: dict[tuple[int, int], bytes] = {}
     columns = [*dict.fromkeys(leaf.column for leaf in leaves)]
     for batch in documents.read(min(wanted), max(wanted) + 1, columns):
         batch = batch.filter(pc.is_in(batch.column("doc_no"), value_set=pa.array(wanted))).combine_chunks()
         numbers = batch.column("doc_no").to_pylist()
-        for column in cells_of(batch, list(leaves)) if batch.num_rows else []:
-            for row, cell, text in zip(column.flat.rows, column.cells, column.flat.texts, strict=True):
+        for column in flatten_cells(batch, list(leaves)) if batch.num_rows else []:
+            for row, cell, text in zip(column.flat.rows, column.cell, column.flat.texts, strict=True):
                 texts[numbers[row], int(cell)] = (text.as_py() or "").encode()
-    found = []
+    samples = []
     for row in chosen.iter_rows(named=True):
-        raw, start, stop = texts[row["doc_no"], row["cell"]], row["start_byte"], row["stop_byte"]
-        found.append(
-            Sample(
+        raw, start, end = texts[row["doc_no"], row["cell"]], row["start_byte"], row["end_byte"]
+        samples.append(
+            EditSample(
                 kind=row["kind"],
-                before=raw[start:stop].decode(),
-                after=row["replacement"],
-                lead=raw[max(0, start - _AROUND) : start].decode(errors="ignore").rpartition("\n")[2],
-                tail=raw[stop : stop + _AROUND].decode(errors="ignore").partition("\n")[0],
+                original=raw[start:end].decode(),
+                replacement=row["replacement"],
+                text_before=raw[max(0, start - _CONTEXT_BYTES) : start].decode(errors="ignore").rpartition("\n")[2],
+                text_after=raw[end : end + _CONTEXT_BYTES].decode(errors="ignore").partition("\n")[0],
             )
         )
-    return found
+    return samples

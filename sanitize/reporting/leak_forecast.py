@@ -1,8 +1,8 @@
-"""What a model trained on a corpus may leak, told from measured curves before any is trained: addresses by frequency, plan by plan.
+"""Forecasts how many addresses a model trained on a corpus may leak, by plan, before any model is trained.
 
-`sanitize-eval frontier` measures, for each plan and band of frequency, how many of the addresses its small models said (`curves.json`).
-Here these shares, with their intervals, are put on the frequencies of another corpus. That is a comparison of plans, not of levels: a
-larger model, more epochs or another attack leak at another level.
+`sanitize-eval frontier` measures, for each plan and band of frequency, which share of the addresses its small models leaked
+(`curves.json`). Here these shares, with their intervals, are applied to the frequencies of another corpus. The result compares plans; it
+does not predict absolute numbers: a larger model, more epochs or another attack leak more or less.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 from sanitize.errors import UsageError
 
-KIND = "EMAIL_ADDRESS"
-VERSION = 1
+FORECAST_KIND = "EMAIL_ADDRESS"
+CURVES_VERSION = 1
 
 
 def read_curves(path: Path) -> dict[str, Any]:
-    """The curves in a file that `sanitize-eval frontier` wrote; UsageError where it is none."""
+    """Read the curves that `sanitize-eval frontier` wrote. Raises UsageError for any other file."""
     try:
         curves = json.loads(path.read_text("utf-8"))
-        if curves["version"] != VERSION:
+        if curves["version"] != CURVES_VERSION:
             raise ValueError("another version")
         for bands in curves["plans"].values():
             for band in bands:
@@ -37,19 +37,21 @@ def read_curves(path: Path) -> dict[str, Any]:
     return dict(curves)
 
 
-def forecast(curves: Mapping[str, Any], histogram: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """For each plan of the curves how many addresses may be said, with an interval: in all, and by band of frequency.
+def forecast_leaks(curves: Mapping[str, Any], frequency_histogram: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """For each plan of the curves the expected number of leaked addresses, with an interval: in total, and by band of frequency.
 
-    `histogram` holds (occurrences, how many addresses occur so often). An interval of a sum is the sum of the intervals, which is wider
-    than need be. Bands in which nothing was measured go from none to all.
+    `frequency_histogram` has pairs (occurrences, number of addresses with so many). The interval of a sum is the sum of the intervals,
+    which is wider than necessary. A band without measurements has the interval from none to all.
     """
     plans = []
     for plan, bands in curves["plans"].items():
-        told = []
+        forecasts = []
         for band in bands:
-            there = sum(values for times, values in histogram if band["from"] <= times and (band["to"] is None or times <= band["to"]))
-            sums = {name: round(there * band[key], 1) for name, key in (("expected", "share"), ("low", "low"), ("high", "high"))}
-            told.append({"from": band["from"], "to": band["to"], "addresses": there, "measured_on": band["addresses"], **sums})
-        total = {name: round(sum(band[name] for band in told), 1) for name in ("expected", "low", "high")}
-        plans.append({"plan": plan, "addresses": sum(band["addresses"] for band in told), **total, "bands": told})
+            addresses = sum(
+                values for times, values in frequency_histogram if band["from"] <= times and (band["to"] is None or times <= band["to"])
+            )
+            sums = {name: round(addresses * band[key], 1) for name, key in (("expected", "share"), ("low", "low"), ("high", "high"))}
+            forecasts.append({"from": band["from"], "to": band["to"], "addresses": addresses, "measured_on": band["addresses"], **sums})
+        total = {name: round(sum(band[name] for band in forecasts), 1) for name in ("expected", "low", "high")}
+        plans.append({"plan": plan, "addresses": sum(band["addresses"] for band in forecasts), **total, "bands": forecasts})
     return {"prompts": curves.get("family", ""), "runs": curves.get("runs", 0), "plans": plans}

@@ -1,7 +1,7 @@
-"""The report of a run, from its manifest and its tables: written into OUT when that is published, and made again later wherever one likes.
+"""Collects the data of the report from the manifest and the tables of a run; renders it at publication, and later with `sanitize report`.
 
-Counting is done in SQL under the engine's memory limit; what comes out are histograms of counts and small sums, whose size follows from the
-number of kinds, header fields and different counts, not from the number of values.
+Counts are computed in SQL under the engine's memory limit. The results are histograms and small sums: their size depends on the number of
+kinds, header fields and distinct counts, not on the number of values.
 """
 
 from __future__ import annotations
@@ -15,77 +15,84 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.display import Told
+from sanitize.core.display import CommandResult
 from sanitize.core.engine import Engine
-from sanitize.core.text_cells import Leaf
-from sanitize.engines.local import Local
+from sanitize.core.text_cells import LeafPath
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
-from sanitize.reporting.charts import draw
-from sanitize.reporting.edit_samples import samples
-from sanitize.reporting.html_report import ReportTables, Sample, card, figures
-from sanitize.reporting.html_report import report as page_of
-from sanitize.reporting.outcomes import FateTask, fates
+from sanitize.reporting.charts import write_charts
+from sanitize.reporting.edit_samples import select_edit_samples
+from sanitize.reporting.html_report import EditSample, ReportTables, build_charts, render_card, render_report
+from sanitize.reporting.outcomes import OutcomeTask, count_outcomes
 from sanitize.storage import queries, remote_output, table_schemas, vault
 from sanitize.storage.corpus import Corpus, Documents, read_json
-from sanitize.storage.disk_errors import disk_trouble
-from sanitize.storage.remote_storage import local_path
-from sanitize.verification.leak_check import scan
+from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.remote_storage import require_local_path
+from sanitize.verification.leak_check import find_forbidden_values
 
-SAMPLES = 12
+SAMPLE_COUNT = 12
 
 
-def told(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What page and card are made from: the summary in a manifest, with its plan, versions, inputs and shards. No input file is named."""
+def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary that page and card are rendered from: that of the manifest, with plan, versions, inputs and shards.
+
+    Input files are numbered, not named: their names may be private.
+    """
     return {
         **manifest["summary"],
         "plan": manifest["plan"],
         "settings": manifest["settings"],
         "versions": {name: version for name, version in manifest["tool"].items() if name not in ("name", "formats")},
-        "inputs": [{**one, "name": f"input {one['no'] + 1}"} for one in manifest["inputs"]],
+        "inputs": [{**file, "name": f"input {file['no'] + 1}"} for file in manifest["inputs"]],
         "outputs": manifest["shards"],
     }
 
 
-def pages(manifest: Mapping[str, Any], shown: ReportTables) -> dict[str, str]:
+def render_pages(manifest: Mapping[str, Any], report_tables: ReportTables) -> dict[str, str]:
     """The pages that are published beside the shards, by file name."""
-    facts = told(manifest)
-    return {"report.html": page_of(facts, shown), "README.md": card(facts, shown)}
+    summary = build_report_summary(manifest)
+    return {"report.html": render_report(summary, report_tables), "README.md": render_card(summary, report_tables)}
 
 
-def tables_of(engine: Engine, work: Path, run: Path, samples: Sequence[Sample], spill: Path, *, swept: bool) -> ReportTables:
-    """What a page shows of the run in the folder `run` of WORK. `spill` is a folder of its own, which the caller clears; `swept` says
-    whether what the leak check found was edited too."""
+def collect_report_tables(
+    engine: Engine, work: Path, run_folder: Path, samples: Sequence[EditSample], spill: Path, *, swept: bool
+) -> ReportTables:
+    """The tables of the page for the run in `run_folder` of WORK.
+
+    `spill` is a folder for temporary files, which the caller deletes; `swept` says whether the sweep edited what the leak check found.
+    """
     spill.mkdir(parents=True, exist_ok=True)
 
-    def there(name: str, *folders: Path) -> list[Path]:
-        found = [path for folder in folders for path in sorted(folder.glob("[0-9]*.parquet"))]
-        if not found:  # no room wrote it
-            found = [spill / f"no-{name}.parquet"]
-            pq.write_table(table_schemas.ALL[name].schema.empty_table(), found[0])
-        return found
+    def table_files(name: str, *folders: Path) -> list[Path]:
+        files = [path for folder in folders for path in sorted(folder.glob("[0-9]*.parquet"))]
+        if not files:  # no stage of the run wrote this table: use an empty one
+            files = [spill / f"no-{name}.parquet"]
+            pq.write_table(table_schemas.ALL_TABLES[name].schema.empty_table(), files[0])
+        return files
 
-    def ask(name: str, reads: Mapping[str, Sequence[Path]], **given: object) -> pa.Table:
-        engine.sql(queries.query(name).text, reads, spill / f"{name}.parquet", **given)
+    def run_named_query(name: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> pa.Table:
+        engine.sql(queries.get_query(name).sql, tables, spill / f"{name}.parquet", **parameters)
         return pq.read_table(spill / f"{name}.parquet", partitioning=None)
 
-    counted = ask("count_histogram", {"value_counts": [work / "tables" / "value_counts" / "all.parquet"]}, kind="all")
+    value_counts = [work / "tables" / "value_counts" / "all.parquet"]
+    histogram = run_named_query("count_histogram", {"value_counts": value_counts}, kind="all")
     tasks = []
-    for path in there("occurrences", work / "tables" / "occurrences"):
-        sweep, edits = (run / folder / path.name for folder in ("sweep", "edits"))
+    for path in table_files("occurrences", work / "tables" / "occurrences"):
+        sweep, edits = (run_folder / folder / path.name for folder in ("sweep", "edits"))
         tasks.append(
-            FateTask(
+            OutcomeTask(
                 occurrences=(path, sweep) if swept and sweep.is_file() else (path,),
                 edits=edits if edits.is_file() else None,
-                drops=tuple(sorted((run / "drops").glob("[0-9]*.parquet"))),
-                out=spill / f"standing-{path.name}",
+                drops=tuple(sorted((run_folder / "drops").glob("[0-9]*.parquet"))),
+                outcomes_path=spill / f"standing-{path.name}",
             )
         )
-    became = fates(engine, tasks, spill / "fates.parquet")
-    spent = ask("ledger_summary", {"ledger": there("ledger", run / "ledger")})
+    outcomes = count_outcomes(engine, tasks, spill / "fates.parquet")
+    ledger = run_named_query("ledger_summary", {"ledger": table_files("ledger", run_folder / "ledger")})
     return ReportTables(
-        histogram=[tuple(row.values()) for row in counted.to_pylist()],
-        fates=[tuple(row.values()) for row in became.to_pylist()],
-        ledger=spent.to_pylist(),
+        frequency_histogram=[tuple(row.values()) for row in histogram.to_pylist()],
+        outcomes=[tuple(row.values()) for row in outcomes.to_pylist()],
+        ledger=ledger.to_pylist(),
         samples=samples,
     )
 
@@ -98,76 +105,84 @@ def report(
     work: Path | str | None = None,
     format: str = "png",
 ) -> dict[str, Any]:
-    """The report of a published folder made again: the page as the file `to`, its figures as files in the folder `figures_to`.
+    """Write the report of a published folder again: the page to the file `to`, its charts to the folder `figures_to`.
 
-    Without either the page goes to `OUT.report.html`, beside OUT. Nothing is written into OUT, whose pages are published as they are.
-    Returns `out, work, page, figures, samples`; raises UsageError for a folder or place that will not do, LeakFound where the page would
-    hold a value, MissingExtra where figures need matplotlib.
+    Without either, the page is written to `OUT.report.html`, beside OUT. Nothing is written into OUT: its files are in the manifest.
+    Returns `out, work, page, figures, samples`. Raises UsageError for an unsuitable folder or path, LeakFound if the page would contain
+    a value, MissingExtra if charts need matplotlib.
     """
-    out, work = local_path(out), remote_output.here(work, out)
-    manifest = _published(out).manifest
-    run = work / "runs" / str(manifest["plan_hash"])
-    described = read_json(work / "index.json")
-    if described is None or not (run / "plan.json").is_file():
-        raise UsageError(f"{work}: does not hold the run that made {out}; name its folder with --work (default: {out}.private)")
-    page = local_path(to) if to is not None else None if figures_to is not None else out.with_name(f"{out.name}.report.html")
-    for place in (page, figures_to):
-        if place is not None:
-            _outside(local_path(place), out, work)
+    out, work = require_local_path(out), remote_output.workspace_path(work, out)
+    manifest = _open_output(out).manifest
+    run_folder = work / "runs" / str(manifest["plan_hash"])
+    index_state = read_json(work / "index.json")
+    vault.require_current_schema(work, index_state)
+    if index_state is None or not (run_folder / "plan.json").is_file():
+        raise UsageError(
+            f"{work}: does not hold the run that published {out}; name its private folder with --work (default: {out}.private)"
+        )
+    page = require_local_path(to) if to is not None else None if figures_to is not None else out.with_name(f"{out.name}.report.html")
+    for target in (page, figures_to):
+        if target is not None:
+            _require_outside(require_local_path(target), out, work)
     if page is not None and page.is_dir():
-        raise UsageError(f"{page}: is a folder; name the file that the page is to be")
-    with disk_trouble(work), vault.umask(0o077), tempfile.TemporaryDirectory(dir=vault.private(work / "spill"), prefix="report-") as spill:
-        engine = Local(workers=1, spill=Path(spill))
+        raise UsageError(f"{page}: is a folder; expected the file to write the page to")
+    with (
+        translate_disk_errors(work),
+        vault.set_umask(0o077),
+        tempfile.TemporaryDirectory(dir=vault.make_private_folder(work / "spill"), prefix="report-") as spill,
+    ):
+        engine = LocalEngine(workers=1, spill=Path(spill))
         try:
             swept = manifest["settings"]["verify"] != "off"
-            earlier = sum(part["shards"] for part in manifest.get("batches", ())[:-1])
-            shown = tables_of(engine, work, run, _samples(described, run, earlier), Path(spill) / "asked", swept=swept)
+            earlier_shards = sum(increment["shards"] for increment in manifest.get("batches", ())[:-1])
+            samples = _collect_samples(index_state, run_folder, earlier_shards)
+            tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "asked", swept=swept)
         finally:
             engine.close()
-        html = page_of(told(manifest), shown)
-        flagged = run / "counts" / "flagged.parquet"
-        if flagged.is_file() and (found := scan(flagged, {"the page": html})):
-            raise LeakFound(f"the page would hold a {found[0][1]} that had to go; it was not written")
+        html = render_report(build_report_summary(manifest), tables)
+        forbidden_file = run_folder / "counts" / "flagged.parquet"
+        if forbidden_file.is_file() and (found := find_forbidden_values(forbidden_file, {"the page": html})):
+            raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
     with contextlib.suppress(OSError):
         (work / "spill").rmdir()
-    drawn: list[Path] = []
+    chart_files: list[Path] = []
     if figures_to is not None:
-        with disk_trouble(Path(figures_to)):
-            drawn = draw(figures(told(manifest), shown), Path(figures_to), format)
+        with translate_disk_errors(Path(figures_to)):
+            chart_files = write_charts(build_charts(build_report_summary(manifest), tables), Path(figures_to), format)
     if page is not None:
-        with disk_trouble(page.parent):
+        with translate_disk_errors(page.parent):
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(html, "utf-8")
-    made = {
+    result = {
         "out": str(out),
         "work": str(work),
         "page": str(page) if page is not None else None,
-        "figures": [str(path) for path in drawn],
-        "samples": len(shown.samples),
+        "figures": [str(path) for path in chart_files],
+        "samples": len(tables.samples),
     }
-    return Told("report", made)
+    return CommandResult("report", result)
 
 
-def _published(out: Path) -> Corpus:
+def _open_output(out: Path) -> Corpus:
     if (out / "vault").is_dir():
-        raise UsageError(f"{out}: is the private folder of a run; name the folder that it published, and this one with --work")
+        raise UsageError(f"{out}: is the private folder of a run; give the folder that the run published, and this one with --work")
     return Corpus.open(out)
 
 
-def _outside(place: Path, *folders: Path) -> None:
-    """Refuse a place inside OUT, whose manifest says all that is there, or inside WORK, which holds only what a run put there."""
+def _require_outside(path: Path, *folders: Path) -> None:
+    """Raise UsageError for a path inside OUT, whose manifest lists all files, or inside WORK, which only runs write to."""
     for folder in folders:
-        if place.resolve().is_relative_to(folder.resolve()):
-            raise UsageError(f"{place}: lies inside {folder}, where nothing is added; take a place outside of it")
+        if path.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"{path}: lies inside {folder}, where no file may be added; take a path outside of it")
 
 
-def _samples(described: Mapping[str, Any], run: Path, shard: int) -> list[Sample]:
-    """The samples of a run, of a shard and those after it; none where its input has moved or changed since."""
-    documents, first = (
-        Documents.from_json(described["documents"], run.parents[1]),
-        described["ranges"][shard][0] if described["ranges"] else 0,
+def _collect_samples(index_state: Mapping[str, Any], run_folder: Path, first_shard: int) -> list[EditSample]:
+    """Samples from one shard of a run, the first of the latest increment; none if its input has moved or changed since."""
+    documents, first_doc_no = (
+        Documents.from_json(index_state["documents"], run_folder.parents[1]),
+        index_state["ranges"][first_shard][0] if index_state["ranges"] else 0,
     )
-    edits = run / "edits" / f"{shard:05d}.parquet"
-    if not edits.is_file() or not all(source.is_there() for source in documents.sources if source.first_doc_no >= first):
+    edits = run_folder / "edits" / f"{first_shard:05d}.parquet"
+    if not edits.is_file() or not all(source.is_available() for source in documents.files if source.first_doc_no >= first_doc_no):
         return []
-    return samples(documents, [Leaf(column, tuple(steps)) for column, *steps in described["leaves"]], edits, SAMPLES)
+    return select_edit_samples(documents, [LeafPath(column, tuple(steps)) for column, *steps in index_state["leaves"]], edits, SAMPLE_COUNT)

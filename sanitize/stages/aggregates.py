@@ -1,9 +1,10 @@
-"""What is counted over the whole corpus, in SQL: the only room that sees all of it at once.
+"""Corpus-wide tables that editors need, computed in SQL: the only stage that reads the occurrences of the whole corpus at once.
 
-A part declares what it `needs`: `firsts` (its kept occurrences), `value_ids` (which values are real), `known_values` (those of its
-kinds, raw), `part_stores` (what variants are drawn from), or queries of its own, which it asks in `gather`; one that `links` has
-`entities` besides (whose values are one person's). Counts are taken over what earlier parts left; only `value_ids`, `known_values` and
-`entities` are of the whole corpus, since a variant must not be a value of a dropped document either.
+A part declares its tables in `required_aggregates`: `firsts` (the occurrences it keeps), `value_ids` (the ids of all values of the
+corpus), `known_values` (the raw values of its kinds), `part_stores` (component pools that surrogates are drawn from), `blacklist`, or
+queries of its own, which it runs in `build_tables`. A part with `uses_entities` also gets `entities` (which values belong to one person).
+Counts cover only the occurrences that earlier parts left. `value_ids`, `known_values` and `entities` cover the whole corpus, because a
+variant must not equal a value of a dropped document either.
 """
 
 from __future__ import annotations
@@ -18,135 +19,149 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import arrow
+from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.engine import Engine
-from sanitize.core.parts import Counts, Editor
-from sanitize.kinds.kind import kind as kind_named
-from sanitize.stages.corpus_pass import Ground, without
-from sanitize.stages.prior_values import place
+from sanitize.core.parts import Aggregates, Editor
+from sanitize.kinds.kind import get_kind
+from sanitize.stages.corpus_pass import CorpusContext, exclude_dropped
+from sanitize.stages.prior_values import find_sorted
 from sanitize.storage import queries
 from sanitize.storage.table_schemas import BLACKLIST
 
 I64 = npt.NDArray[np.int64]
 
 
-def value_counts(engine: Engine, partial: Sequence[Path], out: Path) -> None:
-    """The table `value_counts`, from the counts of the tasks."""
-    engine.sql(queries.query("value_counts").text, {"partial_counts": partial}, out)
+def write_value_counts(engine: Engine, partial_files: Sequence[Path], out: Path) -> None:
+    """Write the table `value_counts`: the partial counts of all tasks, added up."""
+    engine.sql(queries.get_query("value_counts").sql, {"partial_counts": partial_files}, out)
 
 
-def kinds_left(engine: Engine, left: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
-    """By kind, the occurrences, distinct values and documents among the occurrences that are left."""
-    engine.sql(queries.query("kinds_left").text, {"occurrences_left": left}, out)
+def count_remaining_kinds(engine: Engine, remaining_files: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
+    """Returns occurrences, distinct values and documents by kind, over the remaining occurrences; the same table is written to `out`."""
+    engine.sql(queries.get_query("kinds_left").sql, {"occurrences_left": remaining_files}, out)
     rows = pq.read_table(out, partitioning=None).rename_columns({"distinct_values": "values"}).to_pylist()
     return {row.pop("kind"): row for row in rows}
 
 
-def for_editors(
+def aggregate_for_editors(
     engine: Engine,
     editors: Sequence[Editor],
     *,
     occurrences: Sequence[Path],
-    counted: Path,
-    values: Sequence[Path],
-    drops: Sequence[Path],
+    value_counts_file: Path,
+    value_files: Sequence[Path],
+    drop_files: Sequence[Path],
     folder: Path,
-    ground: Ground | None = None,
-    blacklist: Path | None = None,
-    fewer: bool = False,
-    settle: Callable[[Path], object] = lambda firsts: None,
-) -> tuple[Counts, ...]:
-    """What each editor needs, as files in `folder`. `ground` is asked by editors that look at texts first; `blacklist` is the table of the
-    plan, empty where none was counted. `counted` is of the whole corpus; `fewer` says that `occurrences` are fewer. `settle` may take rows
-    out of a table of firsts."""
-    found: list[Counts] = []
-    left: Sequence[Path] = [without(engine, occurrences, drops, folder / "left.parquet")] if drops else occurrences
-    taken: set[str] = set()
+    corpus: CorpusContext | None = None,
+    blacklist_file: Path | None = None,
+    is_selection: bool = False,
+    filter_first_occurrences: Callable[[Path], object] = lambda firsts_file: None,
+) -> tuple[Aggregates, ...]:
+    """Write the tables that each editor needs to files in `folder`; returns their paths, one `Aggregates` per editor.
+
+    Editors that read texts before editing (`pass_schemas`) run their passes over `corpus`. `blacklist_file` is the table of the plan;
+    without it an empty table is written. `value_counts_file` covers the whole corpus; `is_selection` is true where `occurrences` are only
+    those that the plan selected. `filter_first_occurrences` may remove rows from a table of first occurrences (a path).
+    """
+    results: list[Aggregates] = []
+    remaining: Sequence[Path] = [exclude_dropped(engine, occurrences, drop_files, folder / "left.parquet")] if drop_files else occurrences
+    claimed_kinds: set[str] = set()
     for number, editor in enumerate(editors):
         tables: dict[str, Path] = {}
-        chosen = folder / f"{number}-kinds.parquet"
-        chosen_kinds = sorted(set(editor.kinds) - taken)
-        pq.write_table(pa.table({"kind": pa.array(chosen_kinds, pa.string())}), chosen)
-        taken |= set(editor.kinds)
-        untouched = number == 0 and not drops and not fewer
-        if editor.keep and "firsts" in editor.needs:
+        kinds_file = folder / f"{number}-kinds.parquet"
+        chosen_kinds = sorted(set(editor.kinds) - claimed_kinds)
+        pq.write_table(pa.table({"kind": pa.array(chosen_kinds, pa.string())}), kinds_file)
+        claimed_kinds |= set(editor.kinds)
+        is_whole_corpus = number == 0 and not drop_files and not is_selection
+        if editor.keep and "firsts" in editor.required_aggregates:
             tables["firsts"] = folder / f"{number}-firsts.parquet"
-            if untouched and editor.keep == 1:
+            if is_whole_corpus and editor.keep == 1:
                 engine.sql(
-                    queries.query("firsts_from_counts").text,
-                    {"value_counts": [counted], "chosen_kinds": [chosen]},
+                    queries.get_query("firsts_from_counts").sql,
+                    {"value_counts": [value_counts_file], "chosen_kinds": [kinds_file]},
                     tables["firsts"],
                 )
             else:
                 engine.sql(
-                    queries.query("firsts").text,
-                    {"occurrences_left": left, "chosen_kinds": [chosen]},
+                    queries.get_query("firsts").sql,
+                    {"occurrences_left": remaining, "chosen_kinds": [kinds_file]},
                     tables["firsts"],
                     keep=editor.keep,
                 )
-            settle(tables["firsts"])
-        if "value_ids" in editor.needs:
-            tables["value_ids"] = counted
-        if "part_stores" in editor.needs:
+            filter_first_occurrences(tables["firsts"])
+        if "value_ids" in editor.required_aggregates:
+            tables["value_ids"] = value_counts_file
+        if "part_stores" in editor.required_aggregates:
             tables["part_stores"] = folder / f"{number}-part_stores.parquet"
-            only = _value_ids(engine, left, folder / f"{number}-ids.parquet") if drops else None
-            part_stores(editor.kinds, values, tables["part_stores"], only)
-        if "known_values" in editor.needs:
+            remaining_ids = _remaining_value_ids(engine, remaining, folder / f"{number}-ids.parquet") if drop_files else None
+            write_component_pools(editor.kinds, value_files, tables["part_stores"], remaining_ids)
+        if "known_values" in editor.required_aggregates:
             tables["known_values"] = folder / f"{number}-known_values.parquet"
-            engine.sql(queries.query("known_values").text, {"values": values, "chosen_kinds": [chosen]}, tables["known_values"])
-        if editor.links:
+            engine.sql(
+                queries.get_query("known_values").sql,
+                {"value_spellings": value_files, "chosen_kinds": [kinds_file]},
+                tables["known_values"],
+            )
+        if editor.uses_entities:
             tables["entities"] = folder / f"{number}-entities.parquet"
-            of = {"occurrences": occurrences, "values": values, "chosen_kinds": [chosen]}
-            engine.sql(queries.query("entities").text, of, tables["entities"])
-        if "blacklist" in editor.needs:
-            tables["blacklist"] = blacklist or folder / "no-blacklist.parquet"
-            if blacklist is None:
+            sources = {"occurrences": occurrences, "value_spellings": value_files, "chosen_kinds": [kinds_file]}
+            engine.sql(queries.get_query("entities").sql, sources, tables["entities"])
+        if "blacklist" in editor.required_aggregates:
+            tables["blacklist"] = blacklist_file or folder / "no-blacklist.parquet"
+            if blacklist_file is None:
                 pq.write_table(BLACKLIST.schema.empty_table(), tables["blacklist"])
-        if editor.looks:
-            assert ground is not None
-            tables |= editor.gather(ground.for_part(editor, f"edit-{number}", chosen_kinds, left))
-        if any(later.keep or later.looks for later in editors[number + 1 :]):
-            left = _left(engine, left, chosen, tables, folder, number)
-        found.append(Counts(tables))
-    return tuple(found)
+        if editor.pass_schemas:
+            assert corpus is not None
+            tables |= editor.build_tables(corpus.for_part(editor, f"edit-{number}", chosen_kinds, remaining))
+        if any(later.keep or later.pass_schemas for later in editors[number + 1 :]):
+            remaining = _exclude_claimed(engine, remaining, kinds_file, tables, folder, number)
+        results.append(Aggregates(tables))
+    return tuple(results)
 
 
-def _left(engine: Engine, left: Sequence[Path], chosen: Path, tables: Mapping[str, Path], folder: Path, number: int) -> list[Path]:
-    """The occurrences that remain for later editors once this one has taken its spans."""
-    claimed, nothing = tables.get("goes"), folder / f"{number}-nothing.parquet"
+def _exclude_claimed(
+    engine: Engine, remaining_files: Sequence[Path], kinds_file: Path, tables: Mapping[str, Path], folder: Path, number: int
+) -> list[Path]:
+    """Returns the file of occurrences that remain for later editors after editor `number` has claimed its spans."""
+    claimed, no_firsts_file = tables.get("goes"), folder / f"{number}-nothing.parquet"
     if claimed is None:
-        claimed, firsts = folder / f"{number}-claimed.parquet", tables.get("firsts", nothing)
-        if firsts == nothing:
+        claimed, firsts_file = folder / f"{number}-claimed.parquet", tables.get("firsts", no_firsts_file)
+        if firsts_file == no_firsts_file:
             schema = pa.schema([("doc_no", pa.int64()), ("cell", pa.int32()), ("start", pa.int64()), ("value_id", pa.int64())])
-            pq.write_table(schema.empty_table(), nothing)
-        engine.sql(queries.query("claimed").text, {"occurrences_left": left, "chosen_kinds": [chosen], "firsts": [firsts]}, claimed)
+            pq.write_table(schema.empty_table(), no_firsts_file)
+        engine.sql(
+            queries.get_query("claimed").sql,
+            {"occurrences_left": remaining_files, "chosen_kinds": [kinds_file], "firsts": [firsts_file]},
+            claimed,
+        )
     drops, out = folder / f"{number}-drops.parquet", folder / f"{number}-left.parquet"
     pq.write_table(pa.table({"doc_no": pa.array([], pa.int64())}), drops)
-    engine.sql(queries.query("left_after_claims").text, {"occurrences": left, "claimed": [claimed], "drops": [drops]}, out)
+    engine.sql(queries.get_query("left_after_claims").sql, {"occurrences": remaining_files, "claimed": [claimed], "drops": [drops]}, out)
     return [out]
 
 
-def _value_ids(engine: Engine, left: Sequence[Path], out: Path) -> I64:
-    """The values that stand in what is left, ascending."""
-    engine.sql(queries.query("values_left").text, {"occurrences_left": left}, out)
+def _remaining_value_ids(engine: Engine, remaining_files: Sequence[Path], out: Path) -> I64:
+    """The distinct value ids among the remaining occurrences, ascending."""
+    engine.sql(queries.get_query("values_left").sql, {"occurrences_left": remaining_files}, out)
     return np.asarray(pq.read_table(out, partitioning=None).column("value_id"), np.int64)
 
 
-def _once(pieces: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
+def _unique_texts(pieces: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
+    """The distinct texts of several arrays."""
     return pc.unique(pa.concat_arrays(pieces))
 
 
-def _in_pieces(values: Sequence[Path]) -> Iterator[pa.Table]:
-    """The distinct values of each task, a piece at a time."""
-    for path in values:
+def _iter_values(value_files: Sequence[Path]) -> Iterator[pa.Table]:
+    """Yields the distinct values of each task in batches of `_READ_ROWS` rows."""
+    for path in value_files:
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            for batch in file.iter_batches(_PIECE, columns=["value_id", "kind", "value", "normalised"], use_threads=False):
+            for batch in file.iter_batches(_READ_ROWS, columns=["value_id", "kind", "value", "normalised"], use_threads=False):
                 yield pa.Table.from_batches([batch])
 
 
-# What may stand in a variant: parts that look like names. Anything longer or odder may itself hold an address or a number
-# (bounce-7-bob=example.com, [192.0.2.1]), which a variant would then carry to new places.
-NAMELIKE = {
+# Components that a variant may contain: those that look like names. A longer or unusual component may itself contain an address or a
+# number (bounce-7-bob=example.com, [192.0.2.1]), which a variant would then copy to new places.
+COMPONENT_PATTERNS = {
     "first": r"\A[a-z]{2,20}[0-9]{0,4}\z",
     "local": r"\A[a-z]{2,24}[0-9]{0,4}\z",
     "last": r"\A[a-z]{1,20}(?:[._-][a-z]{1,20}){0,2}[0-9]{0,4}\z",
@@ -154,44 +169,49 @@ NAMELIKE = {
     "host": r"\A(?:[a-z0-9-]{1,20}[.])*[a-z0-9-]*[a-z][a-z0-9-]*[.][a-z]{2,24}\z",
     "tld": r"\A[a-z]{2,24}\z",
 }
-LONGEST = 32
-_PIECE = 50_000
+MAX_COMPONENT_BYTES = 32
+_READ_ROWS = 50_000
 
 
-def part_stores(kinds: Sequence[str], values: Sequence[Path], out: Path, only: I64 | None = None) -> None:
-    """The distinct parts of the values (or of `only` those of these ids) of each kind with parts: columns `kind`, `part`, `text`, sorted.
+def write_component_pools(kinds: Sequence[str], value_files: Sequence[Path], out: Path, value_ids: I64 | None = None) -> None:
+    """Write the component pools: the distinct components of the values of each kind that has components; columns `kind`, `part`, `text`,
+    sorted. With `value_ids` (ascending) only those values count.
 
-    A loop over the tasks' files of distinct values, not over documents: how a value splits is the kind's own rule, a columnar function.
+    Loops over the tasks' files of distinct values, not over documents. Each kind splits its values with a columnar function of its own.
     """
-    found: dict[tuple[str, str], list[pa.LargeStringArray]] = {}
+    texts_by_pool: dict[tuple[str, str], list[pa.LargeStringArray]] = {}
     for name in kinds:
-        split = kind_named(name).split
-        for table in _in_pieces(values) if split is not None else ():
+        split = get_kind(name).split_components
+        for table in _iter_values(value_files) if split is not None else ():
             table = table.filter(pc.equal(table.column("kind").cast(pa.string()), name))
             ids, rows = np.unique(np.asarray(table.column("value_id")), return_index=True)
-            table = table.take(pa.array(rows if only is None else rows[place(only, ids)[1]]))
+            table = table.take(pa.array(rows if value_ids is None else rows[find_sorted(value_ids, ids)[1]]))
             if not table.num_rows:
                 continue
             parts = split(pl.Series(pc.coalesce(table.column("normalised"), table.column("value"))))  # type: ignore[misc]
-            alone = parts["last"] == ""
+            is_single = parts["last"] == ""
             for part, texts in (
-                ("first", parts["first"].filter(~alone)),
-                ("local", parts["first"].filter(alone)),
+                ("first", parts["first"].filter(~is_single)),
+                ("local", parts["first"].filter(is_single)),
                 ("last", parts["last"]),
                 ("domain", parts["domain"]),
                 ("tld", parts["tld"]),
                 ("host", parts.select(pl.concat_str("domain", "dot", "tld")).to_series()),
             ):
-                lower = texts.unique().str.to_lowercase()
-                fit = lower.filter(lower.str.contains(NAMELIKE[part]) & (lower.str.len_bytes() <= LONGEST))
-                # as Arrow has it, which copies: what Polars gives are views, each of which would hold all the values of its piece
-                one = found.setdefault((name, part), [])
-                one.append(arrow(fit.unique()))
-                if sum(len(fresh) for fresh in one[1:]) > len(one[0]):  # not with each piece, which would cost a look at all there are
-                    one[:] = [_once(one)]
+                lowercase = texts.unique().str.to_lowercase()
+                usable = lowercase.filter(
+                    lowercase.str.contains(COMPONENT_PATTERNS[part]) & (lowercase.str.len_bytes() <= MAX_COMPONENT_BYTES)
+                )
+                # converted to Arrow, which copies: Polars returns views, each of which would keep all values of its batch in memory
+                pool = texts_by_pool.setdefault((name, part), [])
+                pool.append(to_large_string(usable.unique()))
+                if sum(len(unmerged) for unmerged in pool[1:]) > len(
+                    pool[0]
+                ):  # not after every batch, which would scan all texts each time
+                    pool[:] = [_unique_texts(pool)]
     frames = []
-    for (name, part), pieces in sorted(found.items(), key=lambda one: one[0]):
-        texts = pl.Series("text", _once(pieces)).sort()
+    for (name, part), pieces in sorted(texts_by_pool.items(), key=lambda item: item[0]):
+        texts = pl.Series("text", _unique_texts(pieces)).sort()
         frames.append(pl.DataFrame({"kind": [name], "part": [part]}).join(texts.to_frame(), how="cross"))
     empty = pl.DataFrame(schema={"kind": pl.String, "part": pl.String, "text": pl.String})
     pl.concat([empty, *frames]).write_parquet(out, compression="lz4")

@@ -1,7 +1,7 @@
-"""Parts that read texts before anything is edited, and the whole corpus as they may ask it: looks at its tasks, SQL over what they saw.
+"""Corpus passes: parts that read all texts before anything is edited, and the SQL queries they run over the results.
 
-A look is one pass over the texts of the documents that earlier parts left; each task leaves a table and a record, so that it is not done
-twice. Droppers run here, one after the other; their rows make the table `drops`.
+A corpus pass reads the texts of the documents that earlier parts left, once. Each task writes a table and a record, so that a resumed run
+does not repeat it. Droppers run here, one after the other; their rows make the table `drops`.
 """
 
 from __future__ import annotations
@@ -19,197 +19,221 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core.engine import Engine
-from sanitize.core.parts import Dropper, Part, Sight
-from sanitize.core.text_cells import Leaf
+from sanitize.core.parts import Dropper, Part, TextBatch
+from sanitize.core.text_cells import LeafPath
 from sanitize.storage import queries
 from sanitize.storage import table_schemas as tables
-from sanitize.storage.corpus import Documents, cells_of, sha256, table_writer
-from sanitize.storage.publication import Job, hashed
+from sanitize.storage.corpus import Documents, file_sha256, flatten_cells, open_table_writer
+from sanitize.storage.publication import Job, hash_json
 
 I64 = npt.NDArray[np.int64]
-_OF_OCCURRENCES = ["doc_no", "cell", "start", "start_byte", "stop_byte", "value_id"]
+_OCCURRENCE_COLUMNS = ["doc_no", "cell", "start", "start_byte", "end_byte", "value_id"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookTask:
-    """One range of documents for a part to look at."""
+class CorpusPassTask:
+    """One range of documents of a corpus pass of one part."""
 
     part: Part
-    name: str
+    pass_name: str
     kinds: tuple[str, ...]
-    first: int
-    last: int
+    first_doc_no: int
+    end_doc_no: int
     documents: Documents
-    leaves: tuple[Leaf, ...]
-    occurrences: Path | None
-    gone: tuple[Path, ...]  # files with the `doc_no` of documents that are not there any more
-    of: Path | None  # a file with the only `doc_no` to be looked at
+    leaves: tuple[LeafPath, ...]
+    occurrences_file: Path | None
+    excluded_doc_files: tuple[Path, ...]  # files with the `doc_no` of removed documents
+    only_documents: Path | None  # a file with the `doc_no` to read; None: all
     folder: Path
 
 
-def look_task(task: LookTask) -> dict[str, Any]:
-    """Write `<name>.parquet` in the task's folder: what the part sees in the range. Returns its rows."""
-    found = occurrences_of(task.occurrences, task.kinds)
-    schema = task.part.looks[task.name]
+def corpus_pass_task(task: CorpusPassTask) -> dict[str, Any]:
+    """Write `<pass_name>.parquet` to the task's folder: the rows that the part returns for the range. Returns `rows`, their number."""
+    occurrences = load_occurrences(task.occurrences_file, task.kinds)
+    schema = task.part.pass_schemas[task.pass_name]
     rows = 0
-    with table_writer(task.folder / f"{task.name}.parquet", schema) as out:
-        for docs, cells, texts in texts_of(task.documents, task.leaves, task.first, task.last, task.gone, task.of):
-            made = task.part.look(task.name, Sight(docs, cells, texts, here(found, docs, cells)))
-            if made.num_rows:
-                out.write_table(made.cast(schema))
-                rows += made.num_rows
+    with open_table_writer(task.folder / f"{task.pass_name}.parquet", schema) as out:
+        for docs, cells, texts in iter_texts(
+            task.documents, task.leaves, task.first_doc_no, task.end_doc_no, task.excluded_doc_files, task.only_documents
+        ):
+            result = task.part.run_pass(task.pass_name, TextBatch(docs, cells, texts, occurrences_in_cells(occurrences, docs, cells)))
+            if result.num_rows:
+                out.write_table(result.cast(schema))
+                rows += result.num_rows
     return {"rows": rows}
 
 
-def texts_of(
-    documents: Documents, leaves: Sequence[Leaf], first: int, last: int, gone: Sequence[Path], of: Path | None = None
+def iter_texts(
+    documents: Documents,
+    leaves: Sequence[LeafPath],
+    first_doc_no: int,
+    end_doc_no: int,
+    excluded_doc_files: Sequence[Path],
+    only_documents: Path | None = None,
 ) -> Iterator[tuple[I64, npt.NDArray[np.int32], pa.LargeStringArray]]:
-    """The texts of a range of documents, without nulls, leaf by leaf: document, cell and text of each. Without those whose `doc_no` stands
-    in the files `gone`; with `of` only those that stand there."""
-    between = [("doc_no", ">=", first), ("doc_no", "<", last)]
+    """Yields the texts of a range of documents, leaf by leaf: `doc_no`, cell and text of each; null texts are left out.
 
-    def numbers(path: Path) -> I64:
-        return np.asarray(pq.read_table(path, columns=["doc_no"], filters=between, partitioning=None).column("doc_no"), np.int64)
+    Documents listed in `excluded_doc_files` are skipped; with `only_documents` all others than those listed there are skipped too. These
+    files have a column `doc_no`.
+    """
+    in_range = [("doc_no", ">=", first_doc_no), ("doc_no", "<", end_doc_no)]
 
-    away = np.concatenate([np.empty(0, np.int64), *(numbers(path) for path in gone)])
-    wanted = np.unique(numbers(of)) if of is not None else None
+    def read_doc_nos(path: Path) -> I64:
+        return np.asarray(pq.read_table(path, columns=["doc_no"], filters=in_range, partitioning=None).column("doc_no"), np.int64)
+
+    excluded = np.concatenate([np.empty(0, np.int64), *(read_doc_nos(path) for path in excluded_doc_files)])
+    wanted = np.unique(read_doc_nos(only_documents)) if only_documents is not None else None
     if wanted is not None:
-        first, last = (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
-    for table in documents.read(first, last, [*dict.fromkeys(leaf.column for leaf in leaves)]):
-        there = ~np.isin(np.asarray(table.column("doc_no"), np.int64), away)
+        first_doc_no, end_doc_no = (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
+    for table in documents.read(first_doc_no, end_doc_no, [*dict.fromkeys(leaf.column for leaf in leaves)]):
+        is_included = ~np.isin(np.asarray(table.column("doc_no"), np.int64), excluded)
         if wanted is not None:
-            there &= np.isin(np.asarray(table.column("doc_no"), np.int64), wanted)
-        table = (table if there.all() else table.filter(pa.array(there))).combine_chunks()
+            is_included &= np.isin(np.asarray(table.column("doc_no"), np.int64), wanted)
+        table = (table if is_included.all() else table.filter(pa.array(is_included))).combine_chunks()
         if not table.num_rows:
             continue
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        for column in cells_of(table, list(leaves)):
-            texts, places = column.flat.texts, np.arange(len(column.flat.texts))
+        for column in flatten_cells(table, list(leaves)):
+            texts, positions = column.flat.texts, np.arange(len(column.flat.texts))
             if texts.null_count:
-                places = np.flatnonzero(np.asarray(pc.is_valid(texts)))
-                texts = texts.take(pa.array(places))
-            yield doc_no[column.flat.rows[places]], column.cells[places], texts
+                positions = np.flatnonzero(np.asarray(pc.is_valid(texts)))
+                texts = texts.take(pa.array(positions))
+            yield doc_no[column.flat.rows[positions]], column.cell[positions], texts
 
 
-def occurrences_of(path: Path | None, kinds: Sequence[str]) -> pl.DataFrame:
-    """The occurrences of some kinds in one task's file, in order."""
+def load_occurrences(path: Path | None, kinds: Sequence[str]) -> pl.DataFrame:
+    """The occurrences of some kinds in one task's file, in file order; no rows where `path` is None."""
     if path is None:
-        return pl.DataFrame(schema=dict.fromkeys(_OF_OCCURRENCES, pl.Int64))
-    table = pq.read_table(path, columns=[*_OF_OCCURRENCES, "kind"], partitioning=None)
-    mine = pc.is_in(table.column("kind").cast(pa.string()), value_set=pa.array(kinds, pa.string()))
-    return pl.DataFrame(table.filter(mine).select(_OF_OCCURRENCES))
+        return pl.DataFrame(schema=dict.fromkeys(_OCCURRENCE_COLUMNS, pl.Int64))
+    table = pq.read_table(path, columns=[*_OCCURRENCE_COLUMNS, "kind"], partitioning=None)
+    is_wanted = pc.is_in(table.column("kind").cast(pa.string()), value_set=pa.array(kinds, pa.string()))
+    return pl.DataFrame(table.filter(is_wanted).select(_OCCURRENCE_COLUMNS))
 
 
-def here(found: pl.DataFrame, docs: I64, cells: npt.NDArray[np.int32]) -> pl.DataFrame:
-    """The occurrences in some cells, with `text_no`: which of the cells."""
-    if not found.height or not len(docs):
-        return found.head(0).with_columns(text_no=pl.lit(0, pl.Int64))
-    low, high = np.searchsorted(found["doc_no"].to_numpy(), [docs[0], docs[-1] + 1])
-    near = found[int(low) : int(high)]
-    which = pl.DataFrame({"doc_no": docs, "cell": cells}).with_row_index("text_no")
-    which = which.with_columns(pl.col("text_no").cast(pl.Int64), pl.col("cell").cast(near.schema["cell"]))
-    return near.join(which, on=["doc_no", "cell"], how="inner", maintain_order="left")
+def occurrences_in_cells(occurrences: pl.DataFrame, doc_nos: I64, cells: npt.NDArray[np.int32]) -> pl.DataFrame:
+    """The occurrences in the given cells, with a column `text_no`: the index of the cell in `cells`. `doc_nos` ascend."""
+    if not occurrences.height or not len(doc_nos):
+        return occurrences.head(0).with_columns(text_no=pl.lit(0, pl.Int64))
+    low, high = np.searchsorted(occurrences["doc_no"].to_numpy(), [doc_nos[0], doc_nos[-1] + 1])
+    candidates = occurrences[int(low) : int(high)]
+    text_nos = pl.DataFrame({"doc_no": doc_nos, "cell": cells}).with_row_index("text_no")
+    text_nos = text_nos.with_columns(pl.col("text_no").cast(pl.Int64), pl.col("cell").cast(candidates.schema["cell"]))
+    return candidates.join(text_nos, on=["doc_no", "cell"], how="inner", maintain_order="left")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
-    """A corpus with what it takes to look at it and to count over it, and what earlier parts left of it (`part.Whole`)."""
+class CorpusContext:
+    """A corpus as one part may read and query it: what earlier parts left of it. Implements `CorpusView` of sanitize/core/parts.py."""
 
     engine: Engine
-    map: Callable[[str, Sequence[Job]], Sequence[Any]]  # a stage and its jobs
+    run_jobs: Callable[[str, Sequence[Job]], Sequence[Any]]  # a stage and its jobs
     documents: Documents
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafPath, ...]
     ranges: Sequence[tuple[int, int]]
-    occurrences: Sequence[Path]  # one file a task
+    occurrence_files: Sequence[Path]  # one file a task
     folder: Path
     spill: Path
     fingerprint: str
-    gone: tuple[Path, ...]  # files with the `doc_no` of documents that are not there any more, ascending
-    left: Sequence[Path] = ()  # the occurrences that earlier parts left
+    excluded_doc_files: tuple[Path, ...]  # files with the `doc_no` of removed documents, ascending
+    remaining_files: Sequence[Path] = ()  # the occurrences that earlier parts left
     part: Part | None = None
-    place: str = ""
+    part_folder: str = ""
     kinds: tuple[str, ...] = ()
 
-    def for_part(self, part: Part, place: str, kinds: Sequence[str], left: Sequence[Path]) -> Ground:
-        """The corpus for one part: `place` is the name of its folder, `left` the occurrences that it may see."""
-        return replace(self, part=part, place=place, kinds=tuple(kinds), left=left)
+    def for_part(self, part: Part, part_folder: str, kinds: Sequence[str], remaining_files: Sequence[Path]) -> CorpusContext:
+        """The corpus for one part: `part_folder` is the name of its folder, `remaining_files` the occurrences that it may read."""
+        return replace(self, part=part, part_folder=part_folder, kinds=tuple(kinds), remaining_files=remaining_files)
 
-    def look(self, name: str, of: Path | None = None) -> list[Path]:
-        """The table `name` of the part, one file a task."""
+    def run_corpus_pass(self, pass_name: str, only_documents: Path | None = None) -> list[Path]:
+        """Run the pass `pass_name` of the part; returns its table, one file per task. Tasks whose record matches are not repeated."""
         part = self.part
-        assert part is not None and name in part.looks
-        main = self.documents.main
-        leaves = tuple(leaf for leaf in self.leaves if part.cells == "all" or leaf == main)
-        depends = [part.model_dump(mode="json"), name, *(sha256(path) for path in (*self.gone, *((of,) if of is not None else ())))]
-        fingerprint = hashed(self.fingerprint, depends)
+        assert part is not None and pass_name in part.pass_schemas
+        main = self.documents.main_leaf
+        leaves = tuple(leaf for leaf in self.leaves if part.cell_scope == "all" or leaf == main)
+        depends = [
+            part.model_dump(mode="json"),
+            pass_name,
+            *(file_sha256(path) for path in (*self.excluded_doc_files, *((only_documents,) if only_documents is not None else ()))),
+        ]
+        fingerprint = hash_json(self.fingerprint, depends)
         jobs, files = [], []
         for no, (first, last) in enumerate(self.ranges):
-            task = LookTask(
+            task = CorpusPassTask(
                 part=part,
-                name=name,
+                pass_name=pass_name,
                 kinds=self.kinds,
-                first=first,
-                last=last,
+                first_doc_no=first,
+                end_doc_no=last,
                 documents=self.documents,
                 leaves=leaves,
-                occurrences=self.occurrences[no] if self.kinds else None,
-                gone=self.gone,
-                of=of,
-                folder=self.spill / f"look-{self.place}-{name}-{no}",
+                occurrences_file=self.occurrence_files[no] if self.kinds else None,
+                excluded_doc_files=self.excluded_doc_files,
+                only_documents=only_documents,
+                folder=self.spill / f"look-{self.part_folder}-{pass_name}-{no}",
             )
-            files.append(self.folder / self.place / name / f"{no:05d}.parquet")
-            record = self.folder.parent / "tasks" / f"look-{self.place}-{name}-{no:05d}.json"
-            jobs.append(Job(work=look_task, task=task, record=record, fingerprint=fingerprint, outputs={f"{name}.parquet": files[-1]}))
-        self.map("look", jobs)
+            files.append(self.folder / self.part_folder / pass_name / f"{no:05d}.parquet")
+            record = self.folder.parent / "tasks" / f"look-{self.part_folder}-{pass_name}-{no:05d}.json"
+            jobs.append(
+                Job(
+                    function=corpus_pass_task,
+                    task=task,
+                    record_path=record,
+                    fingerprint=fingerprint,
+                    outputs={f"{pass_name}.parquet": files[-1]},
+                )
+            )
+        self.run_jobs("look", jobs)
         return files
 
-    def ask(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Path:
-        """The result of a query that the part needs."""
-        assert self.part is not None and query in self.part.needs
+    def run_query(self, query_name: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Path:
+        """Run one of the queries in the part's `required_aggregates`; returns the file of its result."""
+        assert self.part is not None and query_name in self.part.required_aggregates
         chosen = pa.table({"kind": pa.array(sorted(self.kinds), pa.string())})
-        there = {"occurrences_left": self.left, "chosen_kinds": [self.write("chosen_kinds", chosen)], **tables}
-        one = queries.query(query)
-        out = self._file(query)
-        self.engine.sql(one.text, {name: there[name] for name in one.reads}, out, **one.bind(parameters))
+        available = {"occurrences_left": self.remaining_files, "chosen_kinds": [self.write_table("chosen_kinds", chosen)], **tables}
+        query = queries.get_query(query_name)
+        out = self._table_path(query_name)
+        self.engine.sql(query.sql, {name: available[name] for name in query.tables}, out, **query.bind(parameters))
         return out
 
-    def write(self, name: str, table: pa.Table) -> Path:
-        """A small table as a file."""
-        pq.write_table(table, self._file(name))
-        return self._file(name)
+    def write_table(self, table_name: str, table: pa.Table) -> Path:
+        """Write a small table into the part's folder; returns the file."""
+        pq.write_table(table, self._table_path(table_name))
+        return self._table_path(table_name)
 
-    def _file(self, name: str) -> Path:
-        (self.folder / self.place).mkdir(parents=True, exist_ok=True)
-        return self.folder / self.place / f"{name}.parquet"
+    def _table_path(self, name: str) -> Path:
+        (self.folder / self.part_folder).mkdir(parents=True, exist_ok=True)
+        return self.folder / self.part_folder / f"{name}.parquet"
 
 
-def drop(ground: Ground, droppers: Sequence[Dropper], out: Path) -> tuple[Path, ...]:
-    """The table `drops`: one file in `out` for each dropper, in their order. Each sees only what those before it left."""
-    made: list[Path] = []
+def run_droppers(corpus: CorpusContext, droppers: Sequence[Dropper], out: Path) -> tuple[Path, ...]:
+    """Run the droppers and write the table `drops`: one file in `out` per dropper, in plan order. Each reads what earlier ones left."""
+    drop_files: list[Path] = []
     out.mkdir(parents=True, exist_ok=True)
     for number, dropper in enumerate(droppers):
-        now = replace(ground, gone=(*ground.gone, *made))
-        left = list(ground.occurrences)
-        if dropper.counted and made:
-            left = [without(now.engine, left, made, now.folder / f"drop-{number}-left.parquet")]
-        gone, kept = dropper.gather(now.for_part(dropper, f"drop-{number}", dropper.counted, left))
+        context = replace(corpus, excluded_doc_files=(*corpus.excluded_doc_files, *drop_files))
+        remaining = list(corpus.occurrence_files)
+        if dropper.occurrence_kinds and drop_files:
+            remaining = [exclude_dropped(context.engine, remaining, drop_files, context.folder / f"drop-{number}-left.parquet")]
+        dropped, kept = dropper.select_drops(context.for_part(dropper, f"drop-{number}", dropper.occurrence_kinds, remaining))
         path = out / f"{number:05d}.parquet"
-        words = [pa.array([text] * len(gone), pa.string()) for text in (dropper.use, dropper.reason)]
-        with table_writer(path, tables.DROPS.schema) as file:
-            file.write_table(pa.table([pa.array(gone), words[0].dictionary_encode(), words[1], pa.array(kept)], schema=tables.DROPS.schema))
-        made.append(path)
-    return tuple(made)
+        labels = [pa.array([text] * len(dropped), pa.string()) for text in (dropper.use, dropper.reason)]
+        with open_table_writer(path, tables.DROPS.schema) as file:
+            file.write_table(
+                pa.table([pa.array(dropped), labels[0].dictionary_encode(), labels[1], pa.array(kept)], schema=tables.DROPS.schema)
+            )
+        drop_files.append(path)
+    return tuple(drop_files)
 
 
-def without(engine: Engine, occurrences: Sequence[Path], drops: Sequence[Path], out: Path) -> Path:
-    """The occurrences that do not stand in a dropped document."""
+def exclude_dropped(engine: Engine, occurrences: Sequence[Path], drops: Sequence[Path], out: Path) -> Path:
+    """Write the occurrences outside dropped documents to `out`; returns `out`."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    nothing = out.with_name(f"{out.stem}-claims.parquet")
-    claims = pa.schema([("doc_no", pa.int64()), ("cell", pa.int32()), ("start_byte", pa.int64()), ("stop_byte", pa.int64())])
-    pq.write_table(claims.empty_table(), nothing)
+    no_claims_file = out.with_name(f"{out.stem}-claims.parquet")
+    claims = pa.schema([("doc_no", pa.int64()), ("cell", pa.int32()), ("start_byte", pa.int64()), ("end_byte", pa.int64())])
+    pq.write_table(claims.empty_table(), no_claims_file)
     if not drops:
         drops = [out.with_name(f"{out.stem}-drops.parquet")]
         pq.write_table(tables.DROPS.schema.empty_table(), drops[0])
-    text = queries.query("left_after_claims").text
-    engine.sql(text, {"occurrences": occurrences, "claimed": [nothing], "drops": drops}, out)
+    text = queries.get_query("left_after_claims").sql
+    engine.sql(text, {"occurrences": occurrences, "claimed": [no_claims_file], "drops": drops}, out)
     return out

@@ -1,10 +1,11 @@
-"""What `find` writes for one task: occurrences, their counts, the raw values (into the vault), and the records it sets aside.
+"""Detection of one task (`sanitize find`): writes occurrences, their counts, the raw values (for the vault) and quarantined records.
 
-Two rounds. The first reads a fixed range of `doc_no` once and asks `patterns` and every finder that looks at a batch alone. Where a finder
-of the plan needs what was found in the whole corpus, that is gathered, and the second round reads the range again with it in hand.
+There are two rounds. The first reads a range of `doc_no` once and runs `patterns` and every finder that needs only the batch at hand.
+Where a finder of the plan needs results of the whole corpus, these are collected (sanitize/stages/second_round_input.py), and the second
+round reads the range again with them.
 
-Each task is a pure function. A round costs one pass; memory is that of a batch and of the task's distinct values, and in the second round
-of what was gathered.
+Each task is a pure function. A round costs one pass over the texts. Memory: one batch and the task's distinct values; in the second round
+also the collected results.
 """
 
 from __future__ import annotations
@@ -24,152 +25,157 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import Buffers, arrow, code_points, cut_nested, filled
-from sanitize.core.keys import Key, siphash, value_ids
-from sanitize.core.parts import Column, Spans
-from sanitize.core.text_cells import Leaf, leaves
+from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts, slice_nested_spans, to_large_string
+from sanitize.core.keys import Key, compute_value_ids, siphash
+from sanitize.core.parts import FoundSpans, TextColumn
+from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.finders import patterns
-from sanitize.kinds.kind import every_kind
-from sanitize.plans.detection_spec import Sought
-from sanitize.readers.survey import faults
-from sanitize.stages.scanner import Seeker
-from sanitize.stages.span_conflicts import Claims, settle
+from sanitize.kinds.kind import all_kinds
+from sanitize.plans.detection_spec import DetectionSpec
+from sanitize.readers.survey import find_faults
+from sanitize.stages.scanner import Scanner
+from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import CellColumn, Documents, cells_of, table_writer, write_rows
-from sanitize.text.mail_headers import sections
+from sanitize.storage.corpus import CellColumn, Documents, flatten_cells, open_table_writer, write_table_rows
+from sanitize.text.mail_headers import find_sections
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 VERSION = 3  # part of the index's fingerprint: raise it when what is written for the same input changes
-LINKS = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.int64())])
-_SHOWN = ("text_no", "start_byte", "stop_byte", "kind", "value_id")  # what a finder sees of what others found
+LINK_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.int64())])
+_FINDER_VIEW_COLUMNS = ("text_no", "start_byte", "end_byte", "kind", "value_id")  # what a finder is shown of the spans that others found
 
 
 @dataclass(frozen=True, kw_only=True)
 class FindTask:
-    """One range of documents to be indexed: in the first round, unless `before` names what that one left."""
+    """One range of documents to index: in the first round, or in the second where `first_round` names the results of the first."""
 
     no: int
-    first: int
-    last: int
+    first_doc_no: int
+    end_doc_no: int
     documents: Documents
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafPath, ...]
     key: Key
     max_doc_bytes: int
-    checked: tuple[str, ...]  # columns of the output: their strings must be readable
-    set_aside: tuple[int, ...]  # documents of the range that could not be read, when they were staged or in the first round
+    output_columns: tuple[str, ...]  # columns of the output: their strings must be readable
+    quarantined_docs: tuple[int, ...]  # documents of the range that were quarantined when they were staged or in the first round
     folder: Path  # attempts are written here: <table>.parquet
-    sought: Sought = Sought()
-    before: FirstRound | None = None
+    detection_spec: DetectionSpec = DetectionSpec()
+    first_round: FirstRoundFiles | None = None
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The task in words, for an error."""
-        return self.documents.told(self.first, self.last)
+        return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
-    def aside(self, doc_no: int, reason: str) -> tuple[int, str, str, str]:
-        """A document that is set aside, as a row of the table `quarantine`."""
-        source = next(s for s in self.documents.sources if s.first_doc_no <= doc_no < s.first_doc_no + s.rows)
+    def quarantine_row(self, doc_no: int, reason: str) -> tuple[int, str, str, str]:
+        """A quarantined document as a row of the table `quarantine`: doc_no, source file, row in it, reason."""
+        source = next(s for s in self.documents.files if s.first_doc_no <= doc_no < s.first_doc_no + s.rows)
         return doc_no, source.path, f"row {doc_no - source.first_doc_no}", reason
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstRound:
-    """What the first round left of a range, and what was gathered from the whole of it."""
+class FirstRoundFiles:
+    """Results of the first round: the tables of one range, and what was collected from the whole corpus."""
 
     occurrences: Path
     values: Path
     skipped: Path
-    entities: Path  # value_id, entity_id, for values that are one person's
-    gathered: Path  # what the finders of the second round are opened with
+    entities: Path  # value_id, entity_id: values of one person share an entity_id
+    second_round_input: Path  # search terms that the finders of the second round load
 
 
 def find_task(task: FindTask) -> dict[str, Any]:
-    """Index one task; returns documents, quarantined, text_bytes, and by kind its occurrences and the documents that hold it."""
-    names = pa.array(list(every_kind()), pa.string())
-    finder = Seeker(task.key, task.sought)
-    look = _Look(task, finder)
-    made = _Made(task, names)
+    """First round of one task. Returns the counts `documents`, `quarantined`, `text_bytes`, and by kind its occurrences and documents."""
+    names = pa.array(list(all_kinds()), pa.string())
+    scanner = Scanner(task.key, task.detection_spec)
+    finder_pass = _FinderPass(task, scanner)
+    output = _TaskOutput(task, names)
     text_bytes = documents = 0
     ids, id_key = [np.empty(0, np.uint64)], task.key.subkey("doc_id")
-    texts = {name for name in task.checked if leaves(pa.schema([task.documents.schema.field(name)]))}
-    wanted = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *sorted(texts), "doc_id"])]
-    with table_writer(task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema) as out, look:
-        for table in task.documents.read(task.first, task.last, wanted):
+    texts = {name for name in task.output_columns if list_text_leaves(pa.schema([task.documents.schema.field(name)]))}
+    columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *sorted(texts), "doc_id"])]
+    with open_table_writer(task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema) as out, finder_pass:
+        for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table = table.combine_chunks()
-            good, bad = _readable(table, task)
-            made.aside += bad
-            if not good.all():
-                table = table.filter(pa.array(good)).combine_chunks()
+            is_readable, quarantine_rows = _find_readable_rows(table, task)
+            output.quarantine_rows += quarantine_rows
+            if not is_readable.all():
+                table = table.filter(pa.array(is_readable)).combine_chunks()
             if not table.num_rows:
                 continue
-            table, seen, unread = look.batch(table)
-            made.aside += [task.aside(doc_no, "not_analysed") for doc_no in unread]
+            table, column_occurrences, unread = finder_pass.find_in_batch(table)
+            output.quarantine_rows += [task.quarantine_row(doc_no, "not_analysed") for doc_no in unread]
             if not table.num_rows:
                 continue
             documents += table.num_rows
             ids.append(siphash(table.column("doc_id").chunk(0), id_key))
-            batch = _Rows(task, names, np.asarray(table.column("doc_no"), np.int64))
-            for column, found in seen:
+            batch = _OccurrenceBatch(task, names, np.asarray(table.column("doc_no"), np.int64))
+            for column, found in column_occurrences:
                 text_bytes += int(pc.sum(pc.binary_length(column.flat.texts)).as_py() or 0)
-                batch.add(found, column.flat.rows, column.cells)
-            made.add(batch, out)
-    with table_writer(task.folder / "ids.parquet", table_schemas.IDS.schema) as out:
-        out.write_table(pa.table([np.concatenate(ids).astype(np.int64)], schema=table_schemas.IDS.schema))
-    if any(finder.second for finder in task.sought.finders):
-        with table_writer(task.folder / "links.parquet", LINKS) as out:
-            out.write_table(look.linked().to_arrow(compat_level=pl.CompatLevel.oldest()).cast(LINKS))
-    write_rows(task.folder / "quarantine.parquet", table_schemas.QUARANTINE.schema, made.aside)
-    counted = {"documents": documents, "quarantined": len(made.aside), "text_bytes": text_bytes, "placed": look.placed}
-    return {**counted, **made.write()}
+                batch.add(found, column.flat.rows, column.cell)
+            output.add(batch, out)
+    with open_table_writer(task.folder / "document_ids.parquet", table_schemas.DOCUMENT_IDS.schema) as out:
+        out.write_table(pa.table([np.concatenate(ids).astype(np.int64)], schema=table_schemas.DOCUMENT_IDS.schema))
+    if any(finder.second_round for finder in task.detection_spec.finders):
+        with open_table_writer(task.folder / "links.parquet", LINK_SCHEMA) as out:
+            out.write_table(finder_pass.distinct_links().to_arrow(compat_level=pl.CompatLevel.oldest()).cast(LINK_SCHEMA))
+    write_table_rows(task.folder / "quarantine.parquet", table_schemas.QUARANTINE.schema, output.quarantine_rows)
+    counts = {
+        "documents": documents,
+        "quarantined": len(output.quarantine_rows),
+        "text_bytes": text_bytes,
+        "placed": finder_pass.matched_by_finder,
+    }
+    return {**counts, **output.write()}
 
 
-def known_task(task: FindTask) -> dict[str, Any]:
-    """The second round of one task: what the first one found, and what its finders find now that the whole corpus was looked at."""
-    assert task.before is not None
-    names = pa.array(list(every_kind()), pa.string())
-    look = _Look(task, None)
-    made = _Made(task, names)
-    made.carry(task.before)
-    before = pl.DataFrame(pq.read_table(task.before.occurrences, partitioning=None)).with_columns(
+def second_round_task(task: FindTask) -> dict[str, Any]:
+    """Second round of one task: the first round's occurrences, merged with what the finders that need the whole corpus find."""
+    assert task.first_round is not None
+    names = pa.array(list(all_kinds()), pa.string())
+    finder_pass = _FinderPass(task, None)
+    output = _TaskOutput(task, names)
+    output.add_first_round(task.first_round)
+    first_round_rows = pl.DataFrame(pq.read_table(task.first_round.occurrences, partitioning=None)).with_columns(
         pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String), pl.col("section").cast(pl.String)
     )
-    numbers = before["doc_no"].to_numpy()
-    entities = pl.read_parquet(task.before.entities, glob=False).sort("value_id")
-    wanted = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
-    with table_writer(task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema) as out, look:
-        for table in task.documents.read(task.first, task.last, wanted):
+    numbers = first_round_rows["doc_no"].to_numpy()
+    entities = pl.read_parquet(task.first_round.entities, glob=False).sort("value_id")
+    columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
+    with open_table_writer(task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema) as out, finder_pass:
+        for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table = table.combine_chunks()
             doc_no = np.asarray(table.column("doc_no"), np.int64)
-            if task.set_aside:
-                table = table.filter(pa.array(~np.isin(doc_no, np.array(task.set_aside, np.int64)))).combine_chunks()
+            if task.quarantined_docs:
+                table = table.filter(pa.array(~np.isin(doc_no, np.array(task.quarantined_docs, np.int64)))).combine_chunks()
                 doc_no = np.asarray(table.column("doc_no"), np.int64)
             if not table.num_rows:
                 continue
             low, high = np.searchsorted(numbers, [doc_no[0], doc_no[-1] + 1])
-            here = before[int(low) : int(high)]
-            batch = _Rows(task, names, doc_no, entities)
-            for column in cells_of(table, list(task.leaves)):
-                which = pl.DataFrame(
-                    {"doc_no": doc_no[column.flat.rows], "cell": column.cells, "text_no": np.arange(len(column.cells))},
+            batch_rows = first_round_rows[int(low) : int(high)]
+            batch = _OccurrenceBatch(task, names, doc_no, entities)
+            for column in flatten_cells(table, list(task.leaves)):
+                text_nos = pl.DataFrame(
+                    {"doc_no": doc_no[column.flat.rows], "cell": column.cell, "text_no": np.arange(len(column.cell))},
                     schema={"doc_no": pl.Int64, "cell": pl.Int32, "text_no": pl.Int64},
                 )
-                mine = here.join(which, on=["doc_no", "cell"], how="inner", maintain_order="left")
-                batch.add(look.second(column.flat.texts, mine), column.flat.rows, column.cells)
-            made.add(batch, out)
-    return made.write()
+                column_rows = batch_rows.join(text_nos, on=["doc_no", "cell"], how="inner", maintain_order="left")
+                batch.add(finder_pass.find_again(column.flat.texts, column_rows), column.flat.rows, column.cell)
+            output.add(batch, out)
+    return output.write()
 
 
 @dataclass(frozen=True, repr=False)
-class _Seen:
-    """Occurrences in a column of texts, sorted by (text, start, longest first). `kind` is a number in the list of all kinds, `finder` in
-    the task's; `section` indexes `section_names`, -1 outside mail. `values` has the spellings: value_id, kind, value, normalised."""
+class _ColumnOccurrences:
+    """Occurrences in a column of texts, sorted by (text, start, longest first). `kind` indexes the list of all kinds, `finder` the task's
+    finders, `section` indexes `section_names`, -1 outside mail. `values` has the spellings: value_id, kind, value, normalised."""
 
     text_no: I64
     start_byte: I64
-    stop_byte: I64
+    end_byte: I64
     start: I64
-    stop: I64
+    end: I64
     kind: I32
     value_id: I64
     section: I32
@@ -179,259 +185,280 @@ class _Seen:
     values: pl.DataFrame
     skipped: dict[tuple[int, str], int]
 
-    def shown(self) -> pl.DataFrame:
-        """What the next finder sees of them."""
-        frame = pl.DataFrame({name: getattr(self, name) for name in _SHOWN})
-        return frame.with_columns(pl.Series("kind", list(every_kind()), dtype=pl.String).gather(frame["kind"]))
+    def finder_view(self) -> pl.DataFrame:
+        """The occurrences as later finders see them: the columns `_FINDER_VIEW_COLUMNS`, with the name of the kind."""
+        frame = pl.DataFrame({name: getattr(self, name) for name in _FINDER_VIEW_COLUMNS})
+        return frame.with_columns(pl.Series("kind", list(all_kinds()), dtype=pl.String).gather(frame["kind"]))
 
 
 _NO_VALUES = pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String})
 
 
-class _Look:
-    """The finders of one task at work, from `with` to its end."""
+class _FinderPass:
+    """Runs the finders of one task. A context manager: opens the finders on entry and closes them on exit."""
 
-    def __init__(self, task: FindTask, finder: Seeker | None) -> None:
-        self.task, self.finder = task, finder
-        self.uses = [one.use for one in task.sought.finders]
-        self.numbers = {name: number for number, name in enumerate(every_kind())}
-        second = task.before is not None
-        self.others = [(number, one) for number, one in enumerate(task.sought.finders) if one.use != patterns.NAME and one.second == second]
-        self.sealed = self.uses.index(patterns.NAME) if patterns.NAME in self.uses else -1
-        self.placed: dict[str, int] = {}  # by finder, for those that are given spans from outside
+    def __init__(self, task: FindTask, scanner: Scanner | None) -> None:
+        self.task, self.scanner = task, scanner
+        self.finder_names = [one.use for one in task.detection_spec.finders]
+        self.kind_numbers = {name: number for number, name in enumerate(all_kinds())}
+        second = task.first_round is not None
+        self.active_finders = [
+            (number, one)
+            for number, one in enumerate(task.detection_spec.finders)
+            if one.use != patterns.FINDER_NAME and one.second_round == second
+        ]
+        self.patterns_no = self.finder_names.index(patterns.FINDER_NAME) if patterns.FINDER_NAME in self.finder_names else -1
+        self.matched_by_finder: dict[str, int] = {}  # by finder: spans from an external source that matched a document
         self._links: list[pl.DataFrame] = []
-        self._told: list[tuple[int, Spans]] = []  # what the finders told of the batch at work
-        self._unread = np.empty(0, np.int64)
+        self._batch_results: list[tuple[int, FoundSpans]] = []  # (finder number, its spans) for the current batch
+        self._unread_texts = np.empty(0, np.int64)
 
-    def __enter__(self) -> _Look:
-        for _, one in self.others:
-            one.open(self.task.key, self.task.before.gathered if self.task.before else None)
+    def __enter__(self) -> _FinderPass:
+        for _, one in self.active_finders:
+            one.open(self.task.key, self.task.first_round.second_round_input if self.task.first_round else None)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for _number, one in self.others:
+        for _number, one in self.active_finders:
             one.close()
 
-    def linked(self) -> pl.DataFrame:
-        """The distinct pairs of values that are one person's."""
+    def distinct_links(self) -> pl.DataFrame:
+        """The distinct pairs of values that belong to one person: `value_id`, `other`."""
         return pl.concat([pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64}), *self._links]).unique().sort("value_id", "other")
 
-    def batch(self, table: pa.Table) -> tuple[pa.Table, list[tuple[CellColumn, _Seen]], list[int]]:
-        """What the first round finds in a batch of documents: the batch without those that a finder could not look at, what was found in
-        each column of cells, and the numbers of the documents left out. Where there are such, the others are looked at again."""
+    def find_in_batch(self, table: pa.Table) -> tuple[pa.Table, list[tuple[CellColumn, _ColumnOccurrences]], list[int]]:
+        """Run the first round on a batch of documents. Returns the batch without the documents that a finder could not analyse, the
+        occurrences in each column of cells, and the `doc_no` of the documents left out. If there are any, the rest is searched again."""
         unread: list[int] = []
         while True:
             doc_no, doc_id = np.asarray(table.column("doc_no"), np.int64), table.column("doc_id").chunk(0)
-            self._told, gone, seen = [], np.zeros(table.num_rows, np.bool_), []
-            for column in cells_of(table, list(self.task.leaves)):
+            self._batch_results, is_unread, column_occurrences = [], np.zeros(table.num_rows, np.bool_), []
+            for column in flatten_cells(table, list(self.task.leaves)):
                 rows = column.flat.rows
-                where = (doc_no[rows], doc_id.take(pa.array(rows)), column.cells) if self.others else (None, None, None)
-                seen.append((column, self._first(column.flat.texts, *where)))
-                gone[rows[self._unread]] = True
-            if not gone.any():
+                positions = (doc_no[rows], doc_id.take(pa.array(rows)), column.cell) if self.active_finders else (None, None, None)
+                column_occurrences.append((column, self._find_in_column(column.flat.texts, *positions)))
+                is_unread[rows[self._unread_texts]] = True
+            if not is_unread.any():
                 break
-            unread += doc_no[gone].tolist()
-            table = table.filter(pa.array(~gone)).combine_chunks()
+            unread += doc_no[is_unread].tolist()
+            table = table.filter(pa.array(~is_unread)).combine_chunks()
             if not table.num_rows:
                 return table, [], unread
-        self._links += [spans.links for _, spans in self._told if spans.links is not None]
-        for number, spans in self._told:
-            if spans.placed:
-                self.placed[self.uses[number]] = self.placed.get(self.uses[number], 0) + spans.placed
-        return table, seen, unread
+        self._links += [spans.person_links for _, spans in self._batch_results if spans.person_links is not None]
+        for number, spans in self._batch_results:
+            if spans.matched_count:
+                self.matched_by_finder[self.finder_names[number]] = (
+                    self.matched_by_finder.get(self.finder_names[number], 0) + spans.matched_count
+                )
+        return table, column_occurrences, unread
 
-    def _first(self, texts: pa.LargeStringArray, doc_no: I64 | None, doc_id: pa.LargeStringArray | None, cell: I32 | None) -> _Seen:
-        """What the first round finds in a column of texts."""
-        texts = filled(texts)
-        assert self.finder is not None
-        seen = self._of_patterns(self.finder.run(texts if self.sealed >= 0 else texts.slice(0, 0)))
-        return self._with_others(Column(texts, seen.shown() if self.others else pl.DataFrame(), doc_no, doc_id, cell), seen)
+    def _find_in_column(
+        self, texts: pa.LargeStringArray, doc_no: I64 | None, doc_id: pa.LargeStringArray | None, cell: I32 | None
+    ) -> _ColumnOccurrences:
+        """Occurrences that the first round finds in a column of texts."""
+        texts = fill_null_texts(texts)
+        assert self.scanner is not None
+        occurrences = self._from_patterns(self.scanner.run(texts if self.patterns_no >= 0 else texts.slice(0, 0)))
+        return self._merge_finders(
+            TextColumn(texts, occurrences.finder_view() if self.active_finders else pl.DataFrame(), doc_no, doc_id, cell), occurrences
+        )
 
-    def second(self, texts: pa.LargeStringArray, before: pl.DataFrame) -> _Seen:
-        """What the second round finds beside `before`, rows of the table `occurrences` with the `text_no` of each."""
-        texts = filled(texts)
-        before = before.sort("text_no", "start_byte", -pl.col("stop_byte"), maintain_order=True)
-        section = before["section"].unique(maintain_order=True).drop_nulls().to_list()
-        place = {name: number for number, name in enumerate(section)}
-        finder = {name: number for number, name in enumerate(self.uses)}
-        columns = {name: before[name].to_numpy() for name in ("text_no", "start_byte", "stop_byte", "start", "stop", "value_id", "score")}
-        seen = _Seen(
+    def find_again(self, texts: pa.LargeStringArray, first_round_rows: pl.DataFrame) -> _ColumnOccurrences:
+        """Second round on a column of texts. `first_round_rows` are its rows of the table `occurrences`, with the `text_no` of each."""
+        texts = fill_null_texts(texts)
+        first_round_rows = first_round_rows.sort("text_no", "start_byte", -pl.col("end_byte"), maintain_order=True)
+        section = first_round_rows["section"].unique(maintain_order=True).drop_nulls().to_list()
+        section_no = {name: number for number, name in enumerate(section)}
+        finder_no = {name: number for number, name in enumerate(self.finder_names)}
+        columns = {
+            name: first_round_rows[name].to_numpy() for name in ("text_no", "start_byte", "end_byte", "start", "end", "value_id", "score")
+        }
+        occurrences = _ColumnOccurrences(
             **columns,
-            kind=before["kind"].replace_strict(self.numbers, return_dtype=pl.Int32).to_numpy(),
-            section=before["section"].replace_strict(place, default=-1, return_dtype=pl.Int32).fill_null(-1).to_numpy(),
+            kind=first_round_rows["kind"].replace_strict(self.kind_numbers, return_dtype=pl.Int32).to_numpy(),
+            section=first_round_rows["section"].replace_strict(section_no, default=-1, return_dtype=pl.Int32).fill_null(-1).to_numpy(),
             section_names=section,
-            finder=before["finder"].replace_strict(finder, return_dtype=pl.Int32).to_numpy(),
+            finder=first_round_rows["finder"].replace_strict(finder_no, return_dtype=pl.Int32).to_numpy(),
             values=_NO_VALUES,
             skipped={},
         )
-        self._told = []
-        return self._with_others(Column(texts, seen.shown()), seen)
+        self._batch_results = []
+        return self._merge_finders(TextColumn(texts, occurrences.finder_view()), occurrences)
 
-    def _of_patterns(self, found: patterns.Found) -> _Seen:
-        assert self.finder is not None
-        codes = np.array([self.numbers[one.name] for one in self.finder.kinds], np.int32)
-        one, used = found.distinct, np.flatnonzero(np.bincount(found.which))
-        value, normalised = (pl.Series(column.take(pa.array(used))) for column in (one.value, one.normalised))
-        values = {"value_id": one.value_id[used], "kind": codes[one.kind[used]], "value": value, "normalised": normalised}
-        return _Seen(
+    def _from_patterns(self, found: patterns.Detections) -> _ColumnOccurrences:
+        """Convert the results of the scanner to the numbering of kinds and finders of the task."""
+        assert self.scanner is not None
+        codes = np.array([self.kind_numbers[kind.name] for kind in self.scanner.kinds], np.int32)
+        distinct, used = found.distinct, np.flatnonzero(np.bincount(found.value_no))
+        value, normalised = (pl.Series(column.take(pa.array(used))) for column in (distinct.value, distinct.normalised))
+        values = {"value_id": distinct.value_id[used], "kind": codes[distinct.kind[used]], "value": value, "normalised": normalised}
+        return _ColumnOccurrences(
             text_no=found.text_no,
             start_byte=found.start_byte,
-            stop_byte=found.stop_byte,
+            end_byte=found.end_byte,
             start=found.start,
-            stop=found.stop,
-            kind=codes[one.kind[found.which]],
-            value_id=one.value_id[found.which],
-            section=found.section,
+            end=found.end,
+            kind=codes[distinct.kind[found.value_no]],
+            value_id=distinct.value_id[found.value_no],
+            section=found.section_no,
             section_names=found.section_names,
-            finder=np.full(len(found.text_no), max(self.sealed, 0), np.int32),
+            finder=np.full(len(found.text_no), max(self.patterns_no, 0), np.int32),
             score=np.ones(len(found.text_no), np.float32) if found.score is None else found.score,
             values=pl.DataFrame(values, schema=_NO_VALUES.schema),
             skipped={(int(codes[kind]), reason): times for (kind, reason), times in found.skipped.items()},
         )
 
-    def _with_others(self, column: Column, seen: _Seen) -> _Seen:
-        """What stays of `seen` and of what the other finders find, by the rule of sanitize/stages/span_conflicts.py."""
-        told = [(number, one.run(column)) for number, one in self.others]
-        self._told += told
-        self._unread = np.unique(np.concatenate([np.empty(0, np.int64), *(s.unread for _, s in told if s.unread is not None)]))
-        for _, spans in told:
-            for (name, reason), times in spans.refused.items():
-                where = self.numbers[name], reason
-                seen.skipped[where] = seen.skipped.get(where, 0) + times
-        told = [(number, spans) for number, spans in told if len(spans.text_no)]
-        if not told:
-            return seen
-        old = len(seen.text_no)
-
-        def joined(mine: npt.NDArray[Any], theirs: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-            return np.concatenate([mine, *theirs]).astype(mine.dtype)
-
-        claims = Claims(
-            text_no=joined(seen.text_no, [spans.text_no for _, spans in told]),
-            start=joined(seen.start_byte, [spans.start_byte for _, spans in told]),
-            stop=joined(seen.stop_byte, [spans.stop_byte for _, spans in told]),
-            kind=joined(seen.kind, [np.array([self.numbers[name] for name in s.kinds], np.int32)[s.kind] for _, s in told]),
-            finder=joined(seen.finder, [np.full(len(spans.text_no), number) for number, spans in told]),
-            score=joined(seen.score, [spans.score for _, spans in told]),
-            sealed=self.sealed,
+    def _merge_finders(self, column: TextColumn, occurrences: _ColumnOccurrences) -> _ColumnOccurrences:
+        """Run the active finders on a column and merge their spans into `occurrences` by the rules of sanitize/stages/span_conflicts.py."""
+        finder_spans = [(finder_no, one.find_spans(column)) for finder_no, one in self.active_finders]
+        self._batch_results += finder_spans
+        self._unread_texts = np.unique(
+            np.concatenate([np.empty(0, np.int64), *(s.unreadable_texts for _, s in finder_spans if s.unreadable_texts is not None)])
         )
-        given = joined(
-            np.full(old, -1, np.int64),
-            [np.full(len(spans.text_no), -1) if spans.value_id is None else spans.value_id for _, spans in told],
+        for _, spans in finder_spans:
+            for (name, reason), times in spans.skipped_counts.items():
+                reason_key = self.kind_numbers[name], reason
+                occurrences.skipped[reason_key] = occurrences.skipped.get(reason_key, 0) + times
+        finder_spans = [(finder_no, spans) for finder_no, spans in finder_spans if len(spans.text_no)]
+        if not finder_spans:
+            return occurrences
+        old_count = len(occurrences.text_no)
+
+        def concatenate(first: npt.NDArray[Any], others: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+            return np.concatenate([first, *others]).astype(first.dtype)
+
+        claims = CompetingSpans(
+            text_no=concatenate(occurrences.text_no, [spans.text_no for _, spans in finder_spans]),
+            start=concatenate(occurrences.start_byte, [spans.start_byte for _, spans in finder_spans]),
+            end=concatenate(occurrences.end_byte, [spans.end_byte for _, spans in finder_spans]),
+            kind_no=concatenate(
+                occurrences.kind,
+                [np.array([self.kind_numbers[name] for name in s.kind_names], np.int32)[s.kind_no] for _, s in finder_spans],
+            ),
+            finder_no=concatenate(occurrences.finder, [np.full(len(spans.text_no), finder_no) for finder_no, spans in finder_spans]),
+            score=concatenate(occurrences.score, [spans.score for _, spans in finder_spans]),
+            exempt_finder_no=self.patterns_no,
         )
-        stay, lost = settle(claims)
-        skipped = dict(seen.skipped)
-        for kind, times in enumerate(np.bincount(claims.kind[lost], minlength=1).tolist()):
+        given_value_ids = concatenate(
+            np.full(old_count, -1, np.int64),
+            [np.full(len(spans.text_no), -1) if spans.value_id is None else spans.value_id for _, spans in finder_spans],
+        )
+        winners, lost = resolve_conflicts(claims)
+        skipped = dict(occurrences.skipped)
+        for kind, times in enumerate(np.bincount(claims.kind_no[lost], minlength=1).tolist()):
             if times:
                 skipped[kind, "overlap"] = skipped.get((kind, "overlap"), 0) + times
-        new = stay[stay >= old]
-        fresh = self._described(column.texts, claims.take(new), given[new])
+        new_rows = winners[winners >= old_count]
+        new_occurrences = self._complete_spans(column.texts, claims.take(new_rows), given_value_ids[new_rows])
         columns: dict[str, Any] = {}
-        for name in ("text_no", "start_byte", "stop_byte", "start", "stop", "kind", "value_id", "section", "finder", "score"):
-            columns[name] = joined(getattr(seen, name), [getattr(fresh, name)])
-        # the sections of both under one list of names
-        names = [*dict.fromkeys([*seen.section_names, *fresh.section_names])]
-        number = {name: place for place, name in enumerate(names)}
-        moved = [np.array([*(number[name] for name in one.section_names), -1], np.int32)[one.section] for one in (seen, fresh)]
-        columns["section"] = np.concatenate(moved)
-        # rows of `seen` as they are, then the new ones in their order
+        for name in ("text_no", "start_byte", "end_byte", "start", "end", "kind", "value_id", "section", "finder", "score"):
+            columns[name] = concatenate(getattr(occurrences, name), [getattr(new_occurrences, name)])
+        # one list of section names for both
+        names = [*dict.fromkeys([*occurrences.section_names, *new_occurrences.section_names])]
+        section_no_by_name = {name: section_no for section_no, name in enumerate(names)}
+        section_numbers = [
+            np.array([*(section_no_by_name[name] for name in one.section_names), -1], np.int32)[one.section]
+            for one in (occurrences, new_occurrences)
+        ]
+        columns["section"] = np.concatenate(section_numbers)
+        # position in `columns` of each claim that stays: old rows keep theirs, new rows follow in order
         rank = np.empty(len(claims.text_no), np.int64)
-        rank[new] = old + np.arange(len(new))
-        place = np.where(stay < old, stay, rank[stay])
-        kept = {name: column[place] for name, column in columns.items()}
-        values = pl.concat([seen.values, fresh.values])
+        rank[new_rows] = old_count + np.arange(len(new_rows))
+        positions = np.where(winners < old_count, winners, rank[winners])
+        kept = {name: column[positions] for name, column in columns.items()}
+        values = pl.concat([occurrences.values, new_occurrences.values])
         if len(lost):
             values = values.filter(pl.col("value_id").is_in(pl.Series(np.unique(kept["value_id"])).implode()))
-        return _Seen(**kept, section_names=names, values=values, skipped=skipped)
+        return _ColumnOccurrences(**kept, section_names=names, values=values, skipped=skipped)
 
-    def _described(self, texts: pa.LargeStringArray, claims: Claims, given: I64) -> _Seen:
-        """Offsets, sections and values of spans, which are sorted."""
-        buffers = Buffers.of(texts)
-        base = buffers.offsets[claims.text_no]
-        low, high = base + claims.start, base + claims.stop
-        where = sections(buffers, claims.text_no, low)
-        start, stop = code_points(buffers, claims.text_no, low, high)
-        encoded = cut_nested(buffers, low, high).dictionary_encode()
+    def _complete_spans(self, texts: pa.LargeStringArray, spans: CompetingSpans, given_value_ids: I64) -> _ColumnOccurrences:
+        """Add code point offsets, sections, value ids and spellings to sorted spans. Where `given_value_ids` is -1 the id is computed."""
+        buffers = TextBuffers.from_array(texts)
+        base = buffers.offsets[spans.text_no]
+        low, high = base + spans.start, base + spans.end
+        sections = find_sections(buffers, spans.text_no, low)
+        start, stop = bytes_to_code_points(buffers, spans.text_no, low, high)
+        encoded = slice_nested_spans(buffers, low, high).dictionary_encode()
         code = np.asarray(encoded.indices, np.int64)
         value_id = np.empty(len(low), np.int64)
         frames = [_NO_VALUES]
-        for number in np.unique(claims.kind).tolist():
-            mine = np.flatnonzero(claims.kind == number)
-            used, back = np.unique(code[mine], return_inverse=True)
-            one, value = list(every_kind().values())[number], pl.Series(encoded.dictionary.take(pa.array(used)))
-            form = one.normalise(value)
-            ids = value_ids(arrow(form), one.name, self.task.key)[back]
-            value_id[mine] = np.where(given[mine] >= 0, given[mine], ids)
+        for number in np.unique(spans.kind_no).tolist():
+            kind_rows = np.flatnonzero(spans.kind_no == number)
+            used, inverse = np.unique(code[kind_rows], return_inverse=True)
+            kind, value = list(all_kinds().values())[number], pl.Series(encoded.dictionary.take(pa.array(used)))
+            normalised = kind.normalise(value)
+            ids = compute_value_ids(to_large_string(normalised), kind.name, self.task.key)[inverse]
+            value_id[kind_rows] = np.where(given_value_ids[kind_rows] >= 0, given_value_ids[kind_rows], ids)
             rows = {
-                "value_id": value_id[mine],
-                "kind": np.full(len(mine), number),
-                "value": value.gather(back),
-                "normalised": form.gather(back),
+                "value_id": value_id[kind_rows],
+                "kind": np.full(len(kind_rows), number),
+                "value": value.gather(inverse),
+                "normalised": normalised.gather(inverse),
             }
             frames.append(pl.DataFrame(rows, schema=_NO_VALUES.schema).unique(["value_id", "value"], maintain_order=True))
-        return _Seen(
-            text_no=claims.text_no,
-            start_byte=claims.start,
-            stop_byte=claims.stop,
+        return _ColumnOccurrences(
+            text_no=spans.text_no,
+            start_byte=spans.start,
+            end_byte=spans.end,
             start=start,
-            stop=stop,
-            kind=claims.kind,
+            end=stop,
+            kind=spans.kind_no,
             value_id=value_id,
-            section=where.index,
-            section_names=where.names,
-            finder=claims.finder,
-            score=claims.score,
+            section=sections.section_no,
+            section_names=sections.section_names,
+            finder=spans.finder_no,
+            score=spans.score,
             values=pl.concat(frames),
             skipped={},
         )
 
 
-class _Made:
-    """What a task has made so far."""
+class _TaskOutput:
+    """Collects the tables of one task and writes them at its end."""
 
-    def __init__(self, task: FindTask, names: pa.Array) -> None:
-        self.task, self.names = task, names
-        self.partial: list[pl.DataFrame] = []
+    def __init__(self, task: FindTask, kind_names: pa.Array) -> None:
+        self.task, self.kind_names = task, kind_names
+        self.partial_counts: list[pl.DataFrame] = []
         self.values: list[pl.DataFrame] = []
         self.skipped: dict[tuple[int, str], int] = {}
-        self.aside: list[tuple[int, str, str, str]] = []
-        self.holding = np.zeros(len(names), np.int64)
-        self.carried = False
+        self.quarantine_rows: list[tuple[int, str, str, str]] = []
+        self.doc_count_by_kind = np.zeros(len(kind_names), np.int64)
+        self.has_first_round = False
 
-    def carry(self, before: FirstRound) -> None:
-        """Values and refused candidates of the first round."""
-        numbers = {name: number for number, name in enumerate(self.names.to_pylist())}
-        frame = pl.DataFrame(pq.read_table(before.values, partitioning=None)).with_columns(
+    def add_first_round(self, first_round: FirstRoundFiles) -> None:
+        """Load values and counts of rejected candidates of the first round."""
+        numbers = {name: number for number, name in enumerate(self.kind_names.to_pylist())}
+        frame = pl.DataFrame(pq.read_table(first_round.values, partitioning=None)).with_columns(
             pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),
             pl.coalesce("normalised", "value").alias("normalised"),
         )
         self.values.append(frame.select(_NO_VALUES.columns))
-        for row in pq.read_table(before.skipped, partitioning=None).to_pylist():
+        for row in pq.read_table(first_round.skipped, partitioning=None).to_pylist():
             self.skipped[numbers[row["kind"]], row["reason"]] = row["candidates"]
-        self.carried = True
+        self.has_first_round = True
 
-    def add(self, batch: _Rows, out: pq.ParquetWriter) -> None:
-        """Write the rows of a batch, and count them."""
-        if batch.parts:
-            rows = batch.table()
+    def add(self, batch: _OccurrenceBatch, out: pq.ParquetWriter) -> None:
+        """Write the occurrences of a batch to `out` and add them to the counts."""
+        if batch.pieces:
+            rows = batch.build_table()
             out.write_table(rows, row_group_size=rows.num_rows)
-            self.partial.append(batch.counts())
-            self.holding += batch.holding()
-            self.values.append(batch.values())
-        for where, times in batch.skipped.items():
-            self.skipped[where] = self.skipped.get(where, 0) + times
+            self.partial_counts.append(batch.count_values())
+            self.doc_count_by_kind += batch.count_docs_by_kind()
+            self.values.append(batch.spellings())
+        for reason_key, times in batch.skipped.items():
+            self.skipped[reason_key] = self.skipped.get(reason_key, 0) + times
 
     def write(self) -> dict[str, Any]:
-        """Write the tables of the task; returns what is told of its kinds."""
-        folder, names = self.task.folder, self.names
-        counts = _merge(self.partial)
-        _write(folder / "partial_counts.parquet", table_schemas.VALUE_COUNTS, counts, names)
+        """Write the tables of the task; returns `by_kind` (occurrences) and `documents_by_kind`."""
+        folder, names = self.task.folder, self.kind_names
+        counts = _merge_counts(self.partial_counts)
+        _write_table(folder / "partial_counts.parquet", table_schemas.VALUE_COUNTS, counts, names)
         spellings = pl.concat(self.values).unique(["value_id", "value"], maintain_order=True) if self.values else None
-        if self.carried and spellings is not None:  # what lost to a span of the second round has no place in the vault
-            there = counts["value_id"] if counts is not None else pl.Series([], dtype=pl.Int64)
-            spellings = spellings.filter(pl.col("value_id").is_in(there.implode()))
-        _write(folder / "values.parquet", table_schemas.VALUES, spellings, names)
-        write_rows(
+        if self.has_first_round and spellings is not None:  # a value whose spans all lost to the second round is not stored in the vault
+            present_ids = counts["value_id"] if counts is not None else pl.Series([], dtype=pl.Int64)
+            spellings = spellings.filter(pl.col("value_id").is_in(present_ids.implode()))
+        _write_table(folder / "values.parquet", table_schemas.VALUE_SPELLINGS, spellings, names)
+        write_table_rows(
             folder / "skipped.parquet",
             table_schemas.SKIPPED.schema,
             [(names[kind].as_py(), reason, times) for (kind, reason), times in sorted(self.skipped.items())],
@@ -440,79 +467,82 @@ class _Made:
         if counts is not None:
             summed = counts.group_by("kind").agg(pl.col("occurrences").sum())
             by_kind = {names[kind].as_py(): times for kind, times in summed.sort("kind").iter_rows()}
-        held = {name: int(times) for name, times in zip(names.to_pylist(), self.holding, strict=True) if times}
-        return {"by_kind": by_kind, "documents_by_kind": held}
+        documents_by_kind = {name: int(times) for name, times in zip(names.to_pylist(), self.doc_count_by_kind, strict=True) if times}
+        return {"by_kind": by_kind, "documents_by_kind": documents_by_kind}
 
 
-def _readable(table: pa.Table, task: FindTask) -> tuple[npt.NDArray[np.bool_], list[tuple[int, str, str, str]]]:
-    """Which rows can be worked on; the others with source, place and reason. Records set aside when staged are only left out."""
-    good = np.ones(table.num_rows, np.bool_)
+def _find_readable_rows(table: pa.Table, task: FindTask) -> tuple[npt.NDArray[np.bool_], list[tuple[int, str, str, str]]]:
+    """Returns a mask of the readable rows, and a quarantine row for each other one. Records quarantined when staged get no second row."""
+    is_readable = np.ones(table.num_rows, np.bool_)
     numbers = np.asarray(table.column("doc_no"), np.int64)
-    if task.set_aside:
-        good &= ~np.isin(numbers, np.array(task.set_aside, np.int64))
-    bad = []
-    for row, reason in sorted(faults(table.drop_columns(["doc_no"]).to_batches()[0], task.max_doc_bytes).items()):
-        if good[row]:
-            bad.append(task.aside(int(numbers[row]), reason))
-            good[row] = False
-    return good, bad
+    if task.quarantined_docs:
+        is_readable &= ~np.isin(numbers, np.array(task.quarantined_docs, np.int64))
+    quarantine_rows = []
+    for row, reason in sorted(find_faults(table.drop_columns(["doc_no"]).to_batches()[0], task.max_doc_bytes).items()):
+        if is_readable[row]:
+            quarantine_rows.append(task.quarantine_row(int(numbers[row]), reason))
+            is_readable[row] = False
+    return is_readable, quarantine_rows
 
 
-class _Rows:
-    """The occurrences of one batch, gathered over its leaves."""
+class _OccurrenceBatch:
+    """The occurrences of one batch, collected over its text leaves."""
 
-    def __init__(self, task: FindTask, names: pa.Array, doc_no: I64, entities: pl.DataFrame | None = None) -> None:
-        self.names, self.uses, self.doc_no, self.entities = names, [one.use for one in task.sought.finders], doc_no, entities
-        self.parts: list[tuple[_Seen, I64, npt.NDArray[np.int32]]] = []
+    def __init__(self, task: FindTask, kind_names: pa.Array, doc_no: I64, entities: pl.DataFrame | None = None) -> None:
+        self.kind_names, self.finder_names, self.doc_no, self.entities = (
+            kind_names,
+            [one.use for one in task.detection_spec.finders],
+            doc_no,
+            entities,
+        )
+        self.pieces: list[tuple[_ColumnOccurrences, I64, npt.NDArray[np.int32]]] = []
         self.skipped: dict[tuple[int, str], int] = {}
-        self._sorted: dict[str, npt.NDArray[Any]] = {}
+        self._sorted_columns: dict[str, npt.NDArray[Any]] = {}
 
-    def add(self, seen: _Seen, rows: I64, cells: npt.NDArray[np.int32]) -> None:
-        for where, times in seen.skipped.items():
-            self.skipped[where] = self.skipped.get(where, 0) + times
-        if len(seen.text_no):
-            self.parts.append((seen, self.doc_no[rows[seen.text_no]], cells[seen.text_no]))
+    def add(self, occurrences: _ColumnOccurrences, rows: I64, cells: npt.NDArray[np.int32]) -> None:
+        for reason_key, times in occurrences.skipped.items():
+            self.skipped[reason_key] = self.skipped.get(reason_key, 0) + times
+        if len(occurrences.text_no):
+            self.pieces.append((occurrences, self.doc_no[rows[occurrences.text_no]], cells[occurrences.text_no]))
 
-    def table(self) -> pa.Table:
+    def build_table(self) -> pa.Table:
         """The rows of the table `occurrences`, sorted."""
-        sections = sorted({name for seen, _, _ in self.parts for name in seen.section_names})
-        number = {name: place for place, name in enumerate(sections)}
+        sections = sorted({name for piece, _, _ in self.pieces for name in piece.section_names})
+        section_no_by_name = {name: section_no for section_no, name in enumerate(sections)}
         columns: dict[str, list[npt.NDArray[Any]]] = {}
-        for seen, doc_no, cell in self.parts:
-            lookup = np.array([*(number[name] for name in seen.section_names), -1], np.int32)
+        for piece, doc_no, cell in self.pieces:
+            lookup = np.array([*(section_no_by_name[name] for name in piece.section_names), -1], np.int32)
             columns.setdefault("doc_no", []).append(doc_no)
             columns.setdefault("cell", []).append(cell)
-            columns.setdefault("section", []).append(lookup[seen.section])
-            for name in ("start", "stop", "start_byte", "stop_byte", "kind", "value_id", "finder", "score"):
-                columns.setdefault(name, []).append(getattr(seen, name))
+            columns.setdefault("section", []).append(lookup[piece.section])
+            for name in ("start", "end", "start_byte", "end_byte", "kind", "value_id", "finder", "score"):
+                columns.setdefault(name, []).append(getattr(piece, name))
         joined = {name: np.concatenate(parts) if len(parts) > 1 else parts[0] for name, parts in columns.items()}
-        if len(self.parts) > 1:
-            order = np.lexsort((-joined["stop"], joined["start"], joined["cell"], joined["doc_no"]))
+        if len(self.pieces) > 1:
+            order = np.lexsort((-joined["end"], joined["start"], joined["cell"], joined["doc_no"]))
             joined = {name: column[order] for name, column in joined.items()}
-        self._sorted = joined
+        self._sorted_columns = joined
         section = pa.array(joined["section"].astype(np.int32), mask=joined["section"] < 0)
         arrays: dict[str, pa.Array] = {
-            **{
-                name: pa.array(joined[name]) for name in ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "value_id", "score")
-            },
-            "kind": pa.DictionaryArray.from_arrays(pa.array(joined["kind"].astype(np.int32)), self.names),
-            "finder": pa.DictionaryArray.from_arrays(pa.array(joined["finder"].astype(np.int32)), pa.array(self.uses)),
+            **{name: pa.array(joined[name]) for name in ("doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id", "score")},
+            "kind": pa.DictionaryArray.from_arrays(pa.array(joined["kind"].astype(np.int32)), self.kind_names),
+            "finder": pa.DictionaryArray.from_arrays(pa.array(joined["finder"].astype(np.int32)), pa.array(self.finder_names)),
             "section": pa.DictionaryArray.from_arrays(section, pa.array(sections, pa.string())),
             "entity_id": self._entity_ids(joined["value_id"]),
         }
         return pa.table([arrays[name] for name in table_schemas.OCCURRENCES.schema.names], schema=table_schemas.OCCURRENCES.schema)
 
     def _entity_ids(self, value_id: I64) -> pa.Array:
-        """Whose each value is, null where that is unknown."""
+        """The entity id of each value, null where it has none."""
         if self.entities is None or not self.entities.height:
             return pa.nulls(len(value_id), pa.int64())
         known = self.entities["value_id"].to_numpy()
         at = np.minimum(np.searchsorted(known, value_id), len(known) - 1)
         return pa.array(self.entities["entity_id"].to_numpy()[at], mask=known[at] != value_id)
 
-    def counts(self) -> pl.DataFrame:
-        """The batch's share of `value_counts`; call after `table`."""
-        rows = self._sorted
+    def count_values(self) -> pl.DataFrame:
+        """The batch's share of `value_counts`. Call after `build_table`."""
+        rows = self._sorted_columns
         order = np.argsort(rows["value_id"], kind="stable")
         value_id, doc_no = rows["value_id"][order], rows["doc_no"][order]
         new_value = np.diff(value_id, prepend=-1) != 0
@@ -531,21 +561,21 @@ class _Rows:
             }
         )
 
-    def holding(self) -> I64:
-        """How many documents hold each kind; call after `table`."""
-        rows = self._sorted
-        document = rows["doc_no"] - rows["doc_no"][0]  # a batch has few
-        held = np.zeros((int(document[-1]) + 1, len(self.names)), np.bool_)
+    def count_docs_by_kind(self) -> I64:
+        """Number of documents that contain each kind. Call after `build_table`."""
+        rows = self._sorted_columns
+        document = rows["doc_no"] - rows["doc_no"][0]  # offset in the batch; a batch has few documents
+        held = np.zeros((int(document[-1]) + 1, len(self.kind_names)), np.bool_)
         held[document, rows["kind"]] = True
         return np.asarray(held.sum(axis=0), np.int64)
 
-    def values(self) -> pl.DataFrame:
-        """The batch's spellings, for the vault."""
-        return pl.concat([seen.values for seen, _, _ in self.parts])
+    def spellings(self) -> pl.DataFrame:
+        """The spellings in the batch, for the vault: value_id, kind, value, normalised."""
+        return pl.concat([piece.values for piece, _, _ in self.pieces])
 
 
-def _merge(partial: list[pl.DataFrame]) -> pl.DataFrame | None:
-    """Counts of batches added up; batches hold different documents and stand in corpus order."""
+def _merge_counts(partial: list[pl.DataFrame]) -> pl.DataFrame | None:
+    """Add up the counts of batches, which hold different documents and are in corpus order; None where there are none."""
     if not partial:
         return None
     rest = ("kind", "first_doc_no", "first_cell", "first_start")
@@ -557,9 +587,9 @@ def _merge(partial: list[pl.DataFrame]) -> pl.DataFrame | None:
     )
 
 
-def _write(path: Path, table: table_schemas.Table, frame: pl.DataFrame | None, names: pa.Array) -> None:
-    """Write a frame whose `kind` is an index into `names` as one of the house's tables."""
-    with table_writer(path, table.schema) as out:
+def _write_table(path: Path, table: table_schemas.TableSchema, frame: pl.DataFrame | None, kind_names: pa.Array) -> None:
+    """Write a frame, whose `kind` is an index into `kind_names`, as the given table."""
+    with open_table_writer(path, table.schema) as out:
         if frame is None or not frame.height:
             out.write_table(table.schema.empty_table())
             return
@@ -567,7 +597,7 @@ def _write(path: Path, table: table_schemas.Table, frame: pl.DataFrame | None, n
         for field in table.schema:
             column = frame[field.name].to_arrow(compat_level=pl.CompatLevel.oldest())
             if field.name == "kind":
-                column = pa.DictionaryArray.from_arrays(column.cast(pa.int32()), names)
+                column = pa.DictionaryArray.from_arrays(column.cast(pa.int32()), kind_names)
             if field.name == "normalised":
                 column = pc.if_else(pc.equal(column, frame["value"].to_arrow(compat_level=pl.CompatLevel.oldest())), None, column)
             arrays.append(column.cast(field.type))
@@ -575,13 +605,13 @@ def _write(path: Path, table: table_schemas.Table, frame: pl.DataFrame | None, n
 
 
 @functools.cache
-def kinds_hash() -> str:
-    """The files of the kinds, as part of the index's fingerprint: what a kind takes and refuses is told by functions as much as by its
-    pattern, and by what they share."""
+def hash_kind_sources() -> str:
+    """Hash of all source files of sanitize/kinds, part of the index's fingerprint: which texts a kind accepts depends on functions and
+    shared modules as much as on its pattern."""
     hash_ = hashlib.blake2b(digest_size=8)
     folder = resources.files("sanitize") / "kinds"
-    for place in (folder, folder / "countries"):
-        for file in sorted(place.iterdir(), key=lambda one: one.name):
+    for directory in (folder, folder / "countries"):
+        for file in sorted(directory.iterdir(), key=lambda path: path.name):
             if file.name.endswith(".py"):
                 hash_.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return hash_.hexdigest()

@@ -1,7 +1,7 @@
-"""What a run has to do with those who are to be forgotten: their names found in the texts, and the documents they wrote.
+"""Searches the texts for erased persons: mentions of their names, and documents they wrote.
 
-The index knows neither: names have no pattern, and a document's user is no occurrence. Both are looked for in one pass, only where a
-tombstone asks for it.
+The index has neither: names have no pattern, and the user of a document is not an occurrence. One pass over the corpus finds both; it
+runs only where a tombstone lists names or users.
 """
 
 from __future__ import annotations
@@ -17,56 +17,61 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.core.keys import Key
-from sanitize.core.text_cells import Leaf
+from sanitize.core.text_cells import LeafPath
 from sanitize.stages import rewriting
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import Documents, cells_of, table_writer
-from sanitize.storage.tombstones import Erased, users_of
+from sanitize.storage.corpus import Documents, flatten_cells, open_table_writer
+from sanitize.storage.tombstones import Tombstones, hash_user_ids
 from sanitize.text import name_search
 
-GONE = pa.schema([pa.field("doc_no", pa.int64())])
+ERASED_DOCS_SCHEMA = pa.schema([pa.field("doc_no", pa.int64())])
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForgetTask:
-    """One range of documents in which people are looked for."""
+class ErasureScanTask:
+    """One range of documents to search for erased persons."""
 
-    first: int
-    last: int
+    first_doc_no: int
+    end_doc_no: int
     documents: Documents
-    leaves: tuple[Leaf, ...]
-    erased: Erased
+    leaves: tuple[LeafPath, ...]
+    erased: Tombstones
     key: Key
     folder: Path
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The task in words, for an error."""
-        return self.documents.told(self.first, self.last)
+        return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
 
-def forget_task(task: ForgetTask) -> dict[str, Any]:
-    """Write `mentions.parquet` (every mention of the names, as rows of `occurrences`) and `gone.parquet` (the users' documents)."""
-    texts = [leaf.column for leaf in task.leaves] if task.erased.names else []
-    users = ["user_id"] if task.erased.users and "user_id" in task.documents.schema.names else []
-    columns = [*dict.fromkeys([*texts, *users])]
+def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
+    """Write `mentions.parquet` (every mention of the names, as rows of `occurrences`) and `gone.parquet` (`doc_no` of documents by users).
+
+    Returns `mentions` and `written`: the number of mentions, and of documents that the users wrote.
+    """
+    text_columns = [leaf.column for leaf in task.leaves] if task.erased.names else []
+    user_columns = ["user_id"] if task.erased.user_hashes and "user_id" in task.documents.schema.names else []
+    columns = [*dict.fromkeys([*text_columns, *user_columns])]
     mentioned = written = 0
     with (
-        table_writer(task.folder / "mentions.parquet", table_schemas.OCCURRENCES.schema) as out,
-        table_writer(task.folder / "gone.parquet", GONE) as gone_out,
+        open_table_writer(task.folder / "mentions.parquet", table_schemas.OCCURRENCES.schema) as out,
+        open_table_writer(task.folder / "gone.parquet", ERASED_DOCS_SCHEMA) as documents_out,
     ):
-        for table in task.documents.read(task.first, task.last, columns) if columns else ():
+        for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns) if columns else ():
             table = table.combine_chunks()
             doc_no = np.asarray(table.column("doc_no"), np.int64)
-            if users:
+            if user_columns:
                 ids = table.column("user_id").chunk(0).cast(pa.large_string())
-                mine = np.isin(users_of(ids.fill_null(""), task.key), np.array(task.erased.users, np.int64)) & np.asarray(ids.is_valid())
-                gone_out.write_table(pa.table([doc_no[mine]], schema=GONE))
-                written += int(mine.sum())
-            if texts:
+                is_by_erased_user = np.isin(
+                    hash_user_ids(ids.fill_null(""), task.key), np.array(task.erased.user_hashes, np.int64)
+                ) & np.asarray(ids.is_valid())
+                documents_out.write_table(pa.table([doc_no[is_by_erased_user]], schema=ERASED_DOCS_SCHEMA))
+                written += int(is_by_erased_user.sum())
+            if text_columns:
                 found = pl.concat(
-                    name_search.rows(column.flat.texts, doc_no[column.flat.rows], column.cells, task.erased.names, task.key)
-                    for column in cells_of(table, list(task.leaves))
+                    name_search.build_occurrence_rows(column.flat.texts, doc_no[column.flat.rows], column.cell, task.erased.names, task.key)
+                    for column in flatten_cells(table, list(task.leaves))
                 ).sort("doc_no", "cell", "start")
                 if found.height:
                     out.write_table(found.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table_schemas.OCCURRENCES.schema))
@@ -74,20 +79,23 @@ def forget_task(task: ForgetTask) -> dict[str, Any]:
     return {"mentions": mentioned, "written": written}
 
 
-def shunned(values: Sequence[Path], erased: Erased) -> tuple[str, ...]:
-    """What stands before the @ in the erased addresses, in lower case: draws may put it together from other people's parts. One of fewer
-    than five characters (`info`) tells nobody and is left out."""
+def find_erased_local_parts(value_files: Sequence[Path], erased: Tombstones) -> tuple[str, ...]:
+    """The local parts of the erased addresses, in lower case, ascending.
+
+    A draw may compose one of them from components of other persons, so the editors have to avoid them. Local parts of fewer than five
+    characters (`info`) identify nobody and are left out.
+    """
     found: set[str] = set()
-    for path in values:
+    for path in value_files:
         table = pl.DataFrame(pq.read_table(path, columns=["value_id", "value"], partitioning=None))
-        mine = table.filter(pl.col("value_id").is_in(pl.Series(erased.values, dtype=pl.Int64).implode()))
-        found |= set(mine["value"].str.to_lowercase().str.extract(r"\A([^@]{5,})@").drop_nulls())
+        erased_rows = table.filter(pl.col("value_id").is_in(pl.Series(erased.value_ids, dtype=pl.Int64).implode()))
+        found |= set(erased_rows["value"].str.to_lowercase().str.extract(r"\A([^@]{5,})@").drop_nulls())
     return tuple(sorted(found))
 
 
-def says(edits: Path, shunned: Sequence[str]) -> bool:
-    """True where a replacement of an earlier run has such a local part: its shard is made again."""
-    if not edits.exists():
+def edits_have_local_part(edits_file: Path, local_parts: Sequence[str]) -> bool:
+    """True where a replacement of an earlier run has one of these local parts; its shard must be rewritten."""
+    if not edits_file.exists():
         return False
-    made = pl.Series(pq.read_table(edits, columns=["replacement"], partitioning=None).column(0))
-    return bool(rewriting.says(made, shunned).any())
+    replacements = pl.Series(pq.read_table(edits_file, columns=["replacement"], partitioning=None).column(0))
+    return bool(rewriting.has_local_part(replacements, local_parts).any())

@@ -1,7 +1,7 @@
-"""What stands before a batch of a corpus that is all there: which values came up to a document, and which variants were made before it.
+"""Values and generated variants that occur earlier in corpus order; lets editors process tasks of an indexed corpus in parallel.
 
-The values are those of the whole corpus with the document of their first occurrence; the variants are those that earlier tasks wrote down,
-and this one's own. A stream has the same face with its state behind it (`stream.py`).
+The values are those of the whole corpus, with the document of their first occurrence. The variants are those that other tasks recorded,
+and those of this task. For a stream, `StreamPriorValues` implements the same protocol (`PriorValues` of sanitize/core/parts.py).
 """
 
 from __future__ import annotations
@@ -15,81 +15,87 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.parts import Counts, Editor
-from sanitize.storage.corpus import table_writer
+from sanitize.core.parts import Aggregates, Editor
+from sanitize.storage.corpus import open_table_writer
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-MADE = pa.schema([pa.field("value_id", pa.int64())])
+SURROGATE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 
 
-class Before:
-    """The past of the tasks of a run, for its editors that are `ordered` (`part.Past`)."""
+class IndexedPriorValues:
+    """Prior values of one task of a run, for editors with `is_sequential`. Implements `PriorValues` of sanitize/core/parts.py."""
 
-    def __init__(self, value_counts: Path, earlier: Sequence[Path]) -> None:
-        """`earlier`: the variants of other tasks, as `write` left them."""
-        self._ids, self._first = _firsts(value_counts, value_counts.stat().st_mtime_ns)
-        self._made = np.unique(np.concatenate([np.empty(0, np.int64), *(_column(path, path.stat().st_mtime_ns) for path in earlier)]))
-        self._own: list[I64] = []
-        self._batch: list[I64] = []
+    def __init__(self, value_counts: Path, other_surrogate_files: Sequence[Path]) -> None:
+        """`other_surrogate_files` are the variants of other tasks, as written by `write_surrogates`."""
+        self._value_ids, self._first_doc_nos = _load_first_docs(value_counts, value_counts.stat().st_mtime_ns)
+        self._surrogate_ids = np.unique(
+            np.concatenate([np.empty(0, np.int64), *(_load_ids(path, path.stat().st_mtime_ns) for path in other_surrogate_files)])
+        )
+        self._task_surrogate_ids: list[I64] = []
+        self._batch_surrogate_ids: list[I64] = []
 
-    def taken(self, ids: I64, doc_no: I64) -> Mask:
-        """True for ids of values that stand in the document of that number or in one before it, and of variants made before this batch."""
-        at, there = place(self._ids, ids)
-        there[there] = self._first[at[there]] <= doc_no[there]
-        return there | self.made(ids)
+    def is_taken(self, ids: I64, doc_no: I64) -> Mask:
+        """True for ids of values that first occur in document `doc_no` or earlier, and of variants generated before this batch."""
+        position, occurs_before = find_sorted(self._value_ids, ids)
+        occurs_before[occurs_before] = self._first_doc_nos[position[occurs_before]] <= doc_no[occurs_before]
+        return occurs_before | self.was_generated(ids)
 
-    def made(self, ids: I64) -> Mask:
-        """True for ids of variants made before this batch."""
-        return place(self._made, ids)[1]
+    def was_generated(self, ids: I64) -> Mask:
+        """True for ids of variants generated before this batch."""
+        return find_sorted(self._surrogate_ids, ids)[1]
 
-    def make(self, ids: I64) -> None:
-        """Remember the variants of this batch, once it counts."""
-        self._batch.append(ids)
+    def record_generated(self, ids: I64) -> None:
+        """Record variants of this batch; `was_generated` includes them after `commit_batch`."""
+        self._batch_surrogate_ids.append(ids)
 
-    def parts(self, kind: str, part: str) -> tuple[pa.LargeStringArray, I64] | None:
-        """None: they are counted over the whole corpus."""
+    def components(self, kind: str, component: str) -> tuple[pa.LargeStringArray, I64] | None:
+        """None: component pools are computed over the whole corpus."""
         return None
 
-    def settle(self) -> None:
-        """The batch counts: what it made stands before the next one."""
-        if self._batch:
-            self._own += self._batch
-            self._made = np.union1d(self._made, np.concatenate(self._batch))
-            self._batch = []
+    def commit_batch(self) -> None:
+        """Commit the batch: its variants count as generated for the next batches."""
+        if self._batch_surrogate_ids:
+            self._task_surrogate_ids += self._batch_surrogate_ids
+            self._surrogate_ids = np.union1d(self._surrogate_ids, np.concatenate(self._batch_surrogate_ids))
+            self._batch_surrogate_ids = []
 
-    def write(self, path: Path) -> None:
-        """The variants of this task, ascending."""
-        with table_writer(path, MADE) as out:
-            out.write_table(pa.table([np.sort(np.concatenate([np.empty(0, np.int64), *self._own]))], schema=MADE))
-
-
-def followed(editors: Sequence[Editor], counts: Sequence[Counts], earlier: Sequence[Path]) -> list[Before]:
-    """The past that the editors of a task are told where they are ordered: one for all of them, since ids of different kinds differ."""
-    ordered = [(editor, one) for editor, one in zip(editors, counts, strict=True) if editor.ordered]
-    past = [Before(one.tables["value_ids"], earlier) for _, one in ordered[:1]]
-    for editor, _ in ordered:
-        editor.follow(past[0])
-    return past
+    def write_surrogates(self, path: Path) -> None:
+        """Write the ids of this task's variants to `path`, ascending."""
+        with open_table_writer(path, SURROGATE_ID_SCHEMA) as out:
+            out.write_table(
+                pa.table([np.sort(np.concatenate([np.empty(0, np.int64), *self._task_surrogate_ids]))], schema=SURROGATE_ID_SCHEMA)
+            )
 
 
-def place(ordered: I64, ids: I64) -> tuple[I64, Mask]:
-    """Where each id stands in an ascending column, and whether it does."""
-    if not len(ordered):
+def attach_prior_values(
+    editors: Sequence[Editor], aggregates: Sequence[Aggregates], other_surrogate_files: Sequence[Path]
+) -> list[IndexedPriorValues]:
+    """Give the sequential editors of a task one shared `IndexedPriorValues` (ids of different kinds differ). Returns at most one."""
+    sequential = [(editor, aggregate) for editor, aggregate in zip(editors, aggregates, strict=True) if editor.is_sequential]
+    prior_values = [IndexedPriorValues(aggregate.tables["value_ids"], other_surrogate_files) for _, aggregate in sequential[:1]]
+    for editor, _ in sequential:
+        editor.set_prior_values(prior_values[0])
+    return prior_values
+
+
+def find_sorted(sorted_ids: I64, ids: I64) -> tuple[I64, Mask]:
+    """Position of each id in an ascending array (or of the nearest one), and a mask: true where the id is in it."""
+    if not len(sorted_ids):
         return np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
-    at = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
-    return at, ordered[at] == ids
+    at = np.minimum(np.searchsorted(sorted_ids, ids), len(sorted_ids) - 1)
+    return at, sorted_ids[at] == ids
 
 
 @functools.lru_cache(maxsize=2)
-def _firsts(path: Path, _time: int) -> tuple[I64, I64]:
-    """All values of the corpus, ascending, and the document of the first occurrence of each."""
-    found = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
-    ids, first = (np.asarray(found.column(name), np.int64) for name in ("value_id", "first_doc_no"))
+def _load_first_docs(path: Path, _mtime_ns: int) -> tuple[I64, I64]:
+    """All value ids of the corpus, ascending, and the `doc_no` of the first occurrence of each."""
+    table = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
+    ids, first_doc_nos = (np.asarray(table.column(name), np.int64) for name in ("value_id", "first_doc_no"))
     order = np.argsort(ids, kind="stable")
-    return ids[order], first[order]
+    return ids[order], first_doc_nos[order]
 
 
 @functools.lru_cache(maxsize=1024)
-def _column(path: Path, _time: int) -> I64:
+def _load_ids(path: Path, _mtime_ns: int) -> I64:
     return np.asarray(pq.read_table(path, partitioning=None).column(0), np.int64)

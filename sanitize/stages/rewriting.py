@@ -1,7 +1,7 @@
-"""Documents + occurrences + editors -> sanitized documents, the edits that made them, and where the kept originals stand.
+"""Rewrites one task: documents + occurrences + editors -> sanitized documents, a table of edits, and the spans of kept originals.
 
-A pure function of a task. Text is read once; editors see the occurrences of their kinds in whole documents; overlaps are settled; the
-edits are spliced in one sweep per column. Every byte of text outside the edits is the input's.
+A pure function of a task. The text is read once. Editors are given the occurrences of their kinds, batches of whole documents at a time;
+overlapping edits are resolved, and all edits of a column are applied in one pass. Every byte outside the edits equals the input.
 """
 
 from __future__ import annotations
@@ -18,329 +18,356 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import Buffers, arrow, cut_nested, filled, splice
-from sanitize.core.keys import Key, pseudonyms
-from sanitize.core.parts import Batch, Counts, Editor, Rewrites, Sight
-from sanitize.core.text_cells import Leaf, replaced
-from sanitize.kinds.kind import every_kind
-from sanitize.stages.prior_values import followed
-from sanitize.stages.privacy_ledger import Spent
+from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_nested_spans, splice, to_large_string
+from sanitize.core.keys import Key, pseudonymize_column
+from sanitize.core.parts import Aggregates, EditBatch, Editor, TextBatch, TextEdits
+from sanitize.core.text_cells import LeafPath, replace_leaf_texts
+from sanitize.kinds.kind import all_kinds
+from sanitize.stages.prior_values import attach_prior_values
+from sanitize.stages.privacy_ledger import LedgerWriter
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import CellColumn, Documents, cells_of, table_writer, writer
-from sanitize.storage.row_groups import Groups
+from sanitize.storage.corpus import CellColumn, Documents, flatten_cells, open_table_writer, open_text_writer
+from sanitize.storage.row_groups import RowGroupWriter
 
 I64 = npt.NDArray[np.int64]
-SUBJECT = "subject"  # the part that erases a person, in `edits`
+ERASURE_PART = "subject"  # the name in `edits` of the part that erases a person
 VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
 
-KEPT = pa.schema(
+KEPT_SCHEMA = pa.schema(
     [
         pa.field("doc_no", pa.int64()),
         pa.field("cell", pa.int32()),
         pa.field("start_byte", pa.int64()),
-        pa.field("stop_byte", pa.int64()),
+        pa.field("end_byte", pa.int64()),
         pa.field("value_id", pa.int64()),
     ]
 )
 
 
-WORD = "WORD"  # the kind of an edit that belongs to no occurrence
+WORD_KIND = "WORD"  # the kind of an edit without an occurrence
 _NO_VALUE = -1
-ROWS = pa.schema([pa.field("doc_no", pa.int64())])
+ROWS_SCHEMA = pa.schema([pa.field("doc_no", pa.int64())])
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApplyTask:
-    """One range of documents to be rewritten: one output shard."""
+class RewriteTask:
+    """One range of documents to rewrite: one output shard."""
 
     no: int
-    first: int
-    last: int
+    first_doc_no: int
+    end_doc_no: int
     documents: Documents
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[LeafPath, ...]
     policies: Mapping[str, str]  # output column -> sanitize | keep | pseudonymize | drop
     key: Key
     editors: tuple[Editor, ...]
-    counts: tuple[Counts, ...]
-    occurrences: tuple[Path, ...]  # of this task: the index's, and what the sweep added
-    by_position: bool  # draws hang on doc_no, because ids repeat
-    gone: tuple[int, ...]  # quarantined and dropped documents of the range
+    aggregates: tuple[Aggregates, ...]
+    occurrences: tuple[Path, ...]  # of this task: those of the index, and those that the sweep added
+    by_position: bool  # draws depend on doc_no instead of doc_id, because ids repeat
+    excluded_docs: tuple[int, ...]  # quarantined and dropped documents of the range
     folder: Path
-    erased: tuple[int, ...] = ()  # values of people who are to be forgotten: a label takes their place, whatever the plan says
-    shunned: tuple[str, ...] = ()  # what stands before the @ in their addresses: no variant may say it again
-    earlier: tuple[Path, ...] = ()  # for editors that are `ordered`: the variants that other tasks made
+    erased_value_ids: tuple[int, ...] = ()  # values of erased persons: replaced by a label, whatever the plan does
+    erased_local_parts: tuple[str, ...] = ()  # local parts of their addresses: no replacement may contain one
+    other_surrogate_files: tuple[Path, ...] = ()  # for sequential editors: the variants that other tasks generated
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The task in words, for an error."""
-        return self.documents.told(self.first, self.last)
+        return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
 
 def output_schema(documents: Documents, policies: Mapping[str, str]) -> pa.Schema:
-    """The schema of the output shards: the documents' columns without the dropped ones."""
+    """The schema of the output shards: the columns of the documents without the dropped ones."""
     return pa.schema([field for field in documents.schema if policies[field.name] != "drop"])
 
 
-def apply_task(task: ApplyTask) -> dict[str, Any]:
-    """Rewrite one task; returns rows and bytes of the shard, and what happened to the occurrences of each kind."""
-    for editor, counts in zip(task.editors, task.counts, strict=True):
-        editor.open(task.key, counts)
-    past = followed(task.editors, task.counts, task.earlier)
-    occurrences = _occurrences(task)
+def rewrite_task(task: RewriteTask) -> dict[str, Any]:
+    """Rewrite one task. Writes `shard`, `edits`, `kept`, `labels` and `rows` (.parquet) to its folder, the privacy ledger where an editor
+    spends, and `made.parquet` (generated variants) where one is sequential. Returns `rows` and `bytes` of the shard and counts of
+    occurrences by outcome."""
+    for editor, aggregates in zip(task.editors, task.aggregates, strict=True):
+        editor.open(task.key, aggregates)
+    prior_values = attach_prior_values(task.editors, task.aggregates, task.other_surrogate_files)
+    occurrences = _load_task_occurrences(task)
     schema = output_schema(task.documents, task.policies)
-    done = _Tally()
-    gone = np.array(task.gone, np.int64)
+    outcome_counts = _OutcomeCounts()
+    excluded = np.array(task.excluded_docs, np.int64)
     rows = 0
     shard = task.folder / "shard.parquet"
     with (
-        writer(shard, schema) as out,
-        table_writer(task.folder / "edits.parquet", table_schemas.EDITS.schema) as edits_out,
-        table_writer(task.folder / "kept.parquet", KEPT) as kept_out,
-        table_writer(task.folder / "labels.parquet", table_schemas.LABELS.schema) as labels_out,
-        table_writer(task.folder / "rows.parquet", ROWS) as rows_out,
-        Spent(task.editors, task.folder) as spent,
+        open_text_writer(shard, schema) as out,
+        open_table_writer(task.folder / "edits.parquet", table_schemas.EDITS.schema) as edits_out,
+        open_table_writer(task.folder / "kept.parquet", KEPT_SCHEMA) as kept_out,
+        open_table_writer(task.folder / "labels.parquet", table_schemas.LABELS.schema) as labels_out,
+        open_table_writer(task.folder / "rows.parquet", ROWS_SCHEMA) as rows_out,
+        LedgerWriter(task.editors, task.folder) as ledger,
     ):
-        groups = Groups(out)
-        at = 0
+        group_writer = RowGroupWriter(out)
+        next_row = 0
         names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
-        asked = [name for editor in task.editors for name in editor.columns]
-        for table in task.documents.read(task.first, task.last, [*dict.fromkeys(["doc_id", *names, *asked])]):
+        required = [name for editor in task.editors for name in editor.required_columns]
+        for table in task.documents.read(task.first_doc_no, task.end_doc_no, [*dict.fromkeys(["doc_id", *names, *required])]):
             table = table.combine_chunks()
-            stop = int(np.searchsorted(occurrences.doc_no, table.column("doc_no")[-1].as_py(), side="right"))
-            if len(gone):
-                table = table.filter(pc.invert(pc.is_in(table.column("doc_no"), value_set=pa.array(gone)))).combine_chunks()
+            end_row = int(np.searchsorted(occurrences.doc_no, table.column("doc_no")[-1].as_py(), side="right"))
+            if len(excluded):
+                table = table.filter(pc.invert(pc.is_in(table.column("doc_no"), value_set=pa.array(excluded)))).combine_chunks()
             if not table.num_rows:
-                at = stop
+                next_row = end_row
                 continue
-            made = Sheet(task, table, occurrences.slice(at, stop))
-            at = stop
-            for one in past:
-                one.settle()
+            rewriter = BatchRewriter(task, table, occurrences.slice(next_row, end_row))
+            next_row = end_row
+            for values in prior_values:
+                values.commit_batch()
             rows_out.write_table(table.select(["doc_no"]))
-            edits_out.write_table(made.edits)
-            kept_out.write_table(made.kept)
-            for labels in made.labels:
+            edits_out.write_table(rewriter.edits)
+            kept_out.write_table(rewriter.kept)
+            for labels in rewriter.labels:
                 labels_out.write_table(labels)
-            spent.add(*made.spent)
-            done.add(made)
-            clean = _columns(task, made.table).select(schema.names)
-            groups.add(clean)
-            rows += clean.num_rows
-        groups.flush()
+            ledger.add(*rewriter.draws_spent)
+            outcome_counts.add(rewriter)
+            output = _pseudonymize_columns(task, rewriter.table).select(schema.names)
+            group_writer.add(output)
+            rows += output.num_rows
+        group_writer.flush()
         if not rows:
             out.write_table(schema.empty_table())
-    for one in past:
-        one.write(task.folder / "made.parquet")
-    told = {"by_kind": done.by_kind, "masked": done.masked, "words": done.words, "erased": done.erased}
-    return {"rows": rows, "bytes": shard.stat().st_size, **told}
+    for values in prior_values:
+        values.write_surrogates(task.folder / "made.parquet")
+    outcomes = {
+        "by_kind": outcome_counts.by_kind,
+        "masked": outcome_counts.masked_count,
+        "words": outcome_counts.word_count,
+        "erased": outcome_counts.erased_by_kind,
+    }
+    return {"rows": rows, "bytes": shard.stat().st_size, **outcomes}
 
 
 @dataclass(frozen=True, repr=False)
-class Occurrences:
-    """The columns of a task's occurrences that matter here, as arrays."""
+class OccurrenceArrays:
+    """The columns of a task's occurrences that rewriting needs, as arrays of one length."""
 
     doc_no: I64
     cell: npt.NDArray[np.int32]
     start: I64
-    stop: I64
+    end: I64
     start_byte: I64
-    stop_byte: I64
+    end_byte: I64
     kind: npt.NDArray[np.int32]
     value_id: I64
     swept: npt.NDArray[np.bool_]  # added by the leak check
-    erased: npt.NDArray[np.bool_]  # of a value that nobody may keep
-    kept: tuple[npt.NDArray[np.bool_], ...]  # one column an editor
-    names: pa.Array
+    erased: npt.NDArray[np.bool_]  # of the value of an erased person: no editor may keep it
+    kept_by_editor: tuple[npt.NDArray[np.bool_], ...]  # one array per editor
+    kind_names: pa.Array
 
-    def slice(self, low: int, high: int) -> Occurrences:
+    def slice(self, low: int, high: int) -> OccurrenceArrays:
         return self.take(np.arange(low, high))
 
-    def take(self, rows: I64) -> Occurrences:
-        """Some of the occurrences."""
-        columns = {name: getattr(self, name)[rows] for name in _ARRAYS}
-        return Occurrences(**columns, kept=tuple(kept[rows] for kept in self.kept), names=self.names)
+    def take(self, rows: I64) -> OccurrenceArrays:
+        """The occurrences at the given rows."""
+        columns = {name: getattr(self, name)[rows] for name in _ARRAY_FIELDS}
+        return OccurrenceArrays(**columns, kept_by_editor=tuple(kept[rows] for kept in self.kept_by_editor), kind_names=self.kind_names)
 
 
-_ARRAYS = ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte", "kind", "value_id", "swept", "erased")
-_COLUMNS = [*_ARRAYS[:-2], "finder"]
+_ARRAY_FIELDS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte", "kind", "value_id", "swept", "erased")
+_OCCURRENCE_COLUMNS = [*_ARRAY_FIELDS[:-2], "finder"]
 
 
-def _occurrences(task: ApplyTask) -> Occurrences:
-    """The task's occurrences of edited kinds, sorted, with a flag per editor for those that stay."""
+def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
+    """The task's occurrences of edited kinds and of erased values, sorted, with a flag per editor for those that it keeps."""
     edited = sorted({kind for editor in task.editors for kind in editor.kinds})
-    read = [pq.read_table(path, columns=_COLUMNS, partitioning=None) for path in task.occurrences]
-    table = pa.concat_tables(read).unify_dictionaries().combine_chunks()
+    tables_read = [pq.read_table(path, columns=_OCCURRENCE_COLUMNS, partitioning=None) for path in task.occurrences]
+    table = pa.concat_tables(tables_read).unify_dictionaries().combine_chunks()
     kind = (
         table.column("kind").chunk(0)
         if table.num_rows
         else pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
     )
-    wanted = np.isin(np.array(kind.dictionary.to_pylist(), object), edited)
+    is_edited = np.isin(np.array(kind.dictionary.to_pylist(), object), edited)
     code = np.asarray(kind.indices, np.int32)
-    erased = np.isin(np.asarray(table.column("value_id")), np.array(task.erased, np.int64))
-    rows = np.flatnonzero(wanted[code] | erased) if len(code) else np.empty(0, np.int64)
-    columns = {name: np.asarray(table.column(name))[rows] for name in _COLUMNS if name not in ("kind", "finder")}
+    erased = np.isin(np.asarray(table.column("value_id")), np.array(task.erased_value_ids, np.int64))
+    rows = np.flatnonzero(is_edited[code] | erased) if len(code) else np.empty(0, np.int64)
+    columns = {name: np.asarray(table.column(name))[rows] for name in _OCCURRENCE_COLUMNS if name not in ("kind", "finder")}
     columns["kind"] = code[rows]
     finder = table.column("finder").chunk(0) if table.num_rows else None
     by_sweep = (
-        np.asarray(pc.equal(finder.dictionary, table_schemas.SWEEP))[np.asarray(finder.indices)]
+        np.asarray(pc.equal(finder.dictionary, table_schemas.SWEEP_FINDER))[np.asarray(finder.indices)]
         if finder is not None
         else np.empty(0, np.bool_)
     )
     columns["swept"], columns["erased"] = by_sweep[rows], erased[rows]
-    if len(read) > 1:
-        order = np.lexsort((-columns["stop_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
+    if len(tables_read) > 1:
+        order = np.lexsort((-columns["end_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
         columns = {name: column[order] for name, column in columns.items()}
-    # an original cannot stay where a swept value reaches into it
-    free = ~columns["swept"] & ~columns["erased"]
+    # an original cannot be kept where a swept value overlaps it
+    may_keep = ~columns["swept"] & ~columns["erased"]
     for row in np.flatnonzero(columns["swept"]):
         low, high = (np.searchsorted(columns["doc_no"], columns["doc_no"][row], side=side) for side in ("left", "right"))
-        near = slice(int(low), int(high))
-        free[near] &= (
-            (columns["cell"][near] != columns["cell"][row])
-            | (columns["start_byte"][near] >= columns["stop_byte"][row])
-            | (columns["stop_byte"][near] <= columns["start_byte"][row])
+        same_document = slice(int(low), int(high))
+        may_keep[same_document] &= (
+            (columns["cell"][same_document] != columns["cell"][row])
+            | (columns["start_byte"][same_document] >= columns["end_byte"][row])
+            | (columns["end_byte"][same_document] <= columns["start_byte"][row])
         )
     kept = tuple(
-        _kept(task, editor, counts, columns, kind.dictionary) & (free | ("goes" in counts.tables))
-        for editor, counts in zip(task.editors, task.counts, strict=True)
+        _find_kept(task, editor, aggregates, columns, kind.dictionary) & (may_keep | ("goes" in aggregates.tables))
+        for editor, aggregates in zip(task.editors, task.aggregates, strict=True)
     )
-    return Occurrences(kept=kept, names=kind.dictionary, **columns)
+    return OccurrenceArrays(kept_by_editor=kept, kind_names=kind.dictionary, **columns)
 
 
-def _kept(task: ApplyTask, editor: Editor, counts: Counts, columns: dict[str, npt.NDArray[Any]], names: pa.Array) -> npt.NDArray[np.bool_]:
-    """True for the editor's occurrences that stay: those among its firsts, or all that are not among what goes."""
-    goes = "goes" in counts.tables
-    kept = np.full(len(columns["doc_no"]), goes)
-    if not (goes or "firsts" in counts.tables) or not len(kept):
+def _find_kept(
+    task: RewriteTask, editor: Editor, aggregates: Aggregates, columns: dict[str, npt.NDArray[Any]], kind_names: pa.Array
+) -> npt.NDArray[np.bool_]:
+    """True for the occurrences that the editor keeps: those in its table `firsts`, or all that are not in its table `goes`."""
+    has_removals = "goes" in aggregates.tables
+    kept = np.full(len(columns["doc_no"]), has_removals)
+    if not (has_removals or "firsts" in aggregates.tables) or not len(kept):
         return kept
-    on = ["doc_no", "cell", "start", "value_id"]
-    between = [("doc_no", ">=", task.first), ("doc_no", "<", task.last)]
-    listed = pl.DataFrame(pq.read_table(counts.tables["goes" if goes else "firsts"], columns=on, filters=between, partitioning=None))
-    all_rows = pl.DataFrame({name: columns[name] for name in on}).with_row_index("row")
-    listed = listed.select(pl.col(name).cast(all_rows.schema[name]) for name in on)
-    kept[all_rows.join(listed, on=on, how="semi")["row"].to_numpy()] = not goes
-    mine = np.isin(np.array(names.to_pylist(), object), list(editor.kinds))
-    of_mine: npt.NDArray[np.bool_] = mine[columns["kind"]]
-    return kept & of_mine
+    key_columns = ["doc_no", "cell", "start", "value_id"]
+    in_range = [("doc_no", ">=", task.first_doc_no), ("doc_no", "<", task.end_doc_no)]
+    listed = pl.DataFrame(
+        pq.read_table(aggregates.tables["goes" if has_removals else "firsts"], columns=key_columns, filters=in_range, partitioning=None)
+    )
+    all_rows = pl.DataFrame({name: columns[name] for name in key_columns}).with_row_index("row")
+    listed = listed.select(pl.col(name).cast(all_rows.schema[name]) for name in key_columns)
+    kept[all_rows.join(listed, on=key_columns, how="semi")["row"].to_numpy()] = not has_removals
+    is_editor_kind = np.isin(np.array(kind_names.to_pylist(), object), list(editor.kinds))
+    is_of_editor: npt.NDArray[np.bool_] = is_editor_kind[columns["kind"]]
+    return kept & is_of_editor
 
 
-class Sheet:
-    """One batch on the table: the editors have been over it, overlaps are settled, the texts are spliced."""
+class BatchRewriter:
+    """A rewritten batch of documents: edits of all editors, with overlaps resolved and applied to the texts.
 
-    def __init__(self, task: ApplyTask, table: pa.Table, found: Occurrences) -> None:
+    Results are attributes: `table` (the documents), `edits`, `kept` and `labels` (tables), `draws_spent`, and counts.
+    """
+
+    def __init__(self, task: RewriteTask, table: pa.Table, occurrences: OccurrenceArrays) -> None:
         self.labels: list[pa.Table] = []
-        self.masked = 0
-        self.unchecked = [no for no, editor in enumerate(task.editors) if editor.policy == "ledger"]
-        columns = cells_of(table, list(task.leaves))
+        self.masked_count = 0
+        self.unchecked_editors = [no for no, editor in enumerate(task.editors) if editor.removal_policy == "ledger"]
+        columns = flatten_cells(table, list(task.leaves))
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        row = np.searchsorted(doc_no, found.doc_no)
-        there = (row < len(doc_no)) & (doc_no[np.minimum(row, len(doc_no) - 1)] == found.doc_no)
-        if not there.all():  # occurrences of dropped documents
-            keep = np.flatnonzero(there)
-            found, row = found.take(keep), row[keep]
-        self.found = found
-        leaf, self.flat = _places(columns, table.num_rows, row, found.cell)
-        buffers = [Buffers.of(filled(column.flat.texts)) for column in columns]
-        values = _values(buffers, leaf, self.flat, found)
-        doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), _known_by(task, table))
-        texts = _Texts(columns, buffers, doc_no, leaf, self.flat, _known_by(task, table), table)
-        edits, found, leaf, self.flat = self._edit(task, found, values, doc_ids, texts)
-        self.found = found
-        edits = self._settle(edits, found)
-        self.words = int((found.value_id[edits.row] == _NO_VALUE).sum())
-        drawn = np.flatnonzero(self.draw[edits.row] >= 0)
-        rows = edits.row[drawn]
-        self.spent = (edits.part[drawn], found.doc_no[rows], leaf[rows], self.draw[rows])
-        self.edits = self._edit_table(task, edits, found)
-        self.kept = self._kept_table(edits, found)
+        row = np.searchsorted(doc_no, occurrences.doc_no)
+        is_present = (row < len(doc_no)) & (doc_no[np.minimum(row, len(doc_no) - 1)] == occurrences.doc_no)
+        if not is_present.all():  # occurrences of dropped documents
+            keep = np.flatnonzero(is_present)
+            occurrences, row = occurrences.take(keep), row[keep]
+        self.occurrences = occurrences
+        leaf, self.text_no = _locate_cells(columns, table.num_rows, row, occurrences.cell)
+        buffers = [TextBuffers.from_array(fill_null_texts(column.flat.texts)) for column in columns]
+        values = _cut_values(buffers, leaf, self.text_no, occurrences)
+        doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), _draw_ids(task, table))
+        texts = _BatchTexts(columns, buffers, doc_no, leaf, self.text_no, _draw_ids(task, table), table)
+        edits, occurrences, leaf, self.text_no = self._run_editors(task, occurrences, values, doc_ids, texts)
+        self.occurrences = occurrences
+        edits = self._resolve_overlaps(edits, occurrences)
+        self.word_count = int((occurrences.value_id[edits.occurrence_row] == _NO_VALUE).sum())
+        drawn = np.flatnonzero(self.draw_by_row[edits.occurrence_row] >= 0)
+        rows = edits.occurrence_row[drawn]
+        self.draws_spent = (edits.editor_no[drawn], occurrences.doc_no[rows], leaf[rows], self.draw_by_row[rows])
+        self.edits = self._build_edit_table(task, edits, occurrences)
+        self.kept = self._build_kept_table(edits, occurrences)
         for number, column in enumerate(columns):
-            mine = np.flatnonzero(leaf[edits.row] == number)
-            if len(mine):
-                base = buffers[number].offsets[self.flat[edits.row[mine]]]
-                starts, stops = base + edits.start[mine], base + edits.stop[mine]
+            column_edits = np.flatnonzero(leaf[edits.occurrence_row] == number)
+            if len(column_edits):
+                base = buffers[number].offsets[self.text_no[edits.occurrence_row[column_edits]]]
+                starts, stops = base + edits.start_byte[column_edits], base + edits.end_byte[column_edits]
                 assert (starts[1:] >= stops[:-1]).all()
-                texts = splice(buffers[number], starts, stops, edits.text.take(pa.array(mine)))
+                texts = splice(buffers[number], starts, stops, edits.replacement.take(pa.array(column_edits)))
                 if column.flat.texts.null_count:
                     texts = pc.if_else(column.flat.texts.is_valid(), texts, pa.scalar(None, pa.large_string()))
-                place = table.schema.get_field_index(column.leaf.column)
-                table = table.set_column(place, column.leaf.column, replaced(table.column(place).chunk(0), column.leaf, texts))
+                column_no = table.schema.get_field_index(column.leaf.column)
+                table = table.set_column(
+                    column_no, column.leaf.column, replace_leaf_texts(table.column(column_no).chunk(0), column.leaf, texts)
+                )
         self.table = table
-        self.edited_rows = edits.row
+        self.edited_rows = edits.occurrence_row
 
-    def _edit(
-        self, task: ApplyTask, found: Occurrences, values: pa.Array, doc_ids: pa.DictionaryArray, cells: _Texts
-    ) -> tuple[_Edits, Occurrences, I64, I64]:
-        """What the editors say, one after the other; a kind belongs to the first editor that names it. Words that an editor found by
-        reading become occurrences among the others, which are returned too, each with its leaf and its place there."""
+    def _run_editors(
+        self, task: RewriteTask, occurrences: OccurrenceArrays, values: pa.Array, doc_ids: pa.DictionaryArray, batch_texts: _BatchTexts
+    ) -> tuple[_Edits, OccurrenceArrays, I64, I64]:
+        """Run the editors in plan order; a kind belongs to the first editor that names it.
+
+        Returns the edits, the occurrences, and the leaf and text number of each occurrence. Spans without an occurrence that an editor
+        found by reading texts are added to the occurrences. Sets `draw_by_row`.
+        """
         rows, texts, parts = [], [], []
-        words: list[_Words] = []
+        words: list[_WordSpans] = []
         draws: list[tuple[I64, I64]] = []
         spans: list[tuple[I64, I64]] = []
-        wider = False
-        claimed = np.zeros(len(found.names), np.bool_)
+        may_reorder = False
+        claimed = np.zeros(len(occurrences.kind_names), np.bool_)
         for number, editor in enumerate(task.editors):
-            mine = np.isin(np.array(found.names.to_pylist(), object), list(editor.kinds)) & ~claimed
-            claimed |= mine
-            which = np.flatnonzero(mine[found.kind] & ~found.erased) if len(found.kind) else np.empty(0, np.int64)
+            is_editor_kind = np.isin(np.array(occurrences.kind_names.to_pylist(), object), list(editor.kinds)) & ~claimed
+            claimed |= is_editor_kind
+            editor_rows = (
+                np.flatnonzero(is_editor_kind[occurrences.kind] & ~occurrences.erased) if len(occurrences.kind) else np.empty(0, np.int64)
+            )
             if editor.reads == "texts":
-                for made, row, one in cells.rewritten(editor, found, which, len(found.doc_no) + sum(len(one.leaf) for one in words)):
-                    words.append(one)
-                    spans.append((made.start, made.stop))
+                for text_edits, row, new_spans in batch_texts.iter_rewrites(
+                    editor, occurrences, editor_rows, len(occurrences.doc_no) + sum(len(new_spans.leaf_no) for new_spans in words)
+                ):
+                    words.append(new_spans)
+                    spans.append((text_edits.start_byte, text_edits.end_byte))
                     rows.append(row)
-                    if made.draw is not None:
-                        draws.append((row, made.draw))
-                    texts.append(made.replacement)
+                    if text_edits.draw_no is not None:
+                        draws.append((row, text_edits.draw_no))
+                    texts.append(text_edits.replacement)
                     parts.append(np.full(len(row), number, np.int32))
-                    if editor.unit:  # what no span of a mechanism touches stands as it is
-                        left = np.setdiff1d(which, row)
-                        found.kept[number][left] = True
+                    if editor.privacy_unit:  # an occurrence that no span of the mechanism touches is kept
+                        untouched_rows = np.setdiff1d(editor_rows, row)
+                        occurrences.kept_by_editor[number][untouched_rows] = True
                 continue
-            if not len(which):
+            if not len(editor_rows):
                 continue
             frame = pl.DataFrame(
                 {
-                    **{name: getattr(found, name)[which] for name in ("doc_no", "cell", "start", "stop", "value_id", "swept")},
-                    "kind": pl.Series(pa.DictionaryArray.from_arrays(pa.array(found.kind[which]), found.names).cast(pa.large_string())),
-                    "kept": found.kept[number][which],
-                    "value": pl.Series(values.take(pa.array(which))),
+                    **{name: getattr(occurrences, name)[editor_rows] for name in ("doc_no", "cell", "start", "end", "value_id", "swept")},
+                    "kind": pl.Series(
+                        pa.DictionaryArray.from_arrays(pa.array(occurrences.kind[editor_rows]), occurrences.kind_names).cast(
+                            pa.large_string()
+                        )
+                    ),
+                    "kept": occurrences.kept_by_editor[number][editor_rows],
+                    "value": pl.Series(values.take(pa.array(editor_rows))),
                 }
             )
-            batch = Batch(occurrences=frame, doc_ids=doc_ids.take(pa.array(which)))
-            changed, replacement, labels = editor.run(batch)
-            if task.shunned:
-                replacement = _shunning(task.shunned, frame["kind"].gather(changed), replacement)
-            reach = editor.reach(batch, changed)
-            wider |= reach is not None
-            spans.append(reach or (found.start_byte[which[changed]], found.stop_byte[which[changed]]))
-            rows.append(which[changed])
+            batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(pa.array(editor_rows)))
+            changed, replacement, labels = editor.edit_occurrences(batch)
+            if task.erased_local_parts:
+                replacement = _label_erased_local_parts(task.erased_local_parts, frame["kind"].gather(changed), replacement)
+            ranges = editor.edited_byte_ranges(batch, changed)
+            may_reorder |= ranges is not None
+            spans.append(ranges or (occurrences.start_byte[editor_rows[changed]], occurrences.end_byte[editor_rows[changed]]))
+            rows.append(editor_rows[changed])
             texts.append(replacement)
             parts.append(np.full(len(changed), number, np.int32))
             if labels is not None:
                 self.labels.append(labels)
-        erased = np.flatnonzero(found.erased)
+        erased = np.flatnonzero(occurrences.erased)
         if len(erased):
-            labels = pa.array([f"[{name}]" for name in found.names.to_pylist()], pa.large_string())
+            labels = pa.array([f"[{name}]" for name in occurrences.kind_names.to_pylist()], pa.large_string())
             rows.append(erased)
-            texts.append(labels.take(pa.array(found.kind[erased])))
+            texts.append(labels.take(pa.array(occurrences.kind[erased])))
             parts.append(np.full(len(erased), len(task.editors), np.int32))
-            spans.append((found.start_byte[erased], found.stop_byte[erased]))
+            spans.append((occurrences.start_byte[erased], occurrences.end_byte[erased]))
         if not rows:
-            nothing = np.empty(0, np.int64)
-            none = _Edits(nothing, nothing, nothing, np.empty(0, np.int32), pa.array([], pa.large_string()))
-            self.draw = np.full(len(found.doc_no), -1, np.int64)
-            return none, found, cells.leaf, cells.flat
+            empty = np.empty(0, np.int64)
+            no_edits = _Edits(empty, empty, empty, np.empty(0, np.int32), pa.array([], pa.large_string()))
+            self.draw_by_row = np.full(len(occurrences.doc_no), -1, np.int64)
+            return no_edits, occurrences, batch_texts.leaf_no, batch_texts.text_no
         row = np.concatenate(rows)
-        leaf, flat, place = cells.leaf, cells.flat, np.arange(len(found.doc_no))
+        leaf_no, text_no, new_row_of = batch_texts.leaf_no, batch_texts.text_no, np.arange(len(occurrences.doc_no))
         if words:
-            found, place, leaf, flat = _with_words(found, leaf, flat, words)
-            row, wider = place[row], True
-        self.draw = np.full(len(found.doc_no), -1, np.int64)
-        for shown, draw in draws:
-            self.draw[place[shown]] = draw
+            occurrences, new_row_of, leaf_no, text_no = _merge_word_spans(occurrences, leaf_no, text_no, words)
+            row, may_reorder = new_row_of[row], True
+        self.draw_by_row = np.full(len(occurrences.doc_no), -1, np.int64)
+        for draw_rows, draw in draws:
+            self.draw_by_row[new_row_of[draw_rows]] = draw
         start, stop = (np.concatenate(side) for side in zip(*spans, strict=True))
-        # the occurrences are in order, and so are their edits, unless one takes more than its occurrence
-        order = np.lexsort((-stop, start, _cell_key(found)[row])) if wider else np.argsort(row, kind="stable")
+        # edits are in order of their occurrences, unless an edit covers more than its occurrence
+        order = np.lexsort((-stop, start, _number_cells(occurrences)[row])) if may_reorder else np.argsort(row, kind="stable")
         edits = _Edits(
             row[order],
             start[order],
@@ -348,236 +375,280 @@ class Sheet:
             np.concatenate(parts)[order],
             pa.concat_arrays(texts).take(pa.array(order)),
         )
-        return edits, found, leaf, flat
+        return edits, occurrences, leaf_no, text_no
 
-    def _settle(self, edits: _Edits, found: Occurrences) -> _Edits:
-        """Edits that do not overlap: one inside another vanishes, and of two that cross the later part's remainder is masked."""
-        if not len(edits.row):
+    def _resolve_overlaps(self, edits: _Edits, occurrences: OccurrenceArrays) -> _Edits:
+        """Returns edits that do not overlap. An edit inside another is removed. Of two that cross, the later part's is cut and masked."""
+        if not len(edits.occurrence_row):
             return edits
-        cell = _cell_key(found)[edits.row]
-        reach = np.maximum.accumulate(cell * (1 << 40) + edits.stop)
-        crossing = np.flatnonzero((cell[1:] * (1 << 40) + edits.start[1:]) < reach[:-1]) + 1
-        if not len(crossing):
+        cell = _number_cells(occurrences)[edits.occurrence_row]
+        # cell * 2**40 + byte offset orders positions over all cells of the batch
+        max_end = np.maximum.accumulate(cell * (1 << 40) + edits.end_byte)
+        overlapping = np.flatnonzero((cell[1:] * (1 << 40) + edits.start_byte[1:]) < max_end[:-1]) + 1
+        if not len(overlapping):
             return edits
-        # rare (addresses inside edited URLs, swept spans): settle these few one by one, in order of their place
-        start, stop = edits.start.copy(), edits.stop.copy()
+        # rare (addresses inside edited URLs, swept spans): resolve these few one by one, in order of position
+        start, stop = edits.start_byte.copy(), edits.end_byte.copy()
         alive = np.ones(len(start), np.bool_)
         mask: dict[int, int] = {}
-        for place in crossing.tolist():
-            before: int = place - 1
-            while before >= 0 and not alive[before]:
-                before -= 1
-            if before < 0 or cell[before] != cell[place] or stop[before] <= start[place]:
+        for later in overlapping.tolist():
+            earlier: int = later - 1
+            while earlier >= 0 and not alive[earlier]:
+                earlier -= 1
+            if earlier < 0 or cell[earlier] != cell[later] or stop[earlier] <= start[later]:
                 continue
-            if stop[place] <= stop[before]:
-                alive[place] = False
-            elif edits.part[before] <= edits.part[place]:
-                start[place] = stop[before]
-                mask[place] = int(stop[place] - start[place])
+            if stop[later] <= stop[earlier]:
+                alive[later] = False
+            elif edits.editor_no[earlier] <= edits.editor_no[later]:
+                start[later] = stop[earlier]
+                mask[later] = int(stop[later] - start[later])
             else:
-                stop[before] = start[place]
-                mask[int(before)] = int(stop[before] - start[before])
-        text = edits.text
+                stop[earlier] = start[later]
+                mask[int(earlier)] = int(stop[earlier] - start[earlier])
+        replacement = edits.replacement
         if mask:
-            texts = text.to_pylist()
-            for place, size in mask.items():
-                texts[place] = "*" * size
-            text = pa.array(texts, pa.large_string())
-            self.masked += len(mask)
+            replacements = replacement.to_pylist()
+            for later, size in mask.items():
+                replacements[later] = "*" * size
+            replacement = pa.array(replacements, pa.large_string())
+            self.masked_count += len(mask)
         keep = np.flatnonzero(alive & (stop > start))
-        return _Edits(edits.row[keep], start[keep], stop[keep], edits.part[keep], text.take(pa.array(keep)))
+        return _Edits(edits.occurrence_row[keep], start[keep], stop[keep], edits.editor_no[keep], replacement.take(pa.array(keep)))
 
-    def _edit_table(self, task: ApplyTask, edits: _Edits, found: Occurrences) -> pa.Table:
-        parts = pa.array([*(editor.use for editor in task.editors), SUBJECT], pa.string())
+    def _build_edit_table(self, task: RewriteTask, edits: _Edits, occurrences: OccurrenceArrays) -> pa.Table:
+        """The rows of the table `edits`."""
+        parts = pa.array([*(editor.use for editor in task.editors), ERASURE_PART], pa.string())
         arrays = {
-            "doc_no": pa.array(found.doc_no[edits.row]),
-            "cell": pa.array(found.cell[edits.row]),
-            "start_byte": pa.array(edits.start),
-            "stop_byte": pa.array(edits.stop),
-            "replacement": edits.text,
-            "part": pa.DictionaryArray.from_arrays(pa.array(edits.part), parts),
-            "kind": pa.DictionaryArray.from_arrays(pa.array(found.kind[edits.row]), found.names),
+            "doc_no": pa.array(occurrences.doc_no[edits.occurrence_row]),
+            "cell": pa.array(occurrences.cell[edits.occurrence_row]),
+            "start_byte": pa.array(edits.start_byte),
+            "end_byte": pa.array(edits.end_byte),
+            "replacement": edits.replacement,
+            "part": pa.DictionaryArray.from_arrays(pa.array(edits.editor_no), parts),
+            "kind": pa.DictionaryArray.from_arrays(pa.array(occurrences.kind[edits.occurrence_row]), occurrences.kind_names),
         }
         return pa.table([arrays[name] for name in table_schemas.EDITS.schema.names], schema=table_schemas.EDITS.schema)
 
-    def _kept_table(self, edits: _Edits, found: Occurrences) -> pa.Table:
-        """The kept occurrences that no edit touches, in output bytes, as far as the leak check looks for them."""
-        kept = np.flatnonzero(np.logical_or.reduce(found.kept)) if found.kept else np.empty(0, np.int64)
-        cell = _cell_key(found)
-        grown = np.concatenate([[0], np.cumsum(Buffers.of(edits.text).lengths - (edits.stop - edits.start))])
-        at = cell[edits.row] * (1 << 40)
-        before = np.searchsorted(at + edits.stop, cell[kept] * (1 << 40) + found.start_byte[kept], side="right")
-        touched = np.searchsorted(at + edits.start, cell[kept] * (1 << 40) + found.stop_byte[kept], side="left") != before
-        first = np.searchsorted(at, cell[kept] * (1 << 40), side="left")
-        kept, shift = kept[~touched], (grown[before] - grown[first])[~touched]
+    def _build_kept_table(self, edits: _Edits, occurrences: OccurrenceArrays) -> pa.Table:
+        """The kept occurrences that no edit touches and that the leak check searches for, in bytes of the output."""
+        kept = np.flatnonzero(np.logical_or.reduce(occurrences.kept_by_editor)) if occurrences.kept_by_editor else np.empty(0, np.int64)
+        cell = _number_cells(occurrences)
+        cumulative_growth = np.concatenate(
+            [[0], np.cumsum(TextBuffers.from_array(edits.replacement).lengths - (edits.end_byte - edits.start_byte))]
+        )
+        edit_cell_start = cell[edits.occurrence_row] * (1 << 40)
+        before = np.searchsorted(edit_cell_start + edits.end_byte, cell[kept] * (1 << 40) + occurrences.start_byte[kept], side="right")
+        is_touched = (
+            np.searchsorted(edit_cell_start + edits.start_byte, cell[kept] * (1 << 40) + occurrences.end_byte[kept], side="left") != before
+        )
+        first = np.searchsorted(edit_cell_start, cell[kept] * (1 << 40), side="left")
+        kept, shift = kept[~is_touched], (cumulative_growth[before] - cumulative_growth[first])[~is_touched]
         self.kept_rows = kept
-        # what a mechanism leaves by its own claim is counted, and not looked for by the leak check
-        checked = ~np.logical_or.reduce([found.kept[no][kept] for no in self.unchecked]) if self.unchecked else np.ones(len(kept), np.bool_)
-        # nor what stands for other things elsewhere
-        known = every_kind()
-        common = np.array([name in known and known[name].common for name in found.names.to_pylist()] + [False], np.bool_)
-        checked &= ~common[found.kind[kept]]
-        kept, shift = kept[checked], shift[checked]
+        # occurrences that a mechanism leaves by its privacy claim are counted, but the leak check does not search for them
+        is_searched = (
+            ~np.logical_or.reduce([occurrences.kept_by_editor[no][kept] for no in self.unchecked_editors])
+            if self.unchecked_editors
+            else np.ones(len(kept), np.bool_)
+        )
+        # nor for texts that also occur with other meanings
+        kinds = all_kinds()
+        is_ambiguous = np.array(
+            [name in kinds and kinds[name].ambiguous_text for name in occurrences.kind_names.to_pylist()] + [False], np.bool_
+        )
+        is_searched &= ~is_ambiguous[occurrences.kind[kept]]
+        kept, shift = kept[is_searched], shift[is_searched]
         return pa.table(
             [
-                found.doc_no[kept],
-                found.cell[kept],
-                found.start_byte[kept] + shift,
-                found.stop_byte[kept] + shift,
-                found.value_id[kept],
+                occurrences.doc_no[kept],
+                occurrences.cell[kept],
+                occurrences.start_byte[kept] + shift,
+                occurrences.end_byte[kept] + shift,
+                occurrences.value_id[kept],
             ],
-            schema=KEPT,
+            schema=KEPT_SCHEMA,
         )
 
 
 @dataclass(frozen=True, repr=False)
 class _Edits:
-    """Edits in order of their place; `row` is the occurrence, `part` the editor's number."""
+    """Edits in order of position; `occurrence_row` is the row of the occurrence, `editor_no` the position of the editor in the plan."""
 
-    row: I64
-    start: I64
-    stop: I64
-    part: npt.NDArray[np.int32]
-    text: pa.Array
+    occurrence_row: I64
+    start_byte: I64
+    end_byte: I64
+    editor_no: npt.NDArray[np.int32]
+    replacement: pa.Array
 
 
 @dataclass(frozen=True, repr=False)
-class _Words:
-    """Places in the texts that are no occurrence, found by an editor that reads them."""
+class _WordSpans:
+    """Spans of edits that belong to no occurrence: an editor that reads the texts chose them."""
 
     doc_no: I64
     cell: npt.NDArray[np.int32]
     start: I64
-    stop: I64
-    leaf: I64
-    flat: I64
+    end: I64
+    leaf_no: I64
+    text_no: I64
 
 
 @dataclass(frozen=True, repr=False)
-class _Texts:
-    """The texts of a batch for editors that read them, and where each occurrence stands."""
+class _BatchTexts:
+    """The texts of a batch for editors that read them, and the leaf and text number of each occurrence."""
 
     columns: list[CellColumn]
-    buffers: list[Buffers]
+    buffers: list[TextBuffers]
     doc_no: I64
-    leaf: I64
-    flat: I64
-    known_by: pa.Array
+    leaf_no: I64
+    text_no: I64
+    draw_ids: pa.Array
     table: pa.Table
 
-    def rewritten(self, editor: Editor, found: Occurrences, mine: I64, next_row: int) -> Iterator[tuple[Rewrites, I64, _Words]]:
-        """What the editor replaces, column by column; the occurrence of each, and for what is none a new row from `next_row` on."""
+    def iter_rewrites(
+        self, editor: Editor, occurrences: OccurrenceArrays, editor_rows: I64, next_row: int
+    ) -> Iterator[tuple[TextEdits, I64, _WordSpans]]:
+        """Yields, column by column, the editor's edits, their occurrence rows (new ones, from `next_row` on, where there is none), and the
+        spans of the new rows."""
         for number, (column, buffers) in enumerate(zip(self.columns, self.buffers, strict=True)):
-            here = mine[self.leaf[mine] == number]
+            column_rows = editor_rows[self.leaf_no[editor_rows] == number]
             frame = pl.DataFrame(
-                {name: getattr(found, name)[here] for name in ("doc_no", "cell", "start", "start_byte", "stop_byte", "value_id")}
+                {
+                    name: getattr(occurrences, name)[column_rows]
+                    for name in ("doc_no", "cell", "start", "start_byte", "end_byte", "value_id")
+                }
             )
             docs = self.doc_no[column.flat.rows]
-            sight = Sight(
+            text_batch = TextBatch(
                 docs,
-                column.cells,
-                buffers.column(),
-                frame.with_columns(text_no=pl.Series(self.flat[here])),
-                pa.DictionaryArray.from_arrays(pa.array(column.flat.rows.astype(np.int32)), self.known_by),
-                self.table.select(list(editor.columns)).take(pa.array(column.flat.rows)) if editor.columns else None,
+                column.cell,
+                buffers.to_array(),
+                frame.with_columns(text_no=pl.Series(self.text_no[column_rows])),
+                pa.DictionaryArray.from_arrays(pa.array(column.flat.rows.astype(np.int32)), self.draw_ids),
+                self.table.select(list(editor.required_columns)).take(pa.array(column.flat.rows)) if editor.required_columns else None,
             )
-            made = editor.rewrite(sight)
-            alone = np.flatnonzero(made.occurrence < 0)
-            row = np.full(len(made.start), -1, np.int64)
-            row[alone] = next_row + np.arange(len(alone))
-            with_one = np.flatnonzero(made.occurrence >= 0)
-            row[with_one] = here[made.occurrence[with_one]]
-            text_no = made.text_no[alone]
-            leaf = np.full(len(alone), number, np.int64)
-            next_row += len(alone)
-            yield made, row, _Words(docs[text_no], column.cells[text_no], made.start[alone], made.stop[alone], leaf, text_no)
+            edits = editor.edit_texts(text_batch)
+            without_occurrence = np.flatnonzero(edits.occurrence_no < 0)
+            row = np.full(len(edits.start_byte), -1, np.int64)
+            row[without_occurrence] = next_row + np.arange(len(without_occurrence))
+            with_occurrence = np.flatnonzero(edits.occurrence_no >= 0)
+            row[with_occurrence] = column_rows[edits.occurrence_no[with_occurrence]]
+            text_no = edits.text_no[without_occurrence]
+            leaf = np.full(len(without_occurrence), number, np.int64)
+            next_row += len(without_occurrence)
+            yield (
+                edits,
+                row,
+                _WordSpans(
+                    docs[text_no],
+                    column.cell[text_no],
+                    edits.start_byte[without_occurrence],
+                    edits.end_byte[without_occurrence],
+                    leaf,
+                    text_no,
+                ),
+            )
 
 
-def _with_words(found: Occurrences, leaf: I64, flat: I64, words: list[_Words]) -> tuple[Occurrences, I64, I64, I64]:
-    """The occurrences with words among them, in order; the new place of each row, and all leaves and places in them."""
-    columns = {name: np.concatenate([getattr(found, name), *(getattr(one, name) for one in words)]) for name in ("doc_no", "cell")}
-    for side in ("start", "stop"):
-        more = [getattr(one, side) for one in words]
-        columns[f"{side}_byte"] = np.concatenate([getattr(found, f"{side}_byte"), *more])
-        columns[side] = np.concatenate([getattr(found, side), *more])
-    many = sum(len(one.leaf) for one in words)
-    columns["kind"] = np.append(found.kind, np.full(many, len(found.names), np.int32))
-    columns["value_id"] = np.append(found.value_id, np.full(many, _NO_VALUE, np.int64))
-    columns["swept"], columns["erased"] = (np.append(one, np.zeros(many, np.bool_)) for one in (found.swept, found.erased))
-    kept = tuple(np.append(one, np.zeros(many, np.bool_)) for one in found.kept)
-    names = pa.concat_arrays([found.names.cast(pa.string()), pa.array([WORD], pa.string())])
-    order = np.lexsort((-columns["stop_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    leaf, flat = np.concatenate([leaf, *(one.leaf for one in words)]), np.concatenate([flat, *(one.flat for one in words)])
-    return Occurrences(**columns, kept=kept, names=names).take(order), place, leaf[order], flat[order]
+def _merge_word_spans(
+    occurrences: OccurrenceArrays, leaf_no: I64, text_no: I64, words: list[_WordSpans]
+) -> tuple[OccurrenceArrays, I64, I64, I64]:
+    """Merge the spans into the occurrences, in order. Returns these, the new row of each old one, and leaf and text number of each row."""
+    columns = {
+        name: np.concatenate([getattr(occurrences, name), *(getattr(spans, name) for spans in words)]) for name in ("doc_no", "cell")
+    }
+    for side in ("start", "end"):
+        word_sides = [getattr(spans, side) for spans in words]
+        columns[f"{side}_byte"] = np.concatenate([getattr(occurrences, f"{side}_byte"), *word_sides])
+        columns[side] = np.concatenate([getattr(occurrences, side), *word_sides])
+    word_count = sum(len(spans.leaf_no) for spans in words)
+    columns["kind"] = np.append(occurrences.kind, np.full(word_count, len(occurrences.kind_names), np.int32))
+    columns["value_id"] = np.append(occurrences.value_id, np.full(word_count, _NO_VALUE, np.int64))
+    columns["swept"], columns["erased"] = (
+        np.append(mask, np.zeros(word_count, np.bool_)) for mask in (occurrences.swept, occurrences.erased)
+    )
+    kept = tuple(np.append(mask, np.zeros(word_count, np.bool_)) for mask in occurrences.kept_by_editor)
+    names = pa.concat_arrays([occurrences.kind_names.cast(pa.string()), pa.array([WORD_KIND], pa.string())])
+    order = np.lexsort((-columns["end_byte"], columns["start_byte"], columns["cell"], columns["doc_no"]))
+    new_row_of = np.empty(len(order), np.int64)
+    new_row_of[order] = np.arange(len(order))
+    leaf_no, text_no = (
+        np.concatenate([leaf_no, *(spans.leaf_no for spans in words)]),
+        np.concatenate([text_no, *(spans.text_no for spans in words)]),
+    )
+    return OccurrenceArrays(**columns, kept_by_editor=kept, kind_names=names).take(order), new_row_of, leaf_no[order], text_no[order]
 
 
-class _Tally:
-    """What happened to the occurrences, by kind."""
+class _OutcomeCounts:
+    """Counts of occurrences by kind and outcome."""
 
     def __init__(self) -> None:
         self.by_kind: dict[str, dict[str, int]] = {}
-        self.masked = self.words = 0
-        self.erased: dict[str, int] = {}
+        self.masked_count = self.word_count = 0
+        self.erased_by_kind: dict[str, int] = {}
 
-    def add(self, made: Sheet) -> None:
-        names = made.found.names.to_pylist()
-        for what, rows in (("occurrences", slice(None)), ("kept", made.kept_rows)):
-            for kind, times in enumerate(np.bincount(made.found.kind[rows], minlength=len(names)).tolist()):
-                if times:
+    def add(self, rewriter: BatchRewriter) -> None:
+        names = rewriter.occurrences.kind_names.to_pylist()
+        for outcome, rows in (("occurrences", slice(None)), ("kept", rewriter.kept_rows)):
+            for kind, count in enumerate(np.bincount(rewriter.occurrences.kind[rows], minlength=len(names)).tolist()):
+                if count:
                     counts = self.by_kind.setdefault(names[kind], {"occurrences": 0, "kept": 0})
-                    counts[what] += times
-        self.masked += made.masked
-        self.words += made.words
-        if made.found.erased.any():
-            for kind, times in zip(names, np.bincount(made.found.kind[made.found.erased], minlength=len(names)).tolist(), strict=True):
-                self.erased[kind] = self.erased.get(kind, 0) + times
+                    counts[outcome] += count
+        self.masked_count += rewriter.masked_count
+        self.word_count += rewriter.word_count
+        if rewriter.occurrences.erased.any():
+            for kind, count in zip(
+                names, np.bincount(rewriter.occurrences.kind[rewriter.occurrences.erased], minlength=len(names)).tolist(), strict=True
+            ):
+                self.erased_by_kind[kind] = self.erased_by_kind.get(kind, 0) + count
 
 
-def _shunning(shunned: Sequence[str], kinds: pl.Series, replacement: pa.Array) -> pa.LargeStringArray:
-    """The replacements, with a label where one has the local part of an address that is to be forgotten."""
-    made = pl.Series(replacement)
-    again = says(made, shunned)
-    return arrow(pl.select(pl.when(again).then(pl.concat_str(pl.lit("["), kinds, pl.lit("]"))).otherwise(made)).to_series())
+def _label_erased_local_parts(local_parts: Sequence[str], kinds: pl.Series, replacement: pa.Array) -> pa.LargeStringArray:
+    """The replacements; one that has the local part of an erased address becomes a label."""
+    replacements = pl.Series(replacement)
+    is_erased = has_local_part(replacements, local_parts)
+    return to_large_string(
+        pl.select(pl.when(is_erased).then(pl.concat_str(pl.lit("["), kinds, pl.lit("]"))).otherwise(replacements)).to_series()
+    )
 
 
-def says(replacements: pl.Series, shunned: Sequence[str]) -> pl.Series:
-    """True for each replacement that has one of some local parts, which are in lower case."""
-    return replacements.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(shunned).implode()).fill_null(False)
+def has_local_part(replacements: pl.Series, local_parts: Sequence[str]) -> pl.Series:
+    """True for each replacement whose local part is one of `local_parts`, which are in lower case."""
+    return replacements.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(local_parts).implode()).fill_null(False)
 
 
-def _cell_key(found: Occurrences) -> I64:
-    """A number for every cell that holds occurrences, ascending in their order."""
-    new = (np.diff(found.doc_no, prepend=-1) != 0) | (np.diff(found.cell, prepend=-1) != 0)
+def _number_cells(occurrences: OccurrenceArrays) -> I64:
+    """A number for the cell of each occurrence, ascending in the order of the occurrences."""
+    new = (np.diff(occurrences.doc_no, prepend=-1) != 0) | (np.diff(occurrences.cell, prepend=-1) != 0)
     return np.cumsum(new).astype(np.int64)
 
 
-def _places(columns: list[CellColumn], rows: int, row: I64, cell: npt.NDArray[np.int32]) -> tuple[I64, I64]:
-    """The leaf, and the place in the leaf's flat column, of every (row, cell)."""
+def _locate_cells(columns: list[CellColumn], row_count: int, row: I64, cell: npt.NDArray[np.int32]) -> tuple[I64, I64]:
+    """The leaf number of every (row, cell), and its position in the flat column of that leaf."""
     if len(columns) == 1 and not columns[0].leaf.steps:
         return np.zeros(len(row), np.int64), row
-    per_row = np.zeros(rows, np.int64)
+    cells_per_row = np.zeros(row_count, np.int64)
     for column in columns:
-        per_row += np.bincount(column.flat.rows, minlength=rows)
-    first = np.concatenate([[0], np.cumsum(per_row)])
-    leaf_of, flat_of = np.empty(first[-1], np.int64), np.empty(first[-1], np.int64)
+        cells_per_row += np.bincount(column.flat.rows, minlength=row_count)
+    first_cell_of_row = np.concatenate([[0], np.cumsum(cells_per_row)])
+    leaf_of, flat_of = np.empty(first_cell_of_row[-1], np.int64), np.empty(first_cell_of_row[-1], np.int64)
     for number, column in enumerate(columns):
-        at = first[column.flat.rows] + column.cells
+        at = first_cell_of_row[column.flat.rows] + column.cell
         leaf_of[at], flat_of[at] = number, np.arange(len(at))
-    at = first[row] + cell
+    at = first_cell_of_row[row] + cell
     return leaf_of[at], flat_of[at]
 
 
-def _values(buffers: list[Buffers], leaf: I64, flat: I64, found: Occurrences) -> pa.Array:
+def _cut_values(buffers: list[TextBuffers], leaf_no: I64, text_no: I64, occurrences: OccurrenceArrays) -> pa.Array:
     """The text of every occurrence."""
     pieces, order = [], []
-    for number, one in enumerate(buffers):
-        mine = np.flatnonzero(leaf == number)
-        if len(mine):
-            base = one.offsets[flat[mine]]
-            pieces.append(cut_nested(one, base + found.start_byte[mine], base + found.stop_byte[mine]))
-            order.append(mine)
+    for number, column_buffers in enumerate(buffers):
+        column_rows = np.flatnonzero(leaf_no == number)
+        if len(column_rows):
+            base = column_buffers.offsets[text_no[column_rows]]
+            pieces.append(
+                slice_nested_spans(column_buffers, base + occurrences.start_byte[column_rows], base + occurrences.end_byte[column_rows])
+            )
+            order.append(column_rows)
     if not pieces:
         return pa.array([], pa.large_string())
     if len(pieces) == 1:
@@ -585,15 +656,15 @@ def _values(buffers: list[Buffers], leaf: I64, flat: I64, found: Occurrences) ->
     return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(order))))
 
 
-def _known_by(task: ApplyTask, table: pa.Table) -> pa.Array:
-    """What the draws of each document hang on: its id, or its position where ids repeat."""
+def _draw_ids(task: RewriteTask, table: pa.Table) -> pa.Array:
+    """The text that the draws of each document depend on: its id, or its position where ids repeat."""
     return table.column("doc_no").chunk(0).cast(pa.large_string()) if task.by_position else table.column("doc_id").chunk(0)
 
 
-def _columns(task: ApplyTask, table: pa.Table) -> pa.Table:
-    """Pseudonymised columns: the same text becomes the same keyed 16 hexadecimal digits; null stays null."""
+def _pseudonymize_columns(task: RewriteTask, table: pa.Table) -> pa.Table:
+    """Pseudonymize columns by policy: equal texts become equal keyed hashes of 16 hexadecimal digits; null stays null."""
     for name, policy in task.policies.items():
         if policy == "pseudonymize":
-            place = table.schema.get_field_index(name)
-            table = table.set_column(place, name, pseudonyms(table.column(place).chunk(0), name, task.key))
+            column_no = table.schema.get_field_index(name)
+            table = table.set_column(column_no, name, pseudonymize_column(table.column(column_no).chunk(0), name, task.key))
     return table

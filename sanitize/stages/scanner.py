@@ -1,12 +1,11 @@
-"""All that a text says by itself of what a plan looks for: what the house's patterns find, and the plan's own kinds.
+"""Context-free detection: the built-in patterns, and the custom kinds that a plan defines.
 
     texts -> occurrences
 
-A kind of the plan is looked for in the texts as they are, whatever else stands there: its pattern by one pass of the linear-time engine,
-its words by the matcher of the leak check. Where such an occurrence and another one share bytes, sanitize/stages/span_conflicts.py
-decides as it does
-between finders; of equally sure and equally long ones the plan's own stays. Costs a pass for each kind with a pattern, and one for its
-words; nothing where a plan brings none.
+A custom kind is searched in the whole text, whatever else was found there: its pattern in one pass of the linear-time regex engine, its
+words with the matcher of the leak check. Where an occurrence of a custom kind and another one share bytes, the rules of
+sanitize/stages/span_conflicts.py decide, as they do between finders; of equal score and length the custom kind wins. Costs one pass for
+each custom kind with a pattern and one for each with words; nothing without custom kinds.
 """
 
 from __future__ import annotations
@@ -21,227 +20,250 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import I64, Buffers, arrow, ascii_lower, code_points, cut_nested, filled, matches, table_of, within
-from sanitize.core.keys import Key, value_ids
-from sanitize.finders.known import Folded
-from sanitize.finders.patterns import Distinct, Found, Patterns
-from sanitize.kinds.custom_kind import Custom
-from sanitize.kinds.kind import BOUND, WORD, Kind, boundaries, every_kind, parted
-from sanitize.plans.detection_spec import Sought
-from sanitize.stages.span_conflicts import Claims, settle
-from sanitize.text.literal_search import Flagged, Matches, respelled
-from sanitize.text.mail_headers import sections
+from sanitize.core.arrow_buffers import (
+    I64,
+    TextBuffers,
+    ascii_lower,
+    bytes_to_code_points,
+    expand_ranges,
+    fill_null_texts,
+    find_matches,
+    make_byte_table,
+    slice_nested_spans,
+    to_large_string,
+)
+from sanitize.core.keys import Key, compute_value_ids
+from sanitize.finders.known import CollapsedTexts
+from sanitize.finders.patterns import Detections, DistinctValues, PatternFinder
+from sanitize.kinds.custom_kind import CustomKind
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, boundary_tables, unflatten_strings
+from sanitize.plans.detection_spec import DetectionSpec
+from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
+from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
+from sanitize.text.mail_headers import find_sections
 
 Bools = npt.NDArray[np.bool_]
 F32 = npt.NDArray[np.float32]
-_BEFORE, _AFTER = 64, 32  # bytes in which a word of the context may stand
-_WORD = table_of(WORD)
+_CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 64, 32  # bytes around a span that are searched for a context word
+_WORD_BYTES = make_byte_table(ASCII_WORD_CHARS)
 
 
-class Seeker:
-    """The finder of everything that is sought by itself; `kinds` is what its results count by."""
+class Scanner:
+    """Runs the built-in patterns and the custom kinds of a plan. `kinds` is the list that the kind numbers of its results index."""
 
-    def __init__(self, key: Key, sought: Sought) -> None:
-        self._patterns = Patterns(key, sought.countries, sought.named)
-        self._customs = [_One(custom, key) for custom in sought.customs]
-        self.kinds: list[Kind] = [*self._patterns.kinds, *(one.kind for one in self._customs)]
+    def __init__(self, key: Key, spec: DetectionSpec) -> None:
+        self._patterns = PatternFinder(key, spec.countries, spec.opt_in_kinds)
+        self._custom_scanners = [_CustomKindScanner(custom, key) for custom in spec.custom_kinds]
+        self.kinds: list[Kind] = [*self._patterns.kinds, *(one.kind for one in self._custom_scanners)]
 
-    def run(self, texts: pa.LargeStringArray) -> Found:
+    def run(self, texts: pa.LargeStringArray) -> Detections:
         """All occurrences in a column of texts; a null text has none."""
-        texts = filled(texts)
+        texts = fill_null_texts(texts)
         found = self._patterns.run(texts)
-        if not self._customs:
+        if not self._custom_scanners:
             return found
-        return _together(texts, found, [one.run(texts) for one in self._customs], len(self._patterns.kinds))
+        return _merge_found(texts, found, [one.run(texts) for one in self._custom_scanners], len(self._patterns.kinds))
 
 
 @dataclass(frozen=True, repr=False)
-class _Spans:
-    """What one kind of the plan found: spans sorted by place, in the bytes of their text."""
+class _CustomKindSpans:
+    """Spans of one custom kind, sorted by position, in bytes from the start of their text; and their distinct values."""
 
     text_no: I64
     start: I64
-    stop: I64
+    end: I64
     score: F32
-    which: I64  # of the three below
+    value_no: I64  # row in the three columns below
     value: pa.LargeStringArray
     normalised: pa.LargeStringArray
     value_id: I64
     skipped: dict[str, int]
 
 
-class _One:
-    """One kind of the plan at work."""
+class _CustomKindScanner:
+    """Searches the occurrences of one custom kind."""
 
-    def __init__(self, custom: Custom, key: Key) -> None:
+    def __init__(self, custom: CustomKind, key: Key) -> None:
         self.custom, self.key = custom, key
-        self.kind = every_kind()[custom.name]
-        self._before, self._after = boundaries([self.kind])
-        words = _single(pl.Series(custom.words, dtype=pl.String).str.strip_chars())
-        self._spelled = words.str.normalize("NFKC") if custom.case == "exact" else None
-        forms = pl.concat([ascii_lower(words), respelled(pl.DataFrame({"form": words}))["form"]]).unique(maintain_order=True)
-        number = list(every_kind()).index(custom.name)
-        self._words = Flagged(arrow(forms), np.full(len(forms), number, np.int32), np.zeros(len(forms), np.int64))
-        self._context = _any_of(custom.context) if custom.context else ""
+        self.kind = all_kinds()[custom.name]
+        self._boundary_before, self._boundary_after = boundary_tables([self.kind])
+        words = _collapse_whitespace(pl.Series(custom.words, dtype=pl.String).str.strip_chars())
+        self._exact_spellings = words.str.normalize("NFKC") if custom.case == "exact" else None
+        forms = pl.concat([ascii_lower(words), expand_spellings(pl.DataFrame({"form": words}))["form"]]).unique(maintain_order=True)
+        number = list(all_kinds()).index(custom.name)
+        self._word_search = LiteralMatcher(to_large_string(forms), np.full(len(forms), number, np.int32), np.zeros(len(forms), np.int64))
+        self._context_pattern = _build_words_pattern(custom.context) if custom.context else ""
 
-    def run(self, texts: pa.LargeStringArray) -> _Spans:
+    def run(self, texts: pa.LargeStringArray) -> _CustomKindSpans:
         """Its occurrences in a column of texts without nulls."""
-        buffers, custom, skipped = Buffers.of(texts), self.custom, dict[str, int]()
+        buffers, custom, skipped = TextBuffers.from_array(texts), self.custom, dict[str, int]()
 
-        def refused(reason: str, good: Bools, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-            if not good.all():
-                skipped[reason] = skipped.get(reason, 0) + int((~good).sum())
-            return [column[good] for column in columns]
+        def reject(reason: str, is_good: Bools, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+            if not is_good.all():
+                skipped[reason] = skipped.get(reason, 0) + int((~is_good).sum())
+            return [column[is_good] for column in columns]
 
-        low, high = matches(buffers, custom.pattern) if custom.pattern else (np.empty(0, np.int64), np.empty(0, np.int64))
+        low, high = find_matches(buffers, custom.pattern) if custom.pattern else (np.empty(0, np.int64), np.empty(0, np.int64))
         low, high = low[high > low], high[high > low]
-        low, high = refused("boundary", self._alone(buffers, low, high), low, high)
+        low, high = reject("boundary", self._keeps_boundary(buffers, low, high), low, high)
         if custom.words:
-            more = self._listed(buffers)
-            low, high = np.concatenate([low, more[0]]), np.concatenate([high, more[1]])
-            # the longest of those that begin together first; each once
+            word_spans = self._find_words(buffers)
+            low, high = np.concatenate([low, word_spans[0]]), np.concatenate([high, word_spans[1]])
+            # sorted by start, longest first; duplicates removed
             order = np.lexsort((-high, low))
             low, high = low[order], high[order]
-            new = np.append(True, (np.diff(low) != 0) | (np.diff(high) != 0))[: len(low)]
-            low, high = low[new], high[new]
-        encoded = cut_nested(buffers, low, high).dictionary_encode()
-        which, values = np.asarray(encoded.indices, np.int64), pl.Series(encoded.dictionary, dtype=pl.String)
+            is_new = np.append(True, (np.diff(low) != 0) | (np.diff(high) != 0))[: len(low)]
+            low, high = low[is_new], high[is_new]
+        encoded = slice_nested_spans(buffers, low, high).dictionary_encode()
+        value_no, values = np.asarray(encoded.indices, np.int64), pl.Series(encoded.dictionary, dtype=pl.String)
         if self.kind.check is not None and len(values):
-            sound = self.kind.check(values).is_null().to_numpy()
-            low, high, which = refused(custom.check, sound[which], low, high, which)
-        sure = np.full(len(low), 1.0 if custom.score is None else custom.score, np.float32)
-        if self._context:
-            told = self._said(buffers, low, high)
-            sure[told] = 1.0
+            is_valid = self.kind.check(values).is_null().to_numpy()
+            low, high, value_no = reject(custom.check, is_valid[value_no], low, high, value_no)
+        score = np.full(len(low), 1.0 if custom.score is None else custom.score, np.float32)
+        if self._context_pattern:
+            has_context = self._has_context(buffers, low, high)
+            score[has_context] = 1.0
             if custom.score is None:
-                low, high, which, sure = refused("context", told, low, high, which, sure)
+                low, high, value_no, score = reject("context", has_context, low, high, value_no, score)
         text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
         base = buffers.offsets[text_no]
-        forms = arrow(self.kind.normalise(values))
-        ids = value_ids(forms, self.kind.name, self.key)
-        return _Spans(text_no, low - base, high - base, sure, which, arrow(values), forms, ids, skipped)
+        normalised = to_large_string(self.kind.normalise(values))
+        value_ids = compute_value_ids(normalised, self.kind.name, self.key)
+        return _CustomKindSpans(text_no, low - base, high - base, score, value_no, to_large_string(values), normalised, value_ids, skipped)
 
-    def _alone(self, buffers: Buffers, low: I64, high: I64) -> Bools:
-        """True for spans that are not glued to bytes which their kind's boundary rule forbids."""
+    def _keeps_boundary(self, buffers: TextBuffers, low: I64, high: I64) -> Bools:
+        """True for spans whose neighbouring bytes their kind's boundary rule allows."""
         text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
         before, after = buffers.data[np.maximum(low - 1, 0)], buffers.data[np.minimum(high, max(len(buffers.data) - 1, 0))]
-        glued = (low > buffers.offsets[text_no]) & _WORD[buffers.data[low]] & self._before[0][before]
-        glued |= (high < buffers.offsets[text_no + 1]) & _WORD[buffers.data[high - 1]] & self._after[0][after]
-        return np.asarray(~glued)
+        is_forbidden = (low > buffers.offsets[text_no]) & _WORD_BYTES[buffers.data[low]] & self._boundary_before[0][before]
+        is_forbidden |= (high < buffers.offsets[text_no + 1]) & _WORD_BYTES[buffers.data[high - 1]] & self._boundary_after[0][after]
+        return np.asarray(~is_forbidden)
 
-    def _listed(self, buffers: Buffers) -> tuple[I64, I64]:
-        """Where the words of the list stand: across any white space, and in Unicode's compatibility forms; in their own letter case, where
-        that counts."""
-        folded = Folded(buffers)
-        both = [self._words.find(folded.texts), self._words.find_compatible(folded.texts)]
-        joined = Matches(*(np.concatenate([getattr(one, name) for one in both]) for name in ("text_no", "start", "stop", "form")))
-        text_no, start, stop = folded.original(joined)
+    def _find_words(self, buffers: TextBuffers) -> tuple[I64, I64]:
+        """Start and end byte of each word of the list: with any white space between its parts, also in Unicode compatibility forms, and in
+        its own letter case only where `case` is "exact". Sorted by start, longest first."""
+        collapsed = CollapsedTexts(buffers)
+        match_sets = [self._word_search.find(collapsed.texts), self._word_search.find_nfkc(collapsed.texts)]
+        joined = LiteralMatches(
+            *(np.concatenate([getattr(one, name) for one in match_sets]) for name in ("text_no", "start", "end", "term"))
+        )
+        text_no, start, stop = collapsed.to_original(joined)
         low, high = buffers.offsets[text_no] + start, buffers.offsets[text_no] + stop
         order = np.lexsort((-high, low))
         low, high = low[order], high[order]
-        if self._spelled is not None and len(low):
-            written = _single(pl.Series(cut_nested(buffers, low, high))).str.normalize("NFKC")
-            good = written.is_in(self._spelled.implode()).to_numpy()
-            low, high = low[good], high[good]
+        if self._exact_spellings is not None and len(low):
+            spellings = _collapse_whitespace(pl.Series(slice_nested_spans(buffers, low, high))).str.normalize("NFKC")
+            is_exact = spellings.is_in(self._exact_spellings.implode()).to_numpy()
+            low, high = low[is_exact], high[is_exact]
         return low, high
 
-    def _said(self, buffers: Buffers, low: I64, high: I64) -> Bools:
-        """True for spans with a word of the context near them, in the same text."""
+    def _has_context(self, buffers: TextBuffers, low: I64, high: I64) -> Bools:
+        """True for spans with a context word near them in the same text."""
         text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
-        first = np.maximum(low - _BEFORE, buffers.offsets[text_no])
-        last = np.minimum(high + _AFTER, buffers.offsets[text_no + 1])
-        told = np.zeros(len(low), np.bool_)
+        first = np.maximum(low - _CONTEXT_BYTES_BEFORE, buffers.offsets[text_no])
+        last = np.minimum(high + _CONTEXT_BYTES_AFTER, buffers.offsets[text_no + 1])
+        has_context = np.zeros(len(low), np.bool_)
         for begin, end in ((first, low), (high, last)):
-            begin, end = _whole(buffers.data, begin, end)
-            window = parted(buffers.data[within(begin, end)], np.concatenate([[0], np.cumsum(end - begin)]))
-            told |= window.str.contains(self._context).to_numpy()
-        return told
+            begin, end = _trim_cut_characters(buffers.data, begin, end)
+            window = unflatten_strings(buffers.data[expand_ranges(begin, end)], np.concatenate([[0], np.cumsum(end - begin)]))
+            has_context |= window.str.contains(self._context_pattern).to_numpy()
+        return has_context
 
 
-def _whole(data: npt.NDArray[np.uint8], begin: I64, end: I64) -> tuple[I64, I64]:
-    """The ranges without the characters that their edges cut."""
+def _trim_cut_characters(data: npt.NDArray[np.uint8], start: I64, end: I64) -> tuple[I64, I64]:
+    """Shrink byte ranges so that they neither begin nor end inside a UTF-8 character."""
     last = max(len(data) - 1, 0)
     for _ in range(3):
-        begin = begin + ((begin < end) & ((data[np.minimum(begin, last)] & 0xC0) == 0x80))
-        end = end - ((end > begin) & (end <= last) & ((data[np.minimum(end, last)] & 0xC0) == 0x80))
-    return begin, end
+        start = start + ((start < end) & ((data[np.minimum(start, last)] & 0xC0) == 0x80))
+        end = end - ((end > start) & (end <= last) & ((data[np.minimum(end, last)] & 0xC0) == 0x80))
+    return start, end
 
 
-def _any_of(words: Sequence[str]) -> str:
-    """A pattern for any of some words, in any letter case, as whole words where they begin and end in ASCII."""
+def _build_words_pattern(words: Sequence[str]) -> str:
+    """A regex for any of the words, in any letter case; an edge that is ASCII must be a word boundary."""
     parts = []
     for word in words:
         plain = re.escape(re.sub(r"\s+", " ", word.strip())).replace(r"\ ", r"\s+")
-        parts.append((BOUND if word.strip()[:1].isascii() else "") + plain + (BOUND if word.strip()[-1:].isascii() else ""))
+        parts.append((BOUNDARY if word.strip()[:1].isascii() else "") + plain + (BOUNDARY if word.strip()[-1:].isascii() else ""))
     return "(?i)(?:" + "|".join(parts) + ")"
 
 
-def _single(texts: pl.Series) -> pl.Series:
-    """Every run of white space as one blank."""
+def _collapse_whitespace(texts: pl.Series) -> pl.Series:
+    """Replace every run of white space by one space."""
     return texts.str.replace_all(r"\s+", " ")
 
 
-def _together(texts: pa.LargeStringArray, house: Found, own: Sequence[_Spans], first: int) -> Found:
-    """What the house found and what the plan's kinds did, by the rule of sanitize/stages/span_conflicts.py; `first` is the number of the
-    plan's
-    first kind."""
-    sizes = [len(house.text_no), *(len(one.text_no) for one in own)]
+def _merge_found(texts: pa.LargeStringArray, builtin: Detections, custom: Sequence[_CustomKindSpans], first_custom_kind: int) -> Detections:
+    """Merge the occurrences of built-in and custom kinds by the rules of sanitize/stages/span_conflicts.py. `first_custom_kind` is the
+    number of the first custom kind."""
+    sizes = [len(builtin.text_no), *(len(one.text_no) for one in custom)]
 
-    def joined(mine: npt.NDArray[Any], theirs: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        return np.concatenate([mine, *theirs])
+    def concatenate(first: npt.NDArray[Any], others: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        return np.concatenate([first, *others])
 
-    sure = np.ones(sizes[0], np.float32) if house.score is None else house.score
-    sealed = len(own)  # behind the plan's own, which come first among equals
-    claims = Claims(
-        text_no=joined(house.text_no, [one.text_no for one in own]),
-        start=joined(house.start_byte, [one.start for one in own]),
-        stop=joined(house.stop_byte, [one.stop for one in own]),
-        kind=joined(house.distinct.kind[house.which], [np.full(size, first + no) for no, size in enumerate(sizes[1:])]).astype(np.int32),
-        finder=np.repeat(np.array([sealed, *range(len(own))], np.int32), sizes),
-        score=joined(sure, [one.score for one in own]),
-        sealed=sealed,
+    builtin_score = np.ones(sizes[0], np.float32) if builtin.score is None else builtin.score
+    builtin_finder_no = len(custom)  # the built-in patterns rank last: custom kinds win ties
+    claims = CompetingSpans(
+        text_no=concatenate(builtin.text_no, [one.text_no for one in custom]),
+        start=concatenate(builtin.start_byte, [one.start for one in custom]),
+        end=concatenate(builtin.end_byte, [one.end for one in custom]),
+        kind_no=concatenate(
+            builtin.distinct.kind[builtin.value_no], [np.full(size, first_custom_kind + no) for no, size in enumerate(sizes[1:])]
+        ).astype(np.int32),
+        finder_no=np.repeat(np.array([builtin_finder_no, *range(len(custom))], np.int32), sizes),
+        score=concatenate(builtin_score, [one.score for one in custom]),
+        exempt_finder_no=builtin_finder_no,
     )
-    stay, lost = settle(claims)
-    skipped = dict(house.skipped)
-    for no, one in enumerate(own):
-        skipped |= {(first + no, reason): times for reason, times in one.skipped.items()}
-    for kind, times in enumerate(np.bincount(claims.kind[lost], minlength=1).tolist()):
+    winners, lost = resolve_conflicts(claims)
+    skipped = dict(builtin.skipped)
+    for no, one in enumerate(custom):
+        skipped |= {(first_custom_kind + no, reason): times for reason, times in one.skipped.items()}
+    for kind, times in enumerate(np.bincount(claims.kind_no[lost], minlength=1).tolist()):
         if times:
             skipped[kind, "overlap"] = skipped.get((kind, "overlap"), 0) + times
-    shift = np.cumsum([len(house.distinct.kind), *(len(one.value) for one in own)])
-    which = joined(house.which, [one.which + before for one, before in zip(own, shift, strict=False)])
-    distinct = Distinct(
-        kind=joined(house.distinct.kind, [np.full(len(one.value), first + no) for no, one in enumerate(own)]).astype(np.int32),
-        value=pa.concat_arrays([house.distinct.value, *(one.value for one in own)]),
-        normalised=pa.concat_arrays([house.distinct.normalised, *(one.normalised for one in own)]),
-        value_id=joined(house.distinct.value_id, [one.value_id for one in own]),
+    shift = np.cumsum([len(builtin.distinct.kind), *(len(one.value) for one in custom)])
+    value_no = concatenate(builtin.value_no, [one.value_no + offset for one, offset in zip(custom, shift, strict=False)])
+    distinct = DistinctValues(
+        kind=concatenate(builtin.distinct.kind, [np.full(len(one.value), first_custom_kind + no) for no, one in enumerate(custom)]).astype(
+            np.int32
+        ),
+        value=pa.concat_arrays([builtin.distinct.value, *(one.value for one in custom)]),
+        normalised=pa.concat_arrays([builtin.distinct.normalised, *(one.normalised for one in custom)]),
+        value_id=concatenate(builtin.distinct.value_id, [one.value_id for one in custom]),
     )
-    # places and sections of the new ones, in their order; those of the house are known
-    fresh = stay[stay >= sizes[0]]
-    buffers = Buffers.of(texts)
-    base = buffers.offsets[claims.text_no[fresh]]
-    low, high = base + claims.start[fresh], base + claims.stop[fresh]
-    where = sections(buffers, claims.text_no[fresh], low)
-    begins, ends = code_points(buffers, claims.text_no[fresh], low, high)
-    names = [*dict.fromkeys([*house.section_names, *where.names])]
-    number = {name: place for place, name in enumerate(names)}
-    mine, theirs = (np.array([*(number[name] for name in told), -1], np.int32) for told in (house.section_names, where.names))
+    # offsets and sections of the custom spans, in their order; the built-in ones have theirs already
+    custom_rows = winners[winners >= sizes[0]]
+    buffers = TextBuffers.from_array(texts)
+    base = buffers.offsets[claims.text_no[custom_rows]]
+    low, high = base + claims.start[custom_rows], base + claims.end[custom_rows]
+    sections = find_sections(buffers, claims.text_no[custom_rows], low)
+    custom_starts, custom_ends = bytes_to_code_points(buffers, claims.text_no[custom_rows], low, high)
+    names = [*dict.fromkeys([*builtin.section_names, *sections.section_names])]
+    section_no_by_name = {name: section_no for section_no, name in enumerate(names)}
+    builtin_sections, custom_sections = (
+        np.array([*(section_no_by_name[name] for name in section_names), -1], np.int32)
+        for section_names in (builtin.section_names, sections.section_names)
+    )
     columns = []
-    for old, new in ((house.start, begins), (house.stop, ends), (mine[house.section], theirs[where.index])):
-        every = np.zeros(len(claims.text_no), old.dtype)
-        every[: sizes[0]], every[fresh] = old, new
-        columns.append(every[stay])
+    for builtin_column, custom_column in (
+        (builtin.start, custom_starts),
+        (builtin.end, custom_ends),
+        (builtin_sections[builtin.section_no], custom_sections[sections.section_no]),
+    ):
+        column = np.zeros(len(claims.text_no), builtin_column.dtype)
+        column[: sizes[0]], column[custom_rows] = builtin_column, custom_column
+        columns.append(column[winners])
     start, stop, section = columns
-    return Found(
-        text_no=claims.text_no[stay],
-        start_byte=claims.start[stay],
-        stop_byte=claims.stop[stay],
+    return Detections(
+        text_no=claims.text_no[winners],
+        start_byte=claims.start[winners],
+        end_byte=claims.end[winners],
         start=start,
-        stop=stop,
-        which=which[stay],
-        section=section,
+        end=stop,
+        value_no=value_no[winners],
+        section_no=section,
         section_names=names,
         distinct=distinct,
         skipped=skipped,
-        score=claims.score[stay],
+        score=claims.score[winners],
     )

@@ -1,8 +1,9 @@
-"""What is gathered from find's first round over the whole corpus, before the second: what `known` looks for, and whose each value is.
+"""Collects the results of detection's first round over the whole corpus, as input of the second: search terms and entities.
 
-    links of all tasks -> entities          values and occurrences of all tasks, and a user's list -> forms
+    links of all tasks -> entities (which values belong to one person)
+    values and occurrences of all tasks, and a user's list -> forms (what the finder `known` searches for)
 
-Costs a pass over the distinct values; nothing sees a text.
+Costs one pass over the distinct values; no text is read.
 """
 
 from __future__ import annotations
@@ -22,58 +23,64 @@ from sanitize.core.keys import Key
 from sanitize.core.parts import Finder
 from sanitize.finders import known
 
-ENTITIES = pa.schema([pa.field("value_id", pa.int64()), pa.field("entity_id", pa.int64())])
-_MOST = 20  # addresses beside one name: with more it is the name of a list or a role, and links nobody
+ENTITY_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("entity_id", pa.int64())])
+_MAX_ADDRESSES_PER_NAME = 20  # addresses beside one name; a name with more belongs to a mailing list or a role, and links nothing
 
 
 @dataclass(frozen=True, kw_only=True)
 class GatherTask:
-    """What the first round left, one file a task of find."""
+    """Results of the first round, one file per detection task."""
 
-    occurrences: tuple[Path, ...]
-    values: tuple[Path, ...]
-    links: tuple[Path, ...]
-    listed: Path | None  # a user's list
+    occurrence_files: tuple[Path, ...]
+    value_files: tuple[Path, ...]
+    link_files: tuple[Path, ...]
+    known_values_file: Path | None  # a user's list
     key: Key
     folder: Path
 
 
-def placed(finders: Sequence[Finder], results: Sequence[Mapping[str, Any]], aside: int) -> list[str]:
-    """What finders that were given spans from outside say of them, once the first round is over: notes, or InputRefused where they are of
-    other documents. `aside` documents were set aside before it."""
+def check_finders(finders: Sequence[Finder], results: Sequence[Mapping[str, Any]], quarantined_count: int) -> list[str]:
+    """Check, after the first round, that the spans that finders read from external files match the documents; returns notes.
+
+    `results` are those of the first round; `quarantined_count` documents were quarantined before it. Raises InputRefused where the spans
+    belong to other documents.
+    """
     total = sum((Counter(result.get("placed", {})) for result in results), Counter[str]())
-    aside += sum(result["quarantined"] for result in results)
-    return [note for finder in finders for note in finder.check(total[finder.use], aside)]
+    quarantined_count += sum(result["quarantined"] for result in results)
+    return [note for finder in finders for note in finder.check_matched(total[finder.use], quarantined_count)]
 
 
 def gather_task(task: GatherTask) -> dict[str, Any]:
-    """Write `entities.parquet` (value_id, entity_id, ascending) and `forms.parquet`; returns how many rows each has."""
+    """Write `entities.parquet` (value_id ascending, entity_id) and `forms.parquet`; returns the row counts `entities` and `forms`."""
     links = pl.concat(
-        [pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64}), *(pl.read_parquet(path, glob=False) for path in task.links)]
+        [pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64}), *(pl.read_parquet(path, glob=False) for path in task.link_files)]
     )
-    entities = entities_of(links.unique())
-    pq.write_table(entities.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(ENTITIES), task.folder / "entities.parquet")
-    listed = known.read_list(task.listed) if task.listed else None
-    forms = known.gather(task.values, task.occurrences, listed, task.key, task.folder / "forms.parquet")
+    entities = build_entities(links.unique())
+    pq.write_table(entities.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(ENTITY_SCHEMA), task.folder / "entities.parquet")
+    listed = known.read_known_list(task.known_values_file) if task.known_values_file else None
+    forms = known.write_known_terms(task.value_files, task.occurrence_files, listed, task.key, task.folder / "forms.parquet")
     return {"entities": entities.height, "forms": forms}
 
 
-def entities_of(links: pl.DataFrame) -> pl.DataFrame:
-    """Whose each value is, from distinct pairs `value_id` (an address), `other` (a name): all that is connected is one person's, and the
-    smallest `value_id` among it is the `entity_id`. Names with many addresses connect nobody."""
-    many = links.group_by("other").len().filter(pl.col("len") > _MOST)
-    links = links.join(many, on="other", how="anti")
+def build_entities(links: pl.DataFrame) -> pl.DataFrame:
+    """The entity of each value: connected components of the graph of distinct pairs `value_id` (an address), `other` (a name).
+
+    A component's smallest `value_id` is its `entity_id`. Names with more than `_MAX_ADDRESSES_PER_NAME` addresses are ignored.
+    Returns the columns `value_id` (ascending) and `entity_id`.
+    """
+    ambiguous_names = links.group_by("other").len().filter(pl.col("len") > _MAX_ADDRESSES_PER_NAME)
+    links = links.join(ambiguous_names, on="other", how="anti")
     ids = np.unique(np.concatenate([links["value_id"].to_numpy(), links["other"].to_numpy()]))
-    one, other = (np.searchsorted(ids, links[name].to_numpy()) for name in ("value_id", "other"))
+    address_rows, name_rows = (np.searchsorted(ids, links[name].to_numpy()) for name in ("value_id", "other"))
     label = np.arange(len(ids))
     while True:
-        # each takes the smallest label among its neighbours, then that label's own, until nothing moves
-        before = label.copy()
-        low = np.minimum(label[one], label[other])
-        np.minimum.at(label, one, low)
-        np.minimum.at(label, other, low)
+        # min-label propagation with pointer jumping: take the smallest label of a neighbour, then that label's label, until stable
+        previous = label.copy()
+        smallest = np.minimum(label[address_rows], label[name_rows])
+        np.minimum.at(label, address_rows, smallest)
+        np.minimum.at(label, name_rows, smallest)
         label = label[label]
-        if (label == before).all():
+        if (label == previous).all():
             break
     return pl.DataFrame(
         {"value_id": ids, "entity_id": ids[label] if len(ids) else ids}, schema={"value_id": pl.Int64, "entity_id": pl.Int64}

@@ -1,10 +1,10 @@
-"""What a plan takes of the occurrences that the index holds: without what it allows, and without what is not sure enough for it.
+"""Selects the occurrences of the index that a plan acts on: without allowed values, and without those below the minimum score.
 
     occurrences + values + the plan's [find.allow], [find.deny] and [find.min_score] -> occurrences, skipped
 
-Nothing is read again: a value is judged by its identity form, an occurrence by its score. What `deny` names is taken whatever the other two
-say; so is what somebody had erased. What is left out is counted as `allowed` or `score`, and the leak check does not look for a value
-of which nothing was taken.
+No text is read again: lists are matched against the normalised form of a value, `min_score` against the score of an occurrence. Values in
+`deny` are selected whatever the other two rules are; so are erased values. Occurrences that are not selected are counted as `allowed` or
+`score`. The leak check does not search for a value without any selected occurrence.
 """
 
 from __future__ import annotations
@@ -21,87 +21,89 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.kinds import ip_address
-from sanitize.kinds.kind import kind as kind_named
-from sanitize.plans.plan import Rules
+from sanitize.kinds.kind import get_kind
+from sanitize.plans.plan import SelectionRules
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import table_writer, write_rows
-from sanitize.storage.views import LEFT_ALONE
+from sanitize.storage.corpus import open_table_writer, write_table_rows
+from sanitize.storage.views import UNSELECTED_FILE
 
-IDS = pa.schema([pa.field("value_id", pa.int64())])
+VALUE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChooseTask:
-    """The occurrences of one task of find, and the values that stand among them."""
+class SelectionTask:
+    """The occurrences of one detection task, and their values."""
 
-    occurrences: Path
-    values: Path
-    rules: Rules
-    erased: tuple[int, ...]
+    occurrences_file: Path
+    values_file: Path
+    rules: SelectionRules
+    erased_value_ids: tuple[int, ...]
     folder: Path
 
 
-def choose_task(task: ChooseTask) -> dict[str, Any]:
-    """Write `occurrences.parquet` (those that the plan takes), `skipped.parquet`, and `ids.parquet` (the values among them)."""
-    found = pq.read_table(task.occurrences, partitioning=None)
-    values = pl.DataFrame(pq.read_table(task.values, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
-    allowed, denied = (_matching(values, listed) for listed in (task.rules.allow, task.rules.deny))
+def selection_task(task: SelectionTask) -> dict[str, Any]:
+    """Write `occurrences.parquet` (the selected ones), `skipped.parquet`, and `ids.parquet` (their value ids); returns `taken`, a count."""
+    found = pq.read_table(task.occurrences_file, partitioning=None)
+    values = pl.DataFrame(pq.read_table(task.values_file, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
+    allowed, denied = (_find_listed_values(values, listed) for listed in (task.rules.allow, task.rules.deny))
     frame = pl.DataFrame(found.select(["value_id", "score", "kind"])).with_columns(pl.col("kind").cast(pl.String))
-    least = frame["kind"].replace_strict(dict(task.rules.min_score), default=0.0, return_dtype=pl.Float32)
-    always = np.isin(frame["value_id"].to_numpy(), np.concatenate([denied, np.array(task.erased, np.int64)]))
-    free = np.isin(frame["value_id"].to_numpy(), allowed) & ~always
-    unsure = (frame["score"] < least).to_numpy() & ~always & ~free
-    taken = ~free & ~unsure
-    with table_writer(task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema) as out:
-        out.write_table(found.filter(pa.array(taken)).cast(table_schemas.OCCURRENCES.schema))
+    min_score = frame["kind"].replace_strict(dict(task.rules.min_score), default=0.0, return_dtype=pl.Float32)
+    is_forced = np.isin(frame["value_id"].to_numpy(), np.concatenate([denied, np.array(task.erased_value_ids, np.int64)]))
+    is_allowed = np.isin(frame["value_id"].to_numpy(), allowed) & ~is_forced
+    is_below_min = (frame["score"] < min_score).to_numpy() & ~is_forced & ~is_allowed
+    is_selected = ~is_allowed & ~is_below_min
+    with open_table_writer(task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema) as out:
+        out.write_table(found.filter(pa.array(is_selected)).cast(table_schemas.OCCURRENCES.schema))
     rows = []
-    for reason, where in (("allowed", free), ("score", unsure)):
-        counts = frame.filter(pl.Series(where))["kind"].value_counts()
+    for reason, mask in (("allowed", is_allowed), ("score", is_below_min)):
+        counts = frame.filter(pl.Series(mask))["kind"].value_counts()
         rows += [(kind, reason, times) for kind, times in sorted(counts.iter_rows())]
-    write_rows(task.folder / "skipped.parquet", table_schemas.SKIPPED.schema, rows)
-    ids = np.unique(frame["value_id"].to_numpy()[taken])
-    pq.write_table(pa.table([ids], schema=IDS), task.folder / "ids.parquet")
-    return {"taken": int(taken.sum())}
+    write_table_rows(task.folder / "skipped.parquet", table_schemas.SKIPPED.schema, rows)
+    selected_ids = np.unique(frame["value_id"].to_numpy()[is_selected])
+    pq.write_table(pa.table([selected_ids], schema=VALUE_ID_SCHEMA), task.folder / "ids.parquet")
+    return {"taken": int(is_selected.sum())}
 
 
-def left_alone(values: Sequence[Path], ids: Sequence[Path], counts: Path) -> int:
-    """Write the values of which nothing was taken in any task to a run's folder of counts; returns how many."""
-    taken = np.unique(np.concatenate([np.empty(0, np.int64), *(_ids(path) for path in ids)]))
-    alone = [np.setdiff1d(_ids(path), taken) for path in values]
-    found = np.unique(np.concatenate([np.empty(0, np.int64), *alone]))
-    counts.mkdir(exist_ok=True)
-    pq.write_table(pa.table([found], schema=IDS), counts / LEFT_ALONE)
-    return len(found)
+def write_unselected_values(value_files: Sequence[Path], selected_id_files: Sequence[Path], counts_folder: Path) -> int:
+    """Write the ids of values without a selected occurrence in any task to a run's folder of counts; returns how many."""
+    selected_ids = np.unique(np.concatenate([np.empty(0, np.int64), *(_read_value_ids(path) for path in selected_id_files)]))
+    unselected_by_file = [np.setdiff1d(_read_value_ids(path), selected_ids) for path in value_files]
+    unselected_ids = np.unique(np.concatenate([np.empty(0, np.int64), *unselected_by_file]))
+    counts_folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table([unselected_ids], schema=VALUE_ID_SCHEMA), counts_folder / UNSELECTED_FILE)
+    return len(unselected_ids)
 
 
-def _ids(path: Path) -> Any:
+def _read_value_ids(path: Path) -> Any:
     return np.asarray(pq.read_table(path, columns=["value_id"], partitioning=None).column("value_id"), np.int64)
 
 
-def _matching(values: pl.DataFrame, listed: Mapping[str, Sequence[str]]) -> Any:
-    """The ids of the values that a list names."""
-    found = [np.empty(0, np.int64)]
-    for name, entries in listed.items():
-        mine = values.filter(pl.col("kind") == name)
-        form = mine.select(pl.coalesce("normalised", "value")).to_series().str.to_lowercase()
-        named = form.str.contains(pattern_of(name, entries))
+def _find_listed_values(values: pl.DataFrame, entries_by_kind: Mapping[str, Sequence[str]]) -> Any:
+    """The ids of the values that match an entry of the lists (kind -> entries), ascending."""
+    id_arrays = [np.empty(0, np.int64)]
+    for name, entries in entries_by_kind.items():
+        kind_values = values.filter(pl.col("kind") == name)
+        normalised = kind_values.select(pl.coalesce("normalised", "value")).to_series().str.to_lowercase()
+        is_listed = normalised.str.contains(build_list_pattern(name, entries))
         if name == ip_address.KIND.name:
-            named |= ip_address.within(form, ip_address.networks(entries))
-        found.append(mine.filter(named)["value_id"].to_numpy())
-    return np.unique(np.concatenate(found))
+            is_listed |= ip_address.is_in_networks(normalised, ip_address.parse_networks(entries))
+        id_arrays.append(kind_values.filter(is_listed)["value_id"].to_numpy())
+    return np.unique(np.concatenate(id_arrays))
 
 
-def pattern_of(kind: str, entries: Sequence[str]) -> str:
-    """One pattern for the entries of a list: `*` and `?` stand for any characters and for one, `@example.com` for all addresses of that
-    host and of those below it; an entry without any of these is a value, in whatever spelling.
-    What has a `/` is no address: networks are asked of their kind (`ip_address.within`)."""
-    parts = []
+def build_list_pattern(kind: str, entries: Sequence[str]) -> str:
+    """One regex for the entries of a list, to match lower-case normalised values.
+
+    `*` matches any characters and `?` one character; `@example.com` matches all addresses of that host and its subdomains; any other entry
+    is a value, in any spelling. Entries with a `/` match no address here: networks are matched by `ip_address.is_in_networks`.
+    """
+    patterns = []
     for entry in entries:
         if entry.startswith("@"):
-            parts.append(rf".*@(?:.*[.])?{re.escape(entry[1:].lower())}")
+            patterns.append(rf".*@(?:.*[.])?{re.escape(entry[1:].lower())}")
         elif "*" in entry or "?" in entry:
             pieces = (".*" if piece == "*" else "." if piece == "?" else re.escape(piece.lower()) for piece in re.split(r"([*?])", entry))
-            parts.append("".join(pieces))
+            patterns.append("".join(pieces))
         else:
-            parts.append(re.escape(kind_named(kind).normalise(pl.Series([entry], dtype=pl.String)).str.to_lowercase()[0]))
-    return r"(?s)\A(?:" + "|".join(parts) + r")\z"
+            patterns.append(re.escape(get_kind(kind).normalise(pl.Series([entry], dtype=pl.String)).str.to_lowercase()[0]))
+    return r"(?s)\A(?:" + "|".join(patterns) + r")\z"

@@ -1,15 +1,16 @@
-"""The user-word blacklist: words and n-grams that fewer than `k` users wrote, and the values found: what a training must not say.
+"""The user-word blacklist: words and n-grams that fewer than `k` users wrote, and found values; a model must not learn them.
 
-Users and n-grams are a bipartite graph, and an n-gram of a degree below k is an indirect identifier (privacy-preserving masked language
-modeling, section 3). Degrees are counted level by level: an n-gram that holds a listed shorter one is protected with it, and is neither
-counted nor listed, which bounds memory by what is frequent. Words are those of `words.spoken`; n-grams do not reach over the end of a
-text. A value that was found is a direct identifier: the words that it touches in its text, in a row, as one entry. Documents without a
-user count as one user together, so that they cannot vouch for each other; a document that was dropped or set aside does not count.
+Users and n-grams form a bipartite graph; an n-gram with a degree (number of users) below k is an indirect identifier (privacy-preserving
+masked language modeling, section 3). Degrees are counted size by size: an n-gram that contains a shorter listed one is protected with it
+and is neither counted nor listed, so memory is bounded by the number of frequent n-grams. Words are the tokens of
+`tokenizer.tokenize_unicode`; n-grams do not cross the end of a text. A found value is a direct identifier: the sequence of words that it
+overlaps in its text becomes one entry. All documents without a user count as one user together, so that they cannot make each other's
+words frequent; dropped and quarantined documents do not count.
 
-A word is known by 64 bits, an n-gram by the place of its first words and of its last one among the frequent ones. The texts are read
-once, in tasks; where n-grams are wanted each task leaves its words as numbers, which larger sizes go through. A statement puts together
-what several tasks saw of words. N-grams they leave in order, so that these are merged, a row group of each task at a time, while the list
-is written.
+A word is identified by a 64-bit hash, an n-gram by two positions in the lists of frequent n-grams: that of its first n - 1 words and that
+of its last word. The texts are read once, in tasks. Where n-grams are wanted each task also writes its words as numbers, which the passes
+for larger sizes read. The word tables of several tasks are combined in SQL. N-gram tables are sorted, so they are merged, one row group of
+each task at a time, while the list is written.
 """
 
 from __future__ import annotations
@@ -29,193 +30,216 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import Buffers, arrow, pieces, within
+from sanitize.core.arrow_buffers import TextBuffers, expand_ranges, iter_text_ranges, to_large_string
 from sanitize.core.keys import Key, siphash
-from sanitize.core.text_cells import Leaf
-from sanitize.core.user_counts import Degrees, Pairs, Places, merged
+from sanitize.core.text_cells import LeafPath
+from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 from sanitize.errors import UsageError
-from sanitize.plans.plan import Blacklist
-from sanitize.stages.corpus_pass import Ground, here, occurrences_of, texts_of
+from sanitize.plans.plan import BlacklistSettings
+from sanitize.stages.corpus_pass import CorpusContext, iter_texts, load_occurrences, occurrences_in_cells
 from sanitize.storage import queries, table_schemas
-from sanitize.storage.corpus import Documents, sha256, table_writer
-from sanitize.storage.publication import Job, hashed, perform
-from sanitize.text.tokenizer import Apart, Spoken, spoken, touched
+from sanitize.storage.corpus import Documents, file_sha256, open_table_writer
+from sanitize.storage.publication import Job, hash_json, run_job
+from sanitize.text.tokenizer import NonAsciiRunCache, UnicodeTokens, find_overlapping_words, tokenize_unicode
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
-NO_USER = "[blacklist]: no document says who wrote it; name the column that does with --user-column"
-SEEN = pa.schema(
+NO_USER_MESSAGE = "[blacklist]: no document has a user; name the column with the user of each document with --user-column"
+GRAM_USERS_SCHEMA = pa.schema(
     [
-        pa.field("gram", pa.int64()),  # a word's hash; else the place of the first words among the frequent ones, and of the last: `_Grams`
-        pa.field("user_hash", pa.int64()),  # keyed hash of one of its users; null: it has k of them
+        pa.field("gram", pa.int64()),  # a word: its hash; an n-gram: its number, see `_GramCodec`
+        pa.field("user_hash", pa.int64()),  # keyed hash of one of its users; null: it has k users or more
     ]
 )
-# the words of each text in order, by their place in the table of words + 1, with 0 for one that nobody said; before them the user of the
-# text, as -1 - number
-SAID = pa.schema([pa.field("word", pa.int32())])
-SPELLED = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
-FREQUENT = pa.schema([pa.field("gram", pa.int64())])
-DIRECT = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
-_LAYOUT = 2  # of what tasks leave: what a version with another one left is done again
-_WAITING = 500  # small tables that wait to be one
-_BLOCK = 1 << 18  # rows of the list at a time
-_MERGED = 16  # parts at once, each with 15 MB in memory; more are put together by the statement
+# the words of each text in order, each as its row in the table of words + 1, or 0 for a word of an erased value; before the words of a text
+# its user, as -1 - number
+WORD_SEQUENCE_SCHEMA = pa.schema([pa.field("word", pa.int32())])
+SPELLING_SCHEMA = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
+FREQUENT_SCHEMA = pa.schema([pa.field("gram", pa.int64())])
+DIRECT_SCHEMA = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
+_TASK_LAYOUT_VERSION = 2  # of the files that tasks write: raise it when they change, so that old ones are not reused
+_MAX_PENDING_TABLES = 500  # small tables in memory before they are merged into one
+_BLOCK_ROWS = 1 << 18  # rows of the list that are written at a time
+_MAX_MERGED_PARTS = 16  # sorted parts merged at once, 15 MB of memory each; more are combined in SQL
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenTask:
-    """One range of documents whose words are counted by user, or whose n-grams of one size, from the words that were `said`."""
+class GramUsersTask:
+    """One range of documents: count its words by user, or its n-grams of one size (from `word_files`)."""
 
-    first: int
-    last: int
+    first_doc_no: int
+    end_doc_no: int
     documents: Documents
-    leaves: tuple[Leaf, ...]
-    size: int
+    leaves: tuple[LeafPath, ...]
+    gram_size: int
     k: int
-    more: bool  # larger sizes follow
+    larger_sizes_follow: bool  # larger sizes follow, and read the words that this task writes
     key: Key
-    said: tuple[Path, Path] | None  # of the task over words: what was said, and what the words are
-    smaller: tuple[Path, ...]  # the frequent n-grams of each smaller size
-    gone: tuple[Path, ...]  # files with the `doc_no` of documents that are not there
-    occurrences: Path
-    kinds: tuple[str, ...]  # those whose values are direct identifiers
-    erased: tuple[int, ...]  # values of people who are to be forgotten: nobody said their words
-    mentions: tuple[Path, ...]  # where such people are named
+    word_files: tuple[Path, Path] | None  # output of the task over words: word sequences, and spellings
+    smaller_frequent_files: tuple[Path, ...]  # the frequent n-grams of each smaller size
+    excluded_doc_files: tuple[Path, ...]  # files with the `doc_no` of removed documents
+    occurrences_file: Path
+    direct_kinds: tuple[str, ...]  # kinds whose values are direct identifiers
+    erased_value_ids: tuple[int, ...]  # values of erased persons: their words count for no user
+    mention_files: tuple[Path, ...]  # where erased persons are mentioned
     folder: Path
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The task in words, for an error."""
-        return self.documents.told(self.first, self.last)
+        return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
 
-def seen_task(task: SeenTask) -> dict[str, Any]:
-    """Write `seen.parquet`, the words or n-grams of the range with their users, in `parts` that each have their own users of a number: how
-    many row groups each has in which numbers ascend, or null where they do not. With words also `spelled.parquet`, what they are,
-    `direct.parquet`, the values found, and with `more` to come `said.parquet`. Returns how many words were read, and how many documents
-    have no user."""
-    with _numbers(task.folder / "seen.parquet", SEEN) as out:
-        user_of, hashes = _users(task)
+def gram_users_task(task: GramUsersTask) -> dict[str, Any]:
+    """Count the words or n-grams of a range by user.
+
+    Writes `seen.parquet`: pairs of n-gram and user. For words also `spelled.parquet` (their spellings), `direct.parquet` (found values)
+    and, where larger sizes follow, `said.parquet` (word sequences); returns `words` (read), `documents`, and `without_user` (those without
+    a user). For n-grams returns `parts`: the number of row groups of each sorted part of `seen.parquet`, where parts have no pair in
+    common; None where numbers are not sorted.
+    """
+    with _open_number_writer(task.folder / "seen.parquet", GRAM_USERS_SCHEMA) as out:
+        user_of, hashes = _number_users(task)
 
         def write(grams: U64, users: I32) -> None:
             column = pa.array(hashes[np.maximum(users, 0)] if len(hashes) else np.empty(0, np.int64), mask=users < 0)
-            out.write_table(pa.table([pa.array(grams.view(np.int64)), column], schema=SEEN), row_group_size=max(1, len(grams)))
+            out.write_table(pa.table([pa.array(grams.view(np.int64)), column], schema=GRAM_USERS_SCHEMA), row_group_size=max(1, len(grams)))
 
-        if task.said is None:
-            return _words_seen(task, user_of, hashes, write)
-        return {"parts": _grams_seen(task, task.said, len(hashes), write)}
+        if task.word_files is None:
+            return _count_word_users(task, user_of, hashes, write)
+        return {"parts": _count_gram_users(task, task.word_files, len(hashes), write)}
 
 
-def _words_seen(task: SeenTask, user_of: I32, hashes: I64, write: Callable[[U64, I32], None]) -> dict[str, Any]:
-    """What `seen_task` does with words, and returns."""
-    found = occurrences_of(task.occurrences if task.kinds else None, task.kinds)
-    unsaid = _unsaid(task)
-    spelled, direct, counted = [SPELLED.empty_table()], [DIRECT.empty_table()], np.zeros(task.last - task.first, np.bool_)
-    read, apart = 0, Apart()
-    degrees = Degrees(task.k, write) if task.k > 1 else None
+def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, write_pairs: Callable[[U64, I32], None]) -> dict[str, Any]:
+    """`gram_users_task` for words: write their users, spellings, found values and word sequences; returns the counts."""
+    occurrences = load_occurrences(task.occurrences_file if task.direct_kinds else None, task.direct_kinds)
+    erased_spans = _load_erased_spans(task)
+    spelled, direct, is_counted = (
+        [SPELLING_SCHEMA.empty_table()],
+        [DIRECT_SCHEMA.empty_table()],
+        np.zeros(task.end_doc_no - task.first_doc_no, np.bool_),
+    )
+    word_count, non_ascii_cache = 0, NonAsciiRunCache()
+    user_counter = UserCounter(task.k, write_pairs) if task.k > 1 else None
     with contextlib.ExitStack() as files:
-        said = files.enter_context(_numbers(task.folder / "said.parquet", SAID)) if task.more else None
-        for docs, cells, texts in _pieces(texts_of(task.documents, task.leaves, task.first, task.last, task.gone)):
-            buffers = Buffers.of(texts)
-            words = spoken(buffers, apart)
-            if unsaid.height:
-                words.hashes[_touching(buffers, words, here(unsaid, docs, cells))[0]] = 0
-            rows, said_by, hashed_as = np.arange(len(words.hashes)), words.text_no, words.hashes
-            if not hashed_as.all():
-                rows = np.flatnonzero(hashed_as)
-                said_by, hashed_as = said_by[rows], hashed_as[rows]
-            read += len(rows)
-            counted[docs - task.first] = True
-            if degrees is not None:
-                users = user_of[docs - task.first]
-                place, new = degrees.add(hashed_as, users[said_by])
-                spelled.append(pa.table([words.hashes[rows[new]].view(np.int64), words.spelled(buffers, rows[new])], schema=SPELLED))
-                if said is not None:
+        sequence_out = (
+            files.enter_context(_open_number_writer(task.folder / "said.parquet", WORD_SEQUENCE_SCHEMA))
+            if task.larger_sizes_follow
+            else None
+        )
+        for docs, cells, texts in _split_batches(
+            iter_texts(task.documents, task.leaves, task.first_doc_no, task.end_doc_no, task.excluded_doc_files)
+        ):
+            buffers = TextBuffers.from_array(texts)
+            words = tokenize_unicode(buffers, non_ascii_cache)
+            if erased_spans.height:
+                words.hashes[_touched_words(buffers, words, occurrences_in_cells(erased_spans, docs, cells))[0]] = 0
+            rows, word_text_no, word_hash = np.arange(len(words.hashes)), words.text_no, words.hashes
+            if not word_hash.all():
+                rows = np.flatnonzero(word_hash)
+                word_text_no, word_hash = word_text_no[rows], word_hash[rows]
+            word_count += len(rows)
+            is_counted[docs - task.first_doc_no] = True
+            if user_counter is not None:
+                users = user_by_doc[docs - task.first_doc_no]
+                position, new = user_counter.add(word_hash, users[word_text_no])
+                spelled.append(
+                    pa.table([words.hashes[rows[new]].view(np.int64), words.lowercase_texts(buffers, rows[new])], schema=SPELLING_SCHEMA)
+                )
+                if sequence_out is not None:
                     numbers = np.zeros(len(words.hashes) + len(users), np.int32)
-                    numbers[rows + words.text_no[rows] + 1] = place + 1
+                    numbers[rows + words.text_no[rows] + 1] = position + 1
                     numbers[np.searchsorted(words.text_no, np.arange(len(users))) + np.arange(len(users))] = -1 - users
-                    said.write_table(pa.table([numbers], schema=SAID), row_group_size=max(1, len(numbers)))
-            if task.kinds:
-                direct.append(_direct(buffers, words, here(found, docs, cells)))
-            if len(direct) > _WAITING:
-                direct = [_once(direct, "ngram")]
-    if degrees is not None:
-        degrees.done()
-    for name, table in (("spelled", pa.concat_tables(spelled)), ("direct", _once(direct, "ngram"))):
-        with table_writer(task.folder / f"{name}.parquet", table.schema) as file:
+                    sequence_out.write_table(pa.table([numbers], schema=WORD_SEQUENCE_SCHEMA), row_group_size=max(1, len(numbers)))
+            if task.direct_kinds:
+                direct.append(_find_direct_grams(buffers, words, occurrences_in_cells(occurrences, docs, cells)))
+            if len(direct) > _MAX_PENDING_TABLES:
+                direct = [_unique_rows(direct, "ngram")]
+    if user_counter is not None:
+        user_counter.flush()
+    for name, table in (("spelled", pa.concat_tables(spelled)), ("direct", _unique_rows(direct, "ngram"))):
+        with open_table_writer(task.folder / f"{name}.parquet", table.schema) as file:
             file.write_table(table)
-    none = len(hashes) - 1 if len(hashes) else -1  # the last number is nobody's
-    return {"words": read, "documents": int(counted.sum()), "without_user": int((user_of[counted] == none).sum())}
+    no_user = len(user_hashes) - 1 if len(user_hashes) else -1  # the last number stands for documents without a user
+    return {"words": word_count, "documents": int(is_counted.sum()), "without_user": int((user_by_doc[is_counted] == no_user).sum())}
 
 
-def _grams_seen(task: SeenTask, said: tuple[Path, Path], users: int, write: Callable[[U64, I32], None]) -> list[int] | None:
-    """What `seen_task` does with n-grams of two words or more; returns their parts."""
-    sizes = _Grams.of(task.smaller)
-    spelled = np.asarray(pq.read_table(said[1], columns=["gram"], partitioning=None).column("gram"), np.int64).view(np.uint64)
-    known = np.append(np.int32(-1), Places(sizes.frequent[0]).of(spelled))  # the place of each word
-    heads = [Places(frequent) for frequent in sizes.frequent[1:]]
-    bits = sizes.bits(task.size)
-    # a number that does not fit beside a user is counted in a table
-    counted = Pairs(task.k, bits, users, write) if Pairs.fits(bits, users) else Degrees(task.k, write)
-    with pq.ParquetFile(said[0], pre_buffer=False) as file:
+def _count_gram_users(
+    task: GramUsersTask, word_files: tuple[Path, Path], user_count: int, write_pairs: Callable[[U64, I32], None]
+) -> list[int] | None:
+    """`gram_users_task` for n-grams of two words or more; returns their parts."""
+    codec = _GramCodec.load(task.smaller_frequent_files)
+    word_hashes = np.asarray(pq.read_table(word_files[1], columns=["gram"], partitioning=None).column("gram"), np.int64).view(np.uint64)
+    word_positions = np.append(
+        np.int32(-1), IdIndex(codec.frequent_by_size[0]).positions_of(word_hashes)
+    )  # position among the frequent words, or -1
+    head_indexes = [IdIndex(frequent) for frequent in codec.frequent_by_size[1:]]
+    bits = codec.bit_count(task.gram_size)
+    # sort packed (number, user) pairs where they fit into 64 bits, else count in a hash table
+    user_counter = (
+        SortedUserCounter(task.k, bits, user_count, write_pairs)
+        if SortedUserCounter.can_pack(bits, user_count)
+        else UserCounter(task.k, write_pairs)
+    )
+    with pq.ParquetFile(word_files[0], pre_buffer=False) as file:
         for group in range(file.num_row_groups):
             words = np.asarray(file.read_row_group(group, use_threads=False).column("word"), np.int32)
-            texts = np.flatnonzero(words < 0)
-            user = np.repeat(-1 - words[texts], np.diff(np.append(texts, len(words))))
-            single = head = known[np.maximum(words, 0)]
-            for size in range(2, task.size + 1):
-                # both that it is made of are frequent, and its words stand in one text
-                begins = np.flatnonzero((head[:-1] >= 0) & (head[1:] >= 0))
-                grams = sizes.number(head[begins], single[begins + size - 1])
-                if size < task.size:
-                    head = np.full(len(words), -1, np.int32)
-                    head[begins] = heads[size - 2].of(grams)
-            counted.add(grams, user[begins])
-    counted.done()
-    return counted.parts
+            text_starts = np.flatnonzero(words < 0)
+            user = np.repeat(-1 - words[text_starts], np.diff(np.append(text_starts, len(words))))
+            tail_positions = head_positions = word_positions[np.maximum(words, 0)]
+            for size in range(2, task.gram_size + 1):
+                # both sub-n-grams are frequent, and all words are in one text (the user between two texts has no position)
+                gram_starts = np.flatnonzero((head_positions[:-1] >= 0) & (head_positions[1:] >= 0))
+                grams = codec.encode(head_positions[gram_starts], tail_positions[gram_starts + size - 1])
+                if size < task.gram_size:
+                    head_positions = np.full(len(words), -1, np.int32)
+                    head_positions[gram_starts] = head_indexes[size - 2].positions_of(grams)
+            user_counter.add(grams, user[gram_starts])
+    user_counter.flush()
+    return user_counter.blocks_per_run
 
 
 @dataclass(frozen=True)
-class _Grams:
-    """The frequent n-grams of the sizes below one, as their numbers, each size in the order that gives them their places."""
+class _GramCodec:
+    """Encodes n-grams of one size as numbers, from the frequent n-grams of all smaller sizes (their numbers, in order of position)."""
 
-    frequent: tuple[U64, ...]
+    frequent_by_size: tuple[U64, ...]
 
     @classmethod
-    def of(cls, files: Sequence[Path]) -> _Grams:
-        """Those in the tables of each size."""
+    def load(cls, files: Sequence[Path]) -> _GramCodec:
+        """Read the tables of frequent n-grams, one file per size."""
         tables_ = (pq.read_table(path, columns=["gram"], partitioning=None) for path in files)
         return cls(tuple(np.asarray(table.column("gram"), np.int64).view(np.uint64) for table in tables_))
 
     @property
-    def _tail(self) -> int:
-        return len(self.frequent[0]).bit_length()
+    def _tail_bits(self) -> int:
+        return len(self.frequent_by_size[0]).bit_length()
 
-    def bits(self, size: int) -> int:
-        """How many bits a number of that size has."""
-        return max(1, len(self.frequent[size - 2])).bit_length() + self._tail
+    def bit_count(self, size: int) -> int:
+        """How many bits a number of an n-gram of that size has."""
+        return max(1, len(self.frequent_by_size[size - 2])).bit_length() + self._tail_bits
 
-    def number(self, head: I32, last: I32) -> U64:
-        """The number of n-grams by the places of their first words and of their last one; none is zero."""
-        return (head.astype(np.int64) << self._tail | last + 1).view(np.uint64)
+    def encode(self, head: I32, tail: I32) -> U64:
+        """The numbers of n-grams, from the positions of their first n - 1 words and of their last word; never zero."""
+        return (head.astype(np.int64) << self._tail_bits | tail + 1).view(np.uint64)
 
-    def spelled(self, numbers: I64, size: int, words: pl.Series) -> pl.Series:
-        """The n-grams of a size, from their numbers and the frequent words."""
-        places = [*self._parts(numbers)]
+    def spell(self, numbers: I64, size: int, words: pl.Series) -> pl.Series:
+        """The texts of n-grams of size 2 or 3, from their numbers and the frequent words."""
+        positions = [*self._decode(numbers)]
         if size == 3:
-            places[:1] = self._parts(self.frequent[1].view(np.int64)[places[0]])
-        spelled = pl.DataFrame({str(place): words.gather(column) for place, column in enumerate(places)})
-        return spelled.select(pl.concat_str(pl.all(), separator=" ")).to_series()
+            positions[:1] = self._decode(self.frequent_by_size[1].view(np.int64)[positions[0]])
+        columns = pl.DataFrame({str(column_no): words.gather(column_positions) for column_no, column_positions in enumerate(positions)})
+        return columns.select(pl.concat_str(pl.all(), separator=" ")).to_series()
 
-    def _parts(self, numbers: I64) -> tuple[I64, I64]:
-        """The places that a number is made of."""
-        return numbers >> self._tail, (numbers & ((1 << self._tail) - 1)) - 1
+    def _decode(self, numbers: I64) -> tuple[I64, I64]:
+        """The two positions that `encode` packed into each number."""
+        return numbers >> self._tail_bits, (numbers & ((1 << self._tail_bits) - 1)) - 1
 
 
-def _numbers(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A writer for a table of numbers, the first column as differences, users as places in a dictionary: what ascends takes less room and
-    time than with lz4."""
+def _open_number_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A Parquet writer for a table of numbers: the first column delta-encoded, users dictionary-encoded. Ascending numbers take less space
+    and time than with lz4."""
     return pq.ParquetWriter(
         path,
         schema,
@@ -227,299 +251,316 @@ def _numbers(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-def _unsaid(task: SeenTask) -> pl.DataFrame:
-    """Where something stands that is to be forgotten."""
-    columns = occurrences_of(None, ()).columns
-    files = [*([task.occurrences] if task.erased else ()), *task.mentions]
-    read = [pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None)) for path in files]
-    if not read:
-        return occurrences_of(None, ())
-    gone = pl.Series(task.erased, dtype=pl.Int64)
-    read[0] = read[0].filter(pl.col("value_id").is_in(gone.implode())) if task.erased else read[0]
-    return pl.concat(read).sort("doc_no", "cell", "start")
+def _load_erased_spans(task: GramUsersTask) -> pl.DataFrame:
+    """Occurrences of erased values and mentions of erased persons in the range, sorted."""
+    columns = load_occurrences(None, ()).columns
+    files = [*([task.occurrences_file] if task.erased_value_ids else ()), *task.mention_files]
+    frames = [pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None)) for path in files]
+    if not frames:
+        return load_occurrences(None, ())
+    erased_ids = pl.Series(task.erased_value_ids, dtype=pl.Int64)
+    frames[0] = frames[0].filter(pl.col("value_id").is_in(erased_ids.implode())) if task.erased_value_ids else frames[0]
+    return pl.concat(frames).sort("doc_no", "cell", "start")
 
 
-def _pieces(sights: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
-    """The same texts, a few at a time."""
-    for docs, cells, texts in sights:
-        for low, high in pieces(Buffers.of(texts).offsets):
+def _split_batches(batches: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
+    """Split batches of texts into smaller ones."""
+    for docs, cells, texts in batches:
+        for low, high in iter_text_ranges(TextBuffers.from_array(texts).offsets):
             yield docs[low:high], cells[low:high], texts.slice(low, high - low)
 
 
-def _users(task: SeenTask) -> tuple[I32, I64]:
-    """A number for the user of every document of the range, and the keyed hash of each number; the last one stands for nobody."""
+def _number_users(task: GramUsersTask) -> tuple[I32, I64]:
+    """A number for the user of every document of the range, and the keyed hash of each number. The last number stands for 'no user'."""
     hashed = [np.empty(0, np.uint64)]
-    for table in task.documents.read(task.first, task.last, ["user_id"]):
+    for table in task.documents.read(task.first_doc_no, task.end_doc_no, ["user_id"]):
         encoded = table.column("user_id").combine_chunks().cast(pa.large_string()).dictionary_encode()
-        known = siphash(encoded.dictionary.cast(pa.large_binary()), task.key.subkey("user")) >> np.uint64(1) | np.uint64(1)
-        hashed.append(np.append(known, np.uint64(0))[np.asarray(encoded.indices.fill_null(-1), np.int64)])
-    # descending, so that nobody, whose hash is zero, is the last
+        hashes = siphash(encoded.dictionary.cast(pa.large_binary()), task.key.subkey("user")) >> np.uint64(1) | np.uint64(1)
+        hashed.append(np.append(hashes, np.uint64(0))[np.asarray(encoded.indices.fill_null(-1), np.int64)])
+    # descending, so that hash zero (no user) is last
     distinct, number = np.unique(~np.append(np.concatenate(hashed), np.uint64(0)), return_inverse=True)
     return number[:-1].astype(np.int32), (~distinct).view(np.int64)
 
 
-def _direct(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> pa.Table:
-    """The words that each occurrence touches, in a row, as far as it touches any."""
-    at, edges = _touching(buffers, words, found)
-    rows, back = np.unique(at, return_inverse=True)
-    text = words.spelled(buffers, rows).cast(pa.string()).take(pa.array(back))
+def _find_direct_grams(buffers: TextBuffers, words: UnicodeTokens, occurrences: pl.DataFrame) -> pa.Table:
+    """One row of `direct.parquet` per occurrence: the words that it overlaps. Left out: those without words or with an erased word."""
+    touched, edges = _touched_words(buffers, words, occurrences)
+    rows, inverse = np.unique(touched, return_inverse=True)
+    text = words.lowercase_texts(buffers, rows).cast(pa.string()).take(pa.array(inverse))
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(edges, pa.int32()), text), " ")
-    said = np.logical_and.reduceat(words.hashes[at] != 0, edges[:-1]) if len(at) else np.empty(0, np.bool_)
-    return pa.table([joined.cast(pa.large_string()), np.diff(edges).astype(np.int32)], schema=DIRECT).filter(pa.array(said))
+    is_complete = np.logical_and.reduceat(words.hashes[touched] != 0, edges[:-1]) if len(touched) else np.empty(0, np.bool_)
+    return pa.table([joined.cast(pa.large_string()), np.diff(edges).astype(np.int32)], schema=DIRECT_SCHEMA).filter(pa.array(is_complete))
 
 
-def _touching(buffers: Buffers, words: Spoken, found: pl.DataFrame) -> tuple[I64, I64]:
-    """The words that occurrences touch, one occurrence after the other, and where those of each that touches any begin."""
-    base = buffers.offsets[found["text_no"].to_numpy()]
-    first, after = touched(words, base + found["start_byte"].to_numpy(), base + found["stop_byte"].to_numpy())
-    first, after = first[after > first], after[after > first]
-    return within(first, after), np.concatenate([[0], np.cumsum(after - first)]).astype(np.int64)
+def _touched_words(buffers: TextBuffers, words: UnicodeTokens, occurrences: pl.DataFrame) -> tuple[I64, I64]:
+    """The words that occurrences overlap, one occurrence after the other, and the offsets of each that overlaps any."""
+    base = buffers.offsets[occurrences["text_no"].to_numpy()]
+    first, end = find_overlapping_words(words, base + occurrences["start_byte"].to_numpy(), base + occurrences["end_byte"].to_numpy())
+    first, end = first[end > first], end[end > first]
+    return expand_ranges(first, end), np.concatenate([[0], np.cumsum(end - first)]).astype(np.int64)
 
 
-def _once(made: Sequence[pa.Table], key: str) -> pa.Table:
-    """One row of each key, ascending."""
-    frame = pl.DataFrame(pa.concat_tables(made)).unique(key).sort(key)
-    return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(made[0].schema)
+def _unique_rows(tables: Sequence[pa.Table], key: str) -> pa.Table:
+    """Concatenate tables; keep one row per key, ascending."""
+    frame = pl.DataFrame(pa.concat_tables(tables)).unique(key).sort(key)
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(tables[0].schema)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Count:
-    """What is counted, and over what."""
+class _CountContext:
+    """Settings and inputs of one blacklist, shared by all its tasks."""
 
-    settings: Blacklist
-    ground: Ground
-    kinds: tuple[str, ...]
+    settings: BlacklistSettings
+    corpus: CorpusContext
+    direct_kinds: tuple[str, ...]
     key: Key
-    erased: tuple[int, ...]
-    mentions: Sequence[Path]
-    aside: Path
+    erased_value_ids: tuple[int, ...]
+    mention_files: Sequence[Path]
+    temp_folder: Path
     fingerprint: str
 
 
-def blacklist(
-    settings: Blacklist,
-    ground: Ground,
+def build_blacklist(
+    settings: BlacklistSettings,
+    corpus: CorpusContext,
     *,
     kinds: Sequence[str],
     key: Key,
     out: Path,
-    erased: tuple[int, ...] = (),
-    mentions: Sequence[Path] = (),
+    erased_value_ids: tuple[int, ...] = (),
+    mention_files: Sequence[Path] = (),
 ) -> dict[str, Any]:
-    """Make the table `blacklist` at `out`, unless it is there; returns the settings, the columns, documents (and those without a user) and
-    words it was counted over, and how many n-grams it lists by size and reason. `kinds` are those whose values are direct identifiers;
-    values that are `erased`, and names at their `mentions` (one file a task), are not said by anybody.
+    """Write the table `blacklist` to `out`, unless it is up to date.
 
-    UsageError where no document has a user.
+    `kinds` are those whose values are direct identifiers. Words in erased values (`erased_value_ids`) and in mentions (`mention_files`, one
+    file per task) count for no user. Returns the settings, the columns, documents (and those without a user) and words that were counted,
+    and the number of listed n-grams by size and reason. Raises UsageError where no document has a user.
     """
-    aside = ground.folder.parent / "blacklist"
+    temp_folder = corpus.folder.parent / "blacklist"
 
-    count = _Count(
+    context = _CountContext(
         settings=settings,
-        ground=ground,
-        kinds=tuple(kinds) if settings.direct else (),
+        corpus=corpus,
+        direct_kinds=tuple(kinds) if settings.direct else (),
         key=key,
-        erased=erased,
-        mentions=mentions,
-        aside=aside,
-        fingerprint=hashed(_LAYOUT, ground.fingerprint, erased, [sha256(path) for path in (*ground.gone, *mentions)]),
+        erased_value_ids=erased_value_ids,
+        mention_files=mention_files,
+        temp_folder=temp_folder,
+        fingerprint=hash_json(
+            _TASK_LAYOUT_VERSION,
+            corpus.fingerprint,
+            erased_value_ids,
+            [file_sha256(path) for path in (*corpus.excluded_doc_files, *mention_files)],
+        ),
     )
 
-    def work(task: _Aside) -> dict[str, Any]:
-        if settings.k > 1 and not _anybody(ground.documents):
-            raise UsageError(NO_USER)
-        return _counted(count, task.folder / "blacklist.parquet")
+    def run(task: _FolderTask) -> dict[str, Any]:
+        if settings.k > 1 and not _has_user(corpus.documents):
+            raise UsageError(NO_USER_MESSAGE)
+        return _write_blacklist(context, task.folder / "blacklist.parquet")
 
-    task = _Aside(ground.spill / "blacklist")
-    made = perform(
+    task = _FolderTask(corpus.spill / "blacklist")
+    summary = run_job(
         Job(
-            work=work,
+            function=run,
             task=task,
-            record=ground.folder.parent / "tasks" / "blacklist.json",
-            fingerprint=count.fingerprint,
+            record_path=corpus.folder.parent / "tasks" / "blacklist.json",
+            fingerprint=context.fingerprint,
             outputs={"blacklist.parquet": out},
         )
     )
-    shutil.rmtree(aside, ignore_errors=True)  # what the levels left
-    return made
+    shutil.rmtree(temp_folder, ignore_errors=True)  # files of the single sizes
+    return summary
 
 
 @dataclass(frozen=True)
-class _Aside:
-    """A task without anything but its folder."""
+class _FolderTask:
+    """A task that needs only a folder."""
 
     folder: Path
 
 
-def _anybody(documents: Documents) -> bool:
+def _has_user(documents: Documents) -> bool:
     """True where some document has a user."""
     tables_ = documents.read(0, documents.count, ["user_id"])
     return any(table.column("user_id").null_count < table.num_rows for table in tables_)
 
 
-def _counted(count: _Count, out: Path) -> dict[str, Any]:
-    """Level after level, and the table."""
-    settings, aside, ask = count.settings, count.aside, count.ground.engine.sql
-    aside.mkdir(parents=True, exist_ok=True)
-    results, first = _seen(count, 1, ())
-    direct = aside / "direct.parquet"
-    ask(queries.query("blacklist_direct").text, {"direct": first["direct"]}, direct)
-    found = pl.DataFrame(pq.read_table(direct, partitioning=None))
-    sizes = range(1, settings.n + 1) if settings.k > 1 else range(0)  # nothing has fewer than one user
+def _write_blacklist(context: _CountContext, out: Path) -> dict[str, Any]:
+    """Count size by size and write the table to `out`; returns the summary of `build_blacklist`."""
+    settings, temp_folder, run_sql = context.settings, context.temp_folder, context.corpus.engine.sql
+    temp_folder.mkdir(parents=True, exist_ok=True)
+    results, word_tables = _run_count_tasks(context, 1, ())
+    direct_file = temp_folder / "direct.parquet"
+    run_sql(queries.get_query("blacklist_direct").sql, {"direct": word_tables["direct"]}, direct_file)
+    direct_grams = pl.DataFrame(pq.read_table(direct_file, partitioning=None))
+    sizes = range(1, settings.n + 1) if settings.k > 1 else range(0)  # with k = 1 nothing is rare
     frequent: list[Path] = []
-    with table_writer(out, table_schemas.BLACKLIST.schema) as file:
-        listed = _List(file)
+    with open_table_writer(out, table_schemas.BLACKLIST.schema) as file:
+        blacklist_writer = _BlacklistWriter(file)
         for size in sizes:
-            mine = found.filter(pl.col("n") == size)
-            listed.write(mine["ngram"], mine["n"].to_numpy(), None, "direct")
-            frequent.append(aside / f"frequent-{size}.parquet")
-            with _numbers(frequent[-1], FREQUENT) as kept:
+            of_size = direct_grams.filter(pl.col("n") == size)
+            blacklist_writer.write(of_size["ngram"], of_size["n"].to_numpy(), None, "direct")
+            frequent.append(temp_folder / f"frequent-{size}.parquet")
+            with _open_number_writer(frequent[-1], FREQUENT_SCHEMA) as frequent_writer:
                 if size == 1:
-                    words = _words(count, first, listed, kept)
+                    frequent_words = _list_rare_words(context, word_tables, blacklist_writer, frequent_writer)
                 else:
-                    _ngrams(count, size, _Smaller(tuple(frequent[:-1]), words, first), listed, kept)
-        rest = found.filter(pl.col("n") > len(sizes))
-        listed.write(rest["ngram"], rest["n"].to_numpy(), None, "direct")
+                    _list_rare_ngrams(
+                        context, size, _SmallerGrams(tuple(frequent[:-1]), frequent_words, word_tables), blacklist_writer, frequent_writer
+                    )
+        longer = direct_grams.filter(pl.col("n") > len(sizes))
+        blacklist_writer.write(longer["ngram"], longer["n"].to_numpy(), None, "direct")
     return {
         **settings.model_dump(),
-        "columns": list(dict.fromkeys(leaf.column for leaf in count.ground.leaves)),
-        **{name: sum(one[name] for one in results) for name in ("documents", "without_user", "words")},
-        "listed": [{"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(listed.times.items())],
+        "columns": list(dict.fromkeys(leaf.column for leaf in context.corpus.leaves)),
+        **{name: sum(result[name] for result in results) for name in ("documents", "without_user", "words")},
+        "listed": [
+            {"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(blacklist_writer.listed_count.items())
+        ],
     }
 
 
-class _List:
-    """The table as it comes to be written, and how many rows it has by size and reason."""
+class _BlacklistWriter:
+    """Writes rows of the blacklist and counts them by size and reason."""
 
     def __init__(self, file: pq.ParquetWriter) -> None:
-        self._file, self.times = file, Counter[tuple[int, str]]()
+        self._file, self.listed_count = file, Counter[tuple[int, str]]()
 
     def write(self, ngrams: pl.Series, sizes: I32, users: I64 | None, reason: str) -> None:
-        """Some rows more; direct identifiers have no users."""
+        """Append rows; direct identifiers have no user counts (None)."""
         for size, times in zip(*np.unique(sizes, return_counts=True), strict=True):
-            self.times[int(size), reason] += int(times)
+            self.listed_count[int(size), reason] += int(times)
         counts = pa.nulls(len(sizes), pa.int64()) if users is None else pa.array(users)
         reasons = pa.array([reason], pa.string()).take(pa.array(np.zeros(len(sizes), np.int64)))
-        self._file.write_table(pa.table([arrow(ngrams), sizes, counts, reasons], schema=table_schemas.BLACKLIST.schema))
+        self._file.write_table(pa.table([to_large_string(ngrams), sizes, counts, reasons], schema=table_schemas.BLACKLIST.schema))
 
 
-def _words(count: _Count, seen: Mapping[str, Sequence[Path]], listed: _List, kept: pq.ParquetWriter) -> pl.Series:
-    """Size one: rare words are listed, and the hashes of frequent ones kept; returns these as they are spelled, in the same order."""
-    aside, k, ask = count.aside, count.settings.k, count.ground.engine.sql
-    degrees, words = aside / "degrees-1.parquet", aside / "words.parquet"
-    ask(queries.query("blacklist_degrees").text, {"seen": seen["seen"]}, degrees, k=k)
-    ask(queries.query("blacklist_words").text, {"degrees": [degrees], "spelled": seen["spelled"]}, words)
-    listed.times[1, "indirect"] = 0
+def _list_rare_words(
+    context: _CountContext, word_tables: Mapping[str, Sequence[Path]], blacklist_writer: _BlacklistWriter, frequent_writer: pq.ParquetWriter
+) -> pl.Series:
+    """Size 1: list the rare words and write the hashes of frequent ones; returns the spellings of the frequent ones, in the same order."""
+    temp_folder, k, run_sql = context.temp_folder, context.settings.k, context.corpus.engine.sql
+    degrees_file, words_file = temp_folder / "degrees-1.parquet", temp_folder / "words.parquet"
+    run_sql(queries.get_query("blacklist_degrees").sql, {"seen": word_tables["seen"]}, degrees_file, k=k)
+    run_sql(queries.get_query("blacklist_words").sql, {"degrees": [degrees_file], "spelled": word_tables["spelled"]}, words_file)
+    blacklist_writer.listed_count[1, "indirect"] = 0
     frequent = [pl.Series(dtype=pl.String)]
-    with pq.ParquetFile(words, pre_buffer=False) as file:
-        for batch in file.iter_batches(_BLOCK, use_threads=False):
+    with pq.ParquetFile(words_file, pre_buffer=False) as file:
+        for batch in file.iter_batches(_BLOCK_ROWS, use_threads=False):
             rows = pl.DataFrame(batch)
-            few, often = rows.filter(pl.col("users") < k), rows.filter(pl.col("users") == k)
-            listed.write(few["word"], np.ones(len(few), np.int32), few["users"].to_numpy(), "indirect")
-            kept.write_table(pa.table([often["gram"].to_arrow()], schema=FREQUENT))
-            frequent.append(often["word"])
+            rare, frequent_rows = rows.filter(pl.col("users") < k), rows.filter(pl.col("users") == k)
+            blacklist_writer.write(rare["word"], np.ones(len(rare), np.int32), rare["users"].to_numpy(), "indirect")
+            frequent_writer.write_table(pa.table([frequent_rows["gram"].to_arrow()], schema=FREQUENT_SCHEMA))
+            frequent.append(frequent_rows["word"])
     return pl.concat(frequent)
 
 
 @dataclass(frozen=True)
-class _Smaller:
-    """What is known of the sizes below one: the tables of their frequent n-grams, how the words among them are spelled, and what the tasks
-    left of words."""
+class _SmallerGrams:
+    """Results of the sizes below one: files of their frequent n-grams, spellings of the frequent words, and the tasks' tables of words."""
 
-    frequent: tuple[Path, ...]
-    words: pl.Series
-    seen: Mapping[str, Sequence[Path]]
-
-
-def _ngrams(count: _Count, size: int, smaller: _Smaller, listed: _List, kept: pq.ParquetWriter) -> None:
-    """A larger size: its rare n-grams are listed, and the numbers of frequent ones kept where larger ones follow."""
-    made, files = _seen(count, size, smaller.frequent, smaller.seen)
-    k, grams = count.settings.k, _Grams.of(smaller.frequent)
-    listed.times[size, "indirect"] = 0
-
-    def few() -> Iterator[tuple[I64, I64]]:
-        for numbers, users in _degrees(count, size, [one["parts"] for one in made], files["seen"]):
-            often = users == k
-            if size < count.settings.n:
-                kept.write_table(pa.table([numbers[often]], schema=FREQUENT))
-            yield numbers[~often], users[~often]
-
-    for numbers, users in _blocks(few()):
-        listed.write(grams.spelled(numbers, size, smaller.words), np.full(len(numbers), size, np.int32), users, "indirect")
+    frequent_files: tuple[Path, ...]
+    frequent_words: pl.Series
+    word_tables: Mapping[str, Sequence[Path]]
 
 
-def _degrees(count: _Count, size: int, parts: Sequence[Sequence[int] | None], seen: Sequence[Path]) -> Iterator[tuple[I64, I64]]:
-    """The n-grams that tasks saw, ascending, and how many users they have, up to k."""
-    ordered = [(path, of) for path, of in zip(seen, parts, strict=True) if of is not None]
-    if len(ordered) == len(seen) and sum(len(of) for _, of in ordered) <= _MERGED:
-        yield from merged([_part(path, sum(of[:no]), groups) for path, of in ordered for no, groups in enumerate(of)], count.settings.k)
+def _list_rare_ngrams(
+    context: _CountContext, size: int, smaller: _SmallerGrams, blacklist_writer: _BlacklistWriter, frequent_writer: pq.ParquetWriter
+) -> None:
+    """Size 2 or more: list the rare n-grams, and write the numbers of frequent ones where a larger size follows."""
+    results, files = _run_count_tasks(context, size, smaller.frequent_files, smaller.word_tables)
+    k, codec = context.settings.k, _GramCodec.load(smaller.frequent_files)
+    blacklist_writer.listed_count[size, "indirect"] = 0
+
+    def iter_rare() -> Iterator[tuple[I64, I64]]:
+        for numbers, users in _iter_user_counts(context, size, [result["parts"] for result in results], files["seen"]):
+            is_frequent = users == k
+            if size < context.settings.n:
+                frequent_writer.write_table(pa.table([numbers[is_frequent]], schema=FREQUENT_SCHEMA))
+            yield numbers[~is_frequent], users[~is_frequent]
+
+    for numbers, users in _rechunk(iter_rare()):
+        blacklist_writer.write(codec.spell(numbers, size, smaller.frequent_words), np.full(len(numbers), size, np.int32), users, "indirect")
+
+
+def _iter_user_counts(
+    context: _CountContext, size: int, parts_by_file: Sequence[Sequence[int] | None], gram_user_files: Sequence[Path]
+) -> Iterator[tuple[I64, I64]]:
+    """Yields the n-grams of all tasks, ascending, and their numbers of users, up to k."""
+    sorted_files = [(path, parts) for path, parts in zip(gram_user_files, parts_by_file, strict=True) if parts is not None]
+    if len(sorted_files) == len(gram_user_files) and sum(len(parts) for _, parts in sorted_files) <= _MAX_MERGED_PARTS:
+        yield from merge_user_counts(
+            [_iter_sorted_part(path, sum(parts[:no]), groups) for path, parts in sorted_files for no, groups in enumerate(parts)],
+            context.settings.k,
+        )
         return
-    degrees = count.aside / f"degrees-{size}.parquet"
-    count.ground.engine.sql(queries.query("blacklist_degrees").text, {"seen": seen}, degrees, k=count.settings.k)
-    with pq.ParquetFile(degrees, pre_buffer=False) as file:
+    degrees_file = context.temp_folder / f"degrees-{size}.parquet"
+    context.corpus.engine.sql(queries.get_query("blacklist_degrees").sql, {"seen": gram_user_files}, degrees_file, k=context.settings.k)
+    with pq.ParquetFile(degrees_file, pre_buffer=False) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, use_threads=False)
             yield np.asarray(table.column("gram"), np.int64), np.asarray(table.column("users"), np.int64)
 
 
-def _part(seen: Path, first: int, groups: int) -> Iterator[tuple[I64, I64]]:
-    """The n-grams of a part with their users, -1 for one that has k of them."""
-    with pq.ParquetFile(seen, pre_buffer=False) as file:
-        for group in range(first, first + groups):
+def _iter_sorted_part(gram_users_file: Path, first_group: int, group_count: int) -> Iterator[tuple[I64, I64]]:
+    """Yields the n-grams of a sorted part with their users, -1 for an n-gram that has k users."""
+    with pq.ParquetFile(gram_users_file, pre_buffer=False) as file:
+        for group in range(first_group, first_group + group_count):
             table = file.read_row_group(group, use_threads=False)
             yield np.asarray(table.column("gram"), np.int64), np.asarray(table.column("user_hash").fill_null(-1), np.int64)
 
 
-def _blocks(found: Iterable[tuple[I64, I64]]) -> Iterator[tuple[I64, I64]]:
-    """The same columns in blocks of one length but for the last: the row groups of the list do not hang on what tasks saw."""
-    held, many = list[tuple[I64, I64]](), 0
-    for one in found:
-        held.append(one)
-        many += len(one[0])
-        if many < _BLOCK:
+def _rechunk(columns: Iterable[tuple[I64, I64]]) -> Iterator[tuple[I64, I64]]:
+    """The same rows in blocks of `_BLOCK_ROWS`, the last one shorter, so that the row groups of the list do not depend on the tasks."""
+    pending, pending_rows = list[tuple[I64, I64]](), 0
+    for block in columns:
+        pending.append(block)
+        pending_rows += len(block[0])
+        if pending_rows < _BLOCK_ROWS:
             continue
-        numbers, users = (np.concatenate(column) for column in zip(*held, strict=True))
-        many %= _BLOCK
-        for low in range(0, len(numbers) - many, _BLOCK):
-            yield numbers[low : low + _BLOCK], users[low : low + _BLOCK]
-        held = [(numbers[len(numbers) - many :], users[len(numbers) - many :])]
-    if many:
-        numbers, users = (np.concatenate(column) for column in zip(*held, strict=True))
+        numbers, users = (np.concatenate(column) for column in zip(*pending, strict=True))
+        pending_rows %= _BLOCK_ROWS
+        for low in range(0, len(numbers) - pending_rows, _BLOCK_ROWS):
+            yield numbers[low : low + _BLOCK_ROWS], users[low : low + _BLOCK_ROWS]
+        pending = [(numbers[len(numbers) - pending_rows :], users[len(numbers) - pending_rows :])]
+    if pending_rows:
+        numbers, users = (np.concatenate(column) for column in zip(*pending, strict=True))
         yield numbers, users
 
 
-def _seen(
-    count: _Count, size: int, smaller: tuple[Path, ...], words: Mapping[str, Sequence[Path]] | None = None
+def _run_count_tasks(
+    context: _CountContext, size: int, smaller_frequent_files: tuple[Path, ...], word_tables: Mapping[str, Sequence[Path]] | None = None
 ) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
-    """What the tasks return of one size, and their tables; `words` are those of the first."""
-    ground = count.ground
-    more = size == 1 and min(count.settings.n, count.settings.k) > 1
-    names = ("seen",) if size > 1 else ("seen", "spelled", "direct", *(("said",) if more else ()))
+    """Run the counting tasks of one size; returns their results and their tables. `word_tables` are the tables of size 1."""
+    corpus = context.corpus
+    larger_sizes_follow = size == 1 and min(context.settings.n, context.settings.k) > 1
+    names = ("seen",) if size > 1 else ("seen", "spelled", "direct", *(("said",) if larger_sizes_follow else ()))
     files: dict[str, list[Path]] = {name: [] for name in names}
     jobs = []
-    for no, (first, last) in enumerate(ground.ranges):
-        task = SeenTask(
-            first=first,
-            last=last,
-            documents=ground.documents,
-            leaves=ground.leaves,
-            size=size,
-            k=count.settings.k,
-            more=more,
-            said=(words["said"][no], words["spelled"][no]) if words else None,
-            key=count.key,
-            smaller=smaller,
-            gone=ground.gone,
-            occurrences=ground.occurrences[no],
-            kinds=count.kinds,
-            erased=count.erased,
-            mentions=tuple(count.mentions[no : no + 1]),
-            folder=ground.spill / f"blacklist-{size}-{no}",
+    for no, (first, last) in enumerate(corpus.ranges):
+        task = GramUsersTask(
+            first_doc_no=first,
+            end_doc_no=last,
+            documents=corpus.documents,
+            leaves=corpus.leaves,
+            gram_size=size,
+            k=context.settings.k,
+            larger_sizes_follow=larger_sizes_follow,
+            word_files=(word_tables["said"][no], word_tables["spelled"][no]) if word_tables else None,
+            key=context.key,
+            smaller_frequent_files=smaller_frequent_files,
+            excluded_doc_files=corpus.excluded_doc_files,
+            occurrences_file=corpus.occurrence_files[no],
+            direct_kinds=context.direct_kinds,
+            erased_value_ids=context.erased_value_ids,
+            mention_files=tuple(context.mention_files[no : no + 1]),
+            folder=corpus.spill / f"blacklist-{size}-{no}",
         )
-        outputs = {f"{name}.parquet": count.aside / f"{name}-{size}" / f"{no:05d}.parquet" for name in names}
+        outputs = {f"{name}.parquet": context.temp_folder / f"{name}-{size}" / f"{no:05d}.parquet" for name in names}
         for name in names:
             files[name].append(outputs[f"{name}.parquet"])
-        # the smaller sizes follow from what the fingerprint says
-        record = count.aside / "tasks" / f"{size}-{no:05d}.json"
-        jobs.append(Job(work=seen_task, task=task, record=record, fingerprint=count.fingerprint, outputs=outputs))
-    return ground.map("blacklist", jobs), files
+        # the smaller sizes need no entry: they follow from the inputs of the fingerprint
+        record = context.temp_folder / "tasks" / f"{size}-{no:05d}.json"
+        jobs.append(Job(function=gram_users_task, task=task, record_path=record, fingerprint=context.fingerprint, outputs=outputs))
+    return corpus.run_jobs("blacklist", jobs), files

@@ -1,5 +1,5 @@
-"""What lies on disk: table schemas, corpus and shards, Parquet and JSON files, locks, the vault, remote storage, SQL views, task records
-and the atomic publish.
+"""Everything on disk: table schemas, corpus and shards, Parquet and JSON files, locks, the vault, remote storage, SQL views, task records
+and atomic publication.
 
-Imports `core` and `errors`; knows nothing of kinds, finders or editors.
+May import `core` and `errors`; must not import kinds, finders or editors.
 """

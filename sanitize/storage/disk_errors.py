@@ -1,5 +1,7 @@
-"""What can go wrong with a disk, as one clear error: which folder, what failed, how much room there is and how much is needed; and paths
-that nobody takes for something else."""
+"""Translates disk and memory failures into `ResourceError`: which folder, what failed, how many MB are free, what to do.
+
+Also `avoid_url_syntax`: makes a path that Arrow and Polars do not mistake for a URL.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from pathlib import Path
 
 from sanitize.errors import ResourceError
 
-CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS, errno.ENOMEM, errno.ENOLCK)
-# a library that hides the number of an error still says its text; nothing else of a message is looked at or passed on
-_SAID = {
+DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS, errno.ENOMEM, errno.ENOLCK)
+# for libraries that hide the errno but quote its text; no other part of a message is inspected or reported
+_ERRNO_BY_MESSAGE = {
     "No space left on device": errno.ENOSPC,
     "Disk quota exceeded": errno.EDQUOT,
     "File too large": errno.EFBIG,
@@ -27,42 +29,42 @@ _SAID = {
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def no_url(path: str | Path) -> Path:
-    """A path as Arrow and Polars read it, too: they take `mails:10/x` for a URL, unless it begins at the root."""
+def avoid_url_syntax(path: str | Path) -> Path:
+    """The path, made absolute if it looks like a URL: Arrow and Polars take `mails:10/x` for one, unless it begins at the root."""
     return Path(path).absolute() if _SCHEME.match(str(path)) else Path(path)
 
 
 @contextlib.contextmanager
-def disk_trouble(where: Path) -> Iterator[None]:
-    """Turn a full disk, a failing write or too little memory into one `ResourceError` about the folder `where`."""
+def translate_disk_errors(folder: Path) -> Iterator[None]:
+    """Context that raises a full disk, a failed write or a lack of memory as `ResourceError` about `folder`."""
     try:
         yield
     except MemoryError:
         raise ResourceError("not enough memory for a batch; use fewer --workers, or a smaller --max-doc-bytes") from None
     except Exception as error:
-        code = code_of(error)
+        code = get_disk_errno(error)
         if code is None:
             raise
-        raise failed(where, code) from None
+        raise make_disk_error(folder, code) from None
 
 
-def code_of(error: BaseException) -> int | None:
-    """The number of the system's error behind an exception, where it is one of a disk; else None."""
+def get_disk_errno(error: BaseException) -> int | None:
+    """The errno of an exception if it is one of `DISK_ERRNOS`; else None."""
     if isinstance(error, OSError) and error.errno is not None:
-        return error.errno if error.errno in CODES else None
+        return error.errno if error.errno in DISK_ERRNOS else None
     if type(error).__module__.split(".")[0] in ("builtins", "duckdb", "_duckdb", "polars", "pyarrow"):
-        said = str(error)
-        return next((code for text, code in _SAID.items() if text in said), None)
+        message = str(error)
+        return next((code for text, code in _ERRNO_BY_MESSAGE.items() if text in message), None)
     return None
 
 
-def failed(where: Path, code: int) -> ResourceError:
-    """The error for a write that failed below `where`."""
-    what = "a write" if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS) else "reading or writing"
-    there = next((one for one in (where, *where.parents) if one.exists()), Path("/"))
+def make_disk_error(folder: Path, error_number: int) -> ResourceError:
+    """The `ResourceError` for a disk operation that failed below `folder`, with the free space there."""
+    operation = "a write" if error_number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS) else "reading or writing"
+    existing = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     error = ResourceError(
-        f"{where}: {what} failed ({errno.errorcode[code]}), {shutil.disk_usage(there).free >> 20:,} MB are free there. "
-        "Make room, then run the same command again to go on"
+        f"{folder}: {operation} failed ({errno.errorcode[error_number]}), {shutil.disk_usage(existing).free >> 20:,} MB are free there. "
+        "Free some disk space, then run the same command again to resume"
     )
-    error.disk = True
+    error.is_disk_error = True
     return error

@@ -1,8 +1,8 @@
-"""One run at a time: in a WORK folder, and towards an OUT.
+"""File locks (flock) that allow one run at a time per WORK folder and per OUT.
 
-The system holds the lock for the process that opened the file, and gives it back when that process ends, however it ends: what a
-killed run leaves is a file, never a lock. The file says who holds it, where and since when. On a network file system without locks a
-run is refused.
+The operating system ties the lock to the process that opened the file and releases it when that process ends, however it ends: a killed
+run leaves a file, never a lock. The file contains the process id and host of the holder and the time since when. On a network file system
+without locks a run is refused.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 from sanitize.errors import Locked
 
-_LARGEST = 4096
+_MAX_LOCK_BYTES = 4096
 
 
-def holder_of(work: Path) -> dict[str, Any] | None:
-    """Who holds WORK at this moment: process, host, since; None where nobody does, whatever a killed run left behind."""
+def read_lock_holder(work: Path) -> dict[str, Any] | None:
+    """The present holder of WORK's lock: pid, host, since; None if it is free, even if a killed run left its lock file."""
     try:
         handle = os.open(work / "run.lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -31,23 +31,23 @@ def holder_of(work: Path) -> dict[str, Any] | None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
-        return _said(handle)
+        return _read_holder(handle)
     finally:
         os.close(handle)
 
 
 @contextlib.contextmanager
-def locked(work: Path) -> Iterator[None]:
-    """Hold WORK for one run; `Locked` says who holds it and since when."""
-    with _held(work / "run.lock", work):
+def lock_workspace(work: Path) -> Iterator[None]:
+    """Holds the lock of WORK for one run. Raises `Locked` with the holder and the age of its lock if another run has it."""
+    with _hold_lock(work / "run.lock", work):
         yield
 
 
 @contextlib.contextmanager
-def out_locked(out: Path) -> Iterator[None]:
-    """Hold the name OUT for one run, whatever WORK it has: a file beside it that goes away at the end."""
+def lock_output(out: Path) -> Iterator[None]:
+    """Holds the lock of OUT for one run, independent of its WORK: a lock file beside OUT, which is removed at the end."""
     lock = out.with_name(f".{out.name}.sanitize-lock")
-    with _held(lock, out):
+    with _hold_lock(lock, out):
         try:
             yield
         finally:
@@ -55,22 +55,23 @@ def out_locked(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _held(lock: Path, what: Path) -> Iterator[None]:
+def _hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
     while True:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # the holder before may have taken the file away between the two calls: then this is no lock of anything
+            # the previous holder may have removed the file between open and flock; then this handle locks a deleted file: try again
             if os.path.samestat(os.fstat(handle), os.stat(lock)):
                 break
         except FileNotFoundError:
             pass
         except BlockingIOError:
-            who = _said(handle)
+            holder = _read_holder(handle)
             os.close(handle)
-            age = f"{max(0, int(time.time() - who['since']))} s" if isinstance(who.get("since"), float) else "some time"
+            age = f"{max(0, int(time.time() - holder['since']))} s" if isinstance(holder.get("since"), float) else "some time"
             raise Locked(
-                f"{what}: process {who.get('pid', '?')} on {who.get('host', '?')} has been at work here for {age}; wait for it, or stop it"
+                f"{locked_path}: locked by process {holder.get('pid', '?')} on {holder.get('host', '?')} for {age}; "
+                "wait until it ends, or stop it"
             ) from None
         except BaseException:
             os.close(handle)
@@ -86,9 +87,9 @@ def _held(lock: Path, what: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _said(handle: int) -> dict[str, Any]:
-    """What the holder wrote; nothing where it is only about to."""
+def _read_holder(handle: int) -> dict[str, Any]:
+    """What the holder wrote to the lock file; empty if it has not written it yet."""
     try:
-        return dict(json.loads(os.pread(handle, _LARGEST, 0)))
+        return dict(json.loads(os.pread(handle, _MAX_LOCK_BYTES, 0)))
     except (OSError, ValueError, TypeError):
         return {}

@@ -1,7 +1,8 @@
-"""From work to files that count: a task's files under their names with a record, and a finished corpus under its name.
+"""Atomic completion of tasks (files and a record) and atomic publication of a finished corpus as OUT.
 
-Two protocols, each ending in one rename. A task: written aside, hashed, to the disk, renamed, then recorded; what has no record, or
-whose record does not fit any more, is done again. A corpus: built beside OUT, verified, described, manifest last, then swapped.
+Two protocols, each of which ends in one rename. A task: its files are written to a temporary folder, checked, hashed, synced and renamed,
+then its record is written; a task without a record, or with one that does not match any more, is done again. A corpus: built in a staging
+folder beside OUT, verified, manifest written last, then swapped with OUT.
 """
 
 from __future__ import annotations
@@ -19,219 +20,232 @@ from typing import Any
 
 from sanitize.core import failpoints
 from sanitize.errors import LeakFound, OutputBroken
-from sanitize.storage.corpus import fsync, reopened, sha256, write_json
-from sanitize.storage.disk_errors import disk_trouble
+from sanitize.storage.corpus import check_parquet_file, file_sha256, fsync, write_json
+from sanitize.storage.disk_errors import translate_disk_errors
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A task with what it takes to do it once: where its files go, and the fingerprint of everything its result depends on."""
+    """A task that is done once: function, input, final paths of its files, and the fingerprint of everything its result depends on."""
 
-    work: Callable[[Any], dict[str, Any]]
-    task: Any  # has `folder`, where the task writes its files
-    record: Path
+    function: Callable[[Any], dict[str, Any]]
+    task: Any  # has an attribute `folder`, into which the task writes its files
+    record_path: Path
     fingerprint: str
-    outputs: Mapping[str, Path] | Path  # file in the folder -> final path; or where everything in the folder goes
-    checked_next: frozenset[str] = frozenset()  # outputs whose pages the next room checks, as it reads all of them before they count
-    standing: bool = False  # what it made was published: it counts as long as its files are whole, whatever it would depend on now
-    aside: Path | None = None  # where an attempt writes its record before that has its name
+    outputs: Mapping[str, Path] | Path  # file name in `folder` -> final path; or the folder to which all files are moved
+    checked_by_next_stage: frozenset[str] = frozenset()  # outputs whose pages are not checked here: the next stage reads them all
+    was_published: bool = False  # its files were published: it stays done while they are intact, whatever its fingerprint is now
+    temp_record_path: Path | None = None  # where an attempt writes its record before the rename
 
-    def attempt(self, folder: Path) -> Job:
-        """The job as one of several attempts at once may do it: all that has no name yet lies in `folder`. Whichever is last wins, with
-        the same bytes; where `folder` is gone, nothing more gets a name."""
-        return replace(self, task=replace(self.task, folder=folder / "made"), aside=folder / "record")
+    def for_attempt(self, folder: Path) -> Job:
+        """A copy of the job for one of several concurrent attempts: all its temporary files are in `folder`.
+
+        The last attempt to rename wins, with the same bytes. Once `folder` is deleted, the attempt can rename nothing more.
+        """
+        return replace(self, task=replace(self.task, folder=folder / "made"), temp_record_path=folder / "record")
 
     @property
-    def told(self) -> str:
-        """The job in words, for an error: what it is, and which documents it reads."""
-        return f"{self.record.parent.name} {self.record.stem}" + (f", {told}" if (told := getattr(self.task, "told", "")) else "")
+    def description(self) -> str:
+        """Describes the job for error messages: stage, task number, and the documents that it reads."""
+        return f"{self.record_path.parent.name} {self.record_path.stem}" + (
+            f", {description}" if (description := getattr(self.task, "description", "")) else ""
+        )
 
 
-def perform(job: Job) -> dict[str, Any]:
-    """Do a job unless its record says that it is done; returns the task's result.
+def run_job(job: Job) -> dict[str, Any]:
+    """Does a job unless a valid record exists; returns the result of the task.
 
-    Written aside, opened again and checked, hashed, to the disk, renamed, the folders to the disk, recorded: what the record names is
-    whole. A job that fails takes its attempt away.
+    Order: write to a temporary folder, open again and check, hash, fsync, rename, fsync the folders, write the record. Every file that a
+    record names is therefore complete. If the job fails, its temporary folder is removed.
     """
-    done = recorded(job.record, None if job.standing else job.fingerprint)
+    done = load_record(job.record_path, None if job.was_published else job.fingerprint)
     if done is not None:
         return done
     folder: Path = job.task.folder
     shutil.rmtree(folder, ignore_errors=True)
-    with disk_trouble(folder.parent):
+    with translate_disk_errors(folder.parent):
         try:
             folder.mkdir(parents=True)
-            failpoints.at("task:begun")
-            result = job.work(job.task)
-            failpoints.at("task:written")
+            failpoints.hit("task:begun")
+            result = job.function(job.task)
+            failpoints.hit("task:written")
             hashes = {}
             outputs = {path.name: job.outputs / path.name for path in folder.iterdir()} if isinstance(job.outputs, Path) else job.outputs
             for name, final in sorted(outputs.items()):
-                made = folder / name
-                if made.suffix == ".parquet":
-                    reopened(made, pages=name not in job.checked_next)
-                failpoints.at("task:checked")
-                hashes[_place(job, final)] = sha256(made)
-                fsync(made)
-                failpoints.at("task:synced")
+                written = folder / name
+                if written.suffix == ".parquet":
+                    check_parquet_file(written, check_pages=name not in job.checked_by_next_stage)
+                failpoints.hit("task:checked")
+                hashes[_path_from_record(job, final)] = file_sha256(written)
+                fsync(written)
+                failpoints.hit("task:synced")
                 final.parent.mkdir(parents=True, exist_ok=True)
-                made.rename(final)
-                failpoints.at("task:renamed")
+                written.rename(final)
+                failpoints.hit("task:renamed")
             for parent in {final.parent for final in outputs.values()}:
                 fsync(parent)
-            failpoints.at("task:settled")
-            job.record.parent.mkdir(parents=True, exist_ok=True)
-            write_json(job.record, {"fingerprint": job.fingerprint, "files": hashes, "result": result}, job.aside)
-            failpoints.at("task:recorded")
+            failpoints.hit("task:settled")
+            job.record_path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(job.record_path, {"fingerprint": job.fingerprint, "files": hashes, "result": result}, job.temp_record_path)
+            failpoints.hit("task:recorded")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
-def hash_of(job: Job, name: str) -> str:
-    """The sha256 of one of the outputs of a job that is done, as its record says."""
+def output_sha256(job: Job, output_name: str) -> str:
+    """The SHA-256 of one output of a finished job, read from its record."""
     assert not isinstance(job.outputs, Path)
-    return str(json.loads(job.record.read_text("utf-8"))["files"][_place(job, job.outputs[name])])
+    return str(json.loads(job.record_path.read_text("utf-8"))["files"][_path_from_record(job, job.outputs[output_name])])
 
 
-def _place(job: Job, output: Path) -> str:
-    """Where an output lies, from its record: a private folder may be moved as a whole, and named from anywhere."""
-    return os.path.relpath(output, job.record.parent)
+def _path_from_record(job: Job, output: Path) -> str:
+    """Path of an output relative to the record, so that a WORK folder can be moved and be named by any path."""
+    return os.path.relpath(output, job.record_path.parent)
 
 
-def hashed(*things: object) -> str:
-    """Thirty-two hexadecimal digits of some plain things."""
-    return hashlib.blake2b(json.dumps(things, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+def hash_json(*items: object) -> str:
+    """BLAKE2b hash of JSON-serializable values, as 32 hexadecimal digits."""
+    return hashlib.blake2b(json.dumps(items, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
-def recorded(record: Path, fingerprint: str | None) -> dict[str, Any] | None:
-    """The result in a record whose fingerprint (where one is asked for) and files still fit, else None."""
+def load_record(record_path: Path, fingerprint: str | None) -> dict[str, Any] | None:
+    """The result in a record, or None unless its fingerprint matches (None: any) and its files have the recorded hashes."""
     try:
-        found = json.loads(record.read_text("utf-8"))
-        if fingerprint is not None and found["fingerprint"] != fingerprint:
+        record = json.loads(record_path.read_text("utf-8"))
+        if fingerprint is not None and record["fingerprint"] != fingerprint:
             return None
-        if any(sha256(record.parent / path) != known for path, known in found["files"].items()):
+        if any(file_sha256(record_path.parent / path) != sha256 for path, sha256 in record["files"].items()):
             return None
-        return dict(found["result"])
+        return dict(record["result"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def publish(
+def publish_corpus(
     out: Path,
     *,
     shards: Sequence[tuple[Path, str]],
-    parts: Sequence[int] = (),
-    pages: Mapping[str, str],
+    shards_per_increment: Sequence[int] = (),
+    text_files: Mapping[str, str],
     manifest: Mapping[str, Any],
-    leaks_in: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
-    still: Callable[[], object] = lambda: None,
+    find_leaks: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
+    before_swap: Callable[[], object] = lambda: None,
 ) -> None:
-    """Build OUT beside itself and swap it in: shards (source, sha256), then pages and manifest once `leaks_in` finds nothing in them.
-    `parts` says how many shards each part has, where there are several.
+    """Builds a corpus in a staging folder beside OUT and swaps it in: shards (source, SHA-256), then text files, manifest last.
 
-    The name OUT is held by its lock (lock.py), so nobody else builds there; `still` is asked just before the swap whether OUT may be
-    replaced, and raises if not.
+    `find_leaks` gets the text files and the manifest by name and returns (file name, kind) for each removed value in them; LeakFound is
+    raised if there is any. `shards_per_increment` has the number of shards of each increment, if there are several.
+
+    The caller holds the lock of OUT (locks.py), so no other run builds there. `before_swap` is called just before the swap and raises if
+    OUT must not be replaced.
     """
-    folder, _ = _beside(out)
+    folder, _ = _staging_paths(out)
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        with disk_trouble(out.parent):
+        with translate_disk_errors(out.parent):
             suffix = "".join(shards[0][0].suffixes) if shards else ".parquet"
-            named = [(*shard, name) for shard, name in zip(shards, shard_names(parts or [len(shards)], suffix), strict=True)]
-            _build(folder, named, pages, manifest, leaks_in)
-            still()
-            swap(folder, out)
+            named_shards = [
+                (*shard, name) for shard, name in zip(shards, shard_names(shards_per_increment or [len(shards)], suffix), strict=True)
+            ]
+            _build(folder, named_shards, text_files, manifest, find_leaks)
+            before_swap()
+            swap_folders(folder, out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def mend(out: Path) -> None:
-    """Take away what a stopped run left beside OUT, whose lock is held; an OUT that had only stepped aside comes back."""
-    new, old = _beside(out)
+def recover_output(out: Path) -> None:
+    """Recovers from an interrupted publication: restores OUT if the swap did not finish, and removes the staging folders.
+
+    The caller holds the lock of OUT.
+    """
+    new, old = _staging_paths(out)
     if old.exists() and not out.exists():
         old.rename(out)
         fsync(out.parent)
-    for left in (new, old):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _beside(out: Path) -> tuple[Path, Path]:
-    """The names that are ours beside OUT: where the new one is built, and where an old one steps aside."""
+def _staging_paths(out: Path) -> tuple[Path, Path]:
+    """The two reserved paths beside OUT: where the new output is built, and where the old one is moved during a swap."""
     return out.with_name(f".{out.name}.sanitize-new"), out.with_name(f".{out.name}.sanitize-old")
 
 
 def _build(
     folder: Path,
     shards: Sequence[tuple[Path, str, str]],
-    pages: Mapping[str, str],
+    text_files: Mapping[str, str],
     manifest: Mapping[str, Any],
-    leaks_in: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
+    find_leaks: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
 ) -> None:
-    """A whole corpus in a folder of its own, on the disk."""
+    """Writes a complete corpus to `folder`, synced to disk. Raises LeakFound or OutputBroken."""
     (folder / "data").mkdir(parents=True)
-    # a link has the mode of its source, and that lies in WORK: what is published has the mode that the user gives to new files
+    # a hard link has the private mode of its source in WORK; published files get the mode that the umask gives to new files
     mode = (folder / "data").stat().st_mode & 0o666
-    for source, known, name in shards:
+    for source, expected_sha256, name in shards:
         target = folder / "data" / name
         try:
             os.link(source, target)
-        except OSError:  # another file system
+        except OSError:  # WORK is on another file system
             shutil.copyfile(source, target)
         target.chmod(mode)
-        if sha256(target) != known:
-            raise OutputBroken(f"{source}: not what its record says (sha256 differs); the disk may be failing. Run the same command again")
+        if file_sha256(target) != expected_sha256:
+            raise OutputBroken(f"{source}: does not match its record (sha256 differs); the disk may be failing. Run the same command again")
         fsync(target)
-        failpoints.at("publish:linked")
-    leaks = leaks_in({**pages, "manifest.json": json.dumps(manifest, ensure_ascii=False, default=str)})
+        failpoints.hit("publish:linked")
+    leaks = find_leaks({**text_files, "manifest.json": json.dumps(manifest, ensure_ascii=False, default=str)})
     if leaks:
         name, kind = leaks[0]
-        raise LeakFound(f"{name} would hold a {kind} that had to go, and {len(leaks) - 1} more; nothing was published")
-    for name, text in pages.items():
+        raise LeakFound(f"{name} would contain a removed {kind} value, and {len(leaks) - 1} more; nothing was published")
+    for name, text in text_files.items():
         (folder / name).write_text(text, "utf-8")
         fsync(folder / name)
-        failpoints.at("publish:paged")
+        failpoints.hit("publish:paged")
     fsync(folder / "data")
     write_json(folder / "manifest.json", manifest)
     fsync(folder)
-    failpoints.at("publish:built")
+    failpoints.hit("publish:built")
 
 
-def shard_name(number: int, count: int, part: int = 1, suffix: str = ".parquet") -> str:
-    """The name of an output shard, as `datasets` and others expect it; of the first part of a corpus, or of one that was appended."""
-    return f"train-{f'b{part:04d}-' if part > 1 else ''}{number:05d}-of-{count:05d}{suffix}"
+def shard_name(number: int, count: int, increment: int = 1, suffix: str = ".parquet") -> str:
+    """The file name of an output shard, in the form that `datasets` expects; shards of appended increments have a prefix such as b0002-."""
+    return f"train-{f'b{increment:04d}-' if increment > 1 else ''}{number:05d}-of-{count:05d}{suffix}"
 
 
-def shard_names(parts: Sequence[int], suffix: str = ".parquet") -> list[str]:
-    """The names of all shards of a corpus whose parts have so many each; in the order of their names, too."""
-    return [shard_name(number, count, part, suffix) for part, count in enumerate(parts, 1) for number in range(count)]
+def shard_names(shards_per_increment: Sequence[int], suffix: str = ".parquet") -> list[str]:
+    """The file names of all shards, given the number of shards of each increment; their sorted order is corpus order."""
+    return [
+        shard_name(number, count, increment, suffix) for increment, count in enumerate(shards_per_increment, 1) for number in range(count)
+    ]
 
 
-def swap(new: Path, out: Path) -> None:
-    """Give the folder `new` the name `out` in one rename; what was there goes away afterwards."""
-    _, old = _beside(out)
+def swap_folders(new: Path, out: Path) -> None:
+    """Replaces the folder `out` by `new` with one rename, atomically where the system can exchange folders; deletes the old folder."""
+    _, old = _staging_paths(out)
     if not out.exists():
         new.rename(out)
     elif _exchange(new, out):
-        pass  # what was OUT has the name of the new one now
+        pass  # the old OUT now has the name `new`
     else:
-        # no atomic exchange on this system: the old folder steps aside for a moment
+        # no atomic exchange on this system: move the old folder away first
         shutil.rmtree(old, ignore_errors=True)
         out.rename(old)
-        failpoints.at("swap:aside")
+        failpoints.hit("swap:aside")
         new.rename(out)
-    failpoints.at("swap:done")
+    failpoints.hit("swap:done")
     fsync(out.parent)
     shutil.rmtree(new, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)  # also what a stop between the two renames left
+    shutil.rmtree(old, ignore_errors=True)  # also what an interruption between the two renames left
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders atomically (Linux's renameat2); False where the system cannot."""
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchanges two folders atomically (renameat2 of Linux with RENAME_EXCHANGE); returns False if the system cannot."""
     if sys.platform != "linux":
         return False
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):
         return False
-    return bool(rename(-100, os.fsencode(one), -100, os.fsencode(other), 2) == 0)
+    return bool(rename(-100, os.fsencode(first), -100, os.fsencode(second), 2) == 0)

@@ -1,9 +1,9 @@
-"""The named queries of `sql/`, bound and checked, and a DuckDB connection that may look at a WORK folder and do nothing else.
+"""Named queries of `sql/` (parsing, parameters) and a read-only DuckDB connection to the tables of a WORK folder for SQL of users.
 
-A `.sql` file holds one statement in the portable subset, under a header that says what it is. `connect` shows every table of WORK
-as a view (`views.py`): text columns are masked by shape before a query sees them, unless they are asked for with `reveal`; only the files
-behind the views can be opened, nothing can be written, and the settings are locked. What it costs: the views are read when they are asked,
-so only a query's result is held. Running queries for the pipeline is left to the engines; they take `Query.text` and `Query.bind`.
+A `.sql` file holds one statement in the portable SQL subset, under a header that describes it. `open_connection` offers every table of
+WORK as a view (`views.py`): text columns are masked by shape before a query reads them, unless `reveal` is set; only the files behind the
+views can be opened, nothing can be written, and the settings are locked. Cost: a view is read when a query uses it, so only the result of
+a query is held in memory. The pipeline runs its queries through the engines, which use `Query.sql` and `Query.bind`.
 """
 
 from __future__ import annotations
@@ -18,109 +18,125 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sanitize.core.rendering import visible
-from sanitize.errors import InputRefused, OutputBroken, ResourceError, SanitizeError, UsageError, nearest
-from sanitize.storage.views import ASKED, DocumentFile, View, create, glob_escaped, quote_literal, run_named, views_of
+from sanitize.core.rendering import escape_controls
+from sanitize.errors import InputRefused, OutputBroken, ResourceError, SanitizeError, UsageError, suggest_names
+from sanitize.storage.views import (
+    COMPUTED_TABLES,
+    DocumentFileLike,
+    SqlView,
+    build_views,
+    create_view_statements,
+    escape_glob,
+    find_run,
+    quote_literal,
+)
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-Value = int | float | bool | str
+ParameterValue = int | float | bool | str
 
 # -------------------------------------------------------------------------------------------------------------------- named queries
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A scalar that a query takes by `$name`. Its type is that of its default; one without default is required."""
+class QueryParameter:
+    """A scalar parameter `$name` of a query. Its type is that of its default; a parameter without default is required."""
 
     name: str
     type: str  # number | decimal | truth | text
-    default: Value | None
-    choices: tuple[Value, ...] = ()  # where only a few values make sense; the first is the default
+    default: ParameterValue | None
+    choices: tuple[ParameterValue, ...] = ()  # allowed values, if they are limited; the first is the default
 
-    def convert(self, given: object, query: str) -> Value:
-        """A given value, or its spelling on the command line, in the parameter's type."""
-        value = self._typed(given)
+    def convert(self, raw: object, query_name: str) -> ParameterValue:
+        """Converts a value, or its text on the command line, to the type of the parameter. Raises UsageError if it does not fit."""
+        value = self._convert_type(raw)
         if value is not None and value in (self.choices or (value,)):
             return value
-        wanted = {"number": "a whole number, 0 or more", "decimal": "a number", "truth": "true or false"}.get(self.type, "a text")
+        expected = {"number": "a whole number, 0 or more", "decimal": "a number", "truth": "true or false"}.get(self.type, "a text")
         if self.choices:
-            wanted = f"one of {', '.join(map(str, self.choices))}"
-        raise UsageError(f"query {query}: {self.name} = {given!r:.40}; expected {wanted}, such as --set {self.name}={self.example}")
+            expected = f"one of {', '.join(map(str, self.choices))}"
+        raise UsageError(f"query {query_name}: {self.name} = {raw!r:.40}; expected {expected}, such as --set {self.name}={self.example}")
 
-    def _typed(self, given: object) -> Value | None:
+    def _convert_type(self, raw: object) -> ParameterValue | None:
         try:
             if self.type == "number":
-                number = int(given) if isinstance(given, str) else given
+                number = int(raw) if isinstance(raw, str) else raw
                 return number if type(number) is int and 0 <= number < 1 << 63 else None
             if self.type == "decimal":
-                decimal = float(given) if isinstance(given, str | int) else given
+                decimal = float(raw) if isinstance(raw, str | int) else raw
                 return decimal if type(decimal) is float and math.isfinite(decimal) else None
             if self.type == "truth":
-                truth = {"true": True, "false": False}.get(given.lower()) if isinstance(given, str) else given
+                truth = {"true": True, "false": False}.get(raw.lower()) if isinstance(raw, str) else raw
                 return truth if type(truth) is bool else None
         except ValueError:
             return None
-        return given if isinstance(given, str) else None
+        return raw if isinstance(raw, str) else None
 
     @property
     def example(self) -> str:
-        """A value as it is typed on the command line."""
+        """An example value as it is typed on the command line."""
         value = {"number": 2, "decimal": 0.5, "truth": True, "text": "all"}[self.type] if self.default is None else self.default
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     @property
-    def spelled(self) -> str:
-        """What it may be: its default, all its choices with the default first, or its type."""
+    def usage(self) -> str:
+        """What the parameter accepts, for help texts: its choices with the default first, else its default, else its type."""
         return f"({self.type})" if self.default is None else "|".join(map(str, self.choices)) or self.example
 
 
 @dataclass(frozen=True)
 class Query:
-    """A named query: what it does, the tables it reads, the columns it gives, the parameters it takes, and its statement."""
+    """A named query: description, tables that it reads, output columns, parameters, and its SQL statement."""
 
     name: str
-    does: str
-    reads: tuple[str, ...]
-    gives: tuple[str, ...]
-    takes: tuple[Parameter, ...]
-    text: str
-    columns: Mapping[str, tuple[str, ...]]  # of the tables that exist only while a plan runs
+    description: str
+    tables: tuple[str, ...]
+    output_columns: tuple[str, ...]
+    parameters: tuple[QueryParameter, ...]
+    sql: str
+    table_columns: Mapping[
+        str, tuple[str, ...]
+    ]  # columns of those tables for which the header lists them: tables that exist only while a plan runs
 
-    def bind(self, given: Mapping[str, object] | None = None) -> dict[str, Value]:
-        """All parameters of the query, typed: those given, else their defaults. Strings are converted."""
+    def bind(self, given: Mapping[str, object] | None = None) -> dict[str, ParameterValue]:
+        """All parameters of the query with typed values: the given ones, converted, else the defaults.
+
+        Raises UsageError for an unknown parameter, a missing required one or a value of a wrong type.
+        """
         given = given or {}
-        known = {parameter.name: parameter for parameter in self.takes}
+        known = {parameter.name: parameter for parameter in self.parameters}
         for name in given:
             if name not in known:
-                raise UsageError(f"query {self.name} takes no {name!r}; {nearest(name, known)}")
-        bound: dict[str, Value] = {}
+                raise UsageError(f"query {self.name} has no parameter {name!r}; {suggest_names(name, known)}")
+        bound: dict[str, ParameterValue] = {}
         for name, parameter in known.items():
             if name in given:
                 bound[name] = parameter.convert(given[name], self.name)
             elif parameter.default is not None:
                 bound[name] = parameter.default
             else:
-                raise UsageError(f"query {self.name} needs {name}, which has no default. Give it: --set {name}={parameter.example}")
+                raise UsageError(
+                    f"query {self.name} needs the parameter {name}, which has no default. Set it: --set {name}={parameter.example}"
+                )
         return bound
 
     @property
-    def askable(self) -> bool:
-        """False for what only the pipeline runs, over tables that exist while it does."""
-        from sanitize.storage.table_schemas import ALL
+    def is_user_query(self) -> bool:
+        """False for queries that only the pipeline runs, because they read tables that exist only during a run."""
+        from sanitize.storage.table_schemas import ALL_TABLES
 
-        return set(self.reads) <= {*ALL, "documents", "partial_counts"}
+        return set(self.tables) <= {*ALL_TABLES, "documents", "partial_counts"}
 
     @property
     def signature(self) -> str:
-        """Its parameters in one line, such as `kind=all limit=20`."""
-        return " ".join(f"{p.name}={p.spelled}" for p in self.takes)
+        """The parameters in one line, such as `kind=all limit=20`."""
+        return " ".join(f"{p.name}={p.usage}" for p in self.parameters)
 
 
-def settings(pairs: Sequence[str]) -> dict[str, str]:
-    """The `--set k=3` arguments of the command line as a mapping of strings."""
+def parse_set_options(pairs: Sequence[str]) -> dict[str, str]:
+    """The `--set NAME=VALUE` options of the command line as a mapping of strings."""
     given: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -133,65 +149,72 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
 
 
 @cache
-def queries() -> Mapping[str, Query]:
-    """All queries of `sql/` by name, in order of name."""
-    here = Path(__file__).resolve().parent
-    folder = here / "sql" if (here / "sql").is_dir() else here.parents[1] / "sql"  # inside the wheel, or beside the package
+def load_queries() -> Mapping[str, Query]:
+    """All queries of `sql/`, by name, sorted."""
+    package = Path(__file__).resolve().parent
+    folder = package / "sql" if (package / "sql").is_dir() else package.parents[1] / "sql"  # in a wheel, or in a checkout
     files = sorted(folder.glob("*.sql"))
     assert files, "sql/ is missing"
-    return {file.stem: parse(file.read_text("utf-8"), file.stem) for file in files}
+    return {file.stem: parse_query(file.read_text("utf-8"), file.stem) for file in files}
 
 
-def query(name: str) -> Query:
-    """The query of that name; a wrong name lists what can be asked and the nearest."""
-    found = queries().get(name)
-    if found is None:
-        raise UsageError(f"there is no query {name!r:.60}; {nearest(name, [one.name for one in queries().values() if one.askable])}")
-    return found
+def get_query(name: str) -> Query:
+    """The query of that name. Raises UsageError with all user queries and the most similar name for an unknown one."""
+    query = load_queries().get(name)
+    if query is None:
+        user_queries = [known.name for known in load_queries().values() if known.is_user_query]
+        raise UsageError(f"there is no query {name!r:.60}; {suggest_names(name, user_queries)}")
+    return query
 
 
-_ONE = r"(?:'[^']*'|true|false|-?\d+\.\d+|-?\d+)"
-_LITERAL = re.compile(rf"\$(\w+)(?:\s*=\s*({_ONE}(?:\s*\|\s*{_ONE})*)|\s+(number|decimal|truth|text))")
-_TABLE = re.compile(r"(\w+)(?:\s*\(([^)]*)\))?")
+_LITERAL_PATTERN = r"(?:'[^']*'|true|false|-?\d+\.\d+|-?\d+)"
+_PARAMETER_PATTERN = re.compile(rf"\$(\w+)(?:\s*=\s*({_LITERAL_PATTERN}(?:\s*\|\s*{_LITERAL_PATTERN})*)|\s+(number|decimal|truth|text))")
+_TABLE_PATTERN = re.compile(r"(\w+)(?:\s*\(([^)]*)\))?")
 
 
-def parse(source: str, name: str) -> Query:
-    """A query from the text of its file. A wrong header is our own mistake, so it is asserted."""
-    head: dict[str, str] = {}
+def parse_query(source: str, name: str) -> Query:
+    """Parses the text of a .sql file. A wrong header is an error in sanitize itself and fails an assertion."""
+    header: dict[str, str] = {}
     body: list[str] = []
     key = ""
     for line in source.splitlines():
         match = re.match(r"-- (name|does|reads|gives|takes): (.*)", line) if not body else None
         if match:
             key = match[1]
-            assert key not in head, f"{name}.sql: {key} stands twice"
-            head[key] = match[2].strip()
+            assert key not in header, f"{name}.sql: header field {key} occurs twice"
+            header[key] = match[2].strip()
         elif line.startswith("--") and not body:
-            head[key] += " " + line[2:].strip()
+            header[key] += " " + line[2:].strip()
         elif line.strip() or body:
             body.append(line)
-    assert list(head) == ["name", "does", "reads", "gives", "takes"], f"{name}.sql: name, does, reads, gives, takes, in this order"
-    assert head["name"] == name, f"{name}.sql: its name is {head['name']}"
-    tables = {match[1]: tuple(part.strip() for part in match[2].split(",")) if match[2] else () for match in _TABLE.finditer(head["reads"])}
-    takes = () if head["takes"] == "nothing" else tuple(_parameter(match) for match in _LITERAL.finditer(head["takes"]))
-    assert head["takes"] == "nothing" or len(takes) == head["takes"].count("$"), f"{name}.sql: a parameter cannot be read"
+    assert list(header) == ["name", "does", "reads", "gives", "takes"], (
+        f"{name}.sql: expected the header fields name, does, reads, gives, takes, in this order"
+    )
+    assert header["name"] == name, f"{name}.sql: its header says name: {header['name']}"
+    tables = {
+        match[1]: tuple(part.strip() for part in match[2].split(",")) if match[2] else ()
+        for match in _TABLE_PATTERN.finditer(header["reads"])
+    }
+    listed = header["takes"]
+    parameters = () if listed == "nothing" else tuple(_parse_parameter(match) for match in _PARAMETER_PATTERN.finditer(listed))
+    assert listed == "nothing" or len(parameters) == listed.count("$"), f"{name}.sql: a parameter cannot be parsed"
     text = "\n".join(body).strip()
-    assert ";" not in text, f"{name}.sql: one statement, without a semicolon"
-    gives = tuple(part.strip() for part in head["gives"].split(","))
-    columns = {table: listed for table, listed in tables.items() if listed}
-    return Query(name, head["does"], tuple(tables), gives, takes, text, columns)
+    assert ";" not in text, f"{name}.sql: expected one statement without a semicolon"
+    output_columns = tuple(part.strip() for part in header["gives"].split(","))
+    table_columns = {table: columns for table, columns in tables.items() if columns}
+    return Query(name, header["does"], tuple(tables), output_columns, parameters, text, table_columns)
 
 
-def _parameter(match: re.Match[str]) -> Parameter:
+def _parse_parameter(match: re.Match[str]) -> QueryParameter:
     name, default, kind = match.groups()
     if default is None:
-        return Parameter(name, kind, None)
-    choices = tuple(_literal(one) for one in re.findall(_ONE, default))
+        return QueryParameter(name, kind, None)
+    choices = tuple(_parse_literal(one) for one in re.findall(_LITERAL_PATTERN, default))
     kind = {str: "text", bool: "truth", float: "decimal", int: "number"}[type(choices[0])]
-    return Parameter(name, kind, choices[0], choices if len(choices) > 1 else ())
+    return QueryParameter(name, kind, choices[0], choices if len(choices) > 1 else ())
 
 
-def _literal(text: str) -> Value:
+def _parse_literal(text: str) -> ParameterValue:
     if text.startswith("'"):
         return text[1:-1]
     if text in ("true", "false"):
@@ -199,33 +222,33 @@ def _literal(text: str) -> Value:
     return float(text) if "." in text else int(text)
 
 
-def connect(
+def open_connection(
     work: Path,
     *,
     reveal: bool = False,
     memory_limit: str | None = None,
     run: str | None = None,
-    documents: Sequence[DocumentFile] = (),
+    documents: Sequence[DocumentFileLike] = (),
 ) -> duckdb.DuckDBPyConnection:
-    """A fresh DuckDB in memory with every table of WORK as a view, and no way to anything else.
+    """A new in-memory DuckDB connection with every table of WORK as a view, and no access to anything else.
 
-    Tables that are not there yet are empty. `run` says whose edits, drops and ledger are shown (`views.run_named`), by default those of
-    the latest run. Statements of strangers go through `ask`: it alone refuses the ways around a masked view.
+    Tables that do not exist yet are empty. `run` selects the run of which edits, drops and ledger are shown (`views.find_run`), by default
+    the latest. Untrusted statements must be run by `run_query`: only it refuses the ways to read a table without its mask.
     """
     import duckdb
 
     work = work.resolve()
     connection = duckdb.connect(":memory:")
     try:
-        views = _views(connection, work, run, documents)
-        for statement in create(connection, views, reveal=reveal):
+        views = _workspace_views(connection, work, run, documents)
+        for statement in create_view_statements(connection, views, reveal=reveal):
             connection.execute(statement)
-        allowed = sorted({name for view in views for file in view.files for name in (file, glob_escaped(file))})
+        allowed = sorted({name for view in views for file in view.files for name in (file, escape_glob(file))})
         connection.execute(f"SET temp_directory = {quote_literal(str(work / 'spill'))}")
         connection.execute(f"SET allowed_paths = [{', '.join(map(quote_literal, allowed))}]")
         if memory_limit is not None:
-            _set_memory(connection, memory_limit)
-        for setting, value in _LOCKS.items():
+            _set_memory_limit(connection, memory_limit)
+        for setting, value in _LOCKED_SETTINGS.items():
             connection.execute(f"SET {setting} = {value}")
     except BaseException:
         connection.close()
@@ -233,16 +256,18 @@ def connect(
     return connection
 
 
-def _views(connection: duckdb.DuckDBPyConnection, work: Path, run: str | None, documents: Sequence[DocumentFile]) -> list[View]:
+def _workspace_views(
+    connection: duckdb.DuckDBPyConnection, work: Path, run: str | None, documents: Sequence[DocumentFileLike]
+) -> list[SqlView]:
     if not work.is_dir():
-        raise UsageError(f"{work}: there is no such WORK folder. Make one: sanitize find INPUT --work {work}")
-    asked = {name: query(name).text for name in ASKED}
-    return views_of(connection, work, run=run_named(work, run), documents=documents, asked=asked)
+        raise UsageError(f"{work}: there is no such WORK folder. Create one: sanitize find INPUT --work {work}")
+    computed_queries = {name: get_query(name).sql for name in COMPUTED_TABLES}
+    return build_views(connection, work, run=find_run(work, run), documents=documents, computed_queries=computed_queries)
 
 
-# In this order: external access goes before the lock, and nothing changes after it.
-_LOCKS = {
-    "python_enable_replacements": "false",  # else a table name may stand for a Python variable
+# In this order: external access is disabled before the configuration is locked; nothing can be changed after that.
+_LOCKED_SETTINGS = {
+    "python_enable_replacements": "false",  # otherwise a table name could refer to a Python variable
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -252,19 +277,19 @@ _LOCKS = {
 }
 
 
-def init_sql(work: Path, *, reveal: bool = False, run: str | None = None, documents: Sequence[DocumentFile] = ()) -> str:
-    """CREATE VIEW statements over all tables of WORK, for DuckDB, dbt or a notebook; masked like `connect` unless `reveal`."""
+def create_views_sql(work: Path, *, reveal: bool = False, run: str | None = None, documents: Sequence[DocumentFileLike] = ()) -> str:
+    """CREATE VIEW statements over all tables of WORK, for DuckDB, dbt or a notebook; masked as in `open_connection` unless `reveal`."""
     import duckdb
 
-    made = []
+    statements = []
     with duckdb.connect(":memory:") as connection:
-        for statement in create(connection, _views(connection, work.resolve(), run, documents), reveal=reveal):
+        for statement in create_view_statements(connection, _workspace_views(connection, work.resolve(), run, documents), reveal=reveal):
             connection.execute(statement)
-            made.append(f"{statement};\n")
-    return "".join(made)
+            statements.append(f"{statement};\n")
+    return "".join(statements)
 
 
-def _set_memory(connection: duckdb.DuckDBPyConnection, limit: str) -> None:
+def _set_memory_limit(connection: duckdb.DuckDBPyConnection, limit: str) -> None:
     import duckdb
 
     try:
@@ -273,97 +298,106 @@ def _set_memory(connection: duckdb.DuckDBPyConnection, limit: str) -> None:
         raise UsageError(f"--memory-limit {limit[:40]}: expected a size, such as 4GB or 512MB") from None
 
 
-# --------------------------------------------------------------------------------------------------------------------------- asking
+# -------------------------------------------------------------------------------------------------------------------- running queries
 
 
-def ask(
-    connection: duckdb.DuckDBPyConnection, statement: str | Query, params: Mapping[str, object] | None = None, *, most: int | None = None
+def run_query(
+    connection: duckdb.DuckDBPyConnection,
+    statement: str | Query,
+    params: Mapping[str, object] | None = None,
+    *,
+    max_rows: int | None = None,
 ) -> pa.Table:
-    """The result of one SELECT (DESCRIBE, SUMMARIZE and SHOW TABLES are SELECTs too) or of a named query; at most its first `most` rows.
+    """The result of one SELECT (DESCRIBE, SUMMARIZE and SHOW TABLES count as SELECT) or of a named query; at most `max_rows` rows.
 
-    Refused: more than one statement, anything that writes, attaches or sets, and tables and table functions beyond the views, since
-    a file that is read directly is not masked. Errors about the statement are passed on; errors that may quote data are not.
+    Raises UsageError for more than one statement, for anything that writes, attaches or sets, and for tables and table functions other
+    than the views, since a file that is read directly is not masked. DuckDB's messages about the statement are passed on; messages that
+    may quote data are replaced.
     """
     import duckdb
 
     views = {row[0].lower() for row in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()}
     if isinstance(statement, Query):
-        if missing := [table for table in statement.reads if table not in views]:
+        if missing := [table for table in statement.tables if table not in views]:
             raise UsageError(
                 f"query {statement.name} reads {', '.join(missing)}, which exists only while a plan runs: it is a step of the pipeline. "
-                "`sanitize sql WORK --list` says what can be asked"
+                "`sanitize sql WORK --list` lists the queries that can be run"
             )
-        params, text = statement.bind(params), statement.text
+        params, text = statement.bind(params), statement.sql
     else:
         text = statement
-        _allow(connection, text, views)
+        _check_allowed(connection, text, views)
     try:
         relation = connection.sql(text, params=dict(params) if params else None)
-        return _fetched(connection, relation if most is None else relation.limit(most))
+        return _fetch_interruptible(connection, relation if max_rows is None else relation.limit(max_rows))
     except duckdb.Error as error:
-        raise _cleaned(error) from None
+        raise _safe_error(error) from None
 
 
-def _fetched(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation) -> pa.Table:
-    """The rows of a relation, computed in a thread beside this one: DuckDB by itself does not always see that it is told to stop."""
+def _fetch_interruptible(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    """The rows of a relation, computed in a second thread, so that Ctrl-C and signals interrupt DuckDB reliably."""
     with ThreadPoolExecutor(1) as pool:
         computing = pool.submit(relation.to_arrow_table)
         try:
-            while not wait([computing], 0.1).done:  # looked up from now and then: a signal may reach another thread first
+            while not wait(
+                [computing], 0.1
+            ).done:  # with a timeout, so that this thread wakes up for signals that were delivered to another thread
                 pass
-        except BaseException:  # ctrl-C, a signal, or a time limit
-            while not computing.done():  # what has not begun yet does not hear it
+        except BaseException:  # Ctrl-C, a signal, or a time limit
+            while not computing.done():  # repeated: an interrupt before the query has started has no effect
                 connection.interrupt()
                 wait([computing], 0.05)
             raise
         return computing.result()
 
 
-_TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series"})
-_CATALOGUE = frozenset({"duckdb_tables", "duckdb_views", "duckdb_columns", "duckdb_functions", "duckdb_types", "duckdb_keywords"})
-_ONE_SELECT = "only one SELECT, DESCRIBE, SUMMARIZE or SHOW TABLES at a time is answered; nothing here writes, attaches or sets"
+_ALLOWED_TABLE_FUNCTIONS = frozenset({"unnest", "range", "generate_series"})
+_ALLOWED_CATALOG_FUNCTIONS = frozenset(
+    {"duckdb_tables", "duckdb_views", "duckdb_columns", "duckdb_functions", "duckdb_types", "duckdb_keywords"}
+)
+_ONE_SELECT = "expected a single SELECT, DESCRIBE, SUMMARIZE or SHOW TABLES; statements that write, attach or set are not allowed"
 
 
-def _allow(connection: duckdb.DuckDBPyConnection, text: str, views: set[str]) -> None:
-    """Refuse all but one SELECT over the views. The statement is judged by DuckDB's own parse of it, not by its letters."""
+def _check_allowed(connection: duckdb.DuckDBPyConnection, text: str, views: set[str]) -> None:
+    """Raises UsageError unless the text is one SELECT over the views. Checks DuckDB's parse tree of the statement, not its text."""
     import duckdb
 
     try:
         statements = duckdb.extract_statements(text)
         tree = json.loads(connection.execute("SELECT json_serialize_sql(CAST(? AS VARCHAR))", [text]).fetchall()[0][0])
     except duckdb.Error as error:
-        raise _cleaned(error) from None
+        raise _safe_error(error) from None
     except (UnicodeError, ValueError):
         raise UsageError("the statement is not valid text") from None
     if len(statements) != 1 or tree.get("error"):
         if tree.get("error_type") == "parser":
-            raise UsageError(f"SQL: {visible(str(tree.get('error_message')))}")
+            raise UsageError(f"SQL: {escape_controls(str(tree.get('error_message')))}")
         raise UsageError(f"refused: {_ONE_SELECT}")
-    nodes = list(_nodes(tree))
-    # names made by WITH; one that could also name a file is not believed, since outside its scope it would open that file
-    named = {name.lower() for node in nodes if "cte_map" in node for name in _with_names(node) if re.fullmatch(r"\w+", name)}
+    nodes = list(_iter_nodes(tree))
+    # Names defined by WITH. Only plain words count: a name that could also be a file name would, outside its scope, open that file.
+    cte_names = {name.lower() for node in nodes if "cte_map" in node for name in _cte_names(node) if re.fullmatch(r"\w+", name)}
     for node in nodes:
         if node.get("type") == "BASE_TABLE":
             schema, table = str(node.get("schema_name", "")).lower(), str(node.get("table_name", "")).lower()
-            own = schema in ("", "main") and str(node.get("catalog_name", "")).lower() in ("", "memory")
-            if schema != "information_schema" and not (own and table in views | named | _CATALOGUE):
-                raise UsageError(f"there is no table {visible(table)[:60]!r} here; {nearest(table, views)}")
+            in_main = schema in ("", "main") and str(node.get("catalog_name", "")).lower() in ("", "memory")
+            if schema != "information_schema" and not (in_main and table in views | cte_names | _ALLOWED_CATALOG_FUNCTIONS):
+                raise UsageError(f"there is no table {escape_controls(table)[:60]!r} here; {suggest_names(table, views)}")
         elif node.get("type") == "TABLE_FUNCTION":
             function = str((node.get("function") or {}).get("function_name", "")).lower()
-            if function not in _TABLE_FUNCTIONS | _CATALOGUE:
+            if function not in _ALLOWED_TABLE_FUNCTIONS | _ALLOWED_CATALOG_FUNCTIONS:
                 raise UsageError(
-                    f"refused: {visible(function)[:60]}() reads past the tables of WORK; ask the tables themselves: SHOW TABLES"
+                    f"refused: {escape_controls(function)[:60]}() does not read the tables of WORK; query one of these: SHOW TABLES"
                 )
-        special = node.get("type") == "SHOW_REF" and not node.get("query") and node.get("table_name") != '"tables"'
-        if special or node.get("type") in ("COLUMN_DATA", "BOUND_TABLE_REF"):
+        is_other_show = node.get("type") == "SHOW_REF" and not node.get("query") and node.get("table_name") != '"tables"'
+        if is_other_show or node.get("type") in ("COLUMN_DATA", "BOUND_TABLE_REF"):
             raise UsageError(f"refused: {_ONE_SELECT}")
 
 
-def _with_names(node: dict[str, Any]) -> list[str]:
+def _cte_names(node: dict[str, Any]) -> list[str]:
     return [str(entry["key"]) for entry in node["cte_map"]["map"]]
 
 
-def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+def _iter_nodes(tree: object) -> Iterator[dict[str, Any]]:
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -374,22 +408,24 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
             pending.extend(node)
 
 
-def _cleaned(error: duckdb.Error) -> SanitizeError:
-    """What may be said about a DuckDB error: the message where it speaks of the statement, a fixed text where it may quote data."""
+def _safe_error(error: duckdb.Error) -> SanitizeError:
+    """The error to raise for a DuckDB error: its own message if that is about the statement, a fixed text if it may quote data."""
     import duckdb
 
     if isinstance(error, duckdb.OutOfMemoryException):
         return ResourceError("the query needs more memory than the limit; raise --memory-limit, or narrow the query")
     if isinstance(error, duckdb.PermissionException):
-        return UsageError("refused: a query reads the tables of WORK and nothing else")
+        return UsageError("refused: a query may read the tables of WORK and nothing else")
     if isinstance(error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException | duckdb.SyntaxException):
-        return UsageError(f"SQL: {visible(str(error).split(chr(10) + chr(10))[0])}")
+        return UsageError(f"SQL: {escape_controls(str(error).split(chr(10) + chr(10))[0])}")
     if "Invalid string encoding found in Parquet file" in str(error):
-        return InputRefused("documents: a text of the input is not UTF-8 (it is in quarantine); what reads all texts stops at it")
+        return InputRefused(
+            "documents: a text of the input is not valid UTF-8 (it is quarantined); a query that reads all texts cannot run"
+        )
     if isinstance(error, duckdb.ConversionException):
-        return UsageError("SQL: a value cannot be converted to the wanted type; TRY_CAST gives null instead")
+        return UsageError("SQL: a value cannot be converted to the requested type; use TRY_CAST to get null instead")
     if isinstance(error, duckdb.OutOfRangeException):
         return UsageError("SQL: a number is out of range")
     if isinstance(error, duckdb.IOException):
-        return OutputBroken("a table file of WORK cannot be read, or the spill folder not be written; run `sanitize find` again")
-    return UsageError(f"SQL: the statement cannot be carried out ({type(error).__name__})")
+        return OutputBroken("a table file of WORK cannot be read, or the spill folder cannot be written; run `sanitize find` again")
+    return UsageError(f"SQL: the statement failed ({type(error).__name__})")

@@ -1,11 +1,11 @@
-"""OUT at a URL: published without a rename.
+"""An OUT at a URL: versions of a corpus that are uploaded first and then published by one write of the manifest, without a rename.
 
-    OUT/versions/<hash>/...   a whole corpus, as a local OUT has it, under a name that follows from its bytes
-    OUT/manifest.json         written last, in one put: the manifest, with `version` and paths into it
+    OUT/versions/<hash>/...   a complete corpus, as in a local OUT; the folder name is a hash of its files
+    OUT/manifest.json         written last, in one put: the manifest, with `version` and paths into that version
 
-Readers go through OUT/manifest.json and see the whole old version or the whole new one. A run makes the corpus in WORK/remote first, all
-checks included; a stopped upload leaves objects that nothing refers to, which the next one uses or takes away. While one run publishes,
-OUT/sanitize.storage.locks is its; where the storage has no conditional put, the lock is advice.
+Readers start at OUT/manifest.json and see either the complete old version or the complete new one. A run first builds the corpus in
+WORK/remote, all checks included. An interrupted upload leaves objects that nothing refers to; the next upload uses or removes them. The
+object OUT/sanitize.lock marks the run that is publishing; on a storage without conditional put the lock is advisory only.
 """
 
 from __future__ import annotations
@@ -21,209 +21,227 @@ from typing import Any
 
 from sanitize.errors import Locked, OutputBroken, UsageError
 from sanitize.storage import vault
-from sanitize.storage.corpus import Corpus, sha256
-from sanitize.storage.publication import hashed
-from sanitize.storage.remote_storage import Missing, Storage, is_url, local_path, shown
+from sanitize.storage.corpus import Corpus, file_sha256
+from sanitize.storage.publication import hash_json
+from sanitize.storage.remote_storage import ObjectMissing, RemoteStorage, is_url, redact_url, require_local_path
 
-LOCK, MANIFEST, VERSIONS = "sanitize.storage.locks", "manifest.json", "versions"
+LOCK_NAME, MANIFEST_NAME, VERSIONS_FOLDER = "sanitize.lock", "manifest.json", "versions"
 
 
-def local(work: object, out: str) -> Path:
-    """WORK for a remote OUT: named, and a local folder."""
+def require_workspace(work: object, out: str) -> Path:
+    """The WORK folder for a remote OUT. Raises UsageError if it is not given, or is a URL."""
     if work is None:
         raise UsageError(
-            f"{shown(out)}: OUT is a URL, so name the private folder too (--work DIR, on this machine): "
-            "original values lie there, and nothing private is put beside a remote OUT"
+            f"{redact_url(out)}: OUT is a URL, so the private folder must be named too (--work DIR, on this machine): "
+            "it contains original values, and nothing private is written beside a remote OUT"
         )
-    return here(work)
+    return workspace_path(work)
 
 
-def here(work: object, out: object = None) -> Path:
-    """WORK as a path, by default the private folder beside OUT; UsageError for a URL."""
+def workspace_path(work: object, out: object = None) -> Path:
+    """WORK as a path, by default OUT with .private appended. Raises UsageError for a URL."""
     work = work or f"{Path(str(out))}.private"
     if is_url(work):
         raise UsageError(
-            f"{shown(str(work))}: WORK holds the key and original values, and its locks and permissions are those of a file system; "
-            "take a folder on this machine (--work DIR)"
+            f"{redact_url(str(work))}: WORK contains the key and original values, and needs the locks and permissions of a file system; "
+            "use a folder on this machine (--work DIR)"
         )
-    return local_path(str(work))
+    return require_local_path(str(work))
 
 
-def apart(inputs: Sequence[Path | str], out: str) -> None:
-    """Refuse an OUT that an input at a URL lies in, or that lies in one: the next run would read what this one made."""
-    mine = shown(out).rstrip("/") + "/"
-    for one in inputs:
-        if is_url(one):
-            theirs = re.split(r"[^/]*[*?\[]", shown(str(one)), maxsplit=1)[0].rstrip("/") + "/"
-            if mine.startswith(theirs) or theirs.startswith(mine):
-                raise UsageError(f"OUT (-o) {shown(out)} and the input {shown(str(one))} lie inside each other; take a place beside it")
+def check_urls_disjoint(inputs: Sequence[Path | str], out: str) -> None:
+    """Raises UsageError if OUT is inside an input URL or contains one: the next run would read the output of this one."""
+    out_prefix = redact_url(out).rstrip("/") + "/"
+    for location in inputs:
+        if is_url(location):
+            # of a glob pattern the folders before the first pattern
+            input_prefix = re.split(r"[^/]*[*?\[]", redact_url(str(location)), maxsplit=1)[0].rstrip("/") + "/"
+            if out_prefix.startswith(input_prefix) or input_prefix.startswith(out_prefix):
+                raise UsageError(
+                    f"OUT (-o) {redact_url(out)} and the input {redact_url(str(location))} lie inside each other; use a location beside it"
+                )
 
 
-def mirror(work: Path, out: str) -> Path:
-    """Where the corpus of a remote OUT stands in WORK."""
-    return work / "remote" / hashed(shown(out))[:16]
+def mirror_path(work: Path, out: str) -> Path:
+    """The folder in WORK in which the corpus of a remote OUT is built."""
+    return work / "remote" / hash_json(redact_url(out))[:16]
 
 
-class Prefix:
-    """A remote OUT. `with prefix.held(work):` for all that writes."""
+class RemoteOutput:
+    """A remote OUT: read, lock, publish and download. All writes must be inside `with output.hold_lock(work):`."""
 
     def __init__(self, url: str) -> None:
-        self.storage = Storage(url.rstrip("/"), output=True)
-        self.shown = self.storage.shown
-        self._before: bytes | None = None
-        self._token = b""
+        self.storage = RemoteStorage(url.rstrip("/"), is_output=True)
+        self.redacted_url = self.storage.redacted_url
+        self._manifest_bytes: bytes | None = None
+        self._lock_token = b""
 
-    def pointer(self) -> dict[str, Any] | None:
-        """OUT/manifest.json as it is now; None where there is none. UsageError where it is not ours."""
+    def read_manifest(self) -> dict[str, Any] | None:
+        """The present OUT/manifest.json; None if it does not exist. Raises UsageError if sanitize did not write it."""
         try:
-            raw = self.storage.read(self.storage.at(MANIFEST))
-        except Missing:
-            self._before = None
+            raw = self.storage.read(self.storage.join_path(MANIFEST_NAME))
+        except ObjectMissing:
+            self._manifest_bytes = None
             return None
-        self._before = raw
+        self._manifest_bytes = raw
         try:
-            said = dict(json.loads(raw))
-            hashes = [one["sha256"] for one in said["files"].values()]
-            if not all(isinstance(word, str) for word in [said["version"], *hashes]):
+            manifest = dict(json.loads(raw))
+            hashes = [file["sha256"] for file in manifest["files"].values()]
+            if not all(isinstance(word, str) for word in [manifest["version"], *hashes]):
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise UsageError(f"{self.shown}: has a manifest.json that sanitize did not write there; take another -o") from None
-        return said
+            raise UsageError(f"{self.redacted_url}: has a manifest.json that sanitize did not write there; use another -o") from None
+        return manifest
 
     @contextlib.contextmanager
-    def held(self, work: Path) -> Iterator[None]:
-        """OUT's lock. One that an earlier run of this WORK left is taken over: WORK's own lock is held, so that run is over."""
-        mine = vault.private(work / "remote") / "owner"
-        if not mine.exists():
-            mine.write_text(os.urandom(16).hex(), "ascii")
-        owner, lock = hashed(mine.read_text("ascii")), self.storage.at(LOCK)
-        self._token = json.dumps({"owner": owner, "run": os.urandom(8).hex(), "since": int(time.time())}).encode()
-        if not self.storage.create(lock, self._token):
+    def hold_lock(self, work: Path) -> Iterator[None]:
+        """Holds the lock of OUT. A lock that an earlier run of this WORK left is taken over: the caller holds WORK's lock, so it has ended.
+
+        Raises `Locked` if a run with another WORK holds it.
+        """
+        owner_file = vault.make_private_folder(work / "remote") / "owner"
+        if not owner_file.exists():
+            owner_file.write_text(os.urandom(16).hex(), "ascii")
+        owner, lock = hash_json(owner_file.read_text("ascii")), self.storage.join_path(LOCK_NAME)
+        self._lock_token = json.dumps({"owner": owner, "run": os.urandom(8).hex(), "since": int(time.time())}).encode()
+        if not self.storage.create(lock, self._lock_token):
             try:
-                said = json.loads(self.storage.read(lock))
-            except (Missing, ValueError):
-                said = {}
-            said = said if isinstance(said, dict) else {}
-            if said.get("owner") != owner:
-                since = said.get("since")
+                holder = json.loads(self.storage.read(lock))
+            except (ObjectMissing, ValueError):
+                holder = {}
+            holder = holder if isinstance(holder, dict) else {}
+            if holder.get("owner") != owner:
+                since = holder.get("since")
                 age = f"{max(0, int(time.time()) - since)} s" if isinstance(since, int) else "some time"
                 raise Locked(
-                    f"{self.shown}: another run has been publishing here for {age}; wait for it, or, if it is over, "
-                    f"take away the object {LOCK}"
+                    f"{self.redacted_url}: another run has been publishing here for {age}; wait until it ends, or, if it has ended, "
+                    f"remove the object {LOCK_NAME}"
                 )
-            self.storage.write(lock, self._token)
+            self.storage.write(lock, self._lock_token)
         try:
             yield
         finally:
-            with contextlib.suppress(Exception):  # what is left is told to the next run
-                if self.storage.read(lock) == self._token:
+            with contextlib.suppress(Exception):  # a lock that cannot be removed is reported by the next run
+                if self.storage.read(lock) == self._lock_token:
                     self.storage.remove(lock)
 
-    def may_hold(self, plan_hash: str, replace: bool) -> None:
-        """UsageError where something else stands there, before any work is done."""
-        said = self.pointer()
-        if said is None:
-            # an object that is not ours, or a mark of a folder that is
-            others = [one for one in self.storage.files(self.storage.path) if not self._ours(one.path)]
+    def check_replaceable(self, plan_hash: str, replace: bool) -> None:
+        """Raises UsageError, before any work is done, if OUT contains something else that may not be replaced."""
+        manifest = self.read_manifest()
+        if manifest is None:
+            # objects that sanitize did not write
+            others = [found for found in self.storage.list_objects(self.storage.path) if not self._is_own_object(found.path)]
             if others:
-                raise UsageError(f"{self.shown}: holds {len(others)} objects and was not made by sanitize; take another -o, or move them")
-        elif said.get("plan_hash") != plan_hash and not replace:
+                raise UsageError(
+                    f"{self.redacted_url}: contains {len(others)} objects that sanitize did not write; use another -o, or move them"
+                )
+        elif manifest.get("plan_hash") != plan_hash and not replace:
             raise UsageError(
-                f"{self.shown}: was made of another input, by another plan, or with other settings; "
-                "use --replace to put the new one in its place when that is whole, or take another -o"
+                f"{self.redacted_url}: was made from another input, by another plan, or with other settings; "
+                "use --replace to replace it when the new output is complete, or use another -o"
             )
 
-    def _ours(self, path: str) -> bool:
-        return path[len(self.storage.path) + 1 :].startswith((f"{VERSIONS}/", LOCK, f"{MANIFEST}.tmp"))
+    def _is_own_object(self, path: str) -> bool:
+        return path[len(self.storage.path) + 1 :].startswith((f"{VERSIONS_FOLDER}/", LOCK_NAME, f"{MANIFEST_NAME}.tmp"))
 
-    def publish(self, folder: Path, *, keep: bool, still: Callable[[], object]) -> bool:
-        """Upload a corpus and point at it; False where it stood there already. `still` is asked just before the last put."""
-        version, files = _version(folder)
-        before = self.pointer()
-        same = before is not None and before["version"] == version and before["files"] == files
-        stood = (
-            {one["sha256"]: self.storage.at(VERSIONS, before["version"], name) for name, one in before["files"].items()} if before else {}
+    def publish(self, folder: Path, *, keep_versions: bool, before_switch: Callable[[], object]) -> bool:
+        """Uploads a corpus and makes it the present version; returns False if it was the present version already.
+
+        `before_switch` is called just before the manifest is written, and may raise. `keep_versions` keeps older complete versions.
+        """
+        version, files = _name_version(folder)
+        previous = self.read_manifest()
+        same = previous is not None and previous["version"] == version and previous["files"] == files
+        published_paths = (  # SHA-256 -> path of a file of the previous version
+            {file["sha256"]: self.storage.join_path(VERSIONS_FOLDER, previous["version"], name) for name, file in previous["files"].items()}
+            if previous
+            else {}
         )
-        # a corpus's own manifest comes last: a version that has one is whole
-        for name in sorted(files, key=lambda name: (name == MANIFEST, name)):
-            if not same and files[name]["sha256"] in stood:  # what an append or an erasure left alone is copied over there
-                self.storage.copy(stood[files[name]["sha256"]], self.storage.at(VERSIONS, version, name))
-            self.storage.put(folder / name, self.storage.at(VERSIONS, version, name), files[name]["sha256"])
+        # the manifest of the version is uploaded last: a version that has one is complete
+        for name in sorted(files, key=lambda name: (name == MANIFEST_NAME, name)):
+            if not same and files[name]["sha256"] in published_paths:  # unchanged by an append or an erasure: copied within the storage
+                self.storage.copy(published_paths[files[name]["sha256"]], self.storage.join_path(VERSIONS_FOLDER, version, name))
+            self.storage.upload(folder / name, self.storage.join_path(VERSIONS_FOLDER, version, name), files[name]["sha256"])
         if not same:
-            said = _pointing(Corpus.open(folder).manifest, version, files)
-            self._switch(json.dumps(said, sort_keys=True, ensure_ascii=False, indent=1).encode() + b"\n", still)
-        self._clear(version, keep)
+            manifest = _top_manifest(Corpus.open(folder).manifest, version, files)
+            self._switch_version(json.dumps(manifest, sort_keys=True, ensure_ascii=False, indent=1).encode() + b"\n", before_switch)
+        self._remove_stale_versions(version, keep_versions)
         return not same
 
-    def _switch(self, data: bytes, still: Callable[[], object]) -> None:
-        still()
-        seen, lock = self._before, self.storage.at(LOCK)
-        self.pointer()
+    def _switch_version(self, data: bytes, before_switch: Callable[[], object]) -> None:
+        """Writes OUT/manifest.json. Raises `Locked` if it changed since it was read, or if the lock is lost."""
+        before_switch()
+        seen, lock = self._manifest_bytes, self.storage.join_path(LOCK_NAME)
+        self.read_manifest()
         try:
-            mine = self.storage.read(lock) == self._token
-        except Missing:
-            mine = False
-        if self._before != seen or not mine:
-            raise Locked(f"{self.shown}: another run published here meanwhile; nothing was changed. Run the same command again")
-        # the first one only where there is none, as far as the storage can say so in one step
-        if seen is not None or not self.storage.objects:
-            self.storage.write(self.storage.at(MANIFEST), data)
-        elif not self.storage.create(self.storage.at(MANIFEST), data):
-            raise Locked(f"{self.shown}: another run published here meanwhile; nothing was changed. Run the same command again")
+            holds_lock = self.storage.read(lock) == self._lock_token
+        except ObjectMissing:
+            holds_lock = False
+        if self._manifest_bytes != seen or not holds_lock:
+            raise Locked(f"{self.redacted_url}: another run published here meanwhile; nothing was changed. Run the same command again")
+        # the first manifest is created only if none exists, in one conditional put where the storage has it
+        if seen is not None or not self.storage.is_object_store:
+            self.storage.write(self.storage.join_path(MANIFEST_NAME), data)
+        elif not self.storage.create(self.storage.join_path(MANIFEST_NAME), data):
+            raise Locked(f"{self.redacted_url}: another run published here meanwhile; nothing was changed. Run the same command again")
 
-    def _clear(self, version: str, keep: bool) -> None:
-        """Take away what nothing refers to: other versions, or with `keep` only those that never became whole."""
-        base = self.storage.at(VERSIONS) + "/"
-        there: dict[str, set[str]] = {}
-        for one in self.storage.files(self.storage.at(VERSIONS)):
-            name, _, rest = one.path[len(base) :].partition("/")
-            there.setdefault(name, set()).add(rest)
-        for name, files in there.items():
-            if name != version and not (keep and MANIFEST in files):
+    def _remove_stale_versions(self, version: str, keep_versions: bool) -> None:
+        """Removes versions that nothing refers to: all others, or with `keep_versions` only those that never became complete."""
+        base = self.storage.join_path(VERSIONS_FOLDER) + "/"
+        files_by_version: dict[str, set[str]] = {}
+        for found in self.storage.list_objects(self.storage.join_path(VERSIONS_FOLDER)):
+            name, _, rest = found.path[len(base) :].partition("/")
+            files_by_version.setdefault(name, set()).add(rest)
+        for name, files in files_by_version.items():
+            if name != version and not (keep_versions and MANIFEST_NAME in files):
                 self.storage.remove(base + name)
 
     @contextlib.contextmanager
-    def fetched(self, folder: Path) -> Iterator[Path]:
-        """The published corpus as a local folder for a look at it; OutputBroken where an object is not what the manifest says."""
-        said = self.pointer()
-        if said is None:
-            raise OutputBroken(f"{self.shown}: no manifest.json; expected a place that `sanitize run` published to")
-        base = self.storage.at(VERSIONS, said["version"])
-        listed = {one.path[len(base) + 1 :] for one in self.storage.files(base)}
-        for name in sorted(listed - said["files"].keys()):
+    def download_corpus(self, folder: Path) -> Iterator[Path]:
+        """Downloads the published corpus into `folder` and yields it. Raises OutputBroken if an object does not match the manifest."""
+        manifest = self.read_manifest()
+        if manifest is None:
+            raise OutputBroken(f"{self.redacted_url}: no manifest.json; expected a location that `sanitize run` published to")
+        base = self.storage.join_path(VERSIONS_FOLDER, manifest["version"])
+        listed = {found.path[len(base) + 1 :] for found in self.storage.list_objects(base)}
+        for name in sorted(listed - manifest["files"].keys()):
             number = sorted(listed).index(name) + 1
-            raise OutputBroken(f"{self.shown}: object {number} of version {said['version']} is not in the manifest; take it away")
-        for name, known in said["files"].items():
-            to = folder / name
-            if not to.resolve().is_relative_to(folder.resolve()):
-                raise OutputBroken(f"{self.shown}: the manifest names a file outside of its version")
-            to.parent.mkdir(parents=True, exist_ok=True)
+            raise OutputBroken(f"{self.redacted_url}: object {number} of version {manifest['version']} is not in the manifest; remove it")
+        for name, known in manifest["files"].items():
+            target = folder / name
+            if not target.resolve().is_relative_to(folder.resolve()):
+                raise OutputBroken(f"{self.redacted_url}: the manifest names a file outside its version; run again with --replace")
+            target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                self.storage.get(self.storage.object(f"{base}/{name}"), to)
-            except Missing:
-                raise OutputBroken(f"{self.shown}: {name} of version {said['version']} is missing; run again with --replace") from None
-            if sha256(to) != known["sha256"]:
-                raise OutputBroken(f"{self.shown}: {name} is not the file that was published (sha256 differs); run again with --replace")
-        if said.get("shards") != _pointing(Corpus.open(folder).manifest, said["version"], said["files"])["shards"]:
-            raise OutputBroken(f"{self.shown}: manifest.json names other shards than its version; run again with --replace")
+                self.storage.download(self.storage.stat_object(f"{base}/{name}"), target)
+            except ObjectMissing:
+                raise OutputBroken(
+                    f"{self.redacted_url}: {name} of version {manifest['version']} is missing; run again with --replace"
+                ) from None
+            if file_sha256(target) != known["sha256"]:
+                raise OutputBroken(
+                    f"{self.redacted_url}: {name} is not the file that was published (sha256 differs); run again with --replace"
+                )
+        if manifest.get("shards") != _top_manifest(Corpus.open(folder).manifest, manifest["version"], manifest["files"])["shards"]:
+            raise OutputBroken(f"{self.redacted_url}: manifest.json lists other shards than its version; run again with --replace")
         yield folder
 
 
-def _version(folder: Path) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The name of a corpus, which follows from its bytes, and its files."""
+def _name_version(folder: Path) -> tuple[str, dict[str, dict[str, Any]]]:
+    """The version name of a corpus (a hash of its files), and its files: relative path -> size and SHA-256."""
     files = {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    return hashed(files)[:16], files
+    return hash_json(files)[:16], files
 
 
-def _pointing(manifest: Mapping[str, Any], version: str, files: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest at the top: that of the version, with paths from there."""
-    inside = f"{VERSIONS}/{version}/"
-    said = {**manifest, "version": version, "files": dict(files)}
-    said["shards"] = [{**one, "path": inside + one["path"]} for one in manifest["shards"]]
+def _top_manifest(manifest: Mapping[str, Any], version: str, files: Mapping[str, Any]) -> dict[str, Any]:
+    """OUT/manifest.json: the manifest of the version, with paths relative to OUT, `version` and `files`."""
+    prefix = f"{VERSIONS_FOLDER}/{version}/"
+    top = {**manifest, "version": version, "files": dict(files)}
+    top["shards"] = [{**shard, "path": prefix + shard["path"]} for shard in manifest["shards"]]
     if "beside" in manifest:
-        said["beside"] = {inside + name: known for name, known in manifest["beside"].items()}
-    return said
+        top["beside"] = {prefix + name: sha256 for name, sha256 in manifest["beside"].items()}
+    return top

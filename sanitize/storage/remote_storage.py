@@ -1,8 +1,8 @@
-"""URLs: what they may say, and the storage behind them, through fsspec, with every trouble as one clear error.
+"""Remote storage at a URL, through fsspec: list, read, upload and remove objects, with retries and clear errors; checks of URLs.
 
-A call that fails for a reason that may pass is tried again; then it is a `ResourceError`, which the same command resumes from. Messages
-say the kind of trouble and the place without what may be secret in it (user, query); what a library says is never passed on, it may
-quote a credential.
+A call that fails for a reason that may be temporary is tried again, up to `MAX_TRIES` times; then `ResourceError` is raised, from which the
+same command can resume. Messages contain the type of the error and the URL without its possibly secret pieces (user, query). The message
+of a library is never passed on, because it may quote a credential.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from sanitize.errors import InputRefused, MissingExtra, ResourceError, SanitizeError, UsageError, nearest
-from sanitize.storage.disk_errors import no_url
+from sanitize.errors import InputRefused, MissingExtra, ResourceError, SanitizeError, UsageError, suggest_names
+from sanitize.storage.disk_errors import avoid_url_syntax
 
 T = TypeVar("T")
 
-TRIES = 3
-PAUSE = 0.5  # seconds before the second try; twice as long before the third
-BLOCK = 8 << 20
+MAX_TRIES = 3
+RETRY_SECONDS = 0.5  # seconds before the second try; twice as long before the third
+BLOCK_BYTES = 8 << 20
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PACKAGES = {
     **dict.fromkeys(("s3", "s3a"), "s3fs"),
@@ -32,73 +32,79 @@ _PACKAGES = {
     **dict.fromkeys(("az", "abfs", "abfss", "adl"), "adlfs"),
     **dict.fromkeys(("http", "https"), "aiohttp"),
 }
-_LOGIN = {
+_LOGIN_HINTS = {
     "s3fs": "the AWS_* variables, ~/.aws or the role of the machine",
     "gcsfs": "GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`",
     "adlfs": "the AZURE_STORAGE_* variables",
 }
-# what libraries raise where nobody is logged in; their modules are not loaded before they are needed
-_NO_LOGIN = {"NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError", "DefaultCredentialsError", "ClientAuthenticationError"}
-_STATE = ("ETag", "etag", "generation", "VersionId"), ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
+# names of exceptions for missing credentials; compared by name, because these libraries are imported lazily
+_NO_LOGIN_ERRORS = {
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "TokenRetrievalError",
+    "DefaultCredentialsError",
+    "ClientAuthenticationError",
+}
+_STATE_KEYS = ("ETag", "etag", "generation", "VersionId"), ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
 
 
-def is_url(place: object) -> bool:
-    """True for `s3://...` and its like; a path never is."""
-    return isinstance(place, str) and _URL.match(place) is not None
+def is_url(location: object) -> bool:
+    """True for a URL such as `s3://...`; False for a path."""
+    return isinstance(location, str) and _URL.match(location) is not None
 
 
-def local_path(place: str | Path) -> Path:
-    """The path that somebody named; UsageError where it is a URL, which as a path would be a folder called `s3:`."""
-    if is_url(place):
+def require_local_path(location: str | Path) -> Path:
+    """The path of a location. Raises UsageError for a URL, which as a path would become a folder called `s3:`."""
+    if is_url(location):
         raise UsageError(
-            f"{shown(str(place))}: is a URL, and a place on this machine is expected here; INPUT and OUT of `sanitize run` may be URLs, "
+            f"{redact_url(str(location))}: is a URL; expected a path on this machine. INPUT and OUT of `sanitize run` may be URLs, "
             "and OUT of `sanitize verify`"
         )
-    return no_url(place)
+    return avoid_url_syntax(location)
 
 
-def shown(url: str) -> str:
-    """A URL as it may be printed and stored: without user, password, query and fragment (a container of Azure stays)."""
+def redact_url(url: str) -> str:
+    """The URL without user, password, query and fragment, so that it can be printed and stored (an Azure container is kept)."""
     parts = urlsplit(url)
     host = parts.netloc
     if "@" in host:
-        user, _, behind = host.rpartition("@")
-        host = f"{user}@{behind}" if parts.scheme.lower() in ("abfs", "abfss") and ":" not in user else behind
+        user, _, host_name = host.rpartition("@")
+        host = f"{user}@{host_name}" if parts.scheme.lower() in ("abfs", "abfss") and ":" not in user else host_name
     return urlunsplit((parts.scheme.lower(), host, parts.path, "", ""))
 
 
-def checked(url: str) -> str:
-    """The URL, or UsageError where it holds a password or chains file systems."""
+def check_url(url: str) -> str:
+    """Returns the URL. Raises UsageError if it contains a password or chains file systems."""
     parts = urlsplit(url)
-    secret = parts.password is not None or ("@" in parts.netloc and parts.scheme.lower() in ("s3", "s3a", "gs", "gcs"))
-    if secret:
+    has_credentials = parts.password is not None or ("@" in parts.netloc and parts.scheme.lower() in ("s3", "s3a", "gs", "gcs"))
+    if has_credentials:
         raise UsageError(
-            f"{shown(url)}: the URL holds credentials, which end in shell histories and process lists; take them out and use "
-            f"{_LOGIN.get(_PACKAGES.get(parts.scheme.lower(), ''), 'the settings of the storage’s own tools')}"
+            f"{redact_url(url)}: the URL contains credentials, which end up in shell histories and process lists; remove them and use "
+            f"{_LOGIN_HINTS.get(_PACKAGES.get(parts.scheme.lower(), ''), 'the settings of the storage’s own tools')}"
         )
     if "::" in url:
-        raise UsageError(f"{shown(url)}: chained file systems (::) are not read; name the files themselves")
+        raise UsageError(f"{redact_url(url)}: chained file systems (::) are not supported; name the files themselves")
     return url
 
 
-class Missing(Exception):
-    """There is no such object."""
+class ObjectMissing(Exception):
+    """The object does not exist in the storage."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Object:
-    """An object of a storage: its path there, its bytes (None where the storage does not say) and what changes when it is written anew."""
+class RemoteObject:
+    """An object of a storage: path, size in bytes (None if unknown), and tags that change when it is written again (ETag, time)."""
 
     path: str
     size: int | None
-    state: Mapping[str, str]
+    version_tags: Mapping[str, str]
 
 
-class Storage:
-    """One storage and a place in it. `output` decides whose mistake a refusal is."""
+class RemoteStorage:
+    """One storage and a path in it. `is_output` decides whether denied access is raised as UsageError or InputRefused."""
 
-    def __init__(self, url: str, *, output: bool = False) -> None:
-        self.url, self.shown, self._output = checked(url), shown(url), output
+    def __init__(self, url: str, *, is_output: bool = False) -> None:
+        self.url, self.redacted_url, self._is_output = check_url(url), redact_url(url), is_output
         self.scheme = urlsplit(url).scheme.lower()
         try:
             from fsspec.asyn import AsyncFileSystem
@@ -108,222 +114,234 @@ class Storage:
             raise MissingExtra("fsspec", "remote") from None
         package = _PACKAGES.get(self.scheme, "")
         try:
-            # no instance and no listing of before: what is there now counts
+            # no cached instance and no cached listing: the present state counts
             self.fs, path = url_to_fs(url, skip_instance_cache=True, use_listings_cache=False)
         except ImportError:
             if package:
                 raise MissingExtra(package, "remote") from None
-            raise UsageError(f"{self.shown}: what fsspec needs for {self.scheme}:// is not installed; see its documentation") from None
+            raise UsageError(
+                f"{self.redacted_url}: the package that fsspec needs for {self.scheme}:// is not installed; see the documentation of fsspec"
+            ) from None
         except ValueError:
             known = [*_PACKAGES, "file", "memory"]
             if self.scheme in available_protocols():
-                raise UsageError(f"{self.shown}: is not a URL that {self.scheme}:// can have") from None
-            raise UsageError(f"{self.shown}: there is no storage {self.scheme}://; {nearest(self.scheme, known)}") from None
+                raise UsageError(f"{self.redacted_url}: is not a valid URL for {self.scheme}://") from None
+            raise UsageError(f"{self.redacted_url}: unknown storage {self.scheme}://; {suggest_names(self.scheme, known)}") from None
         except Exception as error:
-            raise self._trouble(error) from None
+            raise self._to_error(error) from None
         self.path = str(path).rstrip("/")
-        self.objects = isinstance(self.fs, AsyncFileSystem)  # has no folders, and a write is seen whole or not at all
+        self.is_object_store = isinstance(self.fs, AsyncFileSystem)  # has no folders, and writes are atomic
 
-    def at(self, *parts: str) -> str:
-        """A path below the place."""
+    def join_path(self, *parts: str) -> str:
+        """A path below the path of this storage."""
         return "/".join([self.path, *parts])
 
-    # ---- what is there ----
+    # ---- listing ----
 
     def info(self, path: str) -> dict[str, Any]:
-        """What the storage says of an object or folder; Missing where there is none."""
+        """The storage's description of an object or folder. Raises ObjectMissing if it does not exist."""
 
         def ask() -> dict[str, Any]:
             self.fs.invalidate_cache()
             return dict(self.fs.info(path))
 
-        return self.tried(ask)
+        return self.call_with_retries(ask)
 
-    def object(self, path: str) -> Object:
-        """An object; Missing where there is none, or a folder."""
-        said = self.info(path)
-        if said.get("type") == "directory":
-            raise Missing
-        return _object(path, said)
+    def stat_object(self, path: str) -> RemoteObject:
+        """The present state of an object. Raises ObjectMissing if it does not exist or is a folder."""
+        info = self.info(path)
+        if info.get("type") == "directory":
+            raise ObjectMissing
+        return _make_object(path, info)
 
-    def files(self, path: str) -> list[Object]:
-        """All objects below a path, bytewise by path; marks of folders are none. A listing may lag: `object` says how each is now."""
+    def list_objects(self, path: str) -> list[RemoteObject]:
+        """All objects below a path, sorted by the bytes of their paths, without folder markers.
+
+        A listing may be out of date; `stat_object` returns the present state of an object.
+        """
 
         def ask() -> dict[str, Any]:
             self.fs.invalidate_cache()
             return dict(self.fs.find(path, detail=True))
 
         try:
-            found = self.tried(ask)
-        except Missing:
+            found = self.call_with_retries(ask)
+        except ObjectMissing:
             return []
-        inside = path.rstrip("/") + "/"
-        objects = [_object(name, said) for name, said in found.items() if said.get("type") != "directory" and not name.endswith("/")]
-        return sorted((one for one in objects if one.path.startswith(inside)), key=lambda one: one.path.encode("utf-8", "surrogatepass"))
+        prefix = path.rstrip("/") + "/"
+        objects = [_make_object(name, info) for name, info in found.items() if info.get("type") != "directory" and not name.endswith("/")]
+        below = (remote_object for remote_object in objects if remote_object.path.startswith(prefix))
+        return sorted(below, key=lambda remote_object: remote_object.path.encode("utf-8", "surrogatepass"))
 
-    def matching(self, pattern: str) -> list[str]:
-        """The paths of objects and folders that a pattern names, bytewise."""
+    def glob(self, pattern: str) -> list[str]:
+        """The paths of objects and folders that match a glob pattern, sorted by their bytes."""
 
         def ask() -> list[str]:
             self.fs.invalidate_cache()
             return [str(path) for path in self.fs.glob(pattern)]
 
         try:
-            return sorted(self.tried(ask), key=lambda path: path.encode("utf-8", "surrogatepass"))
-        except Missing:
+            return sorted(self.call_with_retries(ask), key=lambda path: path.encode("utf-8", "surrogatepass"))
+        except ObjectMissing:
             return []
 
     # ---- reading ----
 
     def read(self, path: str) -> bytes:
-        """The bytes of a small object; Missing where there is none."""
-        return self.tried(lambda: bytes(self.fs.cat_file(path)))
+        """The bytes of a small object. Raises ObjectMissing if it does not exist."""
+        return self.call_with_retries(lambda: bytes(self.fs.cat_file(path)))
 
-    def get(self, one: Object, to: Path) -> None:
-        """An object as a local file, with as many bytes as it was said to have."""
+    def download(self, remote_object: RemoteObject, target: Path) -> None:
+        """Downloads an object to a local file, and checks that it has the size that was listed."""
 
         def fetch() -> None:
-            to.unlink(missing_ok=True)
-            self.fs.get_file(one.path, str(to))
-            if one.size is not None and to.stat().st_size != one.size:
+            target.unlink(missing_ok=True)
+            self.fs.get_file(remote_object.path, str(target))
+            if remote_object.size is not None and target.stat().st_size != remote_object.size:
                 raise EOFError
 
-        self.tried(fetch)
+        self.call_with_retries(fetch)
 
-    def digest(self, path: str) -> str:
-        """The sha256 of an object, read through."""
+    def compute_sha256(self, path: str) -> str:
+        """The SHA-256 of an object, which is read completely."""
 
         def ask() -> str:
             total = hashlib.sha256()
-            with self.fs.open(path, "rb", block_size=BLOCK, cache_type="readahead") as file:
-                while part := file.read(BLOCK):
+            with self.fs.open(path, "rb", block_size=BLOCK_BYTES, cache_type="readahead") as file:
+                while part := file.read(BLOCK_BYTES):
                     total.update(part)
             return total.hexdigest()
 
-        return self.tried(ask)
+        return self.call_with_retries(ask)
 
     # ---- writing ----
 
-    def put(self, file: Path, path: str, sha256: str) -> None:
-        """A local file as an object, unless it is there; looked at again: its size, and its checksum or else all its bytes."""
-        if self._same(file, path, sha256):
+    def upload(self, file: Path, path: str, sha256: str) -> None:
+        """Uploads a local file unless the same object exists; then checks its size, and its ETag or else its SHA-256."""
+        if self._is_same(file, path, sha256):
             return
 
         def send() -> None:
-            self._folder(path)
+            self._ensure_folder(path)
             self.fs.put_file(str(file), path)
-            if not self._same(file, path, sha256):
+            if not self._is_same(file, path, sha256):
                 raise EOFError
 
-        self.tried(send)
+        self.call_with_retries(send)
 
     def copy(self, source: str, path: str) -> None:
-        """An object as another, without it coming here; nothing where that fails, as `put` then brings it."""
+        """Copies an object within the storage. Failures are ignored, since `upload` then sends the file."""
         with contextlib.suppress(Exception):
-            self._folder(path)
+            self._ensure_folder(path)
             self.fs.cp_file(source, path)
 
-    def _same(self, file: Path, path: str, sha256: str) -> bool:
+    def _is_same(self, file: Path, path: str, sha256: str) -> bool:
         try:
-            said = self.info(path)
-            if said.get("type") == "directory" or said.get("size") != file.stat().st_size:
+            info = self.info(path)
+            if info.get("type") == "directory" or info.get("size") != file.stat().st_size:
                 return False
             with file.open("rb") as stream:
-                known = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-            if str(said.get("ETag", "")).strip('"').lower() == known:  # S3's tag of an object in one part; else it says nothing
+                md5 = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+            if str(info.get("ETag", "")).strip('"').lower() == md5:  # the ETag of S3 is the MD5 of objects uploaded in one part
                 return True
-            return self.digest(path) == sha256
-        except Missing:
+            return self.compute_sha256(path) == sha256
+        except ObjectMissing:
             return False
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write an object that is not there yet; False where somebody else's is. Atomic where the storage has a conditional put."""
+        """Writes an object if it does not exist; returns False if another object exists. Atomic if the storage has a conditional put."""
 
         def send() -> bool:
-            self._folder(path)
+            self._ensure_folder(path)
             try:
                 self.fs.pipe_file(path, data, mode="create")
             except FileExistsError:
-                return self.read(path) == data  # an answer that was lost on its way
+                return self.read(path) == data  # True if an earlier try succeeded but its response was lost
             if self.read(path) != data:
                 self.fs.rm(path)
                 raise EOFError
             return True
 
-        return self.tried(send)
+        return self.call_with_retries(send)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a small object, in place of one that is there; seen whole or not at all."""
+        """Writes or replaces a small object atomically: readers see the old or the new bytes."""
 
         def send() -> None:
-            self._folder(path)
-            aside = path if self.objects else f"{path}.tmp"
-            self.fs.pipe_file(aside, data)
-            if self.read(aside) != data:
+            self._ensure_folder(path)
+            temp_path = path if self.is_object_store else f"{path}.tmp"
+            self.fs.pipe_file(temp_path, data)
+            if self.read(temp_path) != data:
                 raise EOFError
-            if not self.objects:
-                self.fs.mv(aside, path)
+            if not self.is_object_store:
+                self.fs.mv(temp_path, path)
 
-        self.tried(send)
+        self.call_with_retries(send)
 
     def remove(self, path: str) -> None:
-        """Take an object or a folder away; nothing where it is gone."""
+        """Removes an object or a folder, if it exists."""
 
         def take() -> None:
             self.fs.rm(path, recursive=True)
 
         try:
             self.info(path)
-            self.tried(take)
-        except Missing:
+            self.call_with_retries(take)
+        except ObjectMissing:
             pass
 
-    def _folder(self, path: str) -> None:
-        if not self.objects:
+    def _ensure_folder(self, path: str) -> None:
+        if not self.is_object_store:
             self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
 
-    # ---- trouble ----
+    # ---- retries and errors ----
 
-    def tried(self, call: Callable[[], T]) -> T:
-        """What a call gives, tried again where its failure may pass."""
-        for again in range(TRIES):
+    def call_with_retries(self, call: Callable[[], T]) -> T:
+        """The result of a call, which is tried again if its failure may be temporary.
+
+        Raises ObjectMissing for a missing object, without a further try, and a `SanitizeError` for the last failure.
+        """
+        for attempt in range(MAX_TRIES):
             try:
                 return call()
-            except (SanitizeError, Missing, MemoryError):
+            except (SanitizeError, ObjectMissing, MemoryError):
                 raise
             except FileNotFoundError:
-                raise Missing from None
+                raise ObjectMissing from None
             except Exception as error:
-                final = isinstance(error, PermissionError) or type(error).__name__ in _NO_LOGIN or _status(error) in (401, 403)
-                if final or again == TRIES - 1:
-                    raise self._trouble(error) from None
-            time.sleep(PAUSE * 2**again)
-        raise AssertionError("a last try ends in a return or a raise")
+                final = isinstance(error, PermissionError) or type(error).__name__ in _NO_LOGIN_ERRORS or _http_status(error) in (401, 403)
+                if final or attempt == MAX_TRIES - 1:
+                    raise self._to_error(error) from None
+            time.sleep(RETRY_SECONDS * 2**attempt)
+        raise AssertionError("the last try either returns or raises")
 
-    def _trouble(self, error: Exception) -> SanitizeError:
+    def _to_error(self, error: Exception) -> SanitizeError:
         kind = type(error).__name__
-        login = _LOGIN.get(_PACKAGES.get(self.scheme, ""), "the settings of the storage's own tools")
-        if kind in _NO_LOGIN:
-            return UsageError(f"{self.shown}: nobody is logged in to {self.scheme}:// ({kind}); use {login}")
-        if isinstance(error, PermissionError) or _status(error) in (401, 403):
-            refused: type[SanitizeError] = UsageError if self._output else InputRefused
-            what = "written" if self._output else "read"
-            return refused(f"{self.shown}: may not be {what} by who is logged in ({kind}); ask for access, or log in with {login}")
+        login = _LOGIN_HINTS.get(_PACKAGES.get(self.scheme, ""), "the settings of the storage's own tools")
+        if kind in _NO_LOGIN_ERRORS:
+            return UsageError(f"{self.redacted_url}: no credentials for {self.scheme}:// were found ({kind}); use {login}")
+        if isinstance(error, PermissionError) or _http_status(error) in (401, 403):
+            error_type: type[SanitizeError] = UsageError if self._is_output else InputRefused
+            action = "write" if self._is_output else "read"
+            return error_type(
+                f"{self.redacted_url}: the present credentials may not {action} it ({kind}); ask for access, or log in with {login}"
+            )
         return ResourceError(
-            f"{self.shown}: the storage failed {TRIES} times ({kind}); what is done is kept. Run the same command again to go on"
+            f"{self.redacted_url}: the storage failed {MAX_TRIES} times ({kind}); finished work is kept. "
+            "Run the same command again to resume"
         )
 
 
-def _status(error: Exception) -> int | None:
-    """The HTTP status behind an error, where it has one."""
-    found = getattr(error, "status", None) or getattr(error, "status_code", None) or getattr(error, "code", None)
-    return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()) else None
+def _http_status(error: Exception) -> int | None:
+    """The HTTP status of an error, or None."""
+    status = getattr(error, "status", None) or getattr(error, "status_code", None) or getattr(error, "code", None)
+    return int(status) if isinstance(status, int) or (isinstance(status, str) and status.isdecimal()) else None
 
 
-def _object(path: str, said: Mapping[str, Any]) -> Object:
-    for names in _STATE:  # a tag of the content says more than a time
-        state = {name: str(said[name]) for name in names if said.get(name) is not None}
+def _make_object(path: str, info: Mapping[str, Any]) -> RemoteObject:
+    for names in _STATE_KEYS:  # prefer a tag of the content to a time
+        state = {name: str(info[name]) for name in names if info.get(name) is not None}
         if state:
             break
-    size = said.get("size")
-    return Object(path=path, size=None if size is None else int(size), state=state)
+    size = info.get("size")
+    return RemoteObject(path=path, size=None if size is None else int(size), version_tags=state)

@@ -1,9 +1,9 @@
-"""Parquet as batches of bounded size, whatever its pages unpack to.
+"""Reads Parquet in batches of bounded size, whatever its pages decompress to, and writes row groups of fixed size.
 
-A dictionary page may hold one long text and the rows a million references to it: 21 KB that unpack to gigabytes. Texts with such pages
-are therefore read as dictionaries, which stay as small as the page, and batches are cut by the bytes that their rows will have, until the
-file is known not to hold such. What this costs: a quarter of the decoding of mixed pages. What it cannot bound is a single page, and
-texts inside lists and structs; who reads files of strangers sets a limit of memory.
+A dictionary page may contain one long text and the rows a million references to it: 21 KB that expand to gigabytes. Text columns with such
+pages are therefore read as dictionaries, which stay as small as the page, and batches are cut by the decoded bytes of their rows, until the
+file is known to be harmless (`is_trusted`). Cost: a quarter of the decoding time of mixed pages. The size of a single page, and of texts
+inside lists and structs, is not bounded; a process that reads untrusted files must have a memory limit.
 """
 
 from __future__ import annotations
@@ -18,78 +18,80 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 I64 = npt.NDArray[np.int64]
-ROW_GROUP = 5_000  # rows of an output row group, unless its texts are long; part of what makes the files byte-identical
+ROW_GROUP_ROWS = 5_000  # rows of an output row group, unless its texts are long; a change alters the bytes of output files
 ROW_GROUP_BYTES = 64 << 20
 
 
-def starts(metadata: pq.FileMetaData) -> I64:
-    """The row in which each row group begins, and at the end the number of rows."""
+def row_group_starts(metadata: pq.FileMetaData) -> I64:
+    """The first row of each row group, followed by the total number of rows."""
     return np.cumsum([0, *(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))], dtype=np.int64)
 
 
-def batches(
+def read_bounded_batches(
     path: str,
     metadata: pq.FileMetaData,
-    groups: Sequence[int],
+    row_groups: Sequence[int],
     *,
     columns: Sequence[str] | None = None,
-    rows: int,
-    bytes: int,
-    known: bool = False,
+    max_rows: int,
+    max_bytes: int,
+    is_trusted: bool = False,
 ) -> Iterator[tuple[pa.RecordBatch, I64]]:
-    """(batch, the bytes of text in each of its rows) for the rows of some row groups of a file, in order; texts may be dictionaries.
+    """Yields (batch, bytes of text in each of its rows) for some row groups of a file, in order; text columns may be dictionaries.
 
-    A batch has at most `rows` rows, and at most `bytes` bytes of text once it is decoded, or one row. `known`: the file has been read once
-    and no row group of it unpacks to more than memory holds, so that its texts are decoded at once.
+    A batch has at most `max_rows` rows, and at most `max_bytes` bytes of decoded text, or one row. `is_trusted` means that the file was
+    read completely before and that each of its row groups fits in memory, so that texts are decoded directly.
     """
-    sizes = [(metadata.row_group(group).num_rows, metadata.row_group(group).total_byte_size) for group in groups]
-    step = min([rows, *(max(1, bytes * count // max(size, 1)) for count, size in sizes if count)])
-    coded = [] if known else _coded(metadata, groups)
-    with pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, read_dictionary=coded, pre_buffer=False) as file:
-        for batch in file.iter_batches(step, row_groups=list(groups), columns=columns, use_threads=False):
-            texts = text_bytes(batch)
-            for low, high in cut(texts, bytes):
+    sizes = [(metadata.row_group(group).num_rows, metadata.row_group(group).total_byte_size) for group in row_groups]
+    step = min([max_rows, *(max(1, max_bytes * count // max(size, 1)) for count, size in sizes if count)])
+    dictionary_columns = [] if is_trusted else _dictionary_columns(metadata, row_groups)
+    with pq.ParquetFile(
+        path, metadata=metadata, page_checksum_verification=True, read_dictionary=dictionary_columns, pre_buffer=False
+    ) as file:
+        for batch in file.iter_batches(step, row_groups=list(row_groups), columns=columns, use_threads=False):
+            texts = row_text_bytes(batch)
+            for low, high in split_rows(texts, max_bytes):
                 yield batch.slice(low, high - low), texts[low:high]
 
 
-def _coded(metadata: pq.FileMetaData, groups: Sequence[int]) -> list[str]:
-    """The columns of texts that have a dictionary page in some of the row groups; nested ones Arrow cannot give as dictionaries."""
+def _dictionary_columns(metadata: pq.FileMetaData, row_groups: Sequence[int]) -> list[str]:
+    """The text columns with a dictionary page in any of the row groups. Not nested ones: Arrow cannot read them as dictionaries."""
     columns = [(number, metadata.schema.column(number)) for number in range(len(metadata.schema))]
     texts = [
         (number, column.path)
         for number, column in columns
         if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in ("STRING", "NONE") and column.path == column.name
     ]
-    return [path for number, path in texts if any(metadata.row_group(group).column(number).has_dictionary_page for group in groups)]
+    return [path for number, path in texts if any(metadata.row_group(group).column(number).has_dictionary_page for group in row_groups)]
 
 
-def cut(sizes: I64, bytes: int, rows: int | None = None) -> Iterator[tuple[int, int]]:
-    """Ranges of rows in order, each of at most `bytes` (or of one row) and at most `rows`."""
+def split_rows(sizes: I64, max_bytes: int, max_rows: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yields consecutive ranges (low, high) of rows, each of at most `max_bytes` (or one row) and at most `max_rows` rows."""
     total = np.cumsum(sizes)
     low = 0
     while low < len(sizes):
-        before = int(total[low - 1]) if low else 0
-        high = max(low + 1, int(np.searchsorted(total, before + bytes, side="right")))
-        high = min(high, low + rows) if rows else high
+        bytes_before = int(total[low - 1]) if low else 0
+        high = max(low + 1, int(np.searchsorted(total, bytes_before + max_bytes, side="right")))
+        high = min(high, low + max_rows) if max_rows else high
         yield low, high
         low = high
 
 
-def text_bytes(batch: pa.RecordBatch) -> I64:
-    """The bytes of the strings and byte strings in each row, as they will be once decoded."""
-    return sum((_bytes(column) for column in batch.columns), np.zeros(batch.num_rows, np.int64))
+def row_text_bytes(batch: pa.RecordBatch) -> I64:
+    """The decoded bytes of the strings and byte strings in each row."""
+    return sum((_row_bytes(column) for column in batch.columns), np.zeros(batch.num_rows, np.int64))
 
 
-def _bytes(array: pa.Array) -> I64:
+def _row_bytes(array: pa.Array) -> I64:
     kind: Any = array.type
     if isinstance(array, pa.ExtensionArray):
-        return _bytes(array.storage)
+        return _row_bytes(array.storage)
     if pa.types.is_dictionary(kind):
-        lengths = np.append(_bytes(array.dictionary), 0)
-        places = np.asarray(pc.fill_null(array.indices, len(array.dictionary)), np.int64)
-        if len(places) and not 0 <= places.min() <= places.max() < len(lengths):
-            raise pa.ArrowInvalid("a reference past the end of a dictionary page")  # Arrow does not look, and would read beyond it
-        return lengths[places]
+        lengths = np.append(_row_bytes(array.dictionary), 0)
+        indices = np.asarray(pc.fill_null(array.indices, len(array.dictionary)), np.int64)
+        if len(indices) and not 0 <= indices.min() <= indices.max() < len(lengths):
+            raise pa.ArrowInvalid("an index past the end of a dictionary page")  # Arrow does not check it, and would read out of bounds
+        return lengths[indices]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return np.asarray(pc.fill_null(pc.binary_length(array), 0), np.int64)
     if pa.types.is_map(kind):
@@ -97,41 +99,41 @@ def _bytes(array: pa.Array) -> I64:
         kind = array.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
-        total = np.concatenate([[0], np.cumsum(_bytes(array.flatten()))])
+        total = np.concatenate([[0], np.cumsum(_row_bytes(array.flatten()))])
         ends = np.cumsum(lengths)
         return np.asarray(total[ends] - total[ends - lengths], np.int64)
     if pa.types.is_struct(kind):
-        return sum((_bytes(child) for child in array.flatten()), np.zeros(len(array), np.int64))
+        return sum((_row_bytes(child) for child in array.flatten()), np.zeros(len(array), np.int64))
     return np.zeros(len(array), np.int64)
 
 
-class Groups:
-    """Rows on their way into row groups, which end after a fixed number of rows or bytes of text, whatever the batches were."""
+class RowGroupWriter:
+    """Collects rows and writes row groups that end after a fixed number of rows or bytes of text, independent of the input batches."""
 
     def __init__(self, out: pq.ParquetWriter) -> None:
         self._out = out
-        self._waiting: list[pa.Table] = []
+        self._pending: list[pa.Table] = []
         self._sizes = np.empty(0, np.int64)
 
     def add(self, table: pa.Table) -> None:
-        """Takes rows, and writes the row groups that are complete with them."""
+        """Adds rows, and writes all row groups that are complete now."""
         (batch,) = table.combine_chunks().to_batches()
-        self._waiting.append(table)
-        self._sizes = np.concatenate([self._sizes, text_bytes(batch)])
-        if len(self._sizes) >= ROW_GROUP or int(self._sizes.sum()) > ROW_GROUP_BYTES:
+        self._pending.append(table)
+        self._sizes = np.concatenate([self._sizes, row_text_bytes(batch)])
+        if len(self._sizes) >= ROW_GROUP_ROWS or int(self._sizes.sum()) > ROW_GROUP_BYTES:
             self._write(last=False)
 
     def flush(self) -> None:
-        """Writes what is left."""
-        if self._waiting:
+        """Writes the remaining rows."""
+        if self._pending:
             self._write(last=True)
 
     def _write(self, last: bool) -> None:
-        joined, low = pa.concat_tables(self._waiting), 0
-        for full, high in cut(self._sizes, ROW_GROUP_BYTES, ROW_GROUP):
-            if high == joined.num_rows and high - full < ROW_GROUP and not last:
-                break  # it may become larger
-            self._out.write_table(joined.slice(full, high - full).combine_chunks(), row_group_size=ROW_GROUP)
+        joined, low = pa.concat_tables(self._pending), 0
+        for start, high in split_rows(self._sizes, ROW_GROUP_BYTES, ROW_GROUP_ROWS):
+            if high == joined.num_rows and high - start < ROW_GROUP_ROWS and not last:
+                break  # the next rows may belong to this row group
+            self._out.write_table(joined.slice(start, high - start).combine_chunks(), row_group_size=ROW_GROUP_ROWS)
             low = high
-        self._waiting = [joined.slice(low)] if low < joined.num_rows else []
+        self._pending = [joined.slice(low)] if low < joined.num_rows else []
         self._sizes = self._sizes[low:]

@@ -1,4 +1,4 @@
-"""Rows of a table spread over files by a number each, and taken file by file: memory is that of one file, however many rows there are."""
+"""Partitions the rows of a table over temporary files by number and reads them back file by file; memory is that of one file."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-MOST = 256  # files at once: each is open while it is written, and a process may open a thousand
+MAX_FILES = 256  # files at once: all are open while they are written, and a process can often open 1,024 files only
 
 
-class Spread:
-    """The files, while they are written and taken."""
+class RowPartitions:
+    """The partition files while they are written and read back."""
 
-    def __init__(self, folder: Path, schema: pa.Schema, count: int) -> None:
-        self.count, self._schema = count, schema
-        self._paths = [folder / f"{number:04d}.arrow" for number in range(count)]
+    def __init__(self, folder: Path, schema: pa.Schema, partition_count: int) -> None:
+        self.partition_count, self._schema = partition_count, schema
+        self._paths = [folder / f"{number:04d}.arrow" for number in range(partition_count)]
         self._writers = [pa.ipc.new_stream(path, schema) for path in self._paths]
 
-    def add(self, rows: pl.DataFrame, number: npt.NDArray[np.integer]) -> None:
-        """Put each row into the file that its number names."""
-        order = np.argsort(number, kind="stable")
-        bounds = np.searchsorted(number[order], np.arange(len(self._paths) + 1))
+    def add(self, rows: pl.DataFrame, partition_nos: npt.NDArray[np.integer]) -> None:
+        """Appends each row to the file of its partition number."""
+        order = np.argsort(partition_nos, kind="stable")
+        bounds = np.searchsorted(partition_nos[order], np.arange(len(self._paths) + 1))
         table = rows[order].to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._schema)
-        for place in np.flatnonzero(np.diff(bounds)).tolist():
-            self._writers[place].write_table(table.slice(bounds[place], bounds[place + 1] - bounds[place]))
+        for number in np.flatnonzero(np.diff(bounds)).tolist():
+            self._writers[number].write_table(table.slice(bounds[number], bounds[number + 1] - bounds[number]))
 
-    def take(self) -> Iterator[pl.DataFrame]:
-        """The rows of each file in turn, in the order in which they were added; a file goes when it has been taken."""
+    def drain(self) -> Iterator[pl.DataFrame]:
+        """Yields the rows of each file in turn, in the order in which they were added; each file is deleted after it was read."""
         self.close()
         for path in self._paths:
             with pa.OSFile(str(path)) as file:
@@ -41,21 +41,21 @@ class Spread:
             yield rows
 
     def close(self) -> None:
-        """Write down what is not yet written."""
+        """Closes the writers, which completes all files."""
         for writer in self._writers:
             writer.close()
 
 
 @contextlib.contextmanager
-def spread(folder: Path, schema: pa.Schema, count: int) -> Iterator[Spread]:
-    """So many files (256 at most) in a folder that is there for as long as the block lasts."""
-    shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
+def open_partitions(folder: Path, schema: pa.Schema, partition_count: int) -> Iterator[RowPartitions]:
+    """Context with `partition_count` files (at most `MAX_FILES`) in a folder that is deleted at the end."""
+    shutil.rmtree(folder, ignore_errors=True)  # leftovers of an interrupted run
     folder.mkdir(parents=True)
     try:
-        made = Spread(folder, schema, max(1, min(count, MOST)))
+        partitions = RowPartitions(folder, schema, max(1, min(partition_count, MAX_FILES)))
         try:
-            yield made
+            yield partitions
         finally:
-            made.close()
+            partitions.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
-"""Shards in the format they are published in: Parquet as it was made, or packed anew beside it in WORK.
+"""Packs finished Parquet shards into the output format (`--format`), as separate files in WORK.
 
-What the leak check reads, and what is published, is the packed file; the Parquet one stays, so that another format costs the packing alone.
+The leak check reads, and the run publishes, the packed file. The Parquet file is kept, so that a run in another format only repeats the
+packing.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from sanitize.storage import formats
 
 @dataclass(frozen=True, kw_only=True)
 class PackTask:
-    """One shard to be packed."""
+    """The task of packing one shard."""
 
-    no: int
-    first: int
-    last: int
+    shard_no: int
+    first_doc_no: int
+    end_doc_no: int
     shard: Path
     format: str
     folder: Path
 
 
-def pack_task(task: PackTask) -> dict[str, Any]:
-    """Write `shard` with the suffix of the format into the task's folder; returns its bytes."""
-    out = task.folder / f"shard{formats.suffix(task.format)}"
-    formats.format_of(task.format).pack(task.shard, out)
+def pack_shard(task: PackTask) -> dict[str, Any]:
+    """Writes the shard in the format of the task to `task.folder`; returns its size in bytes."""
+    out = task.folder / f"shard{formats.format_suffix(task.format)}"
+    formats.get_format(task.format).pack(task.shard, out)
     return {"bytes": out.stat().st_size}
 
 
-def place_of(run: Path, format: str, no: int) -> Path:
-    """Where a shard of a run lies in WORK."""
+def shard_path(run_folder: Path, format: str, shard_no: int) -> Path:
+    """The path in WORK of a shard of a run, in a given format."""
     if format == formats.PARQUET:
-        return run / "stage" / f"{no:05d}.parquet"
-    return run / "packed" / format / f"{no:05d}{formats.suffix(format)}"
+        return run_folder / "stage" / f"{shard_no:05d}.parquet"
+    return run_folder / "packed" / format / f"{shard_no:05d}{formats.format_suffix(format)}"

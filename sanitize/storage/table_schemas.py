@@ -1,6 +1,7 @@
-"""The tables of the house: every column explained, versioned by `VERSION`, written with one pair of settings.
+"""Schemas of all tables in WORK, with one line about each column. `VERSION` changes whenever a schema changes.
 
-Tables lie as folders of Parquet files, one file a task. Those under WORK hold originals or point at them and never leave it.
+A table is a folder of Parquet files, one per task, written by `corpus.open_table_writer`. Tables contain original values or refer to them,
+and must never leave WORK.
 """
 
 from __future__ import annotations
@@ -9,182 +10,200 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-VERSION = 1
-SWEEP = "sweep"  # the finder of what the leak check found
+VERSION = 2
+SWEEP_FINDER = "sweep"  # name of the finder in the table `swept`: values that the leak check found
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table by its name: what a row is, its Arrow schema, and one line about each column."""
+class TableSchema:
+    """A table: its name, what one row is, the Arrow schema, and one line about each column."""
 
     name: str
-    row: str
+    row_description: str
     schema: pa.Schema
-    columns: dict[str, str]
+    column_descriptions: dict[str, str]
 
 
-def _table(name: str, row: str, *columns: tuple[str, pa.DataType, str]) -> Table:
+def _define_table(name: str, row_description: str, *columns: tuple[str, pa.DataType, str]) -> TableSchema:
     fields = [pa.field(column, kind) for column, kind, _ in columns]
-    return Table(name, row, pa.schema(fields), {column: about for column, _, about in columns})
+    return TableSchema(name, row_description, pa.schema(fields), {column: description for column, _, description in columns})
 
 
 _I64, _I32, _TEXT = pa.int64(), pa.int32(), pa.large_string()
 _DOC = ("doc_no", _I64, "position of the document in corpus order, from 0")
 _CELL = ("cell", _I32, "which text of the document; 0 is the main text")
-_KIND = ("kind", pa.dictionary(pa.int32(), pa.string()), "what it is, by Presidio's name, such as EMAIL_ADDRESS")
-_VALUE = ("value_id", _I64, "keyed 63-bit identity of (kind, normalised value); no raw value")
+_KIND = ("kind", pa.dictionary(pa.int32(), pa.string()), "entity type, named as in Presidio, such as EMAIL_ADDRESS")
+_VALUE = ("value_id", _I64, "keyed 63-bit hash of (kind, normalised value); reveals no raw value")
 
-OCCURRENCES = _table(
+OCCURRENCES = _define_table(
     "occurrences",
-    "one place where personal data stands, sorted by (doc_no, cell, start)",
+    "one occurrence of personal data in a text, sorted by (doc_no, cell, start)",
     _DOC,
     _CELL,
     ("start", _I64, "first code point of the span"),
-    ("stop", _I64, "code point after the span"),
+    ("end", _I64, "code point after the span"),
     ("start_byte", _I64, "first UTF-8 byte of the span"),
-    ("stop_byte", _I64, "UTF-8 byte after the span"),
+    ("end_byte", _I64, "UTF-8 byte after the span"),
     _KIND,
     _VALUE,
     (
         "finder",
         pa.dictionary(pa.int32(), pa.string()),
-        "which finder of the plan found it; `sweep` in the table `swept`",
+        "name of the finder that reported it; `sweep` in the table `swept`",
     ),
     ("score", pa.float32(), "the finder's confidence, 0 to 1"),
     ("section", pa.dictionary(pa.int32(), pa.string()), "mail header field in lower case, `body`, or null outside mail"),
-    ("entity_id", _I64, "values of one person share it; null where unknown"),
+    ("entity_id", _I64, "the same for all values of one person; null if unknown"),
 )
 
-VALUE_COUNTS = _table(
+VALUE_COUNTS = _define_table(
     "value_counts",
     "one distinct value with its counts over the corpus; additive over tasks",
     _VALUE,
     _KIND,
-    ("occurrences", _I64, "how often it stands in the corpus"),
-    ("documents", _I64, "in how many documents"),
+    ("occurrences", _I64, "number of occurrences in the corpus"),
+    ("documents", _I64, "number of documents in which it occurs"),
     ("first_doc_no", _I64, "document of its first occurrence"),
     ("first_cell", _I32, "cell of its first occurrence"),
     ("first_start", _I64, "first code point of its first occurrence"),
 )
 
-VALUES = _table(
-    "values",
+VALUE_SPELLINGS = _define_table(
+    "value_spellings",
     "one spelling of a value (vault: raw)",
     _VALUE,
     _KIND,
     ("value", _TEXT, "the value as it is written in the corpus"),
-    ("normalised", _TEXT, "its identity form; null where equal to `value`"),
+    ("normalised", _TEXT, "the normalised value; null if equal to `value`"),
 )
 
-SWEPT = Table(
+SWEPT = TableSchema(
     "swept",
-    "one more place of a value, which the finders had missed and the leak check of a run took out; columns as in `occurrences`",
+    "one occurrence that the finders missed and the leak check of a run found and removed; columns as in `occurrences`",
     OCCURRENCES.schema,
-    OCCURRENCES.columns,
+    OCCURRENCES.column_descriptions,
 )
 
-EDITS = _table(
+EDITS = _define_table(
     "edits",
     "one byte span that is replaced, sorted by (doc_no, cell, start_byte)",
     _DOC,
     _CELL,
-    ("start_byte", _I64, "first UTF-8 byte that goes"),
-    ("stop_byte", _I64, "UTF-8 byte after the span"),
-    ("replacement", _TEXT, "what stands there instead"),
-    ("part", pa.dictionary(pa.int32(), pa.string()), "which part of the plan did it, such as rmft"),
+    ("start_byte", _I64, "first UTF-8 byte of the span that is replaced"),
+    ("end_byte", _I64, "UTF-8 byte after the span"),
+    ("replacement", _TEXT, "the text that replaces the span"),
+    ("part", pa.dictionary(pa.int32(), pa.string()), "part of the plan that replaced it, such as rmft"),
     _KIND,
 )
 
-DROPS = _table(
+DROPS = _define_table(
     "drops",
-    "one document that goes",
+    "one dropped document",
     _DOC,
-    ("part", pa.dictionary(pa.int32(), pa.string()), "which part of the plan dropped it"),
-    ("reason", pa.string(), "why"),
-    ("kept_doc_no", _I64, "the document that stays in its place; null where there is none"),
+    ("part", pa.dictionary(pa.int32(), pa.string()), "part of the plan that dropped it"),
+    ("reason", pa.string(), "why it was dropped"),
+    ("kept_doc_no", _I64, "the document that is kept instead of it; null if there is none"),
 )
 
-QUARANTINE = _table(
+QUARANTINE = _define_table(
     "quarantine",
-    "one record that could not be read, or was too large",
+    "one quarantined record: it could not be read, or was too large",
     _DOC,
     ("source", pa.string(), "the input file"),
-    ("place", pa.string(), "where in the file, such as `row 17` or `line 4`"),
-    ("reason", pa.string(), "why, in one word of a fixed list"),
+    ("location", pa.string(), "position in the file, such as `row 17` or `line 4`"),
+    ("reason", pa.string(), "why it was quarantined: one word of a fixed list"),
 )
 
-SKIPPED = _table(
+SKIPPED = _define_table(
     "skipped",
-    "how many candidates of a kind were not taken, by reason",
+    "number of rejected candidates of one kind, by reason",
     _KIND,
-    ("reason", pa.string(), "why: what the kind's check said, such as luhn, or overlap where another span stayed"),
-    ("candidates", _I64, "how many"),
+    (
+        "reason",
+        pa.string(),
+        "why they were rejected: the check of the kind that failed, such as luhn, or overlap if another span was selected",
+    ),
+    ("candidates", _I64, "number of candidates"),
 )
 
-IDS = _table("ids", "one document", ("id", _I64, "keyed hash of its doc_id"))
+DOCUMENT_IDS = _define_table("document_ids", "one document", ("doc_id_hash", _I64, "keyed hash of its doc_id"))
 
-LABELS = _table(
+LABELS = _define_table(
     "labels",
-    "what a numbered label or a pseudonym of a document stands for (vault)",
+    "one numbered label or pseudonym of a document, and the value that it replaces (vault)",
     _DOC,
-    ("label", pa.string(), "the label, such as [EMAIL_ADDRESS-1], or the pseudonym as it is written there"),
+    ("label", pa.string(), "the label, such as [EMAIL_ADDRESS-1], or the pseudonym as it is written in the document"),
     _VALUE,
 )
 
-VALUE_USERS = _table(
+VALUE_USERS = _define_table(
     "value_users",
-    "one distinct pair of a value and a user in whose documents it stands",
+    "one distinct pair of a value and a user who has a document in which it occurs",
     _VALUE,
     ("user_no", _I64, "number of the user, as in `users`"),
 )
 
-USERS = _table(
+USERS = _define_table(
     "users",
-    "one document with its user; those without a user_id are left out",
+    "one document and its user; documents without a user_id are not listed",
     _DOC,
-    ("user_no", _I64, "number of the user, from 0, in the order of their first documents"),
+    ("user_no", _I64, "number of the user, from 0, in the order of the first document of each user"),
 )
 
-_NGRAM = ("ngram", _TEXT, "its words in lower case, one blank between two; a word is a run of letters, marks and digits")
-_SIZE = ("n", _I32, "how many words it has")
-_REASON = ("reason", pa.string(), "why: direct (part of a found value) or indirect (too few users)")
+_NGRAM = ("ngram", _TEXT, "its words in lower case, separated by single spaces; a word is a run of letters, marks and digits")
+_NGRAM_SIZE = ("n", _I32, "number of words in it")
+_REASON = ("reason", pa.string(), "why it is listed: direct (part of a found value) or indirect (too few users)")
 
-NGRAMS = _table(
+NGRAMS = _define_table(
     "ngrams",
-    "one distinct n-gram of one to three words of the texts as they were indexed",
-    _SIZE,
+    "one distinct n-gram of one to three words in the texts as they were indexed",
+    _NGRAM_SIZE,
     _NGRAM,
-    ("users", _I64, "by how many users; 0 where none of its documents has a user_id"),
-    ("occurrences", _I64, "how often it stands in the texts"),
-    ("reason", pa.string(), "why it is on the blacklist of the shown run; null where it is not"),
+    ("users", _I64, "number of users who wrote it; 0 if none of its documents has a user_id"),
+    ("occurrences", _I64, "number of occurrences in the texts"),
+    ("reason", pa.string(), "why it is on the blacklist of the selected run; null if it is not"),
 )
 
-BLACKLIST = _table(
+BLACKLIST = _define_table(
     "blacklist",
-    "one n-gram that a model must not learn to say, and why, sorted by (n, reason, ngram) (vault)",
+    "one n-gram that a model must not learn, sorted by (n, reason, ngram) (vault)",
     _NGRAM,
-    _SIZE,
-    ("users", _I64, "by how many users; null for direct ones, which are listed however many there are"),
+    _NGRAM_SIZE,
+    ("users", _I64, "number of users who wrote it; null for direct n-grams, which are listed for any number of users"),
     _REASON,
 )
 
-LEDGER = _table(
+LEDGER = _define_table(
     "ledger",
-    "what a mechanism with a privacy claim spent in one document",
-    ("part", pa.dictionary(pa.int32(), pa.string()), "which part of the plan spent it"),
-    ("unit", pa.string(), "what one application protects, such as word"),
+    "privacy loss that one mechanism with a privacy claim spent in one document",
+    ("part", pa.dictionary(pa.int32(), pa.string()), "part of the plan that spent it"),
+    ("privacy_unit", pa.string(), "the unit that one application of the mechanism protects, such as word"),
     _DOC,
-    ("units", _I64, "how many applications in this document"),
-    ("epsilon_per_unit", pa.float64(), "the privacy loss of one application"),
+    ("unit_count", _I64, "number of applications in this document"),
+    ("epsilon_per_unit", pa.float64(), "privacy loss (epsilon) of one application"),
 )
 
-PARTS = _table(
+PARTS = _define_table(
     "parts",
-    "one part of the plan of the shown run",
-    ("part_no", _I32, "its place in the plan, from 0; droppers come before editors"),
-    ("room", pa.string(), "drop or edit"),
+    "one part of the plan of the selected run",
+    ("part_no", _I32, "its position in the plan, from 0; droppers come before editors"),
+    ("stage", pa.string(), "drop or edit"),
     ("part", pa.string(), "its name in the plan, such as rmft"),
 )
 
-_EVERY = (OCCURRENCES, VALUE_COUNTS, VALUES, VALUE_USERS, USERS, NGRAMS, SWEPT, EDITS, DROPS, BLACKLIST, LABELS, LEDGER, PARTS)
-ALL = {table.name: table for table in (*_EVERY, QUARANTINE, SKIPPED, IDS)}
+_MAIN_TABLES = (
+    OCCURRENCES,
+    VALUE_COUNTS,
+    VALUE_SPELLINGS,
+    VALUE_USERS,
+    USERS,
+    NGRAMS,
+    SWEPT,
+    EDITS,
+    DROPS,
+    BLACKLIST,
+    LABELS,
+    LEDGER,
+    PARTS,
+)
+ALL_TABLES = {table.name: table for table in (*_MAIN_TABLES, QUARANTINE, SKIPPED, DOCUMENT_IDS)}

@@ -1,7 +1,7 @@
-"""Who is to be forgotten: values, names and users that `sanitize subject --erase` wrote down, and every later run in this WORK honours.
+"""Tombstones: stored erasure requests (`sanitize subject --erase`) with values, names and users that every later run in WORK removes.
 
-One JSON file an erasure, in the vault. Values and users stand there by their keyed numbers alone; names as they are, since they must be
-looked for again in texts that nobody has seen yet.
+One JSON file per erasure, in the vault. Values and users are stored as keyed hashes only; names are stored as text, because later runs
+must search for them in new texts.
 """
 
 from __future__ import annotations
@@ -20,59 +20,65 @@ from sanitize.storage.corpus import read_json, write_json
 
 
 @dataclass(frozen=True, repr=False)
-class Erased:
-    """What nobody may keep: `values` (value_ids, ascending), `names` (as `mentions.normalised` gives them), `users` (as `users_of` gives
-    them; their documents go), and how many erasures wrote them down. They are only ever added to."""
+class Tombstones:
+    """Everything that must be erased: `value_ids` (ascending), `names` (normalised), `user_hashes` (from `hash_user_ids`; the documents of
+    these users are removed), and the number of erasures. Entries are only ever added."""
 
-    values: tuple[int, ...] = ()
+    value_ids: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
-    users: tuple[int, ...] = ()
-    erasures: int = 0
+    user_hashes: tuple[int, ...] = ()
+    erasure_count: int = 0
 
     @property
-    def told(self) -> dict[str, int]:
-        """What a manifest says of it."""
-        return {"erasures": self.erasures, "values": len(self.values), "names": len(self.names), "users": len(self.users)}
+    def counts(self) -> dict[str, int]:
+        """The counts that a manifest states: erasures, values, names and users."""
+        return {"erasures": self.erasure_count, "values": len(self.value_ids), "names": len(self.names), "users": len(self.user_hashes)}
 
-    def covers(self, other: Erased) -> bool:
-        """True where all of `other` is to be forgotten already."""
-        return set(other.values) <= set(self.values) and set(other.names) <= set(self.names) and set(other.users) <= set(self.users)
+    def covers(self, other: Tombstones) -> bool:
+        """True if these tombstones contain all values, names and users of `other`."""
+        return (
+            set(other.value_ids) <= set(self.value_ids)
+            and set(other.names) <= set(self.names)
+            and set(other.user_hashes) <= set(self.user_hashes)
+        )
 
 
-def users_of(ids: pa.LargeStringArray, key: Key) -> I64:
-    """A keyed number for each user id."""
-    return siphash(ids, key.subkey("erased/user")).astype(np.int64)
+def hash_user_ids(user_ids: pa.LargeStringArray, key: Key) -> I64:
+    """A keyed 64-bit hash for each user id."""
+    return siphash(user_ids, key.subkey("erased/user")).astype(np.int64)
 
 
-def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Erased:
-    """What was erased in WORK so far, or by its first `erasures`.
+def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tombstones:
+    """The tombstones of all erasures in WORK, or of the first `erasures`.
 
-    UsageError where that was written under another key than `key`, by which no value would be known again."""
+    Raises UsageError if they were written with another key than `key`, which would not recognise any value, and OutputBroken for a file
+    that cannot be read.
+    """
     values: set[int] = set()
     names: set[str] = set()
     users: set[int] = set()
-    files = _files(work)[:erasures]
+    files = _tombstone_files(work)[:erasures]
     for path in files:
-        found = read_json(path)
-        if found is None or not {"key_id", "values", "names", "users"} <= found.keys():
-            raise OutputBroken(f"{path}: not readable, so that nobody knows who is to be forgotten; restore it from a copy")
-        if key is not None and found["key_id"] != key.id:
+        tombstone = read_json(path)
+        if tombstone is None or not {"key_id", "values", "names", "users"} <= tombstone.keys():
+            raise OutputBroken(f"{path}: not readable, so the stored erasure requests are not known; restore the file from a backup")
+        if key is not None and tombstone["key_id"] != key.id:
             raise UsageError(
-                f"{work}: holds erasures that were made with another key (sanitize subject --erase), which this one could not honour; "
-                "use the key or seed of that time, or another --work"
+                f"{work}: contains erasures that were made with another key (sanitize subject --erase); this key cannot apply them; "
+                "use the key or seed of those erasures, or another --work"
             )
-        values |= set(found["values"])
-        names |= set(found["names"])
-        users |= set(found["users"])
-    return Erased(tuple(sorted(values)), tuple(sorted(names)), tuple(sorted(users)), len(files))
+        values |= set(tombstone["values"])
+        names |= set(tombstone["names"])
+        users |= set(tombstone["users"])
+    return Tombstones(tuple(sorted(values)), tuple(sorted(names)), tuple(sorted(users)), len(files))
 
 
-def write(work: Path, key: Key, person: Erased, date: str) -> None:
-    """Write one erasure down. WORK's lock is held."""
-    folder = vault.private(work / "vault" / "tombstones")
-    found = {"key_id": key.id, "date": date, "values": person.values, "names": person.names, "users": person.users}
-    write_json(folder / f"{len(_files(work)):05d}.json", found)
+def write(work: Path, key: Key, erasure: Tombstones, date: str) -> None:
+    """Stores one erasure as a new file. The caller holds the lock of WORK."""
+    folder = vault.make_private_folder(work / "vault" / "tombstones")
+    tombstone = {"key_id": key.id, "date": date, "values": erasure.value_ids, "names": erasure.names, "users": erasure.user_hashes}
+    write_json(folder / f"{len(_tombstone_files(work)):05d}.json", tombstone)
 
 
-def _files(work: Path) -> list[Path]:
+def _tombstone_files(work: Path) -> list[Path]:
     return sorted((work / "vault" / "tombstones").glob("*.json"))

@@ -1,85 +1,120 @@
-"""The vault: the key and the raw values. It lies inside WORK, belongs to its owner alone, and never leaves."""
+"""The private folder WORK and its vault (key and raw values): creation with private permissions, checks of paths, the key of a run.
+
+The vault is a folder inside WORK, readable by its owner only. Nothing of it may be published.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sanitize.core.keys import Key
 from sanitize.errors import UsageError
+from sanitize.storage import table_schemas
+from sanitize.storage.corpus import read_json
 
 
-def private(folder: Path) -> Path:
-    """A folder of mode 0700, made if it is not there."""
+def make_private_folder(folder: Path) -> Path:
+    """Creates a folder of mode 0700, or sets that mode. Raises UsageError if it cannot, or if another user owns the folder."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         owner = folder.stat().st_uid
     except (FileExistsError, NotADirectoryError, PermissionError) as error:
-        raise UsageError(f"{folder}: cannot be made a private folder ({type(error).__name__}); take another place for it") from None
+        raise UsageError(f"{folder}: cannot be made a private folder ({type(error).__name__}); use another path") from None
     if hasattr(os, "geteuid") and owner != os.geteuid():
-        raise UsageError(f"{folder}: belongs to another user, who could read what is put there; take another place for it")
+        raise UsageError(f"{folder}: belongs to another user, who could read the files in it; use another path")
     return folder
 
 
-OF_RUN, OF_STREAM = "tasks", "seen"  # folders that only the WORK of a run has, and only the state of a stream
-_WHOSE = {OF_RUN: "the private folder of a run; take another --state", OF_STREAM: "the state of a stream; take another --work"}
+RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = (
+    "tasks",
+    "seen",
+)  # subfolders that exist only in the WORK of a run, and only in the state folder of a stream
+_FOLDER_OWNERS = {
+    RUN_ONLY_FOLDER: "the private folder of a run; use another --state",
+    STREAM_ONLY_FOLDER: "the state of a stream; use another --work",
+}
 
 
-def private_folder(work: Path) -> None:
-    """Refuse what is not the WORK of a run."""
-    stream = (work / OF_STREAM).is_dir()
-    if stream or not (work / "vault").is_dir():
-        told = "the state of a stream, which keeps no tables" if stream else "not the private folder of a run"
-        raise UsageError(f"{work}: {told}; expected the WORK of `sanitize run` or `find`, such as clean.private")
+def require_run_workspace(work: Path) -> None:
+    """Raises UsageError if a folder is not the WORK of a run."""
+    is_stream = (work / STREAM_ONLY_FOLDER).is_dir()
+    if is_stream or not (work / "vault").is_dir():
+        problem = "the state of a stream, which keeps no tables" if is_stream else "not the private folder of a run"
+        raise UsageError(f"{work}: {problem}; expected the WORK of `sanitize run` or `find`, such as clean.private")
+    require_current_schema(work, read_json(work / "index.json"))
 
 
-def open_work(work: Path, never: str = OF_STREAM) -> None:
-    """Make WORK: private, ignored by git, with its vault. A folder that holds something else is refused, untouched, and so is one that
-    holds `never`: what a run and a stream remember of one input does not go together."""
+def is_outdated(index_json: Mapping[str, Any]) -> bool:
+    """True if an index (the content of index.json) was written with other tables than this version reads."""
+    return index_json.get("schema_version") != table_schemas.VERSION
+
+
+def require_current_schema(work: Path, index_json: Mapping[str, Any] | None) -> None:
+    """Raises UsageError, with the command that rebuilds it, if WORK holds an index of another version of the tables."""
+    if index_json and is_outdated(index_json):
+        raise UsageError(
+            f"{work}: its index has version {index_json.get('schema_version', 1)} of the tables, and this program reads version "
+            f"{table_schemas.VERSION}. Rebuild it from the inputs and settings of that run: sanitize find INPUT... --work {work}. The key, "
+            "the erasure requests and the labels of earlier outputs are kept"
+        )
+
+
+def open_workspace(work: Path, forbidden_folder: str = STREAM_ONLY_FOLDER) -> None:
+    """Creates WORK, or opens an existing one: private, ignored by git, with its vault.
+
+    Raises UsageError, without a change, for a folder with other files, and for one that contains `forbidden_folder`: the state of a run and
+    of a stream must not share a folder.
+    """
     if work.is_dir():
         names = {entry.name for entry in work.iterdir()}
-        if never in names and "vault" in names:
-            raise UsageError(f"{work}: is {_WHOSE[never]}, or leave it out")
-        begun = names <= {".gitignore", "vault", "run.lock"} and _ignore(work) in (None, "", "*\n")  # stopped, or not so far yet
-        if not begun and not {".gitignore", "vault"} <= names:
+        if forbidden_folder in names and "vault" in names:
+            raise UsageError(f"{work}: is {_FOLDER_OWNERS[forbidden_folder]}, or leave it out")
+        is_new = names <= {".gitignore", "vault", "run.lock"} and _read_gitignore(work) in (
+            None,
+            "",
+            "*\n",
+        )  # created by a run that stopped early, or is just starting
+        if not is_new and not {".gitignore", "vault"} <= names:
             raise UsageError(
-                f"{work}: holds files that are not of a run; as the private folder (--work) take a new one, or that of an earlier run"
+                f"{work}: contains files that no run wrote; as the private folder (--work) use a new one, or that of an earlier run"
             )
-    private(work)
-    _plain(work / "vault")
-    _plain(work / ".gitignore")
-    if _ignore(work) != "*\n":
+    make_private_folder(work)
+    _refuse_link(work / "vault")
+    _refuse_link(work / ".gitignore")
+    if _read_gitignore(work) != "*\n":
         (work / ".gitignore").write_text("*\n", "ascii")
-    private(work / "vault")
+    make_private_folder(work / "vault")
 
 
-def _plain(path: Path) -> None:
-    """Refuse a link where WORK has a file or folder of its own: it would lead raw values elsewhere."""
+def _refuse_link(path: Path) -> None:
+    """Raises UsageError for a symbolic link: raw values would be written elsewhere."""
     if path.is_symlink():
-        raise UsageError(f"{path}: is a link; a private folder holds none. Take the link away, or take another folder")
+        raise UsageError(f"{path}: is a link; a private folder must not contain links. Remove the link, or use another folder")
 
 
-def _ignore(work: Path) -> str | None:
+def _read_gitignore(work: Path) -> str | None:
     try:
         return (work / ".gitignore").read_text("utf-8")
     except (OSError, ValueError):
         return None
 
 
-def tidy(work: Path) -> None:
-    """Take away what a stopped run left half done in WORK: attempts, spilled tables, files that were not renamed. The lock is held."""
+def remove_leftovers(work: Path) -> None:
+    """Removes leftovers of an interrupted run from WORK: attempts, spilled tables, temporary files. The caller holds the lock."""
     shutil.rmtree(work / "spill", ignore_errors=True)
-    for left in work.rglob("*.tmp"):
-        left.unlink(missing_ok=True)
+    for leftover in work.rglob("*.tmp"):
+        leftover.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def umask(mode: int) -> Iterator[int]:
-    """New files and folders of this process, and of those it starts, lack the bits of `mode`; gives the mask that was in force before."""
+def set_umask(mode: int) -> Iterator[int]:
+    """Context that sets the umask of this process and of processes that it starts; yields the previous umask, which is restored."""
     before = os.umask(mode)
     try:
         yield before
@@ -87,31 +122,35 @@ def umask(mode: int) -> Iterator[int]:
         os.umask(before)
 
 
-def key_of(work: Path, *, key_file: Path | None = None, seed: int | None = None) -> Key:
-    """The key of a run: of `--key FILE`, of `--seed N`, else the vault's own, made when it is not there."""
+def load_key(work: Path, *, key_file: Path | None = None, seed: int | None = None) -> Key:
+    """The key of a run: from `--key FILE`, from `--seed N`, else the key in the vault, which is generated if it does not exist."""
     if key_file is not None and seed is not None:
-        raise UsageError("--key and --seed exclude each other: a seed makes a public key; take one of them")
+        raise UsageError("--key and --seed exclude each other: a seed makes a public key; use one of them")
     if seed is not None:
         return Key.from_seed(seed)
     if key_file is not None:
         return Key.read(key_file)
-    folder = private(work / "vault" / "key")
+    folder = make_private_folder(work / "vault" / "key")
     path = folder / "key"
     if not path.exists():
         Key.generate().write(path)
     return Key.read(path)
 
 
-def apart(inputs: Sequence[Path | str], out: Path | None, work: Path | None) -> None:
-    """Refuse folders that lie inside each other, or inside the private folder of another run."""
-    places = [(Path(path), "the input") for path in inputs if "://" not in str(path)]
+def check_paths_disjoint(inputs: Sequence[Path | str], out: Path | None, work: Path | None) -> None:
+    """Raises UsageError if inputs, OUT and WORK are inside each other, or OUT or WORK is inside the private folder of another run."""
+    input_paths = [(Path(path), "the input") for path in inputs if "://" not in str(path)]
     roots = [(root, name) for root, name in ((out, "OUT (-o)"), (work, "WORK")) if root is not None]
     for root, name in roots:
-        mine = root.resolve()
-        for other, other_name in [*places, *((r, n) for r, n in roots if n != name)]:
-            theirs = other.resolve()
-            if mine == theirs or (theirs.is_dir() and mine.is_relative_to(theirs)) or theirs.is_relative_to(mine):
-                raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; take a folder beside it")
-        for above in mine.parents:
-            if (above / "vault").is_dir() and _ignore(above) == "*\n":
-                raise UsageError(f"{name} {root} lies in {above}, the private folder of another run; take a folder beside it")
+        root_path = root.resolve()
+        for other, other_name in [*input_paths, *((r, n) for r, n in roots if n != name)]:
+            other_path = other.resolve()
+            if (
+                root_path == other_path
+                or (other_path.is_dir() and root_path.is_relative_to(other_path))
+                or other_path.is_relative_to(root_path)
+            ):
+                raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; use a folder beside it")
+        for parent in root_path.parents:
+            if (parent / "vault").is_dir() and _read_gitignore(parent) == "*\n":
+                raise UsageError(f"{name} {root} is inside {parent}, the private folder of another run; use a folder beside it")

@@ -1,8 +1,8 @@
-"""The tables of WORK as views for DuckDB: where each lies, what stands in for one that is not there, and how its texts are masked.
+"""DuckDB views over the tables of WORK: their files, empty views for tables that do not exist yet, and masks for their texts.
 
-A table that no room has written yet is empty, with the columns that `tables.py` gives it. Some views are made from others when they are
-asked: `users` and `value_users` (two statements of `sql/`), `ngrams` (the words of all texts) and `parts` (the plan of the shown run).
-Those two that need raw texts inside count first and are masked afterwards, so that masks do not make one word of many.
+A table that no stage has written yet is empty, with the columns of `table_schemas.py`. Some views are computed from others when a query
+uses them: `users` and `value_users` (statements of `sql/`), `ngrams` (the words of all texts) and `parts` (the plan of the selected run).
+`users` and `ngrams` read raw texts: they count first and are masked afterwards, so that masks do not merge different words or ids.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sanitize.core.rendering import visible
-from sanitize.errors import InputRefused, OutputBroken, UsageError, nearest
+from sanitize.core.rendering import escape_controls
+from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import table_schemas
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
 
-class DocumentFile(Protocol):
-    """A Parquet file that holds documents, as `sanitize.storage.corpus.Source` describes it."""
+class DocumentFileLike(Protocol):
+    """A Parquet file that holds documents, as `sanitize.storage.corpus.DocumentFile` describes it."""
 
     @property
     def path(self) -> str: ...
@@ -38,16 +38,16 @@ class DocumentFile(Protocol):
 
 
 @dataclass(frozen=True)
-class View:
-    """One view: its name, the SELECT that gives it raw, and the files that it reads."""
+class SqlView:
+    """One view: its name, the SELECT for its unmasked rows, and the files that it reads."""
 
     name: str
     select: str
     files: tuple[str, ...] = ()
 
 
-# what a run of a plan writes below its own folder; everything else is of the index, which all runs share
-OF_RUN = {
+# tables that a run writes below its own folder; all other tables belong to the index, which all runs share
+RUN_TABLE_FOLDERS = {
     "edits": "edits",
     "swept": "sweep",
     "drops": "drops",
@@ -55,38 +55,43 @@ OF_RUN = {
     "labels": "vault/labels",
     "blacklist": "vault/blacklist",
 }
-LEFT_ALONE = "left_alone.parquet"  # among a run's counts: the values of which nothing was taken
-ASKED = ("users", "value_users")  # made when asked, by the statement of that name in sql/, over the raw tables
+UNSELECTED_FILE = "left_alone.parquet"  # in the aggregates of a run: values of which no occurrence was selected
+COMPUTED_TABLES = ("users", "value_users")  # computed on demand, by the statement of that name in sql/, over the raw tables
 
 
-def views_of(
-    connection: duckdb.DuckDBPyConnection, work: Path, *, run: Path | None, documents: Sequence[DocumentFile], asked: Mapping[str, str]
-) -> list[View]:
-    """Every table of WORK, in an order in which each view can be created. `connection` only tells the types of columns.
+def build_views(
+    connection: duckdb.DuckDBPyConnection,
+    work: Path,
+    *,
+    run: Path | None,
+    documents: Sequence[DocumentFileLike],
+    computed_queries: Mapping[str, str],
+) -> list[SqlView]:
+    """Every table of WORK, in an order in which the views can be created. `connection` is used to get the types of columns.
 
-    `run` is the folder of the run that is shown (`run_named`), `asked` the statements of `ASKED`.
+    `run` is the folder of the selected run (`find_run`); `computed_queries` has the statements of `COMPUTED_TABLES`.
     """
-    folders = {folder.name: folder for folder in _folders(work / "tables")} | {
-        "values": work / "vault" / "values",
+    folders = {folder.name: folder for folder in _list_folders(work / "tables")} | {
+        "value_spellings": work / "vault" / "values",
         "quarantine": work / "quarantine",
     }
     if run is not None:
-        folders |= {folder.name: folder for folder in _folders(run / "vault")}
-        folders |= {name: run / place for name, place in OF_RUN.items()}
-    files = {name: tuple(_parquet(folder)) for name, folder in folders.items()}
-    found = {name: View(name, f"FROM {_read(paths)}", paths) for name, paths in sorted(files.items()) if paths}
-    found["documents"] = _documents(documents)
-    found["parts"] = _parts(run)
-    found |= {name: View(name, _over(asked[name], found, "documents")) for name in ("users",) if name not in found}
-    made = {"value_users": asked["value_users"], "ngrams": _ngrams(connection, found, _texts(work))}
-    absent = [name for name in table_schemas.ALL if name not in found and name not in made]
-    found |= {name: View(name, _empty(table_schemas.ALL[name].schema)) for name in absent}
-    found |= {name: View(name, select) for name, select in made.items() if name not in found}
+        folders |= {folder.name: folder for folder in _list_folders(run / "vault")}
+        folders |= {name: run / subfolder for name, subfolder in RUN_TABLE_FOLDERS.items()}
+    files = {name: tuple(_list_parquet_files(folder)) for name, folder in folders.items()}
+    found = {name: SqlView(name, f"FROM {_read_parquet_expression(paths)}", paths) for name, paths in sorted(files.items()) if paths}
+    found["documents"] = _documents_view(documents)
+    found["parts"] = _parts_view(run)
+    found |= {name: SqlView(name, _with_raw_tables(computed_queries[name], found, "documents")) for name in ("users",) if name not in found}
+    computed = {"value_users": computed_queries["value_users"], "ngrams": _ngrams_select(connection, found, _indexed_leaves(work))}
+    absent = [name for name in table_schemas.ALL_TABLES if name not in found and name not in computed]
+    found |= {name: SqlView(name, _empty_select(table_schemas.ALL_TABLES[name].schema)) for name in absent}
+    found |= {name: SqlView(name, select) for name, select in computed.items() if name not in found}
     return list(found.values())
 
 
-def create(connection: duckdb.DuckDBPyConnection, views: Sequence[View], *, reveal: bool) -> Iterator[str]:
-    """A CREATE VIEW for each view, its text columns masked unless `reveal`. Each is to be carried out before the next is asked for."""
+def create_view_statements(connection: duckdb.DuckDBPyConnection, views: Sequence[SqlView], *, reveal: bool) -> Iterator[str]:
+    """Yields a CREATE VIEW for each view, with masked text columns unless `reveal`. Execute each statement before taking the next."""
     import duckdb
 
     for view in views:
@@ -94,241 +99,243 @@ def create(connection: duckdb.DuckDBPyConnection, views: Sequence[View], *, reve
             relation = connection.sql(view.select)
             columns = list(zip(relation.columns, relation.types, strict=True))
         except duckdb.Error:
-            raise OutputBroken(f"table {view.name} of WORK cannot be read as Parquet; run `sanitize find` again to make it anew") from None
+            raise OutputBroken(f"table {view.name} of WORK cannot be read as Parquet; run `sanitize find` again to rebuild it") from None
         select = view.select
         if not reveal:
-            plain = frozenset[str]() if view.name == "documents" else _PLAIN  # an id may be an address
-            listed = (
-                quote_name(name) if name in plain else f"{_masked_column(view.name, name, kind)} AS {quote_name(name)}"
+            unmasked = frozenset[str]() if view.name == "documents" else _UNMASKED_COLUMNS  # documents: an id may be an address
+            select_list = (
+                quote_name(name) if name in unmasked else f"{_mask_column(view.name, name, kind)} AS {quote_name(name)}"
                 for name, kind in columns
             )
-            select = f"SELECT {', '.join(listed)} FROM ({view.select})"  # noqa: S608 - names are quoted
+            select = f"SELECT {', '.join(select_list)} FROM ({view.select})"  # noqa: S608 - names are quoted
         yield f"CREATE OR REPLACE VIEW {quote_name(view.name)} AS {select}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------------- runs
 
 
-def runs(work: Path) -> list[tuple[Path, str]]:
-    """The runs of WORK, the latest last: folder (named by its plan's hash) and name of the plan."""
-    found = []
-    for folder in _folders(work / "runs"):
+def list_runs(work: Path) -> list[tuple[Path, str]]:
+    """The runs of WORK, the latest last: (folder, named by the hash of its plan; name of the plan)."""
+    runs = []
+    for folder in _list_folders(work / "runs"):
         plan = folder / "plan.json"
         if plan.is_file():
-            found.append((plan.stat().st_mtime_ns, folder.name, folder, str(_json(plan).get("name", ""))))
-    return [(folder, name) for _, _, folder, name in sorted(found)]
+            runs.append((plan.stat().st_mtime_ns, folder.name, folder, str(_read_json_object(plan).get("name", ""))))
+    return [(folder, name) for _, _, folder, name in sorted(runs)]
 
 
-def run_named(work: Path, name: str | None) -> Path | None:
-    """The folder of a run: of that plan hash, or of the only one that begins so, or the latest of that plan; else the latest of all.
+def find_run(work: Path, name: str | None) -> Path | None:
+    """The folder of the run that `name` selects: a plan name (its latest run), a plan hash, or a unique prefix of one.
 
-    None where nothing was run yet and none is named. UsageError for a name that is none of these, or fits two hashes.
+    Without a name the latest run, or None if there is no run yet. Raises UsageError for an unknown name or an ambiguous prefix.
     """
-    known = runs(work)
+    known = list_runs(work)
     if name is None:
         return known[-1][0] if known else None
-    if of_plan := [folder for folder, plan in known if plan == name]:
-        return of_plan[-1]
-    fitting = [folder for folder, _ in known if name and folder.name.startswith(name)]
-    if len(fitting) == 1 or (fitting and fitting[0].name == name):
-        return fitting[0]
-    if fitting:
-        raise UsageError(f"{work}: {len(fitting)} runs begin with {name}; give more of the hash: {', '.join(f.name for f in fitting)}")
-    raise UsageError(f"{work}: there is no run {name[:60]!r}; {nearest(name, [*(f.name for f, _ in known), *(p for _, p in known if p)])}")
+    if runs_of_plan := [folder for folder, plan in known if plan == name]:
+        return runs_of_plan[-1]
+    matching = [folder for folder, _ in known if name and folder.name.startswith(name)]
+    if len(matching) == 1 or (matching and matching[0].name == name):
+        return matching[0]
+    if matching:
+        raise UsageError(f"{work}: {len(matching)} runs begin with {name}; give more of the hash: {', '.join(f.name for f in matching)}")
+    raise UsageError(
+        f"{work}: there is no run {name[:60]!r}; {suggest_names(name, [*(f.name for f, _ in known), *(p for _, p in known if p)])}"
+    )
 
 
-def rows_of_run(run: Path, table: str) -> int:
-    """How many rows a run left in one of its tables."""
+def count_run_rows(run: Path, table: str) -> int:
+    """The number of rows in one of the tables of a run."""
     import pyarrow.parquet as pq
 
-    return sum(int(pq.read_metadata(path).num_rows) for path in _parquet(run / OF_RUN[table]))
+    return sum(int(pq.read_metadata(path).num_rows) for path in _list_parquet_files(run / RUN_TABLE_FOLDERS[table]))
 
 
-def ids_left_alone(counts: Path) -> tuple[int, ...]:
-    """The values that a run left alone, from its folder of counts."""
+def read_unselected_values(counts_folder: Path) -> tuple[int, ...]:
+    """The ids of the values of which a run selected no occurrence, from its folder of aggregates."""
     import pyarrow.parquet as pq
 
-    path = counts / LEFT_ALONE
+    path = counts_folder / UNSELECTED_FILE
     return tuple(pq.read_table(path, columns=["value_id"], partitioning=None).column(0).to_pylist()) if path.exists() else ()
 
 
-def _parts(run: Path | None) -> View:
-    """The parts of the run's plan, in their order: droppers, then editors. Two of one name count as one, as in `edits` and `drops`."""
-    plan = _json(run / "plan.json") if run is not None else {}
+def _parts_view(run: Path | None) -> SqlView:
+    """The parts of the plan of a run, in order: droppers, then editors. Two parts of one name count as one, as in `edits` and `drops`."""
+    plan = _read_json_object(run / "plan.json") if run is not None else {}
     listed: dict[tuple[str, str], int] = {}
-    for room in ("drop", "edit"):
-        for part in plan.get(room) or ():
-            listed.setdefault((room, str(part.get("use", ""))), len(listed))
+    for stage in ("drop", "edit"):
+        for part in plan.get(stage) or ():
+            listed.setdefault((stage, str(part.get("use", ""))), len(listed))
     if not listed:
-        return View("parts", _empty(table_schemas.PARTS.schema))
-    rows = ", ".join(f"({number}, {quote_literal(room)}, {quote_literal(part)})" for (room, part), number in listed.items())
-    return View("parts", f"SELECT CAST(part_no AS INTEGER) AS part_no, room, part FROM (VALUES {rows}) AS listed(part_no, room, part)")  # noqa: S608
+        return SqlView("parts", _empty_select(table_schemas.PARTS.schema))
+    rows = ", ".join(f"({number}, {quote_literal(stage)}, {quote_literal(part)})" for (stage, part), number in listed.items())
+    return SqlView("parts", f"SELECT CAST(part_no AS INTEGER) AS part_no, stage, part FROM (VALUES {rows}) AS listed(part_no, stage, part)")  # noqa: S608
 
 
 # ------------------------------------------------------------------------------------------------------------------------ documents
 
 
-def _documents(documents: Sequence[DocumentFile]) -> View:
-    """The documents by number; the three roles are columns wherever the files lack them, and ids are texts as in the standard form."""
+def _documents_view(documents: Sequence[DocumentFileLike]) -> SqlView:
+    """The documents by number. Columns of roles that the files lack are null; ids are texts, as in the standard form."""
     roles = ["doc_id", "user_id"] if documents else ["doc_id", "user_id", "text"]
-    nothing = ", ".join(["CAST(NULL AS BIGINT) AS doc_no", *(f"CAST(NULL AS VARCHAR) AS {name}" for name in roles)])
-    parts = [f"SELECT {nothing} WHERE false"]
+    null_columns = ", ".join(["CAST(NULL AS BIGINT) AS doc_no", *(f"CAST(NULL AS VARCHAR) AS {name}" for name in roles)])
+    parts = [f"SELECT {null_columns} WHERE false"]
     paths = tuple(str(Path(file.path).resolve()) for file in documents)
     for path, file in zip(paths, documents, strict=True):
         number = f"{int(file.first_doc_no)} + file_row_number AS doc_no"
         others = (f"{quote_name(column)} AS {quote_name(name)}" for name, column in file.columns.items() if name != "doc_no")
-        read = _read((path,), ", file_row_number = true")
+        read = _read_parquet_expression((path,), ", file_row_number = true")
         parts.append(f"SELECT {', '.join([number, *others])} FROM {read}")  # noqa: S608 - names are quoted
-    return View("documents", " UNION ALL BY NAME ".join(parts), paths)
+    return SqlView("documents", " UNION ALL BY NAME ".join(parts), paths)
 
 
-def _texts(work: Path) -> list[tuple[str, ...]]:
-    """The texts of a document as the index names them: column, then steps into it."""
-    listed = _json(work / "index.json").get("leaves") or [["text"]]
+def _indexed_leaves(work: Path) -> list[tuple[str, ...]]:
+    """The text leaves that the index lists: column, then the steps of the path in it."""
+    listed = _read_json_object(work / "index.json").get("leaves") or [["text"]]
     return [tuple(str(step) for step in leaf) for leaf in listed]
 
 
-def _over(statement: str, views: Mapping[str, View], *names: str) -> str:
-    """A statement whose tables of these names are the raw ones, also where the views of that name are masked."""
-    inside = ", ".join(f"{quote_name(name)} AS ({views[name].select})" for name in names)
-    return f"WITH {inside} SELECT * FROM ({statement})"  # noqa: S608
+def _with_raw_tables(statement: str, views: Mapping[str, SqlView], *names: str) -> str:
+    """The statement with the named tables bound to their raw rows, even if the views of these names are masked."""
+    raw_tables = ", ".join(f"{quote_name(name)} AS ({views[name].select})" for name in names)
+    return f"WITH {raw_tables} SELECT * FROM ({statement})"  # noqa: S608
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- words
 
-SIZES = 3  # n-grams of one to three words
-# A word is a run of letters, marks and digits, in lower case; everything else parts words. N-grams do not reach over a text's end.
-# Lower case is Unicode's of the word by itself, as in the blacklist: DuckDB's `lower` knows neither the sigma that ends a word nor the dot
-# that an I with a dot leaves behind. Regular expressions and lists are outside the portable subset, so this stands here and not in sql/.
-_SIGMA = r"([\p{Lu}\p{Ll}\p{Lt}]\p{M}*)Σ(\p{M}*(?:$|[^\p{Lu}\p{Ll}\p{Lt}\p{M}]))"
-_ENDED = f"CASE WHEN contains(said, 'Σ') THEN regexp_replace(said, '{_SIGMA}', '\\1ς\\2', 'g') ELSE said END"
-_WORDS = rf"regexp_extract_all(lower(replace({_ENDED}, 'İ', 'i' || chr(775))), '[\p{{L}}\p{{M}}\p{{N}}]+')"
+MAX_NGRAM_SIZE = 3  # n-grams of one to three words
+# A word is a run of letters, marks and digits, in lower case; everything else separates words. N-grams do not cross the end of a text.
+# Lower case is that of Unicode for the isolated word, as in the blacklist: DuckDB's `lower` handles neither the final sigma nor the
+# combining dot of a lowered I with dot. Regular expressions and lists are outside the portable SQL subset, so this is here and not in sql/.
+_FINAL_SIGMA = r"([\p{Lu}\p{Ll}\p{Lt}]\p{M}*)Σ(\p{M}*(?:$|[^\p{Lu}\p{Ll}\p{Lt}\p{M}]))"
+_WITH_FINAL_SIGMA = f"CASE WHEN contains(said, 'Σ') THEN regexp_replace(said, '{_FINAL_SIGMA}', '\\1ς\\2', 'g') ELSE said END"
+_WORDS_EXPRESSION = rf"regexp_extract_all(lower(replace({_WITH_FINAL_SIGMA}, 'İ', 'i' || chr(775))), '[\p{{L}}\p{{M}}\p{{N}}]+')"
 
 
-def _ngrams(connection: duckdb.DuckDBPyConnection, views: Mapping[str, View], texts: Sequence[Sequence[str]]) -> str:
-    """The table `ngrams` of the raw documents. Reads all texts whenever it is asked; a filter on `n` leaves the other sizes alone."""
+def _ngrams_select(connection: duckdb.DuckDBPyConnection, views: Mapping[str, SqlView], leaves: Sequence[Sequence[str]]) -> str:
+    """SQL for the table `ngrams` over the raw documents. Each query reads all texts; a filter on `n` skips the other sizes."""
     import duckdb
 
     try:
         relation = connection.sql(views["documents"].select)
-    except duckdb.Error:  # `create` says which file it is
-        return _empty(table_schemas.NGRAMS.schema)
+    except duckdb.Error:  # `create_view_statements` reports which table cannot be read
+        return _empty_select(table_schemas.NGRAMS.schema)
     kinds = dict(zip(relation.columns, relation.types, strict=True))
-    columns = [_text_at(quote_name(leaf[0]), kinds[leaf[0]], leaf[1:]) for leaf in texts if leaf[0] in kinds]
-    spoken = [
-        f"SELECT doc_no, {_WORDS} AS words FROM "  # noqa: S608 - names are quoted
-        f"(SELECT doc_no, CAST({f'unnest({text})' if many else text} AS VARCHAR) AS said FROM documents)"
-        for text, many in columns
+    columns = [_text_expression(quote_name(leaf[0]), kinds[leaf[0]], leaf[1:]) for leaf in leaves if leaf[0] in kinds]
+    word_queries = [
+        f"SELECT doc_no, {_WORDS_EXPRESSION} AS words FROM "  # noqa: S608 - names are quoted
+        f"(SELECT doc_no, CAST({f'unnest({text})' if is_list else text} AS VARCHAR) AS said FROM documents)"
+        for text, is_list in columns
     ]
-    if not views["documents"].files or not spoken:
-        return _empty(table_schemas.NGRAMS.schema)
+    if not views["documents"].files or not word_queries:
+        return _empty_select(table_schemas.NGRAMS.schema)
     sizes = []
-    for n in range(1, SIZES + 1):
-        letters = [f"w{place}" for place in range(n)]
-        unnested = ", ".join(f"unnest(words[{place + 1}:]) AS {letter}" for place, letter in enumerate(letters))
+    for n in range(1, MAX_NGRAM_SIZE + 1):
+        word_columns = [f"w{offset}" for offset in range(n)]
+        unnested = ", ".join(f"unnest(words[{offset + 1}:]) AS {column}" for offset, column in enumerate(word_columns))
         sizes.append(
             f"SELECT CAST({n} AS INTEGER) AS n, ngram, count(user_no) AS users, CAST(sum(times) AS BIGINT) AS occurrences FROM ("  # noqa: S608
-            f"SELECT concat_ws(' ', {', '.join(letters)}) AS ngram, user_no, count(*) AS times FROM ("
+            f"SELECT concat_ws(' ', {', '.join(word_columns)}) AS ngram, user_no, count(*) AS times FROM ("
             f"SELECT user_no, {unnested} FROM spoken LEFT JOIN users USING (doc_no)"
-            f") WHERE {letters[-1]} IS NOT NULL GROUP BY ngram, user_no) GROUP BY ngram"
+            f") WHERE {word_columns[-1]} IS NOT NULL GROUP BY ngram, user_no) GROUP BY ngram"
         )
-    listed = views["blacklist"].select if "blacklist" in views else _empty(table_schemas.BLACKLIST.schema)
+    listed = views["blacklist"].select if "blacklist" in views else _empty_select(table_schemas.BLACKLIST.schema)
     return (
         f"WITH documents AS ({views['documents'].select}), "  # noqa: S608
-        f"spoken AS NOT MATERIALIZED ({' UNION ALL '.join(spoken)}), "
+        f"spoken AS NOT MATERIALIZED ({' UNION ALL '.join(word_queries)}), "
         f"blacklisted AS (SELECT ngram, n, min(reason) AS reason FROM ({listed}) GROUP BY ngram, n) "
         f"SELECT g.n, g.ngram, g.users, g.occurrences, b.reason FROM ({' UNION ALL '.join(sizes)}) AS g "
         "LEFT JOIN blacklisted AS b ON b.ngram = g.ngram AND b.n = g.n"
     )
 
 
-def _text_at(column: str, kind: Any, steps: Sequence[str], depth: int = 0) -> tuple[str, bool]:
-    """SQL for the texts of a column at the end of these steps, and whether it is a list of them."""
+def _text_expression(column: str, column_type: Any, steps: Sequence[str], depth: int = 0) -> tuple[str, bool]:
+    """SQL for the texts of a column at the end of a path of steps, and True if the expression is a list of texts."""
     if not steps:
         return column, False
-    name = kind.id.lower()
+    name = column_type.id.lower()
     if steps[0] == "[]":
-        if name == "map":  # the standard form of a map is a list of its entries
-            inside = dict(kind.children)
+        if name == "map":  # in the standard form a map is a list of its entries
+            children = dict(column_type.children)
             text = f"map_{steps[1]}s({column})"
-            return _listed(text, inside[steps[1]], steps[2:], depth)
-        return _listed(column, kind.children[0][1], steps[1:], depth)
-    inside = dict(kind.children)
-    return _text_at(f"struct_extract({column}, {quote_literal(steps[0])})", inside[steps[0]], steps[1:], depth)
+            return _list_expression(text, children[steps[1]], steps[2:], depth)
+        return _list_expression(column, column_type.children[0][1], steps[1:], depth)
+    children = dict(column_type.children)
+    return _text_expression(f"struct_extract({column}, {quote_literal(steps[0])})", children[steps[0]], steps[1:], depth)
 
 
-def _listed(column: str, kind: Any, steps: Sequence[str], depth: int) -> tuple[str, bool]:
-    text, many = _text_at(f"y{depth}", kind, steps, depth + 1)
-    each = column if text == f"y{depth}" else f"list_transform({column}, lambda y{depth}: {text})"
-    return (f"flatten({each})" if many else each), True
+def _list_expression(column: str, element_type: Any, steps: Sequence[str], depth: int) -> tuple[str, bool]:
+    text, is_list = _text_expression(f"y{depth}", element_type, steps, depth + 1)
+    elements = column if text == f"y{depth}" else f"list_transform({column}, lambda y{depth}: {text})"
+    return (f"flatten({elements})" if is_list else elements), True
 
 
 # ------------------------------------------------------------------------------------------------------------- files and statements
 
 
-def _folders(parent: Path) -> list[Path]:
+def _list_folders(parent: Path) -> list[Path]:
     if not parent.is_dir():
         return []
     return sorted(path for path in parent.iterdir() if path.is_dir() and not path.is_symlink() and not path.name.startswith("."))
 
 
-def _parquet(folder: Path) -> Iterator[str]:
-    """All Parquet files under a folder, in order of path; unfinished ones carry another ending."""
-    for place, below, names in os.walk(folder):
-        below.sort()
-        for path in (Path(place, name) for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")):
+def _list_parquet_files(folder: Path) -> Iterator[str]:
+    """Yields all Parquet files below a folder, sorted by path. Unfinished files have another suffix. Raises OutputBroken for a link."""
+    for directory, subfolders, names in os.walk(folder):
+        subfolders.sort()
+        for path in (Path(directory, name) for name in sorted(names) if name.endswith(".parquet") and not name.startswith(".")):
             if path.is_symlink():
-                raise OutputBroken(f"{path}: is a link, and WORK holds none; take it away")
+                raise OutputBroken(f"{path}: is a link; WORK must not contain links. Remove it")
             yield str(path.resolve())
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _read_json_object(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return {}
 
 
-def _empty(schema: pa.Schema) -> str:
+def _empty_select(schema: pa.Schema) -> str:
     names = {"int64": "BIGINT", "int32": "INTEGER", "float": "REAL", "double": "DOUBLE"}
     columns = (f"CAST(NULL AS {names.get(str(field.type), 'VARCHAR')}) AS {quote_name(field.name)}" for field in schema)
     return f"SELECT {', '.join(columns)} WHERE false"
 
 
-def _read(files: Sequence[str], more: str = "") -> str:
-    listed = ", ".join(quote_literal(glob_escaped(file)) for file in files)
-    return f"read_parquet([{listed}], hive_partitioning = false{more})"
+def _read_parquet_expression(files: Sequence[str], options: str = "") -> str:
+    listed = ", ".join(quote_literal(escape_glob(file)) for file in files)
+    return f"read_parquet([{listed}], hive_partitioning = false{options})"
 
 
-def glob_escaped(path: str) -> str:
-    """A path as a glob pattern that means this path alone."""
+def escape_glob(path: str) -> str:
+    """The path as a glob pattern that matches only this path."""
     escaped = glob.escape(path)
-    if escaped != path and "\\" in path:  # a pattern with a backslash is cut in two there, and nothing escapes that
-        raise InputRefused(f"{visible(path)[:200]}: a name with a backslash and one of * ? [ cannot be read. Rename it")
+    if escaped != path and "\\" in path:  # DuckDB splits a pattern at a backslash, and there is no escape for it
+        raise InputRefused(f"{escape_controls(path)[:200]}: a name with a backslash and one of * ? [ cannot be read. Rename it")
     return escaped
 
 
 def quote_literal(text: str) -> str:
-    """A text as an SQL literal. The one place where a name becomes part of a statement, with `quote_name`."""
-    return "'" + _speakable(text).replace("'", "''") + "'"
+    """A text as an SQL literal. Together with `quote_name` the only place where a name becomes part of a statement."""
+    return "'" + _check_encodable(text).replace("'", "''") + "'"
 
 
 def quote_name(name: str) -> str:
     """A name as an SQL identifier."""
-    return '"' + _speakable(name).replace('"', '""') + '"'
+    return '"' + _check_encodable(name).replace('"', '""') + '"'
 
 
-def _speakable(text: str) -> str:
+def _check_encodable(text: str) -> str:
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise InputRefused(f"{visible(text)[:200]}: a name with NUL or with bytes that are not UTF-8 cannot be read. Rename it")
+        raise InputRefused(f"{escape_controls(text)[:200]}: a name with NUL or with bytes that are not UTF-8 cannot be read. Rename it")
     return text
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- masks
 
-# Letters become A or a, digits 9, every other character outside printable ASCII ?, and a run is never longer than 4: what is left
-# is the shape of a text. One list for DuckDB and Polars, whose regular expressions agree on all of it.
-_SHAPE = (
+# The shape of a text: letters become A or a, digits 9, other characters outside printable ASCII ?, and runs are cut to length 4. One list
+# for DuckDB and Polars; their regular expressions agree on these patterns.
+_SHAPE_PATTERNS = (
     (r"[\p{Lu}\p{Lt}]", "A"),
     (r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", "a"),
     (r"\p{N}", "9"),
@@ -337,76 +344,79 @@ _SHAPE = (
     ("a{5,}", "aaaa"),
     ("9{5,}", "9999"),
 )
-_ADDRESS = r"^([A-Za-z0-9])[^@]*@([A-Za-z0-9])[^@]*\.([A-Za-z]{2,6}|example)$"  # j***@e***.com; a longer last label could be a name
+_EMAIL_PATTERN = r"^([A-Za-z0-9])[^@]*@([A-Za-z0-9])[^@]*\.([A-Za-z]{2,6}|example)$"  # j***@e***.com; a longer last label could be a name
 
 
 def shape_expression(column: str) -> str:
-    """SQL for the shape of a text: `Jane Doe, 555-0100` gives `Aaaa Aaa, 999-9999`. `column` is an SQL expression."""
-    for pattern, letter in _SHAPE:
+    """SQL for the shape of a text: `Jane Doe, 555-0100` becomes `Aaaa Aaa, 999-9999`. `column` is an SQL expression."""
+    for pattern, letter in _SHAPE_PATTERNS:
         column = f"regexp_replace({column}, {quote_literal(pattern)}, '{letter}', 'g')"
     return column
 
 
 def mask_expression(column: str, kind: str | None = None) -> str:
-    """SQL for a masked value: its shape, or `j***@e***.com` where the SQL expression `kind` says EMAIL_ADDRESS."""
+    """SQL for a masked value: its shape, or `j***@e***.com` if the SQL expression `kind` is EMAIL_ADDRESS."""
     shape = shape_expression(column)
     if kind is None:
         return shape
-    pattern = quote_literal(_ADDRESS)
+    pattern = quote_literal(_EMAIL_PATTERN)
     address = rf"regexp_replace({column}, {pattern}, '\1***@\2***.\3')"
     return f"CASE WHEN {kind} = 'EMAIL_ADDRESS' AND regexp_matches({column}, {pattern}) THEN {address} ELSE {shape} END"
 
 
-def masked(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
-    """The same masks on a Polars column: shapes, and `j***@e***.com` where `kinds` says EMAIL_ADDRESS."""
+def mask_texts(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
+    """The same masks on a Polars column: shapes, and `j***@e***.com` where `kinds` is EMAIL_ADDRESS."""
     import polars as pl
 
     text = shape = pl.col("text")
-    for pattern, letter in _SHAPE:
+    for pattern, letter in _SHAPE_PATTERNS:
         shape = shape.str.replace_all(pattern, letter)
     frame = pl.DataFrame({"text": texts.cast(pl.String)})
     if kinds is not None:
         frame = frame.with_columns(kinds.cast(pl.String).alias("kind"))
-        address = text.str.replace(_ADDRESS, "${1}***@${2}***.${3}")
-        shape = pl.when((pl.col("kind") == "EMAIL_ADDRESS") & text.str.contains(_ADDRESS)).then(address).otherwise(shape)
+        address = text.str.replace(_EMAIL_PATTERN, "${1}***@${2}***.${3}")
+        shape = pl.when((pl.col("kind") == "EMAIL_ADDRESS") & text.str.contains(_EMAIL_PATTERN)).then(address).otherwise(shape)
     return frame.select(shape.alias(texts.name)).to_series()
 
 
-# Text columns that hold no text of the corpus. Every other text column is masked, also of tables this file has never heard of.
-_PLAIN = frozenset({"kind", "finder", "section", "part", "reason", "source", "place", "unit", "room"})
+# Text columns that contain no text of the corpus. Every other text column is masked, including those of unknown tables.
+_UNMASKED_COLUMNS = frozenset({"kind", "finder", "section", "part", "reason", "source", "location", "privacy_unit", "stage"})
 
 
-# A label in the place of a value says its kind and a number, and nothing of the value: it is what one looks for in these tables.
-_SHOWN_LABEL = quote_literal(r"^\[[A-Z][A-Z0-9_]*(-[0-9]+)?\]$")
+# A label contains a kind and a number, nothing of the value, and users search these tables for it: it is not masked.
+_LABEL_PATTERN = quote_literal(r"^\[[A-Z][A-Z0-9_]*(-[0-9]+)?\]$")
 
 
-def _masked_column(table: str, name: str, kind: DuckDBPyType) -> str:
-    if table == "values" and name in ("value", "normalised"):
+def _mask_column(table: str, name: str, column_type: DuckDBPyType) -> str:
+    if table == "value_spellings" and name in ("value", "normalised"):
         return mask_expression(quote_name(name), "kind")
     if (table, name) in (("labels", "label"), ("edits", "replacement")):
         column = quote_name(name)
-        return f"CASE WHEN regexp_matches({column}, {_SHOWN_LABEL}) THEN {column} ELSE {mask_expression(column)} END"
-    return _masked_type(quote_name(name), kind)
+        return f"CASE WHEN regexp_matches({column}, {_LABEL_PATTERN}) THEN {column} ELSE {mask_expression(column)} END"
+    return _mask_by_type(quote_name(name), column_type)
 
 
-_NUMBERS = frozenset({"boolean", "float", "double", "decimal"}) | {
+_NUMBER_TYPES = frozenset({"boolean", "float", "double", "decimal"}) | {
     f"{sign}{size}" for sign in ("", "u") for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
 }
-_TIMES = frozenset({"date", "time", "interval", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"}) | {
+_TIME_TYPES = frozenset({"date", "time", "interval", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"}) | {
     "time with time zone",
     "timestamp with time zone",
 }
 
 
-def _masked_type(column: str, kind: Any, depth: int = 0) -> str:
-    name = kind.id.lower()
-    if name in _NUMBERS | _TIMES:
+def _mask_by_type(column: str, column_type: Any, depth: int = 0) -> str:
+    name = column_type.id.lower()
+    if name in _NUMBER_TYPES | _TIME_TYPES:
         return column
     if name in ("varchar", "enum"):
         return mask_expression(column if name == "varchar" else f"CAST({column} AS VARCHAR)")
     if name == "list":
-        return f"list_transform({column}, lambda x{depth}: {_masked_type(f'x{depth}', kind.children[0][1], depth + 1)})"
+        return f"list_transform({column}, lambda x{depth}: {_mask_by_type(f'x{depth}', column_type.children[0][1], depth + 1)})"
     if name == "struct":
-        inside = (f"{quote_name(n)} := {_masked_type(f'struct_extract({column}, {quote_literal(n)})', t, depth)}" for n, t in kind.children)
-        return f"CASE WHEN {column} IS NULL THEN NULL ELSE struct_pack({', '.join(inside)}) END"
-    return f"CAST(CASE WHEN {column} IS NULL THEN NULL ELSE '?' END AS VARCHAR)"  # bytes, maps, unions and what is still to come
+        fields = (
+            f"{quote_name(n)} := {_mask_by_type(f'struct_extract({column}, {quote_literal(n)})', t, depth)}"
+            for n, t in column_type.children
+        )
+        return f"CASE WHEN {column} IS NULL THEN NULL ELSE struct_pack({', '.join(fields)}) END"
+    return f"CAST(CASE WHEN {column} IS NULL THEN NULL ELSE '?' END AS VARCHAR)"  # bytes, maps, unions and unknown types

@@ -1,4 +1,4 @@
-"""Tools for texts that finders and stages share: mail headers, address lists, tokenizer, decodings, name lexicon, literal search, masked
+"""Text tools that finders and stages share: mail headers, address lists, tokenizer, decodings, name lexicon, literal search, masked
 language models.
 
 Imports `core`, `storage` and `kinds`; decides nothing about what is personal data.

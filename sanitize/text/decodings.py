@@ -1,12 +1,12 @@
-"""What a column of texts says in other writing: each view gives pieces of it, decoded, and tells where in the column a place came from.
+"""Decodes encoded text in a column (base64, HTML and URL escapes, UTF-16 ...) and maps positions in the decoded text back to the column.
 
-A view is made around what is encoded only (an escape, a run of base64, a long row of digits), so a text without any costs one look.
-Views know nothing of values: they take bytes and give bytes. The forms:
+Only the surroundings of encoded text (an escape, a run of base64, a long row of digits) are decoded, so a text without any costs one
+scan. This module knows nothing about values: bytes in, bytes out. The forms:
 
-    zero-width         characters that show nothing, left out            HTML               &#64; &commat; &amp;#64;
+    zero-width         invisible characters, left out                    HTML               &#64; &commat; &amp;#64;
     URL                %40, and twice: %2540                             JSON               \\u0040, \\x40, escaped slashes and quotes
     quoted-printable   =40, soft line breaks                             base64             at any of its alignments, folded or URL-safe
-    UTF-16             either byte order, in any bytes                   digits             digits only, whatever separates them
+    UTF-16             either byte order, in any bytes                   digits             digits only, without their separators
 """
 
 from __future__ import annotations
@@ -22,92 +22,94 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import Buffers, among, cut, splice, table_of
+from sanitize.core.arrow_buffers import TextBuffers, is_in_byte_table, make_byte_table, slice_spans, splice
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-VIEWS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable", "base64", "UTF-16", "digits")
-_RUN = 11  # characters of base64 that hold eight bytes: shorter values are not looked for in it
-_DIGITS = 7  # a shorter row of digits is no number that a person is known by
+ENCODED_FORMS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable", "base64", "UTF-16", "digits")
+_MIN_BASE64_CHARS = 11  # base64 characters that encode eight bytes; shorter values are not searched in base64
+_MIN_DIGITS = 7  # a shorter row of digits does not identify a person
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Places in a column: the text of each, and first and last + 1 byte in it. `touched`: the place holds something decoded.
-    `alone`: it is no part of a longer word, as far as a view can tell."""
+class EncodedSpans:
+    """Spans in a column, one row each: the number of its text, and start and end byte within that text. `is_encoded`: the span contains
+    something that was decoded. `is_whole_word`: it is not part of a longer word; None if the form cannot tell."""
 
     text_no: I64
     start: I64
-    stop: I64
-    touched: Mask
-    alone: Mask | None = None
+    end: I64
+    is_encoded: Mask
+    is_whole_word: Mask | None = None
 
 
 @dataclass(frozen=True, repr=False)
-class View:
-    """Decoded pieces of a column (bytes that may be no UTF-8), and `original`: where piece, start and stop stand in the column."""
+class Decoding:
+    """Decoded pieces of a column (bytes, not necessarily valid UTF-8). `to_encoded(piece_no, start, end)` maps byte spans in the pieces
+    back to the spans of the column that they were decoded from."""
 
     form: str
     pieces: pa.LargeStringArray
-    original: Callable[[I64, I64, I64], Spans]
+    to_encoded: Callable[[I64, I64, I64], EncodedSpans]
 
 
-def views(texts: pa.LargeStringArray, wide: int, only: tuple[str, ...] = VIEWS) -> Iterator[View]:
-    """The views of a column that hold anything; `wide` is the longest value that is looked for, in bytes."""
-    buffers = Buffers.of(texts)
+def iter_decodings(texts: pa.LargeStringArray, max_value_bytes: int, forms: tuple[str, ...] = ENCODED_FORMS) -> Iterator[Decoding]:
+    """Yields the decodings of a column, one per form that occurs. `max_value_bytes` is the length of the longest value that is searched
+    for: that many bytes on either side of an escape are part of a piece."""
+    buffers = TextBuffers.from_array(texts)
     raw = buffers.data.tobytes()
-    for form, (mark, pattern, decode) in _ESCAPES.items():
-        if form in only and any(one in raw for one in mark):
-            view = _escaped(form, buffers, raw, pattern, decode, wide)
-            if view is not None:
-                yield view
-    for form, make in (("base64", _base64), ("UTF-16", _utf16), ("digits", _digits)):
-        if form in only and (form != "UTF-16" or b"\0" in raw):
-            view = make(buffers, raw)
-            if view is not None:
-                yield view
+    for form, (first_bytes, pattern, decode) in _ESCAPES.items():
+        if form in forms and any(prefix in raw for prefix in first_bytes):
+            decoding = _decode_escapes(form, buffers, raw, pattern, decode, max_value_bytes)
+            if decoding is not None:
+                yield decoding
+    for form, decode_form in (("base64", _decode_base64), ("UTF-16", _decode_utf16), ("digits", _join_digits)):
+        if form in forms and (form != "UTF-16" or b"\0" in raw):
+            decoding = decode_form(buffers, raw)
+            if decoding is not None:
+                yield decoding
 
 
-_NO_BREAK = re.compile(rb"[%=][Cc]2[%=][Aa]0")  # U+00A0 as two escaped bytes
+_ESCAPED_NBSP = re.compile(rb"[%=][Cc]2[%=][Aa]0")  # U+00A0 as two escaped bytes
 
 
-# ---- escapes: a few bytes that stand for others ----
+# ---- escapes: short sequences that represent other bytes ----
 
 
-def _byte(found: bytes) -> bytes:
-    """The byte that the last two characters write in hexadecimal; a no-break blank, of two bytes, is a blank."""
-    return b" " if _NO_BREAK.fullmatch(found) else bytes((int(found[-2:], 16),))
+def _decode_hex_escape(escape: bytes) -> bytes:
+    """Returns the byte given by the last two hexadecimal digits; an escaped no-break space (two bytes) becomes a space."""
+    return b" " if _ESCAPED_NBSP.fullmatch(escape) else bytes((int(escape[-2:], 16),))
 
 
-def _entity(found: bytes) -> bytes:
-    """What an HTML entity stands for, in its compatibility form: `&nbsp;` is a blank. One that HTML does not know stays."""
-    return unicodedata.normalize("NFKC", html.unescape(html.unescape(found.decode("ascii")))).encode("utf-8", "surrogatepass")
+def _decode_html_entity(escape: bytes) -> bytes:
+    """Returns the text of an HTML entity in its compatibility form (NFKC): `&nbsp;` becomes a space. An unknown entity stays as it is."""
+    return unicodedata.normalize("NFKC", html.unescape(html.unescape(escape.decode("ascii")))).encode("utf-8", "surrogatepass")
 
 
-def _json(found: bytes) -> bytes:
-    r"""What a backslash escape of JSON, or a `\x40` of other languages, stands for, in its compatibility form."""
-    found = found.lstrip(b"\\")
-    code = found[:1]
+def _decode_backslash_escape(escape: bytes) -> bytes:
+    r"""Returns the text of a backslash escape of JSON, or of a `\x40` of other languages, in its compatibility form (NFKC)."""
+    escape = escape.lstrip(b"\\")
+    code = escape[:1]
     if code == b"u":
-        # an escape of its own, or the two halves of a character beyond the basic plane
-        units = [int(part, 16) for part in re.findall(rb"u([0-9A-Fa-f]{4})", found)]
+        # a single escape, or the two surrogate halves of a character beyond the basic plane
+        units = [int(part, 16) for part in re.findall(rb"u([0-9A-Fa-f]{4})", escape)]
         return unicodedata.normalize("NFKC", b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "replace")).encode()
     if code == b"x":
-        return _byte(found)
+        return _decode_hex_escape(escape)
     return {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}.get(code, code)
 
 
-def _soft(found: bytes) -> bytes:
-    """A byte of quoted-printable; a soft line break is nothing."""
-    return _byte(found) if len(found) in (3, 6) and found[1:2] not in (b"\r", b"\n", b" ", b"\t") else b""
+def _decode_quoted_printable(escape: bytes) -> bytes:
+    """Returns the byte of a quoted-printable escape; a soft line break becomes nothing."""
+    return _decode_hex_escape(escape) if len(escape) in (3, 6) and escape[1:2] not in (b"\r", b"\n", b" ", b"\t") else b""
 
 
-def _nothing(_: bytes) -> bytes:
+def _decode_to_nothing(_: bytes) -> bytes:
     return b""
 
 
-def _ignorable() -> str:
-    """A class of the characters that show nothing: format characters, variation selectors, fillers (Unicode's default-ignorables)."""
+def _invisible_chars_pattern() -> str:
+    """Returns a pattern of all invisible characters: format characters, variation selectors, fillers (Unicode's default-ignorables)."""
     codes = [code for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000 and unicodedata.category(chr(code)) == "Cf"]
     codes += [
         0x034F,
@@ -126,7 +128,7 @@ def _ignorable() -> str:
 
 _ESCAPES: dict[str, tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[bytes], bytes]]] = {
     "zero-width": (
-        # what such characters begin with in UTF-8
+        # the first bytes of such characters in UTF-8
         (
             b"\xc2\xad",
             b"\xcd\x8f",
@@ -141,123 +143,125 @@ _ESCAPES: dict[str, tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[bytes]
             b"\xef",
             b"\xf3\xa0",
         ),
-        re.compile(_ignorable().encode()),
-        _nothing,
+        re.compile(_invisible_chars_pattern().encode()),
+        _decode_to_nothing,
     ),
-    "HTML": ((b"&",), re.compile(rb"&(?:amp;)?(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"), _entity),
-    "URL": ((b"%",), re.compile(rb"%[Cc]2%[Aa]0|%(?:25)*[0-9A-Fa-f]{2}"), _byte),
+    "HTML": ((b"&",), re.compile(rb"&(?:amp;)?(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"), _decode_html_entity),
+    "URL": ((b"%",), re.compile(rb"%[Cc]2%[Aa]0|%(?:25)*[0-9A-Fa-f]{2}"), _decode_hex_escape),
     "JSON": (
         (b"\\",),
         re.compile(rb"\\+(?:u[dD][89ABab][0-9A-Fa-f]{2}\\+u[dD][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"/nrtbf])"),
-        _json,
+        _decode_backslash_escape,
     ),
-    "quoted-printable": ((b"=",), re.compile(rb"=[Cc]2=[Aa]0|=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)"), _soft),
+    "quoted-printable": ((b"=",), re.compile(rb"=[Cc]2=[Aa]0|=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)"), _decode_quoted_printable),
 }
 
 
-def _escaped(
-    form: str, buffers: Buffers, raw: bytes, pattern: re.Pattern[bytes], decode: Callable[[bytes], bytes], wide: int
-) -> View | None:
-    """The column around its escapes, with each replaced by what it stands for."""
-    # a loop over escapes, not over texts: what one stands for is looked up once for each distinct one
-    spans = np.array([found.span() for found in pattern.finditer(raw)], np.int64).reshape(-1, 2)
-    starts, stops = spans[:, 0], spans[:, 1]
+def _decode_escapes(
+    form: str, buffers: TextBuffers, raw: bytes, pattern: re.Pattern[bytes], decode: Callable[[bytes], bytes], max_value_bytes: int
+) -> Decoding | None:
+    """Decodes escapes: pieces of the column around its escapes, with each escape replaced by the text it represents."""
+    # a loop over escapes, not over texts; each distinct escape is decoded once
+    escape_spans = np.array([found.span() for found in pattern.finditer(raw)], np.int64).reshape(-1, 2)
+    starts, stops = escape_spans[:, 0], escape_spans[:, 1]
     text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-    whole = stops <= buffers.offsets[text_no + 1]
-    starts, stops, text_no = starts[whole], stops[whole], text_no[whole]
+    within_text = stops <= buffers.offsets[text_no + 1]
+    starts, stops, text_no = starts[within_text], stops[within_text], text_no[within_text]
     if not len(starts):
         return None
-    known: dict[bytes, bytes] = {}
-    written = [raw[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    meant = [known[one] if one in known else known.setdefault(one, decode(one)) for one in written]
-    low, high, of = _windows(buffers, starts, stops, text_no, wide)
-    pieces = Buffers.of(cut(buffers, low, high))
+    cache: dict[bytes, bytes] = {}
+    escapes = [raw[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    decoded_escapes = [cache[escape] if escape in cache else cache.setdefault(escape, decode(escape)) for escape in escapes]
+    low, high, window_text = _merge_windows(buffers, starts, stops, text_no, max_value_bytes)
+    pieces = TextBuffers.from_array(slice_spans(buffers, low, high))
     piece = np.searchsorted(low, starts, side="right") - 1
     shift = pieces.offsets[piece] - low[piece]
     first, last = starts + shift, stops + shift
-    text = pa.array(meant, pa.large_binary())
+    text = pa.array(decoded_escapes, pa.large_binary())
     replacements = pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:])
     decoded = splice(pieces, first, last, replacements)
-    grown = np.concatenate([[0], np.cumsum(Buffers.of(replacements).lengths - (last - first))])
-    out_first, out_last = first + grown[:-1], last + grown[1:]
-    begins = Buffers.of(decoded).offsets
+    growth = np.concatenate([[0], np.cumsum(TextBuffers.from_array(replacements).lengths - (last - first))])
+    out_first, out_last = first + growth[:-1], last + growth[1:]
+    decoded_offsets = TextBuffers.from_array(decoded).offsets
 
-    def original(number: I64, start: I64, stop: I64) -> Spans:
-        start, stop = begins[number] + start, begins[number] + stop
-        before, through = np.searchsorted(out_last, start, side="right"), np.searchsorted(out_first, stop, side="left")
-        holds, ends = np.minimum(before, len(first) - 1), np.maximum(through - 1, 0)
-        start = np.where((before < len(first)) & (out_first[holds] < start), first[holds], start - grown[before])
-        stop = np.where((through > 0) & (out_last[ends] > stop), last[ends], stop - grown[through])
-        back = low[number] - pieces.offsets[number] - buffers.offsets[of[number]]
-        return Spans(of[number], start + back, stop + back, through > before)
+    def to_encoded(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
+        start, stop = decoded_offsets[piece_no] + start, decoded_offsets[piece_no] + stop
+        first_after, end_touched = np.searchsorted(out_last, start, side="right"), np.searchsorted(out_first, stop, side="left")
+        first_touched, last_touched = np.minimum(first_after, len(first) - 1), np.maximum(end_touched - 1, 0)
+        start = np.where((first_after < len(first)) & (out_first[first_touched] < start), first[first_touched], start - growth[first_after])
+        stop = np.where((end_touched > 0) & (out_last[last_touched] > stop), last[last_touched], stop - growth[end_touched])
+        to_text = low[piece_no] - pieces.offsets[piece_no] - buffers.offsets[window_text[piece_no]]
+        return EncodedSpans(window_text[piece_no], start + to_text, stop + to_text, end_touched > first_after)
 
-    return View(form, decoded, original)
+    return Decoding(form, decoded, to_encoded)
 
 
-def _windows(buffers: Buffers, starts: I64, stops: I64, text_no: I64, wide: int) -> tuple[I64, I64, I64]:
-    """What lies around some spans of the column, `wide` bytes on either side, never across two texts: first, last + 1, and the text."""
-    low, high = np.maximum(starts - wide, buffers.offsets[text_no]), np.minimum(stops + wide, buffers.offsets[text_no + 1])
-    new = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0))
-    return low[new], np.maximum.reduceat(high, np.flatnonzero(new)), text_no[new]
+def _merge_windows(buffers: TextBuffers, starts: I64, ends: I64, text_no: I64, margin_bytes: int) -> tuple[I64, I64, I64]:
+    """Returns windows around spans: `margin_bytes` on either side, never across two texts, overlapping ones merged. Returns start and end
+    byte in the column, and the number of the text."""
+    low, high = np.maximum(starts - margin_bytes, buffers.offsets[text_no]), np.minimum(ends + margin_bytes, buffers.offsets[text_no + 1])
+    is_first = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0))
+    return low[is_first], np.maximum.reduceat(high, np.flatnonzero(is_first)), text_no[is_first]
 
 
 # ---- base64 ----
 
 
-def _base64(buffers: Buffers, raw: bytes) -> View | None:
-    """Runs of base64 decoded four times, once for each place where its groups of four may begin; line breaks inside are left out."""
-    starts, stops = _runs(buffers, _BASE64)
-    long = stops - starts >= _RUN
-    # a line of base64 goes on behind a line break, whatever the length of the next
+def _decode_base64(buffers: TextBuffers, raw: bytes) -> Decoding | None:
+    """Decodes each run of base64 four times, once for each possible start of its groups of four; line breaks inside are left out."""
+    starts, stops = _find_byte_runs(buffers, _BASE64_BYTES)
+    long = stops - starts >= _MIN_BASE64_CHARS
+    # a line of base64 continues after a line break, whatever the length of the next line
     joined = np.zeros(len(starts), np.bool_)
     gap = starts[1:] - stops[:-1]
-    at = np.flatnonzero(long[:-1] & (gap >= 1) & (gap <= 3) & (buffers.data[np.minimum(stops[:-1], len(raw) - 1)] < 32))
-    at = at[_text_of(buffers, starts[at]) == _text_of(buffers, starts[at + 1])]
-    joined[at + 1] = [
-        _FOLD.fullmatch(raw, stop, start) is not None for stop, start in zip(stops[at].tolist(), starts[at + 1].tolist(), strict=True)
+    breaks = np.flatnonzero(long[:-1] & (gap >= 1) & (gap <= 3) & (buffers.data[np.minimum(stops[:-1], len(raw) - 1)] < 32))
+    breaks = breaks[_find_text_no(buffers, starts[breaks]) == _find_text_no(buffers, starts[breaks + 1])]
+    joined[breaks + 1] = [
+        _BASE64_LINE_BREAK.fullmatch(raw, stop, start) is not None
+        for stop, start in zip(stops[breaks].tolist(), starts[breaks + 1].tolist(), strict=True)
     ]
     keep = np.flatnonzero(long | joined)
     if not len(keep):
         return None
-    new = np.append(True, ~joined[keep][1:] | (np.diff(keep) != 1))
-    low, high = starts[keep][new], np.maximum.reduceat(stops[keep], np.flatnonzero(new))
-    # each line of a joined run for itself too: what stands above it may be no base64, and would glue to its first bytes
+    is_run_start = np.append(True, ~joined[keep][1:] | (np.diff(keep) != 1))
+    low, high = starts[keep][is_run_start], np.maximum.reduceat(stops[keep], np.flatnonzero(is_run_start))
+    # each line of a joined run is also decoded on its own: the line above may not be base64 and would shift its first bytes
     lines = np.flatnonzero(long & (joined | np.append(joined[1:], False)))
     low, high = np.concatenate([low, starts[lines]]), np.concatenate([high, stops[lines]])
     pieces: list[bytes] = []
     run, phases = np.repeat(np.arange(len(low)), 4), np.tile(np.arange(4), len(low))
     for start, stop in zip(low.tolist(), high.tolist(), strict=True):
         # a loop over runs, which are rare in text: base64 has no columnar decoder here
-        flat = raw[start:stop].translate(_URL_SAFE, b"\r\n \t")
+        flat = raw[start:stop].translate(_URL_SAFE_TO_STANDARD, b"\r\n \t")
         for phase in range(4):
             part = flat[phase:]
             part = part[: len(part) - (len(part) % 4 == 1)]
             pieces.append(binascii.a2b_base64(part + b"=" * (-len(part) % 4)))
     text = pa.array(pieces, pa.large_binary())
-    of = _text_of(buffers, low)
+    run_text = _find_text_no(buffers, low)
 
-    def original(number: I64, start: I64, stop: I64) -> Spans:
-        # a byte is in two characters; of its run all but line breaks are counted
-        which, phase = run[number], phases[number]
+    def to_encoded(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
+        # a decoded byte comes from two base64 characters; positions in a run count its characters without line breaks
+        run_no, phase = run[piece_no], phases[piece_no]
         first, last = phase + start * 8 // 6, phase + (stop * 8 - 1) // 6
-        begin, end = np.empty(len(which), np.int64), np.empty(len(which), np.int64)
-        for one in np.unique(which).tolist():
-            mine = np.flatnonzero(which == one)
-            places = low[one] + np.flatnonzero(_BASE64[buffers.data[low[one] : high[one]]])
-            begin[mine], end[mine] = places[first[mine]], places[last[mine]] + 1
-        base = buffers.offsets[of[which]]
-        return Spans(of[which], begin - base, end - base, np.ones(len(which), np.bool_))
+        begin, end = np.empty(len(run_no), np.int64), np.empty(len(run_no), np.int64)
+        for current in np.unique(run_no).tolist():
+            rows = np.flatnonzero(run_no == current)
+            char_offsets = low[current] + np.flatnonzero(_BASE64_BYTES[buffers.data[low[current] : high[current]]])
+            begin[rows], end[rows] = char_offsets[first[rows]], char_offsets[last[rows]] + 1
+        text_start = buffers.offsets[run_text[run_no]]
+        return EncodedSpans(run_text[run_no], begin - text_start, end - text_start, np.ones(len(run_no), np.bool_))
 
-    return View("base64", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), original)
-
-
-def _text_of(buffers: Buffers, places: I64) -> I64:
-    return np.searchsorted(buffers.offsets, places, side="right") - 1
+    return Decoding("base64", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), to_encoded)
 
 
-def _runs(buffers: Buffers, table: Mask) -> tuple[I64, I64]:
-    """Every run of bytes that a table holds, within one text: first and last + 1."""
-    member = np.concatenate([[False], among(buffers.data, table), [False]])
+def _find_text_no(buffers: TextBuffers, byte_offsets: I64) -> I64:
+    return np.searchsorted(buffers.offsets, byte_offsets, side="right") - 1
+
+
+def _find_byte_runs(buffers: TextBuffers, byte_table: Mask) -> tuple[I64, I64]:
+    """Returns start and end of every run of bytes that are in the table; a run never crosses two texts."""
+    member = np.concatenate([[False], is_in_byte_table(buffers.data, byte_table), [False]])
     cut_here = np.zeros(len(member), np.bool_)
     cut_here[buffers.offsets] = True
     edge = member[1:] & (~member[:-1] | cut_here[:-1])
@@ -265,117 +269,124 @@ def _runs(buffers: Buffers, table: Mask) -> tuple[I64, I64]:
     return np.flatnonzero(edge), np.flatnonzero(last)
 
 
-_BASE64 = table_of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
-_FOLD = re.compile(rb"\r?\n[ \t]?")
-_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_BASE64_BYTES = make_byte_table(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
+_BASE64_LINE_BREAK = re.compile(rb"\r?\n[ \t]?")
+_URL_SAFE_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 # ---- UTF-16 ----
 
 
-def _utf16(buffers: Buffers, raw: bytes) -> View | None:
-    """What bytes say as UTF-16, in either order, where every other byte of several is zero."""
+def _decode_utf16(buffers: TextBuffers, raw: bytes) -> Decoding | None:
+    """Decodes bytes as UTF-16, in both byte orders, where every other byte of several is zero."""
     zeros = np.flatnonzero(buffers.data == 0)
     step = np.diff(zeros)
-    linked = (step % 2 == 0) & (step <= 8) & (np.diff(_text_of(buffers, zeros)) == 0)
+    linked = (step % 2 == 0) & (step <= 8) & (np.diff(_find_text_no(buffers, zeros)) == 0)
     firsts = np.flatnonzero(np.append(True, ~linked))
     size = np.diff(np.append(firsts, len(zeros)))
-    some = size >= 4
-    low, high = zeros[firsts[some]], zeros[(firsts + size - 1)[some]] + 1
+    is_long = size >= 4
+    low, high = zeros[firsts[is_long]], zeros[(firsts + size - 1)[is_long]] + 1
     pieces, starts = [], []
-    # a loop over such stretches, which text does not hold: each is decoded once for each order
+    # a loop over stretches with zero bytes, which ordinary text does not contain; each is decoded once per byte order
     for first, last in zip(low.tolist(), high.tolist(), strict=True):
-        no = int(np.searchsorted(buffers.offsets, first, side="right")) - 1
-        least, most = int(buffers.offsets[no]), int(buffers.offsets[no + 1])
-        for order, begin in (("utf-16-le", first - 1), ("utf-16-be", first)):
-            begin -= 2 * min(8, max(0, (begin - least) // 2))
-            begin = max(begin, least)
-            pieces.append(raw[begin : min(last + 17, most)].decode(order, "replace").encode("utf-8", "replace"))
-            starts.append(begin)
+        text_no = int(np.searchsorted(buffers.offsets, first, side="right")) - 1
+        text_start, text_end = int(buffers.offsets[text_no]), int(buffers.offsets[text_no + 1])
+        for order, piece_start in (("utf-16-le", first - 1), ("utf-16-be", first)):
+            piece_start -= 2 * min(8, max(0, (piece_start - text_start) // 2))
+            piece_start = max(piece_start, text_start)
+            pieces.append(raw[piece_start : min(last + 17, text_end)].decode(order, "replace").encode("utf-8", "replace"))
+            starts.append(piece_start)
     if not pieces:
         return None
     text = pa.array(pieces, pa.large_binary())
     begins = np.array(starts, np.int64)
-    of = _text_of(buffers, begins)
+    piece_text = _find_text_no(buffers, begins)
 
-    def original(number: I64, start: I64, stop: I64) -> Spans:
-        base = begins[number] - buffers.offsets[of[number]]
+    def to_encoded(piece_nos: I64, start: I64, stop: I64) -> EncodedSpans:
+        base = begins[piece_nos] - buffers.offsets[piece_text[piece_nos]]
         low, high = (
-            base + np.array([_wide(pieces[no][:place]) for no, place in zip(number.tolist(), places.tolist(), strict=True)], np.int64)
+            base
+            + np.array(
+                [_utf16_length(pieces[text_no][:place]) for text_no, place in zip(piece_nos.tolist(), places.tolist(), strict=True)],
+                np.int64,
+            )
             for places in (start, stop)
         )
-        return Spans(of[number], low, high, np.ones(len(number), np.bool_))
+        return EncodedSpans(piece_text[piece_nos], low, high, np.ones(len(piece_nos), np.bool_))
 
-    return View("UTF-16", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), original)
+    return Decoding("UTF-16", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), to_encoded)
 
 
-def _wide(text: bytes) -> int:
-    """How many bytes some UTF-8 takes in UTF-16."""
-    return len(text.decode("utf-8", "replace").encode("utf-16-le"))
+def _utf16_length(utf8: bytes) -> int:
+    """Returns the number of bytes that UTF-8 text takes in UTF-16."""
+    return len(utf8.decode("utf-8", "replace").encode("utf-16-le"))
 
 
 # ---- digits ----
 
 
-def _digits(buffers: Buffers, raw: bytes) -> View | None:
-    """Rows of digits without what separates them (up to four bytes of blanks and signs). A place counts as `touched` where it is all
-    of its row, or stands there unbroken; elsewhere its digits may belong to several numbers."""
+def _join_digits(buffers: TextBuffers, raw: bytes) -> Decoding | None:
+    """Joins rows of digits by leaving out their separators (up to four bytes of blanks and signs between two digits). A span counts as
+    `is_encoded` where it is its whole row, or has no separators inside; elsewhere its digits may belong to several numbers."""
     data = buffers.data
-    places = np.flatnonzero(among(data, _IS_DIGIT))
-    if len(places) < _DIGITS:
+    digit_offsets = np.flatnonzero(is_in_byte_table(data, _DIGIT_BYTES))
+    if len(digit_offsets) < _MIN_DIGITS:
         return None
-    text = _text_of(buffers, places)
-    gap = np.diff(places)
+    text = _find_text_no(buffers, digit_offsets)
+    gap = np.diff(digit_offsets)
     linked = (gap <= 5) & (np.diff(text) == 0)
     for step in range(1, 5):
         open_here = np.flatnonzero(linked & (gap > step))
-        linked[open_here] = _IN_NUMBER[data[places[open_here] + step]]
+        linked[open_here] = _NUMBER_BYTES[data[digit_offsets[open_here] + step]]
     new = np.append(True, ~linked)
     group = np.cumsum(new) - 1
     size = np.bincount(group)
-    keep = size >= _DIGITS
+    keep = size >= _MIN_DIGITS
     if not keep.any():
         return None
-    flat = places[keep[group]]
+    kept_offsets = digit_offsets[keep[group]]
     offsets = np.concatenate([[0], np.cumsum(size[keep])]).astype(np.int64)
-    of = text[new][keep]
-    pieces = pa.LargeStringArray.from_buffers(len(of), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data[flat])))
+    row_text = text[new][keep]
+    pieces = pa.LargeStringArray.from_buffers(len(row_text), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data[kept_offsets])))
 
-    def original(number: I64, start: I64, stop: I64) -> Spans:
-        first, last = flat[offsets[number] + start], flat[offsets[number] + stop - 1] + 1
-        base, end = buffers.offsets[of[number]], buffers.offsets[of[number] + 1]
-        free = ~((first > base) & _WORD[data[first - 1]]) & ~((last < end) & _WORD[data[np.minimum(last, len(data) - 1)]])
-        whole = (start == 0) & (stop == offsets[number + 1] - offsets[number])
-        touched = free & (whole | (last - first == stop - start))
-        return Spans(of[number], first - base, last - base, touched, free)
+    def to_encoded(row_no: I64, start: I64, stop: I64) -> EncodedSpans:
+        first, last = kept_offsets[offsets[row_no] + start], kept_offsets[offsets[row_no] + stop - 1] + 1
+        text_start, text_end = buffers.offsets[row_text[row_no]], buffers.offsets[row_text[row_no] + 1]
+        is_whole_word = ~((first > text_start) & _WORD_BYTES[data[first - 1]]) & ~(
+            (last < text_end) & _WORD_BYTES[data[np.minimum(last, len(data) - 1)]]
+        )
+        is_whole_row = (start == 0) & (stop == offsets[row_no + 1] - offsets[row_no])
+        is_encoded = is_whole_word & (is_whole_row | (last - first == stop - start))
+        return EncodedSpans(row_text[row_no], first - text_start, last - text_start, is_encoded, is_whole_word)
 
-    return View("digits", pieces, original)
+    return Decoding("digits", pieces, to_encoded)
 
 
-_IS_DIGIT = table_of(b"0123456789")
-# blanks, hyphens, dots, brackets; those of Unicode by their bytes, but for those of Chinese, whose commas are of the same bytes
-_IN_NUMBER = table_of(b"0123456789 .-/()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))
-_WORD = table_of(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
+_DIGIT_BYTES = make_byte_table(b"0123456789")
+# blanks, hyphens, dots, brackets, and the bytes of their Unicode counterparts; without the bytes of Chinese ones, as its commas share them
+_NUMBER_BYTES = make_byte_table(b"0123456789 .-/()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))
+_WORD_BYTES = make_byte_table(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 
 
 # ---- digests ----
 
 
-_HEXADECIMAL = table_of(b"0123456789ABCDEFabcdef")
+_HEX_BYTES = make_byte_table(b"0123456789ABCDEFabcdef")
 
 
-def digests(texts: pa.LargeStringArray) -> tuple[list[str], I64, I64, I64]:
-    """What may be the MD5, SHA-1, SHA-256 or SHA-512 of something: words of 32, 40, 64 or 128 hexadecimal digits, in small letters, with
-    text, first and last + 1 byte of each."""
-    buffers = Buffers.of(texts)
-    starts, stops = _runs(buffers, _HEXADECIMAL)
-    some = np.isin(stops - starts, (32, 40, 64, 128))
-    starts, stops = starts[some], stops[some]
-    text_no = _text_of(buffers, starts)
+def find_digests(texts: pa.LargeStringArray) -> tuple[list[str], I64, I64, I64]:
+    """Returns the words that may be an MD5, SHA-1, SHA-256 or SHA-512 digest: 32, 40, 64 or 128 hexadecimal digits.
+
+    Returns the words in lower case, and for each the number of its text, and start and end byte in that text."""
+    buffers = TextBuffers.from_array(texts)
+    starts, stops = _find_byte_runs(buffers, _HEX_BYTES)
+    has_digest_length = np.isin(stops - starts, (32, 40, 64, 128))
+    starts, stops = starts[has_digest_length], stops[has_digest_length]
+    text_no = _find_text_no(buffers, starts)
     data = buffers.data
-    alone = ~((starts > buffers.offsets[text_no]) & _WORD[data[starts - 1]])
-    alone &= ~((stops < buffers.offsets[text_no + 1]) & _WORD[data[np.minimum(stops, len(data) - 1)]])
-    starts, stops, text_no = starts[alone], stops[alone], text_no[alone]
+    is_whole_word = ~((starts > buffers.offsets[text_no]) & _WORD_BYTES[data[starts - 1]])
+    is_whole_word &= ~((stops < buffers.offsets[text_no + 1]) & _WORD_BYTES[data[np.minimum(stops, len(data) - 1)]])
+    starts, stops, text_no = starts[is_whole_word], stops[is_whole_word], text_no[is_whole_word]
     base = buffers.offsets[text_no]
-    words = [str(word) for word in cut(buffers, starts, stops).to_pylist()]
+    words = [str(word) for word in slice_spans(buffers, starts, stops).to_pylist()]
     return [word.lower() for word in words], text_no, starts - base, stops - base

@@ -1,7 +1,8 @@
-"""Where in a column of texts a number can stand: the lines that are worth a look, without what has been found in them already.
+"""Selects the lines of a column of texts that can contain a number, without the values that were already found in them (a prefilter).
 
-Most lines of most texts hold no digit, and looking for one costs a tenth of what the automata of the numbers cost. Nothing is lost: a
-piece is a whole line but for values that were found, and what is asked here of a line is less than any kind asks (`Kind.numeric`).
+Most lines of most texts have no digit, and searching for one costs a tenth of what the automata of the number patterns cost. No
+occurrence is lost: a piece is a whole line except for values already found, and the condition here is weaker than that of any kind with
+`Kind.numeric`.
 """
 
 from __future__ import annotations
@@ -13,130 +14,134 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.arrow_buffers import BLOCK, GONE, I64, Buffers, cut, within
+from sanitize.core.arrow_buffers import BLOCK_BYTES, I64, MASKED_BYTE, TextBuffers, expand_ranges, slice_spans
 
 U8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 
-_WORD = 8  # bytes that are kept or left together
-_NEAR = 5  # bytes from one separator to the next in a number without a digit
-_TOGETHER = 16  # pieces in a text
-_GAP = 7  # words without a mark that are passed over
+_WORD_SIZE = 8  # bytes that are selected or skipped together
+_MAX_SEPARATOR_GAP = 5  # bytes from one separator to the next in a number without a digit
+_PIECES_PER_TEXT = 16  # pieces that are joined to one text of `DigitLines.buffers`
+_MAX_UNMARKED_WORDS = 7  # longest gap of unmarked words that is closed
 
 
 @dataclass(frozen=True, repr=False)
-class Pieces:
-    """Pieces of a column of texts, ascending, none across two texts. `buffers` has them one after the other with a control byte, which no
-    pattern matches, behind each: a text for every few, since what an automaton costs begins with each text."""
+class DigitLines:
+    """Pieces of a column of texts, ascending, none across two texts. `buffers` holds them one after the other, with a control byte that
+    no pattern matches after each; `_PIECES_PER_TEXT` of them form one text, as an automaton has a fixed cost per text."""
 
-    buffers: Buffers
-    places: I64  # where each piece begins in `buffers`
-    starts: I64  # and in the column's bytes
+    buffers: TextBuffers
+    piece_starts: I64  # where each piece begins in `buffers`
+    column_starts: I64  # and in the column's bytes
 
     @classmethod
-    def of(cls, buffers: Buffers, starts: I64, stops: I64) -> Pieces:
-        """The pieces [start, stop) of a column."""
-        texts = cut(buffers, starts, stops)
-        places = np.concatenate([[0], np.cumsum(stops - starts + 1)])
-        rows = np.append(np.arange(0, len(texts), _TOGETHER), len(texts))
-        ends = np.arange(len(rows) - 1)  # binary_join writes no byte behind the last of a text
-        data = pc.binary_join(pa.ListArray.from_arrays(pa.array(rows, pa.int32()), texts.cast(pa.string())), chr(GONE))
-        return cls(Buffers.of(data.cast(pa.large_string())), places[:-1] - np.repeat(ends, np.diff(rows)), starts)
+    def from_spans(cls, buffers: TextBuffers, line_starts: I64, line_ends: I64) -> DigitLines:
+        """Builds the pieces [line_starts, line_ends) of a column (byte offsets)."""
+        texts = slice_spans(buffers, line_starts, line_ends)
+        places = np.concatenate([[0], np.cumsum(line_ends - line_starts + 1)])
+        rows = np.append(np.arange(0, len(texts), _PIECES_PER_TEXT), len(texts))
+        ends = np.arange(len(rows) - 1)  # binary_join writes no byte after the last piece of a text
+        data = pc.binary_join(pa.ListArray.from_arrays(pa.array(rows, pa.int32()), texts.cast(pa.string())), chr(MASKED_BYTE))
+        return cls(TextBuffers.from_array(data.cast(pa.large_string())), places[:-1] - np.repeat(ends, np.diff(rows)), line_starts)
 
-    def back(self, places: I64) -> I64:
-        """The places in the column of ascending places in the pieces."""
-        piece = np.searchsorted(self.places, places, side="right") - 1
-        return self.starts[piece] + places - self.places[piece]
+    def to_column(self, piece_offsets: I64) -> I64:
+        """Converts ascending byte offsets in `buffers` to byte offsets in the column."""
+        piece = np.searchsorted(self.piece_starts, piece_offsets, side="right") - 1
+        return self.column_starts[piece] + piece_offsets - self.piece_starts[piece]
 
 
-def numeric(buffers: Buffers, low: I64, high: I64) -> Pieces:
-    """The lines that hold a digit, two `:` at most five bytes apart, two `.` five bytes apart or two `-` three bytes apart, without the
-    spans [low, high), which ascend and do not overlap. A line may be there that holds none of these."""
-    words, feeds = _marked(buffers.data)
-    # what lies inside a span marks no line
-    first, last = -(-low // _WORD), high // _WORD
-    inside = last > first
-    words[within(first[inside], last[inside])] = False
-    words = _closed(words)
+def find_digit_lines(buffers: TextBuffers, excluded_starts: I64, excluded_ends: I64) -> DigitLines:
+    """Returns the lines with a digit, two `:` at most five bytes apart, two `.` five bytes apart or two `-` three bytes apart.
+
+    The excluded spans (byte offsets, half-open, ascending, not overlapping) are cut out. Lines with none of these may be returned too."""
+    words, feeds = _mark_words(buffers.data)
+    # bytes inside an excluded span do not select their line
+    first, last = -(-excluded_starts // _WORD_SIZE), excluded_ends // _WORD_SIZE
+    covers_words = last > first
+    words[expand_ranges(first[covers_words], last[covers_words])] = False
+    words = _close_gaps(words)
     edges = np.flatnonzero(np.diff(words, prepend=False, append=False))
-    # from the last line feed in a word before to the first in a word behind: lines that touch are one piece
-    begin, end = _lines(buffers.data, np.flatnonzero(feeds), edges[::2], edges[1::2])
-    alone = begin[1:] > end[:-1]
-    begin, end = begin[np.append(True, alone)[: len(begin)]], end[np.append(alone, True)[: len(end)]]
+    # from the last line feed in a word before to the first one in a word after; lines that touch are one piece
+    begin, end = _extend_to_lines(buffers.data, np.flatnonzero(feeds), edges[::2], edges[1::2])
+    is_disjoint = begin[1:] > end[:-1]
+    begin, end = begin[np.append(True, is_disjoint)[: len(begin)]], end[np.append(is_disjoint, True)[: len(end)]]
     texts = buffers.offsets[np.append(np.diff(buffers.offsets) > 0, True)]
-    begin, end = _split(begin, end, texts, texts)
-    begin, end = _without(begin, end, low, high)
-    return Pieces.of(buffers, begin, end)
+    begin, end = _split_ranges(begin, end, texts, texts)
+    begin, end = _subtract_spans(begin, end, excluded_starts, excluded_ends)
+    return DigitLines.from_spans(buffers, begin, end)
 
 
-def _marked(data: U8) -> tuple[Bools, Bools]:
-    """Which words of eight bytes hold what a number holds, and which hold a line feed."""
-    count = -(-len(data) // _WORD)
+def _mark_words(data: U8) -> tuple[Bools, Bools]:
+    """Marks the words of eight bytes that contain a digit or separators of a number, and the words that contain a line feed."""
+    count = -(-len(data) // _WORD_SIZE)
     words, feeds = np.empty(count, np.bool_), np.empty(count, np.bool_)
-    hot, line = np.empty(BLOCK, np.bool_), np.empty(BLOCK, np.bool_)
-    seen = np.zeros(BLOCK + 2 * _NEAR, np.uint8)  # the block, and what stands behind it
-    for at in range(0, len(data), BLOCK):
-        ahead = data[at : at + BLOCK + _NEAR]
-        seen[: len(ahead)], seen[len(ahead) :] = ahead, 0
-        size = min(len(ahead), BLOCK)
-        block = seen[:size]
-        np.less(block - np.uint8(ord("0")), 10, out=hot[:size])
-        for byte, apart in ((ord("."), 5), (ord("-"), 3)):  # `dead.beef.cafe`, `aa-bb-cc`
-            here = seen == byte
-            hot[:size] |= here[:size] & here[apart : apart + size]
-        here = seen == ord(":")  # `::`, `aa:bb`, `dead:beef:`
-        two = here[1:-1] | here[2:]
-        hot[:size] |= here[:size] & (two[:size] | two[2 : size + 2] | here[_NEAR : size + _NEAR])
-        np.equal(block, ord("\n"), out=line[:size])
-        filled = -(-size // _WORD) * _WORD
-        hot[size:filled] = line[size:filled] = False
-        for marks, into in ((hot, words), (line, feeds)):
-            into[at // _WORD : (at + filled) // _WORD] = marks[:filled].view(np.uint64) != 0
+    is_number_byte, is_line_feed = np.empty(BLOCK_BYTES, np.bool_), np.empty(BLOCK_BYTES, np.bool_)
+    padded = np.zeros(BLOCK_BYTES + 2 * _MAX_SEPARATOR_GAP, np.uint8)  # the block, and the bytes after it
+    for at in range(0, len(data), BLOCK_BYTES):
+        ahead = data[at : at + BLOCK_BYTES + _MAX_SEPARATOR_GAP]
+        padded[: len(ahead)], padded[len(ahead) :] = ahead, 0
+        size = min(len(ahead), BLOCK_BYTES)
+        block = padded[:size]
+        np.less(block - np.uint8(ord("0")), 10, out=is_number_byte[:size])
+        for byte, distance in ((ord("."), 5), (ord("-"), 3)):  # `dead.beef.cafe`, `aa-bb-cc`
+            is_byte = padded == byte
+            is_number_byte[:size] |= is_byte[:size] & is_byte[distance : distance + size]
+        is_byte = padded == ord(":")  # `::`, `aa:bb`, `dead:beef:`
+        has_second_colon = is_byte[1:-1] | is_byte[2:]
+        is_number_byte[:size] |= is_byte[:size] & (
+            has_second_colon[:size] | has_second_colon[2 : size + 2] | is_byte[_MAX_SEPARATOR_GAP : size + _MAX_SEPARATOR_GAP]
+        )
+        np.equal(block, ord("\n"), out=is_line_feed[:size])
+        padded_size = -(-size // _WORD_SIZE) * _WORD_SIZE
+        is_number_byte[size:padded_size] = is_line_feed[size:padded_size] = False
+        for marks, target in ((is_number_byte, words), (is_line_feed, feeds)):
+            target[at // _WORD_SIZE : (at + padded_size) // _WORD_SIZE] = marks[:padded_size].view(np.uint64) != 0
     return words, feeds
 
 
-def _closed(words: Bools) -> Bools:
-    """The words with gaps of up to seven between two marked ones marked too: fewer pieces, on the same lines."""
-    out = np.concatenate([words, np.zeros(_GAP, np.bool_)])
+def _close_gaps(is_marked: Bools) -> Bools:
+    """Marks gaps of up to `_MAX_UNMARKED_WORDS` words between two marked ones as well: fewer pieces, from the same lines."""
+    out = np.concatenate([is_marked, np.zeros(_MAX_UNMARKED_WORDS, np.bool_)])
     for step in (1, 2, 4):
         out[step:] |= out[:-step].copy()
     for step in (1, 2, 4):
         out[:-step] &= out[step:].copy()
-    return out[: len(words)]
+    return out[: len(is_marked)]
 
 
-def _lines(data: U8, feeds: I64, first: I64, last: I64) -> tuple[I64, I64]:
-    """The bytes from behind the last line feed that stands in a word before `first` to the first one in a word from `last` on."""
-    before, behind = np.searchsorted(feeds, first) - 1, np.searchsorted(feeds, last)
-    word = np.arange(_WORD)
-    start = feeds[before[before >= 0]] * _WORD
-    begin, end = np.zeros(len(first), np.int64), np.full(len(last), len(data))
-    begin[before >= 0] = start + _WORD - np.argmax(data[start[:, None] + word[::-1]] == ord("\n"), axis=1)
-    start = feeds[behind[behind < len(feeds)]] * _WORD
-    end[behind < len(feeds)] = start + np.argmax(data[np.minimum(start[:, None] + word, len(data) - 1)] == ord("\n"), axis=1)
+def _extend_to_lines(data: U8, feed_words: I64, first_words: I64, end_words: I64) -> tuple[I64, I64]:
+    """Extends ranges of words to whole lines: from the byte after the last line feed in a word before `first_words` to the first line
+    feed in a word from `end_words` on. `feed_words` are the words that contain a line feed."""
+    before, after = np.searchsorted(feed_words, first_words) - 1, np.searchsorted(feed_words, end_words)
+    word = np.arange(_WORD_SIZE)
+    start = feed_words[before[before >= 0]] * _WORD_SIZE
+    begin, end = np.zeros(len(first_words), np.int64), np.full(len(end_words), len(data))
+    begin[before >= 0] = start + _WORD_SIZE - np.argmax(data[start[:, None] + word[::-1]] == ord("\n"), axis=1)
+    start = feed_words[after[after < len(feed_words)]] * _WORD_SIZE
+    end[after < len(feed_words)] = start + np.argmax(data[np.minimum(start[:, None] + word, len(data) - 1)] == ord("\n"), axis=1)
     return begin, end
 
 
-def _split(begin: I64, end: I64, low: I64, high: I64) -> tuple[I64, I64]:
-    """Ranges cut where an inner range [low, high) stands wholly inside one; an empty one cuts in two."""
-    if not len(begin):
-        return begin, end
-    holder = np.searchsorted(begin, low, side="right") - 1
-    held = (holder >= 0) & (low > begin[holder]) & (high < end[holder])
-    return np.sort(np.concatenate([begin, high[held]])), np.sort(np.concatenate([end, low[held]]))
+def _split_ranges(starts: I64, ends: I64, inner_starts: I64, inner_ends: I64) -> tuple[I64, I64]:
+    """Splits ranges at the inner ranges [inner_starts, inner_ends) that lie wholly inside one; an empty inner range cuts in two."""
+    if not len(starts):
+        return starts, ends
+    range_no = np.searchsorted(starts, inner_starts, side="right") - 1
+    is_inside = (range_no >= 0) & (inner_starts > starts[range_no]) & (inner_ends < ends[range_no])
+    return np.sort(np.concatenate([starts, inner_ends[is_inside]])), np.sort(np.concatenate([ends, inner_starts[is_inside]]))
 
 
-def _without(begin: I64, end: I64, low: I64, high: I64) -> tuple[I64, I64]:
-    """Ranges without what spans [low, high) cover of them."""
-    if not len(low) or not len(begin):
-        return begin, end
-    apart = low[1:] > high[:-1]  # spans that touch are one
-    low, high = low[np.append(True, apart)], high[np.append(apart, True)]
-    over = np.searchsorted(low, begin, side="right") - 1
-    begin = np.where(over >= 0, np.maximum(begin, high[over]), begin)
-    over = np.searchsorted(low, end, side="left") - 1
-    end = np.where((over >= 0) & (high[over] >= end), low[over], end)
-    some = begin < end
-    begin, end = _split(begin[some], end[some], low, high)
-    some = begin < end
-    return begin[some], end[some]
+def _subtract_spans(starts: I64, ends: I64, removed_starts: I64, removed_ends: I64) -> tuple[I64, I64]:
+    """Returns the ranges without the bytes that the removed spans cover."""
+    if not len(removed_starts) or not len(starts):
+        return starts, ends
+    is_disjoint = removed_starts[1:] > removed_ends[:-1]  # spans that touch are one
+    removed_starts, removed_ends = removed_starts[np.append(True, is_disjoint)], removed_ends[np.append(is_disjoint, True)]
+    span_no = np.searchsorted(removed_starts, starts, side="right") - 1
+    starts = np.where(span_no >= 0, np.maximum(starts, removed_ends[span_no]), starts)
+    span_no = np.searchsorted(removed_starts, ends, side="left") - 1
+    ends = np.where((span_no >= 0) & (removed_ends[span_no] >= ends), removed_starts[span_no], ends)
+    is_nonempty = starts < ends
+    starts, ends = _split_ranges(starts[is_nonempty], ends[is_nonempty], removed_starts, removed_ends)
+    is_nonempty = starts < ends
+    return starts[is_nonempty], ends[is_nonempty]

@@ -1,7 +1,7 @@
-"""What models and other tools call our kinds, and their spans as ours: for the finders that ask somebody else.
+"""Maps the labels of models and other tools to kinds of sanitize, and trims their spans: for finders that use an external detector.
 
-One written map, `KNOWN`, for the labels of CoNLL, OntoNotes and models of personal data; a plan's own map comes first. A label that neither
-knows stops the run before a text is read: what a finder would find and nobody decides about is not passed over.
+`KIND_BY_LABEL` covers the labels of CoNLL, OntoNotes and models of personal data; the plan's own map takes precedence. A label that is in
+neither map stops the run before any text is read, so that no finding is dropped silently.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sanitize.core.arrow_buffers import I64, Buffers, cut_nested
-from sanitize.core.parts import Spans
-from sanitize.errors import PlanError, nearest
-from sanitize.kinds.kind import every_kind
+from sanitize.core.arrow_buffers import I64, TextBuffers, slice_nested_spans
+from sanitize.core.parts import FoundSpans
+from sanitize.errors import PlanError, suggest_names
+from sanitize.kinds.kind import all_kinds
 
-NOTHING = ""  # of a label that is no personal data
+NO_KIND = ""  # the kind of a label that is not personal data
 
-KNOWN = {
+KIND_BY_LABEL = {
     **dict.fromkeys(
         "PER PERSON PERS NAME FIRSTNAME LASTNAME MIDDLENAME GIVENNAME SURNAME NAME_STUDENT PATIENT STAFF DOCTOR".split(), "PERSON"
     ),
@@ -36,63 +36,78 @@ KNOWN = {
     **dict.fromkeys("SSN SOCIALNUM US_SSN".split(), "US_SSN"),
     **dict.fromkeys("MAC MAC_ADDRESS".split(), "MAC_ADDRESS"),
     "AGE": "AGE",
-    **dict.fromkeys("MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL".split(), NOTHING),
+    **dict.fromkeys("MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL".split(), NO_KIND),
 }
 
 
-def kinds_of(names: Iterable[str], own: Mapping[str, str], where: str, *, data: bool = False) -> dict[str, str]:
-    """The kind of each label, NOTHING for one that is no personal data: by the plan's `own` map, then by `KNOWN` whatever its letter case,
-    then where a kind has that very name. PlanError, opened by `where`, lists the labels that nothing decides about, and a kind that there
-    is not; of labels that stand in `data` it says again only those written as labels are, in capitals."""
-    found: dict[str, str] = {}
+def map_labels_to_kinds(
+    labels: Iterable[str], plan_labels: Mapping[str, str], where: str, *, labels_are_data: bool = False
+) -> dict[str, str]:
+    """Returns the kind of each label, `NO_KIND` for one that is not personal data.
+
+    A label is looked up in `plan_labels`, then in `KIND_BY_LABEL` in any letter case, then among the names of all kinds. Raises a PlanError
+    whose message begins with `where` and lists the unmapped labels, or a kind that does not exist. With `labels_are_data` the labels come
+    from a data file, and the message quotes only those written like labels, in capitals."""
+    kind_by_label: dict[str, str] = {}
     undecided: list[str] = []
-    for kind in own.values():
-        if kind and kind not in every_kind():
-            raise PlanError(f'{where}: there is no kind {kind!r}; {nearest(kind, every_kind())} Or "" for what is no personal data')
-    for name in names:
-        if not name:
+    for kind in plan_labels.values():
+        if kind and kind not in all_kinds():
+            raise PlanError(
+                f'{where}: there is no kind {kind!r}; {suggest_names(kind, all_kinds())} Use "" for a label that is not personal data'
+            )
+    for label in labels:
+        if not label:
             continue
-        if name in own:
-            found[name] = own[name]
-        elif name.upper() in KNOWN:
-            found[name] = KNOWN[name.upper()]
-        elif name in every_kind():
-            found[name] = name
+        if label in plan_labels:
+            kind_by_label[label] = plan_labels[label]
+        elif label.upper() in KIND_BY_LABEL:
+            kind_by_label[label] = KIND_BY_LABEL[label.upper()]
+        elif label in all_kinds():
+            kind_by_label[label] = label
         else:
-            undecided.append(name)
+            undecided.append(label)
     if undecided:
-        said = sorted(name for name in undecided if not data or (name.isascii() and name.isupper() and len(name) < 40))
-        more = f"{len(undecided) - len(said)} labels in small letters" if len(said) < len(undecided) else ""
-        write = ", ".join(f'{name} = "KIND"' for name in said[:3] or ["LABEL"])
+        quoted = sorted(label for label in undecided if not labels_are_data or (label.isascii() and label.isupper() and len(label) < 40))
+        unquoted_note = f"{len(undecided) - len(quoted)} labels in small letters" if len(quoted) < len(undecided) else ""
+        example = ", ".join(f'{label} = "KIND"' for label in quoted[:3] or ["LABEL"])
         raise PlanError(
-            f"{where}: nothing says which kinds {', '.join([*said, *([more] if more else [])])} are; write {{ {write} }} with one of our "
-            f'kinds, or "" for what is no personal data. Kinds are {", ".join(sorted(every_kind()))}'
+            f"{where}: no kind is given for {', '.join([*quoted, *([unquoted_note] if unquoted_note else [])])}; write {{ {example} }} "
+            f'with one of our kinds, or "" for a label that is not personal data. Kinds are {", ".join(sorted(all_kinds()))}'
         )
-    return found
+    return kind_by_label
 
 
-def trimmed(
-    buffers: Buffers,
+def trim_spans(
+    buffers: TextBuffers,
     text_no: I64,
     start: I64,
-    stop: I64,
+    end: I64,
     kind: npt.NDArray[np.int32],
     kinds: tuple[str, ...],
     score: npt.NDArray[np.float32],
-    **more: Any,
-) -> Spans:
-    """Spans (bytes of their texts) without white space at their edges, sorted; those without any letter or digit are refused, and counted
-    as `no_letter`."""
+    **span_fields: Any,
+) -> FoundSpans:
+    """Returns spans (byte offsets in their texts) sorted and without white space at their edges. A span without any letter or digit is
+    dropped, and counted in `skipped_counts` as `no_letter`."""
     if not len(text_no):
-        return Spans.none(**more)
-    order = np.lexsort((kind, -stop, start, text_no))
-    text_no, start, stop, kind, score = text_no[order], start[order], stop[order], kind[order], score[order]
+        return FoundSpans.empty(**span_fields)
+    order = np.lexsort((kind, -end, start, text_no))
+    text_no, start, end, kind, score = text_no[order], start[order], end[order], kind[order], score[order]
     base = buffers.offsets[text_no]
-    said = pl.Series(cut_nested(buffers, base + start, base + stop))
-    good = said.str.contains(r"[\p{L}\p{N}]").to_numpy()
-    size = said.str.len_bytes().to_numpy().astype(np.int64)
-    start = start + size - said.str.strip_chars_start().str.len_bytes().to_numpy().astype(np.int64)
-    stop = stop - size + said.str.strip_chars_end().str.len_bytes().to_numpy().astype(np.int64)
-    times = np.bincount(kind[~good], minlength=len(kinds))
-    refused = {(kinds[number], "no_letter"): int(times[number]) for number in np.flatnonzero(times).tolist()}
-    return Spans(text_no[good], start[good], stop[good], kind[good], kinds, score[good], refused=refused, **more)
+    span_texts = pl.Series(slice_nested_spans(buffers, base + start, base + end))
+    has_letter = span_texts.str.contains(r"[\p{L}\p{N}]").to_numpy()
+    byte_length = span_texts.str.len_bytes().to_numpy().astype(np.int64)
+    start = start + byte_length - span_texts.str.strip_chars_start().str.len_bytes().to_numpy().astype(np.int64)
+    end = end - byte_length + span_texts.str.strip_chars_end().str.len_bytes().to_numpy().astype(np.int64)
+    dropped_counts = np.bincount(kind[~has_letter], minlength=len(kinds))
+    skipped = {(kinds[number], "no_letter"): int(dropped_counts[number]) for number in np.flatnonzero(dropped_counts).tolist()}
+    return FoundSpans(
+        text_no[has_letter],
+        start[has_letter],
+        end[has_letter],
+        kind[has_letter],
+        kinds,
+        score[has_letter],
+        skipped_counts=skipped,
+        **span_fields,
+    )

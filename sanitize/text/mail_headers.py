@@ -1,12 +1,12 @@
-"""What a mail header block is, seen from the buffers of a whole column: fields, folding, address lists, and where the body begins.
+"""Finds mail header blocks in a column of texts: fields, folded lines, address lists, and where the body begins.
 
 A text begins with a header block when its first line is a well-known field, or its first two fields look like fields. The block ends
 at the first empty line. A folded line (one that begins with a space or a tab) belongs to the field above it.
 
-`header_lines` knows the blocks of forwarded and quoted mails in a body too: at least two neighbouring lines that are fields such a block
-has (From, To, Cc, Bcc, Sent, Date, Subject, Reply-To, Sender, in English, German, French, Spanish, Italian, Portuguese or Dutch; indented,
-starred or quoted with `>` alike), with their folded lines. A field is called by its English name.
-Address lists are taken apart in `sanitize/text/address_lists.py`.
+`find_header_lines` also recognises the header blocks of forwarded and quoted mails in a body: at least two neighbouring lines with fields
+that such a block has (From, To, Cc, Bcc, Sent, Date, Subject, Reply-To, Sender, in English, German, French, Spanish, Italian, Portuguese
+or Dutch; they may be indented, starred or quoted with `>`), with their folded lines. A field is reported by its English name.
+Address lists are parsed in `sanitize/text/address_lists.py`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,19 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import Buffers, arrow, cut, first_after, last_before, table_of, within
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    expand_ranges,
+    find_first_byte_after,
+    find_last_byte_before,
+    make_byte_table,
+    slice_spans,
+    to_large_string,
+)
 
 I64 = npt.NDArray[np.int64]
-BODY = "body"
-HEADER = "header"  # the field of a header line that is none
+BODY_SECTION = "body"
+UNKNOWN_FIELD = "header"  # field name of a header line that is not a valid field
 ID_FIELDS = frozenset(
     {
         "message-id",
@@ -53,124 +61,125 @@ ADDRESS_FIELDS = frozenset(
         "errors-to",
     )
 )
-_NAME = r"[A-Za-z][A-Za-z0-9-]*:"
-_BLOCK = (
+_FIELD_NAME = r"[A-Za-z][A-Za-z0-9-]*:"
+_HEADER_BLOCK_START = (
     r"\A(?:From [^\n]*\n)?(?:"
     r"(?:[Ff]rom|FROM|[Tt]o|TO|[Dd]ate|DATE|[Ss]ubject|SUBJECT|[Mm]essage-[Ii][Dd]|[Rr]eceived|[Rr]eturn-[Pp]ath):"
-    rf"|{_NAME}[^\n]*\n(?:[ \t][^\n]*\n)*{_NAME})"
+    rf"|{_FIELD_NAME}[^\n]*\n(?:[ \t][^\n]*\n)*{_FIELD_NAME})"
 )
 
 
 @dataclass(frozen=True)
 class Sections:
-    """The section of every span: an index into `names`, -1 outside mail. `names[0]` is `body`."""
+    """The section of every span: an index into `section_names`, -1 outside mail. `section_names[0]` is `body`."""
 
-    index: npt.NDArray[np.int32]
-    names: list[str]
+    section_no: npt.NDArray[np.int32]
+    section_names: list[str]
 
     @property
     def is_id_field(self) -> npt.NDArray[np.bool_]:
-        """True where a span stands in a field that holds message ids."""
-        return self._in(ID_FIELDS)
+        """True where a span is in a field that holds message ids."""
+        return self._is_in(ID_FIELDS)
 
     @property
     def is_address_field(self) -> npt.NDArray[np.bool_]:
-        """True where a span stands in a field that holds addresses."""
-        return self._in(ADDRESS_FIELDS)
+        """True where a span is in a field that holds addresses."""
+        return self._is_in(ADDRESS_FIELDS)
 
-    def _in(self, fields: frozenset[str]) -> npt.NDArray[np.bool_]:
-        known = np.array([*(name in fields for name in self.names), False])  # the last entry serves index -1
-        return known[self.index]
+    def _is_in(self, fields: frozenset[str]) -> npt.NDArray[np.bool_]:
+        known = np.array([*(name in fields for name in self.section_names), False])  # the last entry serves index -1
+        return known[self.section_no]
 
 
 @dataclass(frozen=True, repr=False)
-class Headers:
-    """The header blocks of a column of texts, looked for once, when the first span asks for its section."""
+class HeaderBlocks:
+    """The header blocks of a column of texts; searched once, on the first call of `find_sections`."""
 
-    buffers: Buffers
-
-    @cached_property
-    def _found(self) -> tuple[I64, I64, I64]:
-        return blocks_of(self.buffers)
+    buffers: TextBuffers
 
     @cached_property
-    def _blocks(self) -> tuple[Buffers, I64, I64]:
-        """The blocks one after the other, and their line feeds and colons."""
-        _, low, high = self._found
-        blocks = Buffers.of(cut(self.buffers, low, high))
+    def _block_bounds(self) -> tuple[I64, I64, I64]:
+        return find_header_blocks(self.buffers)
+
+    @cached_property
+    def _block_buffers(self) -> tuple[TextBuffers, I64, I64]:
+        """The blocks one after the other, and the offsets of their line feeds and colons."""
+        _, low, high = self._block_bounds
+        blocks = TextBuffers.from_array(slice_spans(self.buffers, low, high))
         return blocks, np.flatnonzero(blocks.data == 10), np.append(np.flatnonzero(blocks.data == 58), len(blocks.data))
 
-    def sections(self, text_no: I64, starts: I64) -> Sections:
-        """The section of every span; `starts` is each span's first byte in the column, ascending."""
+    def find_sections(self, text_no: I64, starts: I64) -> Sections:
+        """Returns the section of every span; `starts` is each span's first byte in the column, ascending."""
         if not len(starts):
-            return Sections(np.empty(0, np.int32), [BODY])
-        mail, low, high = self._found
+            return Sections(np.empty(0, np.int32), [BODY_SECTION])
+        mail, low, high = self._block_bounds
         if not len(mail):
-            return Sections(np.full(len(starts), -1, np.int32), [BODY])
-        place = np.minimum(np.searchsorted(mail, text_no), len(mail) - 1)
-        in_mail = mail[place] == text_no
+            return Sections(np.full(len(starts), -1, np.int32), [BODY_SECTION])
+        block_no = np.minimum(np.searchsorted(mail, text_no), len(mail) - 1)
+        in_mail = mail[block_no] == text_no
         index = np.where(in_mail, np.int32(0), np.int32(-1))
-        inside = np.flatnonzero(in_mail & (starts < high[place]))
+        inside = np.flatnonzero(in_mail & (starts < high[block_no]))
         if not len(inside):
-            return Sections(index, [BODY])
-        blocks, feeds, colons = self._blocks
-        data, block = blocks.data, place[inside]
-        top = blocks.offsets[block]
-        # the line of each span, and from there up while the line is folded
-        after = np.concatenate([[0], feeds + 1])  # after[n] is where line n begins
-        line = np.searchsorted(feeds, starts[inside] - low[block] + top)
-        begin = np.maximum(after[line], top)
+            return Sections(index, [BODY_SECTION])
+        blocks, feeds, colons = self._block_buffers
+        data, block = blocks.data, block_no[inside]
+        block_start = blocks.offsets[block]
+        # the line of each span; while that line is folded, the line above it
+        line_starts = np.concatenate([[0], feeds + 1])  # after[n] is where line n begins
+        line = np.searchsorted(feeds, starts[inside] - low[block] + block_start)
+        begin = np.maximum(line_starts[line], block_start)
         while True:
-            folded = ((data[begin] == 32) | (data[begin] == 9)) & (begin > top)
+            folded = ((data[begin] == 32) | (data[begin] == 9)) & (begin > block_start)
             if not folded.any():
                 break
             line = line - folded
-            begin = np.maximum(after[line], top)
-        # the field's name, from the line's first byte to its colon; a line that is no field has the name `header`
-        new = np.append(True, np.diff(begin) != 0)
-        lines, back = begin[new], np.cumsum(new) - 1
+            begin = np.maximum(line_starts[line], block_start)
+        # the field's name, from the line's first byte to its colon; a line that is not a field gets the name `header`
+        is_first_of_line = np.append(True, np.diff(begin) != 0)
+        lines, line_of_span = begin[is_first_of_line], np.cumsum(is_first_of_line) - 1
         stops = colons[np.searchsorted(colons, lines)]
         # a line ends with its line feed, or with its block: the last line of a text may have none
-        ending = np.minimum(np.append(feeds, len(data))[np.searchsorted(feeds, lines)], blocks.offsets[block[new] + 1])
+        ending = np.minimum(np.append(feeds, len(data))[np.searchsorted(feeds, lines)], blocks.offsets[block[is_first_of_line] + 1])
         stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
-        written = cut(blocks, lines, stops).dictionary_encode()
+        written = slice_spans(blocks, lines, stops).dictionary_encode()
         fields = pl.Series(written.dictionary).str.to_lowercase()
-        # a name with an @ is an address that was taken for one, and a section's name stands in reports
-        fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-?A-~]+\z")).then(fields).otherwise(pl.lit(HEADER))).to_series()
+        # a field name with an @ is really an address, and names of sections are printed in reports
+        fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-?A-~]+\z")).then(fields).otherwise(pl.lit(UNKNOWN_FIELD))).to_series()
         named = fields.to_arrow().dictionary_encode()
-        index[inside] = 1 + np.asarray(named.indices, np.int32)[np.asarray(written.indices)][back]
-        return Sections(index, [BODY, *named.dictionary.to_pylist()])
+        index[inside] = 1 + np.asarray(named.indices, np.int32)[np.asarray(written.indices)][line_of_span]
+        return Sections(index, [BODY_SECTION, *named.dictionary.to_pylist()])
 
 
-def sections(buffers: Buffers, text_no: I64, starts: I64) -> Sections:
-    """The section of every span of a column of texts; `starts` is each span's first byte in the column, ascending."""
-    return Headers(buffers).sections(text_no, starts)
+def find_sections(buffers: TextBuffers, text_no: I64, starts: I64) -> Sections:
+    """Returns the section of every span of a column of texts; `starts` is each span's first byte in the column, ascending."""
+    return HeaderBlocks(buffers).find_sections(text_no, starts)
 
 
-def blocks_of(buffers: Buffers) -> tuple[I64, I64, I64]:
-    """The texts that begin with a header block, and the first byte and the byte after each block: where two line feeds meet for the first
-    time (a carriage return between them or not), or where the text ends."""
-    texts = pl.Series(buffers.column())
-    mail = np.flatnonzero(texts.str.contains(_BLOCK).to_numpy())
+def find_header_blocks(buffers: TextBuffers) -> tuple[I64, I64, I64]:
+    """Returns the numbers of the texts that begin with a header block, and start and end byte of each block.
+
+    A block ends at the first pair of line feeds (with or without a carriage return between them), or with its text."""
+    texts = pl.Series(buffers.to_array())
+    mail = np.flatnonzero(texts.str.contains(_HEADER_BLOCK_START).to_numpy())
     low = buffers.offsets[mail]
     meet = texts.gather(mail).str.find(r"\n\r?\n")
     high = np.where(meet.is_null().to_numpy(), buffers.offsets[mail + 1], low + meet.fill_null(0).to_numpy().astype(np.int64))
     return mail, low, high
 
 
-def bodies(texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Every text without its header block and the empty line after it; a text that begins with none stays whole."""
-    buffers = Buffers.of(texts)
-    mail, _, high = blocks_of(buffers)
-    starts, stops = buffers.offsets[:-1].copy(), buffers.offsets[1:]
+def extract_bodies(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Returns every text without its header block and the empty line after it; a text without a header block stays whole."""
+    buffers = TextBuffers.from_array(texts)
+    mail, _, high = find_header_blocks(buffers)
+    starts, ends = buffers.offsets[:-1].copy(), buffers.offsets[1:]
     padded = np.append(buffers.data, np.zeros(2, np.uint8))
-    starts[mail] = np.minimum(high + 2 + (padded[high + 1] == 13), stops[mail])
-    return cut(buffers, starts, stops)
+    starts[mail] = np.minimum(high + 2 + (padded[high + 1] == 13), ends[mail])
+    return slice_spans(buffers, starts, ends)
 
 
 # ---------------------------------------------------------------------------------------------------------- header lines and their lists
 
-LIST_FIELDS = ADDRESS_FIELDS | {
+ADDRESS_LIST_FIELDS = ADDRESS_FIELDS | {
     "apparently-to",
     "bounces-to",
     "disposition-notification-to",
@@ -182,10 +191,10 @@ LIST_FIELDS = ADDRESS_FIELDS | {
     "x-beenthere",
     "x-mailing-list",
 }
-# fields that many mails have; one that few have can tell by its name alone who wrote them, so that no summary or page says others
-WELL_KNOWN = LIST_FIELDS | ID_FIELDS | {"received", "subject", "header"}
+# fields that many mails have; the name of a rare field can identify who wrote the mail, so summaries and pages print no other names
+WELL_KNOWN_FIELDS = ADDRESS_LIST_FIELDS | ID_FIELDS | {"received", "subject", "header"}
 # fields of the header blocks that mail programs put into a body, and those of them that list addresses
-_SPOKEN = {
+_QUOTED_FIELD_NAMES = {
     "from": ("from", "von", "de", "da", "van"),
     "to": ("to", "an", "à", "para", "a", "aan"),
     "cc": ("cc",),
@@ -196,192 +205,229 @@ _SPOKEN = {
     "reply-to": ("reply-to", "antwort an", "répondre à", "responder a"),
     "sender": ("sender",),
 }
-_ENGLISH = {word: field for field, words in _SPOKEN.items() for word in words}
-_QUOTED = "|".join(_ENGLISH)
-_QUOTED_LISTS = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})
-_QUOTED_FIELD = rf"\A(?: ?>)*[ \t]*\*?((?i:{_QUOTED}))\*?[ \t\u00a0\u202f]*:"
-_QUOTED_FOLD = r"\A(?: ?>)*[ \t]+[^ \t\r\n>]"
-_MARKS = r"\A((?: ?>)*)"
+_ENGLISH_FIELD_NAMES = {word: field for field, words in _QUOTED_FIELD_NAMES.items() for word in words}
+_QUOTED_NAMES_PATTERN = "|".join(_ENGLISH_FIELD_NAMES)
+_QUOTED_LIST_FIELDS = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})
+_QUOTED_FIELD_PATTERN = rf"\A(?: ?>)*[ \t]*\*?((?i:{_QUOTED_NAMES_PATTERN}))\*?[ \t\u00a0\u202f]*:"
+_QUOTED_FOLD_PATTERN = r"\A(?: ?>)*[ \t]+[^ \t\r\n>]"
+_QUOTE_MARKS_PATTERN = r"\A((?: ?>)*)"
 
 
-_FOLD = table_of(b" \t")
-_SOFT = table_of(b" \t>")  # with these bytes begin lines of a body that may go on with the one above
-_MAYBE = table_of(b" \t>*" + bytes({letter.encode()[0] for word in _ENGLISH for letter in (word[0], word[0].upper())}))
+_FOLD_BYTES = make_byte_table(b" \t")
+_CONTINUATION_BYTES = make_byte_table(b" \t>")  # first bytes of lines of a body that may continue the line above
+_FIELD_START_BYTES = make_byte_table(
+    b" \t>*" + bytes({letter.encode()[0] for word in _ENGLISH_FIELD_NAMES for letter in (word[0], word[0].upper())})
+)
 
 
 @dataclass(frozen=True, repr=False)
 class HeaderLines:
-    """The header line, folded lines included, in which each of some spans stands: first byte and byte after its line feed in the column,
-    -1 where the span stands in no header line; `field` indexes `names`; `colon` is the byte of the field's colon, -1 where the line is
-    no field; `lists` says whether it is a list of addresses."""
+    """The header line of each span, folded lines included, one row per span. `start` is its first byte in the column and `end` the byte
+    after its line feed, -1 where the span is not in a header line. `field_code` indexes `field_names`. `colon` is the byte of the
+    field's colon, -1 where the line is not a field. `is_address_list`: the field is a list of addresses."""
 
     start: I64
-    stop: I64
-    field: npt.NDArray[np.int32]
-    names: list[str]
+    end: I64
+    field_code: npt.NDArray[np.int32]
+    field_names: list[str]
     colon: I64
-    lists: npt.NDArray[np.bool_]
+    is_address_list: npt.NDArray[np.bool_]
 
     @classmethod
-    def empty(cls, count: int) -> HeaderLines:
-        """No span stands in a header line."""
-        none = np.full(count, -1, np.int64)
-        return cls(none, none.copy(), np.zeros(count, np.int32), [HEADER], none.copy(), np.zeros(count, np.bool_))
+    def empty(cls, span_count: int) -> HeaderLines:
+        """Returns header lines for `span_count` spans, none of which is in a header line yet."""
+        none = np.full(span_count, -1, np.int64)
+        return cls(none, none.copy(), np.zeros(span_count, np.int32), [UNKNOWN_FIELD], none.copy(), np.zeros(span_count, np.bool_))
 
-    def put(
-        self, rows: I64, start: I64, stop: I64, colon: I64, lists: npt.NDArray[np.bool_], names: pl.Series, code: I64, which: I64
+    def set_lines(
+        self,
+        span_rows: I64,
+        start: I64,
+        end: I64,
+        colon: I64,
+        is_address_list: npt.NDArray[np.bool_],
+        field_names: pl.Series,
+        field_code: I64,
+        line_rows: I64,
     ) -> None:
-        """Write down the lines of some spans: span `rows[i]` stands in line `which[i]`, whose name is `names[code]`."""
-        number = {name: place for place, name in enumerate(self.names)}
-        for name in names:
+        """Stores the lines of some spans: span `span_rows[i]` is in line `line_rows[i]`. Line j has the name `field_names[field_code[j]]`,
+        `start[j]`, `end[j]`, `colon[j]` and `is_address_list[j]`."""
+        number = {name: place for place, name in enumerate(self.field_names)}
+        for name in field_names:
             number.setdefault(name, len(number))
-        self.names[:] = number
-        known = np.array([number[name] for name in names], np.int32)[code]
-        for column, values in ((self.start, start), (self.stop, stop), (self.colon, colon), (self.lists, lists), (self.field, known)):
-            column[rows] = values[which]
+        self.field_names[:] = number
+        known = np.array([number[name] for name in field_names], np.int32)[field_code]
+        for column, values in (
+            (self.start, start),
+            (self.end, end),
+            (self.colon, colon),
+            (self.is_address_list, is_address_list),
+            (self.field_code, known),
+        ):
+            column[span_rows] = values[line_rows]
 
 
-def header_lines(buffers: Buffers, text_no: I64, starts: I64) -> HeaderLines:
-    """The header line of every span of a column of texts, in the block of a mail or in one that stands forwarded or quoted in a body;
-    `starts` is each span's first byte in the column, ascending."""
-    mail, low, high = blocks_of(buffers)
+def find_header_lines(buffers: TextBuffers, text_no: I64, starts: I64) -> HeaderLines:
+    """Returns the header line of every span of a column of texts, in the header block of a mail or in a forwarded or quoted block of a
+    body; `starts` is each span's first byte in the column, ascending."""
+    mail, low, high = find_header_blocks(buffers)
     top_end = buffers.offsets[:-1].copy()
     top_end[mail] = high
-    top = starts < top_end[text_no]
+    in_top_block = starts < top_end[text_no]
     found = HeaderLines.empty(len(starts))
-    begin = _lines_of(buffers, text_no, starts, top)
-    rows = np.flatnonzero(top)
+    begin = _find_line_starts(buffers, text_no, starts, in_top_block)
+    rows = np.flatnonzero(in_top_block)
     if len(rows):
-        _of_blocks(found, rows, buffers, starts[rows], begin[rows], buffers.offsets[text_no[rows] + 1], top_end[text_no[rows]])
-    # most lines of a body cannot belong to a field, by their first bytes
-    rows = np.flatnonzero(~top)
+        _set_block_lines(found, rows, buffers, starts[rows], begin[rows], buffers.offsets[text_no[rows] + 1], top_end[text_no[rows]])
+    # the first bytes show that most lines of a body cannot belong to a field
+    rows = np.flatnonzero(~in_top_block)
     begin = begin[rows]
-    soft, opens = _may_belong(buffers.data, begin)
-    rows = rows[soft | opens]
+    may_continue, may_start_field = _classify_line_starts(buffers.data, begin)
+    rows = rows[may_continue | may_start_field]
     if len(rows):
-        # the bodies of these alone
-        new = np.append(True, np.diff(text_no[rows]) != 0)
-        texts, place = text_no[rows[new]], np.cumsum(new) - 1
-        some = Buffers.of(cut(buffers, top_end[texts], buffers.offsets[texts + 1]))
-        shift = top_end[texts] - some.offsets[:-1]
-        _of_quoted(found, rows, some, starts[rows] - shift[place], place, shift)
+        # only the bodies of these spans
+        is_first_of_text = np.append(True, np.diff(text_no[rows]) != 0)
+        texts, body_no = text_no[rows[is_first_of_text]], np.cumsum(is_first_of_text) - 1
+        bodies = TextBuffers.from_array(slice_spans(buffers, top_end[texts], buffers.offsets[texts + 1]))
+        shift = top_end[texts] - bodies.offsets[:-1]
+        _set_quoted_lines(found, rows, bodies, starts[rows] - shift[body_no], body_no, shift)
     return found
 
 
-def _lines_of(buffers: Buffers, text_no: I64, starts: I64, folds: npt.NDArray[np.bool_]) -> I64:
-    """The first byte of the line that each span stands in; where it `folds`, of the first of all lines that are one field with it."""
+def _find_line_starts(buffers: TextBuffers, text_no: I64, starts: I64, is_foldable: npt.NDArray[np.bool_]) -> I64:
+    """Returns the first byte of the line of each span; where it `is_foldable`, of the first line of the field that it belongs to."""
     text = buffers.offsets[text_no]
-    floor = np.maximum(text, np.append(0, starts[:-1])) if len(starts) else text  # what lies above belongs to the span before, too
-    feed = last_before(buffers, 10, starts, floor)
-    rows = np.flatnonzero(folds & (feed >= 0))
+    search_start = (
+        np.maximum(text, np.append(0, starts[:-1])) if len(starts) else text
+    )  # lines above the previous span are searched with that span
+    feed = find_last_byte_before(buffers, 10, starts, search_start)
+    rows = np.flatnonzero(is_foldable & (feed >= 0))
     while len(rows):
-        rows = rows[_FOLD[buffers.data[feed[rows] + 1]]]
-        feed[rows] = last_before(buffers, 10, feed[rows], floor[rows])
+        rows = rows[_FOLD_BYTES[buffers.data[feed[rows] + 1]]]
+        feed[rows] = find_last_byte_before(buffers, 10, feed[rows], search_start[rows])
         rows = rows[feed[rows] >= 0]
     return np.maximum.accumulate(np.maximum(feed + 1, text))
 
 
-def _of_blocks(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, begin: I64, text_end: I64, high: I64) -> None:
-    """The header lines of spans in the blocks that texts begin with: `rows` of `found` begin at `starts`, in lines that begin at `begin`,
-    in blocks up to `high`."""
-    new = np.append(True, np.diff(begin) != 0)
-    which, line, last = np.cumsum(new) - 1, begin[new], starts[np.append(new[1:], True)]
-    text_end, high = text_end[new], high[new]
-    # a line goes on where the next one begins with white space; the last one of a block has its line feed behind the block
-    feed = first_after(buffers, 10, last, high)
-    folds = np.flatnonzero(feed + 1 < high)
+def _set_block_lines(
+    lines: HeaderLines, span_rows: I64, buffers: TextBuffers, starts: I64, line_starts: I64, text_ends: I64, block_ends: I64
+) -> None:
+    """Stores into `lines` the header lines of spans in the blocks at the start of texts: rows `span_rows` begin at `starts`, in lines that
+    begin at `line_starts`, in texts that end at `text_ends` and blocks that end at `block_ends`."""
+    is_first_of_line = np.append(True, np.diff(line_starts) != 0)
+    line_of_span, line, last = np.cumsum(is_first_of_line) - 1, line_starts[is_first_of_line], starts[np.append(is_first_of_line[1:], True)]
+    text_ends, block_ends = text_ends[is_first_of_line], block_ends[is_first_of_line]
+    # a line continues where the next one begins with white space; the line feed of a block's last line is after the end of the block
+    feed = find_first_byte_after(buffers, 10, last, block_ends)
+    folds = np.flatnonzero(feed + 1 < block_ends)
     while len(folds):
-        folds = folds[_FOLD[buffers.data[feed[folds] + 1]]]
-        feed[folds] = first_after(buffers, 10, feed[folds] + 1, high[folds])
-        folds = folds[feed[folds] + 1 < high[folds]]
-    stop = np.minimum(feed + 1, text_end)
-    # the name up to the first colon of the line; `header` where that is no field
-    colon = first_after(buffers, 58, line, stop)
-    encoded = cut(buffers, line, np.where(colon < stop, colon, line)).dictionary_encode()
+        folds = folds[_FOLD_BYTES[buffers.data[feed[folds] + 1]]]
+        feed[folds] = find_first_byte_after(buffers, 10, feed[folds] + 1, block_ends[folds])
+        folds = folds[feed[folds] + 1 < block_ends[folds]]
+    stop = np.minimum(feed + 1, text_ends)
+    # the name up to the first colon of the line; `header` where that is not a field name
+    colon = find_first_byte_after(buffers, 58, line, stop)
+    encoded = slice_spans(buffers, line, np.where(colon < stop, colon, line)).dictionary_encode()
     names = pl.Series(encoded.dictionary).str.extract(r"\A([!-9;-?A-~]+)[ \t]*\z").str.to_lowercase()
     is_field = names.is_not_null().to_numpy()
     code = np.asarray(encoded.indices, np.int64)
-    lists = np.array([name in LIST_FIELDS for name in names])
-    found.put(rows, line, stop, np.where(is_field[code], colon, -1), lists[code], names.fill_null(HEADER), code, which)
+    lists = np.array([name in ADDRESS_LIST_FIELDS for name in names])
+    lines.set_lines(
+        span_rows, line, stop, np.where(is_field[code], colon, -1), lists[code], names.fill_null(UNKNOWN_FIELD), code, line_of_span
+    )
 
 
-def _may_belong(data: npt.NDArray[np.uint8], begin: I64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """By the first bytes of each line: whether it may be marked or folded, and whether else it may be a field."""
-    first = data[begin]
-    soft, opens = _SOFT[first], _MAYBE[first]
-    rows = np.flatnonzero(opens & ~soft)
-    opens[rows] = (data[np.minimum(begin[rows, None] + np.arange(1, 18), len(data) - 1)] == 58).any(axis=1)
-    return soft, opens
+def _classify_line_starts(data: npt.NDArray[np.uint8], line_starts: I64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Classifies lines by their first bytes: may be quoted or folded (a continuation), and, for the others, may be a field."""
+    first = data[line_starts]
+    may_continue, may_start_field = _CONTINUATION_BYTES[first], _FIELD_START_BYTES[first]
+    rows = np.flatnonzero(may_start_field & ~may_continue)
+    may_start_field[rows] = (data[np.minimum(line_starts[rows, None] + np.arange(1, 18), len(data) - 1)] == 58).any(axis=1)
+    return may_continue, may_start_field
 
 
-def _of_quoted(found: HeaderLines, rows: I64, buffers: Buffers, starts: I64, text_no: I64, shift: I64) -> None:
-    """The same for blocks that stand forwarded or quoted in a body; a span outside any stays as it was. `buffers` are bodies, and `shift`
-    is how far each stands from its place in the column."""
+def _set_quoted_lines(lines: HeaderLines, span_rows: I64, buffers: TextBuffers, starts: I64, text_no: I64, column_shift: I64) -> None:
+    """Stores into `lines` the header lines of spans in forwarded or quoted blocks of a body; rows of other spans stay as they were.
+
+    `buffers` are bodies, `text_no` and `starts` refer to them; `column_shift` is what to add to get from a body to the column."""
     data = buffers.data
     begins = np.zeros(len(data) + 1, np.bool_)
     begins[1:] = data == 10
     begins[buffers.offsets] = True
     begins[-1] = False
     line = np.flatnonzero(begins)  # the first byte of every line
-    own = np.searchsorted(line, starts, side="right") - 1
+    line_of_span = np.searchsorted(line, starts, side="right") - 1
     ends = np.append(line[1:], len(data))
-    soft = _SOFT[data[line]]
+    may_continue = _CONTINUATION_BYTES[data[line]]
     edges = np.searchsorted(line, buffers.offsets)
-    soft[edges[:-1]] = False
-    # around every line that holds a span: up to a line that can begin a field, down to the end of what may be folded, and one neighbour
-    held, where = np.unique(own, return_inverse=True)
-    hard = np.flatnonzero(~soft)
-    at = np.searchsorted(hard, held, side="right")
-    text_of_held = text_no[np.searchsorted(own, held)]
-    first_line, last_line = edges[text_of_held], edges[text_of_held + 1] - 1
-    low = np.maximum(hard[at - 1] - 1, first_line)
-    high = np.minimum(np.append(hard, len(line))[at], last_line)
+    may_continue[edges[:-1]] = False
+    # around every line with a span: up to a line that can begin a field, down to the end of lines that may be folded, and one neighbour
+    lines_with_span, held_line_of_span = np.unique(line_of_span, return_inverse=True)
+    field_candidates = np.flatnonzero(~may_continue)
+    next_candidate = np.searchsorted(field_candidates, lines_with_span, side="right")
+    text_of_line = text_no[np.searchsorted(line_of_span, lines_with_span)]
+    first_line, last_line = edges[text_of_line], edges[text_of_line + 1] - 1
+    low = np.maximum(field_candidates[next_candidate - 1] - 1, first_line)
+    high = np.minimum(np.append(field_candidates, len(line))[next_candidate], last_line)
     # the lines of all these ranges, which ascend, each once
     low = np.maximum(low, np.append(0, np.maximum.accumulate(high)[:-1] + 1))
-    many = np.maximum(high - low + 1, 0)
-    near = within(low, low + many)
-    text_of = np.repeat(text_of_held, many)
-    marked, opens = _may_belong(data, line[near])
-    some = np.flatnonzero(marked | opens)
-    colon = ends[near]
-    colon[some] = first_after(buffers, 58, line[near[some]], colon[some])
-    some = some[colon[some] < ends[near[some]]]
-    # what stands before a colon is one of few
-    before = cut(buffers, line[near[some]], colon[some] + 1).dictionary_encode()
-    names = pl.Series(before.dictionary).str.extract(_QUOTED_FIELD).str.to_lowercase()
-    names = pl.Series([_ENGLISH.get(name) for name in names.to_list()], dtype=pl.String)
-    code = np.full(len(near), -1)
-    code[some] = np.asarray(before.indices)
+    line_counts = np.maximum(high - low + 1, 0)
+    nearby = expand_ranges(low, low + line_counts)
+    text_of_nearby = np.repeat(text_of_line, line_counts)
+    may_continue_nearby, may_start_field = _classify_line_starts(data, line[nearby])
+    candidates = np.flatnonzero(may_continue_nearby | may_start_field)
+    colon = ends[nearby]
+    colon[candidates] = find_first_byte_after(buffers, 58, line[nearby[candidates]], colon[candidates])
+    candidates = candidates[colon[candidates] < ends[nearby[candidates]]]
+    # the text before a colon is one of few distinct ones
+    before = slice_spans(buffers, line[nearby[candidates]], colon[candidates] + 1).dictionary_encode()
+    names = pl.Series(before.dictionary).str.extract(_QUOTED_FIELD_PATTERN).str.to_lowercase()
+    names = pl.Series([_ENGLISH_FIELD_NAMES.get(name) for name in names.to_list()], dtype=pl.String)
+    code = np.full(len(nearby), -1)
+    code[candidates] = np.asarray(before.indices)
     is_field = np.append(names.is_not_null().to_numpy(), False)[code]
-    # marks are rare; a line without any is of depth -1
-    first = data[line[near]]
-    quoted = np.flatnonzero((first == 62) | (first == 32) & (data[np.minimum(line[near] + 1, len(data) - 1)] == 62))
-    marks = np.full(len(near), -1)
-    depth = pl.Series(cut(buffers, line[near[quoted]], ends[near[quoted]])).str.extract(_MARKS)
-    marks[quoted] = np.asarray(arrow(depth).dictionary_encode().indices)
-    joins = np.append(False, (np.diff(near) == 1) & (np.diff(text_of) == 0) & (np.diff(marks) == 0))  # with the line above, of one depth
-    goes_on = np.zeros(len(near), np.bool_)
-    folds = np.flatnonzero(marked & ~is_field & joins)
-    goes_on[folds] = pl.Series(cut(buffers, line[near[folds]], ends[near[folds]])).str.contains(_QUOTED_FOLD).to_numpy()
-    head = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(near))))
-    heads = np.flatnonzero(~goes_on)
-    last = np.append(heads[1:], len(near)) - 1  # the last line of what begins at each of `heads`
+    # quote marks are rare; a line without any has depth -1
+    first = data[line[nearby]]
+    quoted = np.flatnonzero((first == 62) | (first == 32) & (data[np.minimum(line[nearby] + 1, len(data) - 1)] == 62))
+    quote_depth = np.full(len(nearby), -1)
+    depth = pl.Series(slice_spans(buffers, line[nearby[quoted]], ends[nearby[quoted]])).str.extract(_QUOTE_MARKS_PATTERN)
+    quote_depth[quoted] = np.asarray(to_large_string(depth).dictionary_encode().indices)
+    joins = np.append(
+        False, (np.diff(nearby) == 1) & (np.diff(text_of_nearby) == 0) & (np.diff(quote_depth) == 0)
+    )  # with the line above, of one depth
+    is_folded = np.zeros(len(nearby), np.bool_)
+    folds = np.flatnonzero(may_continue_nearby & ~is_field & joins)
+    is_folded[folds] = (
+        pl.Series(slice_spans(buffers, line[nearby[folds]], ends[nearby[folds]])).str.contains(_QUOTED_FOLD_PATTERN).to_numpy()
+    )
+    head = np.maximum.accumulate(np.where(is_folded, 0, np.arange(len(nearby))))
+    heads = np.flatnonzero(~is_folded)
+    last = np.append(heads[1:], len(nearby)) - 1  # the last line of the field that begins at each of `heads`
     # a field counts where the line above it or the one below is a field too
     above = np.append(False, is_field[:-1]) & joins
     below = np.append(is_field[1:], False) & np.append(joins[1:], False)
-    place = np.searchsorted(near, held)
-    mine = head[place]
-    ending = last[np.searchsorted(heads, mine)]
-    counts = is_field[mine] & (above[mine] | below[ending])
+    nearby_row = np.searchsorted(nearby, lines_with_span)
+    head_of_span = head[nearby_row]
+    ending = last[np.searchsorted(heads, head_of_span)]
+    counts = is_field[head_of_span] & (above[head_of_span] | below[ending])
     chosen = np.flatnonzero(counts)
     if not len(chosen):
         return
-    mine, ending = mine[chosen], ending[chosen]
-    lists = np.array([name in _QUOTED_LISTS for name in names])
-    back = np.full(len(held), -1)
-    back[chosen] = np.arange(len(chosen))
-    inside = back[where] >= 0
-    moved = shift[text_of_held[chosen]]
-    start, stop = line[near[mine]] + moved, ends[near[ending]] + moved
-    code = code[mine]
-    found.put(rows[inside], start, stop, colon[mine] + moved, lists[code], names.fill_null(HEADER), code, back[where[inside]])
+    head_of_span, ending = head_of_span[chosen], ending[chosen]
+    lists = np.array([name in _QUOTED_LIST_FIELDS for name in names])
+    chosen_row = np.full(len(lines_with_span), -1)
+    chosen_row[chosen] = np.arange(len(chosen))
+    is_set = chosen_row[held_line_of_span] >= 0
+    shift = column_shift[text_of_line[chosen]]
+    start, stop = line[nearby[head_of_span]] + shift, ends[nearby[ending]] + shift
+    code = code[head_of_span]
+    lines.set_lines(
+        span_rows[is_set],
+        start,
+        stop,
+        colon[head_of_span] + shift,
+        lists[code],
+        names.fill_null(UNKNOWN_FIELD),
+        code,
+        chosen_row[held_line_of_span[is_set]],
+    )

@@ -1,11 +1,11 @@
-"""Logits of a masked language model at one masked word each, from a folder on this machine; many texts at once.
+"""Computes logits of a masked language model at masked words, for many texts at once; the model is a local folder.
 
-The input of a row is a pair: the tokens around a word as they are, and the same with the word behind one mask. Every row sees the
-original text, so that rows hang on nothing but their own text and can be taken in any order. Rows of one length go together, in batches
-of one fixed shape without padding: what a row gives does then not hang on its neighbours (on a CPU; held by a test). The head of the
-model, which costs as much as all layers where the vocabulary is large, is asked at the mask only.
+The input of a row is a pair: the tokens around a word, and the same tokens with the word replaced by one mask. Every row uses the
+original text, so rows depend only on their own text and can be computed in any order. Rows of one length are batched together, in one
+fixed shape without padding: the result of a row then does not depend on its neighbours (on a CPU; a test checks it). The output head of
+the model, which costs as much as all layers where the vocabulary is large, is computed at the mask only.
 
-torch and transformers are invited when a model is opened; no code of the model folder is run, and weights are read from safetensors only.
+torch and transformers are imported when a model is opened; no code of the model folder is run, and weights are read from safetensors only.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sanitize.core.exponential_mechanism import CARD, Bounds
+from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.errors import MissingExtra, PlanError
 
 I64 = npt.NDArray[np.int64]
-_HEADS = ("cls", "lm_head")  # BERT and its kin; RoBERTa and its kin
+_HEAD_ATTRIBUTES = ("cls", "lm_head")  # models of the BERT family; of the RoBERTa family
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, repr=False)
-class Row:
-    """The tokens around one word, those of the word, and those after it."""
+class MaskedInput:
+    """One word to mask: the token ids before it, its own, and those after it."""
 
     before: Sequence[int]
     word: Sequence[int]
@@ -42,10 +42,12 @@ class Row:
         return 2 * (len(self.before) + len(self.after)) + len(self.word) + 1
 
 
-def sha256_of(folder: Path) -> str:
-    """The sha256 over all files of a model folder, names and bytes, that decide what it says."""
+def hash_model_folder(folder: Path) -> str:
+    """Returns the sha256 over names and bytes of all files of a model folder that affect its results (json, safetensors, txt, model)."""
     if not folder.is_dir():
-        raise PlanError(f"model = {str(folder)!r}: no folder on this machine; expected the local path of a masked language model")
+        raise PlanError(
+            f"model = {str(folder)!r}: there is no such folder on this machine; expected the local path of a masked language model"
+        )
     total = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.suffix in (".json", ".safetensors", ".txt", ".model"):
@@ -55,167 +57,195 @@ def sha256_of(folder: Path) -> str:
 
 
 @functools.lru_cache(maxsize=2)
-def opened(folder: str, sha256: str, device: str) -> MaskedModel:
-    """The model of a folder whose files have this sha256, opened once a process."""
-    if sha256_of(Path(folder)) != sha256:
-        raise PlanError(f"{folder}: the model is not the one that the plan was made with; use a folder that nobody writes to")
+def load_masked_model(folder: str, sha256: str, device: str) -> MaskedModel:
+    """Returns the model of a folder whose files have this sha256; opened once per process. PlanError if the sha256 differs."""
+    if hash_model_folder(Path(folder)) != sha256:
+        raise PlanError(
+            f"{folder}: the model is not the one that the plan was made with (sha256); use a folder that no other program writes to"
+        )
     return MaskedModel(Path(folder), device)
 
 
 class MaskedModel:
-    """A masked language model with its tokenizer. `candidates` are the token ids that may be drawn, and `words` what each of them says:
-    one whole word, known from the vocabulary alone."""
+    """A masked language model with its tokenizer. `candidate_ids` are the token ids that may be drawn, and `candidate_words` their texts:
+    whole words; they depend on the vocabulary only."""
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
-        """Raises MissingExtra without torch or transformers, PlanError for a folder that holds no masked language model."""
+        """Opens a model folder. Raises MissingExtra without torch or transformers, PlanError if it has no masked language model."""
         try:
             import torch
             import transformers
         except ImportError as error:
             raise MissingExtra(str(error.name), "learn") from None
         if device != "cpu" and not torch.cuda.is_available():
-            raise PlanError(f"device = {device!r}: there is no such device here; use cpu")
+            raise PlanError(f"device = {device!r}: there is no such device on this machine; use cpu")
         self.torch, self.folder, self.device = torch, folder, device
         transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             config: Any = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         except (OSError, ValueError, KeyError) as error:
-            raise PlanError(f"{folder}: no model and tokenizer that can be opened ({type(error).__name__}); {_WANTED}") from None
+            raise PlanError(f"{folder}: model or tokenizer cannot be opened ({type(error).__name__}); {_EXPECTED_MODEL}") from None
         if self.tokenizer.mask_token_id is None or not self.tokenizer.is_fast:
-            raise PlanError(f"{folder}: the tokenizer has no mask token, or is no fast one; {_WANTED}")
+            raise PlanError(f"{folder}: the tokenizer has no mask token, or is not a fast tokenizer; {_EXPECTED_MODEL}")
         try:
             model: Any = transformers.AutoModelForMaskedLM.from_pretrained(
                 folder, config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
             )
         except (OSError, ValueError, KeyError) as error:
-            raise PlanError(f"{folder}: no masked language model ({type(error).__name__}); {_WANTED}") from None
+            raise PlanError(f"{folder}: cannot be opened as a masked language model ({type(error).__name__}); {_EXPECTED_MODEL}") from None
         self.model = model.to(device).eval()
-        heads = [name for name in _HEADS if hasattr(model, name)]
+        heads = [name for name in _HEAD_ATTRIBUTES if hasattr(model, name)]
         if not heads:
-            raise PlanError(f"{folder}: a model of the type {config.model_type}; those with a head at one position are BERT and RoBERTa")
-        self.head = getattr(self.model, heads[0])
-        self.mask = int(self.tokenizer.mask_token_id)
-        self.special, self.kinds = self._template()
-        self.around = sum(len(ids) for ids, _ in self.special)  # special tokens of a pair
+            raise PlanError(
+                f"{folder}: the model type {config.model_type} is not supported; expected BERT or RoBERTa (head at one position)"
+            )
+        self.output_head = getattr(self.model, heads[0])
+        self.mask_token_id = int(self.tokenizer.mask_token_id)
+        self.special_tokens, self.token_types = self._read_pair_template()
+        self.special_token_count = sum(len(ids) for ids, _ in self.special_tokens)  # special tokens of a pair
         learned = int(config.max_position_embeddings) - (int(config.pad_token_id or 0) + 1 if heads[0] == "lm_head" else 0)
-        self.longest = min(learned, int(self.tokenizer.model_max_length))
-        self.candidates, self.words = self._vocabulary(int(config.vocab_size))
+        self.max_tokens = min(learned, int(self.tokenizer.model_max_length))
+        self.candidate_ids, self.candidate_words = self._select_candidates(int(config.vocab_size))
 
-    def _template(self) -> tuple[list[tuple[list[int], list[int]]], tuple[int, int]]:
-        """The special tokens before, between and after a pair with their types, and the types of the two texts."""
-        one = self.tokenizer("a", add_special_tokens=False)["input_ids"]
-        both = self.tokenizer("a", "a", return_special_tokens_mask=True, return_token_type_ids=True)
-        ids, types = both["input_ids"], both["token_type_ids"]
-        plain = np.flatnonzero(np.array(both["special_tokens_mask"]) == 0).tolist()
-        if not one or len(plain) != 2 * len(one):
-            raise PlanError(f"{self.folder}: the tokenizer does not make pairs of texts; {_WANTED}")
-        edges = ((0, plain[0]), (plain[len(one) - 1] + 1, plain[len(one)]), (plain[-1] + 1, len(ids)))
-        return [(list(ids[low:high]), list(types[low:high])) for low, high in edges], (types[plain[0]], types[plain[-1]])
+    def _read_pair_template(self) -> tuple[list[tuple[list[int], list[int]]], tuple[int, int]]:
+        """Returns the special tokens before, between and after a pair with their token types, and the token types of the two texts."""
+        single_ids = self.tokenizer("a", add_special_tokens=False)["input_ids"]
+        pair = self.tokenizer("a", "a", return_special_tokens_mask=True, return_token_type_ids=True)
+        ids, types = pair["input_ids"], pair["token_type_ids"]
+        text_positions = np.flatnonzero(np.array(pair["special_tokens_mask"]) == 0).tolist()
+        if not single_ids or len(text_positions) != 2 * len(single_ids):
+            raise PlanError(f"{self.folder}: the tokenizer does not encode pairs of texts; {_EXPECTED_MODEL}")
+        edges = (
+            (0, text_positions[0]),
+            (text_positions[len(single_ids) - 1] + 1, text_positions[len(single_ids)]),
+            (text_positions[-1] + 1, len(ids)),
+        )
+        return [(list(ids[low:high]), list(types[low:high])) for low, high in edges], (types[text_positions[0]], types[text_positions[-1]])
 
-    def _vocabulary(self, size: int) -> tuple[I64, list[str]]:
+    def _select_candidates(self, vocabulary_size: int) -> tuple[I64, list[str]]:
         special = set(self.tokenizer.all_special_ids)
         ids, words = [], []
-        for number in range(min(size, len(self.tokenizer))):
-            if number not in special:
-                said = self.tokenizer.decode([number]).strip()
-                if _WORD.fullmatch(said):
-                    ids.append(number)
-                    words.append(said)
+        for token_id in range(min(vocabulary_size, len(self.tokenizer))):
+            if token_id not in special:
+                word = self.tokenizer.decode([token_id]).strip()
+                if _WORD.fullmatch(word):
+                    ids.append(token_id)
+                    words.append(word)
         if len(ids) < 2:
-            raise PlanError(f"{self.folder}: fewer than two tokens of its vocabulary are words; {_WANTED}")
+            raise PlanError(f"{self.folder}: fewer than two tokens of its vocabulary are words; {_EXPECTED_MODEL}")
         return np.array(ids, np.int64), words
 
-    def window(self, size: int) -> None:
-        """Raises PlanError where a pair of windows of so many tokens is longer than the model can take."""
-        needed = 2 * size + 1 + self.around
-        if needed > self.longest:
-            raise PlanError(f"window = {size} takes {needed} tokens, and the model takes {self.longest}; make the window smaller")
+    def check_window(self, window_tokens: int) -> None:
+        """Raises PlanError if a pair of windows of `window_tokens` tokens is longer than the model's maximum input."""
+        needed = 2 * window_tokens + 1 + self.special_token_count
+        if needed > self.max_tokens:
+            raise PlanError(
+                f"window = {window_tokens} needs {needed} tokens, and the model accepts at most {self.max_tokens}; use a smaller window"
+            )
 
-    def rows(self, texts: Sequence[str], spans: Iterable[tuple[int, int, int]], window: int) -> list[Row]:
-        """A row for every (text, first code point, code point after) of `spans`; at most `window` tokens of a text stand in it."""
+    def build_inputs(self, texts: Sequence[str], spans: Iterable[tuple[int, int, int]], window: int) -> list[MaskedInput]:
+        """Returns one input for every span (text_no, start, end in code points), with at most `window` tokens of its text."""
         tokens = self.tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False) if texts else {}
-        known: dict[int, tuple[list[int], I64, I64]] = {}
+        tokens_by_text: dict[int, tuple[list[int], I64, I64]] = {}
         rows = []
         for text_no, start, stop in spans:
-            if text_no not in known:
-                places = np.array(tokens["offset_mapping"][text_no], np.int64).reshape(-1, 2)
-                known[text_no] = (tokens["input_ids"][text_no], places[:, 0].copy(), places[:, 1].copy())
-            ids, first, last = known[text_no]
-            low = int(np.searchsorted(last, start, side="right"))
-            high = max(low, int(np.searchsorted(first, stop, side="left")))
-            word = ids[low:high][:window]
-            room = window - len(word)
-            before = min(low, max(room // 2, room - (len(ids) - high)))
-            rows.append(Row(ids[low - before : low], word, ids[high : high + room - before]))
+            if text_no not in tokens_by_text:
+                offsets = np.array(tokens["offset_mapping"][text_no], np.int64).reshape(-1, 2)
+                tokens_by_text[text_no] = (tokens["input_ids"][text_no], offsets[:, 0].copy(), offsets[:, 1].copy())
+            ids, token_starts, token_ends = tokens_by_text[text_no]
+            first_token = int(np.searchsorted(token_ends, start, side="right"))
+            end_token = max(first_token, int(np.searchsorted(token_starts, stop, side="left")))
+            word = ids[first_token:end_token][:window]
+            context_tokens = window - len(word)
+            tokens_before = min(first_token, max(context_tokens // 2, context_tokens - (len(ids) - end_token)))
+            rows.append(
+                MaskedInput(
+                    ids[first_token - tokens_before : first_token], word, ids[end_token : end_token + context_tokens - tokens_before]
+                )
+            )
         return rows
 
-    def logits(self, rows: Sequence[Row], batch: int) -> Iterator[tuple[I64, npt.NDArray[np.float32]]]:
-        """The logits of all candidates at the mask: which rows, and (rows, candidates) of them; shortest first."""
+    def compute_logits(self, masked_inputs: Sequence[MaskedInput], batch_size: int) -> Iterator[tuple[I64, npt.NDArray[np.float32]]]:
+        """Yields batches of row numbers and their logits at the mask, of shape (rows, candidates); shortest rows first."""
         torch = self.torch
-        wanted = torch.as_tensor(self.candidates, device=self.device)
-        with torch.inference_mode(), one_thread(torch):
-            for mine, some in _batches(rows, [len(row) + self.around for row in rows], batch):
-                ids, types, places = (np.array(column, np.int64) for column in zip(*map(self._pair, some), strict=True))
-                given = {"input_ids": ids, **({"token_type_ids": types} if self.typed else {})}
-                inputs = {name: torch.as_tensor(value, device=self.device) for name, value in given.items()}
+        candidate_ids = torch.as_tensor(self.candidate_ids, device=self.device)
+        with torch.inference_mode(), use_one_torch_thread(torch):
+            for row_numbers, batch in _iter_batches(
+                masked_inputs, [len(row) + self.special_token_count for row in masked_inputs], batch_size
+            ):
+                ids, types, mask_positions = (np.array(column, np.int64) for column in zip(*map(self._encode_pair, batch), strict=True))
+                arrays = {"input_ids": ids, **({"token_type_ids": types} if self.has_token_types else {})}
+                inputs = {name: torch.as_tensor(value, device=self.device) for name, value in arrays.items()}
                 hidden = self.model.base_model(**inputs).last_hidden_state
-                at_mask = hidden[torch.arange(batch, device=self.device), torch.as_tensor(places, device=self.device)]
-                found = self.head(at_mask)[:, wanted]
-                yield mine, found[: len(mine)].float().cpu().numpy()
+                at_mask = hidden[torch.arange(batch_size, device=self.device), torch.as_tensor(mask_positions, device=self.device)]
+                logits = self.output_head(at_mask)[:, candidate_ids]
+                yield row_numbers, logits[: len(row_numbers)].float().cpu().numpy()
 
-    def alike(self, rows: Sequence[Row], batch: int, top: int) -> Iterator[tuple[I64, I64, npt.NDArray[np.float32]]]:
-        """The `top` most likely candidates at the mask, and how alike each is to the mask: which rows, and (rows, top) of both.
+    def rank_candidates(
+        self, masked_inputs: Sequence[MaskedInput], batch_size: int, top_count: int
+    ) -> Iterator[tuple[I64, I64, npt.NDArray[np.float32]]]:
+        """Yields batches of row numbers, their `top_count` most likely candidates at the mask, and the similarity of each candidate to the
+        mask; both of shape (rows, top_count), narrower where there are fewer candidates.
 
-        The model sees the masked text alone. Alike is the cosine of the last four layers' states, side by side, at the mask and at the
-        candidate in its place. Fewer where there are fewer candidates.
+        The input is the masked text alone. Similarity is the cosine between the concatenated states of the last four layers at the mask,
+        and at the candidate in its place.
         """
         torch = self.torch
-        (opening, _), _, (closing, _) = self.special  # one text stands between what opens a pair and what closes it
-        wanted = torch.as_tensor(self.candidates, device=self.device)
-        top = min(top, len(self.candidates))
+        (opening, _), _, (closing, _) = self.special_tokens  # a single text is enclosed by the opening and closing tokens of a pair
+        candidate_ids = torch.as_tensor(self.candidate_ids, device=self.device)
+        top_count = min(top_count, len(self.candidate_ids))
 
-        def seen(ids: Any, places: Any) -> tuple[Any, Any]:
-            told = self.model.base_model(input_ids=ids, output_hidden_states=True)
-            lines = torch.arange(len(ids), device=self.device)
-            return torch.cat([layer[lines, places] for layer in told.hidden_states[-4:]], 1), told.last_hidden_state[lines, places]
+        def states_at(ids: Any, mask_positions: Any) -> tuple[Any, Any]:
+            output = self.model.base_model(input_ids=ids, output_hidden_states=True)
+            row_index = torch.arange(len(ids), device=self.device)
+            return torch.cat([layer[row_index, mask_positions] for layer in output.hidden_states[-4:]], 1), output.last_hidden_state[
+                row_index, mask_positions
+            ]
 
-        with torch.inference_mode(), one_thread(torch):
-            for mine, some in _batches(rows, [len(row.before) + len(row.after) for row in rows], batch):
-                masked = [[*opening, *row.before, self.mask, *row.after, *closing] for row in some]
-                places = torch.as_tensor([len(opening) + len(row.before) for row in some], device=self.device)
+        with torch.inference_mode(), use_one_torch_thread(torch):
+            for row_numbers, batch in _iter_batches(masked_inputs, [len(row.before) + len(row.after) for row in masked_inputs], batch_size):
+                masked = [[*opening, *row.before, self.mask_token_id, *row.after, *closing] for row in batch]
+                mask_positions = torch.as_tensor([len(opening) + len(row.before) for row in batch], device=self.device)
                 ids = torch.as_tensor(masked, device=self.device)
-                at_mask, last = seen(ids, places)
-                likely = torch.sort(self.head(last)[:, wanted], dim=1, descending=True, stable=True).indices[:, :top]
+                at_mask, last_state = states_at(ids, mask_positions)
+                likely = torch.sort(self.output_head(last_state)[:, candidate_ids], dim=1, descending=True, stable=True).indices[
+                    :, :top_count
+                ]
                 cosines = []
-                for column in likely.T:
-                    there = ids.clone()
-                    there[torch.arange(batch, device=self.device), places] = wanted[column]
-                    cosines.append(torch.nn.functional.cosine_similarity(at_mask, seen(there, places)[0], dim=1))
-                found = torch.stack(cosines, 1).float().cpu().numpy()
-                yield mine, likely[: len(mine)].cpu().numpy(), found[: len(mine)]
+                for candidate in likely.T:
+                    filled = ids.clone()
+                    filled[torch.arange(batch_size, device=self.device), mask_positions] = candidate_ids[candidate]
+                    cosines.append(torch.nn.functional.cosine_similarity(at_mask, states_at(filled, mask_positions)[0], dim=1))
+                similarities = torch.stack(cosines, 1).float().cpu().numpy()
+                yield row_numbers, likely[: len(row_numbers)].cpu().numpy(), similarities[: len(row_numbers)]
 
     @property
-    def typed(self) -> bool:
-        """Whether the model tells the two texts of a pair apart by token types."""
+    def has_token_types(self) -> bool:
+        """True if the model distinguishes the two texts of a pair by token types."""
         return int(getattr(self.model.config, "type_vocab_size", 0)) > 1
 
-    def _pair(self, row: Row) -> tuple[list[int], list[int], int]:
-        """Token ids and types of the pair, and where the mask stands."""
-        ((opening, first), (between, middle), (closing, end)), (kind_a, kind_b) = self.special, self.kinds
-        whole = [*row.before, *row.word, *row.after]
-        hidden = [*row.before, self.mask, *row.after]
-        ids = [*opening, *whole, *between, *hidden, *closing]
-        types = [*first, *[kind_a] * len(whole), *middle, *[kind_b] * len(hidden), *end]
-        return ids, types, len(opening) + len(whole) + len(between) + len(row.before)
+    def _encode_pair(self, masked_input: MaskedInput) -> tuple[list[int], list[int], int]:
+        """Returns token ids and token types of the pair, and the position of the mask."""
+        ((opening, opening_types), (between, between_types), (closing, closing_types)), (type_a, type_b) = (
+            self.special_tokens,
+            self.token_types,
+        )
+        original = [*masked_input.before, *masked_input.word, *masked_input.after]
+        masked = [*masked_input.before, self.mask_token_id, *masked_input.after]
+        ids = [*opening, *original, *between, *masked, *closing]
+        types = [*opening_types, *[type_a] * len(original), *between_types, *[type_b] * len(masked), *closing_types]
+        return ids, types, len(opening) + len(original) + len(between) + len(masked_input.before)
 
 
-_WANTED = "expected a folder of Hugging Face layout with a masked language model (BERT, RoBERTa) in safetensors and its fast tokenizer"
+_EXPECTED_MODEL = (
+    "expected a folder of Hugging Face layout with a masked language model (BERT, RoBERTa) in safetensors and its fast tokenizer"
+)
 
 
 @contextmanager
-def one_thread(torch: Any) -> Iterator[None]:
-    """One thread of torch on this machine, so that sums are always made in the same order; what was set is set again after."""
+def use_one_torch_thread(torch: Any) -> Iterator[None]:
+    """Limits torch to one thread, so that sums are always computed in the same order; restores the previous setting afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -224,35 +254,43 @@ def one_thread(torch: Any) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def measure_bounds(folder: Path | str, texts: Sequence[str], *, source: str, trained_on: str = "public", window: int = 64) -> Bounds:
-    """The smallest and the largest logit that a model gives for the words of some texts, written into its card, `dp_mlm.json`.
+def measure_bounds(folder: Path | str, texts: Sequence[str], *, source: str, trained_on: str = "public", window: int = 64) -> ClipBounds:
+    """Measures the smallest and the largest logit of a model for the words of some texts, and writes them into its folder, `dp_mlm.json`.
 
-    The texts must be public ones, and none of the corpus that is to be rewritten: bounds that come from it would break the claim. `source`
-    says in words which texts they are.
+    The texts must be public, and not from the corpus that is to be rewritten: bounds measured on that corpus would invalidate the privacy
+    guarantee. `source` describes in words which texts they are.
     """
     folder = Path(folder)
     model = MaskedModel(folder)
     spans = [(no, found.start(), found.end()) for no, text in enumerate(texts) for found in _WORD.finditer(text)]
     if not spans or not source.strip():
-        raise PlanError("bounds need public texts with words in them, and a source that says which texts they are")
+        raise PlanError("bounds need public texts that contain words, and a source that describes which texts they are")
     low, high = np.inf, -np.inf
-    for _, logits in model.logits(model.rows(texts, spans, window), 64):
+    for _, logits in model.compute_logits(model.build_inputs(texts, spans, window), 64):
         low, high = min(low, float(logits.min())), max(high, float(logits.max()))
-    bounds = Bounds(low, high, source, trained_on)
+    bounds = ClipBounds(low, high, source, trained_on)
     bounds.write(folder)
     return bounds
 
 
-__all__ = ["CARD", "MaskedModel", "Row", "measure_bounds", "opened", "sha256_of"]
+__all__ = ["BOUNDS_FILE", "MaskedModel", "MaskedInput", "measure_bounds", "load_masked_model", "hash_model_folder"]
 
 
-def _batches(rows: Sequence[Row], sizes: Sequence[int], batch: int) -> Iterator[tuple[I64, list[Row]]]:
-    """Rows of one size together, the smallest first: which they are, and always `batch` of them, as one shape is run. A short batch repeats
-    its first row."""
-    lengths = np.array(sizes, np.int64)
+def _iter_batches(
+    masked_inputs: Sequence[MaskedInput], token_counts: Sequence[int], batch_size: int
+) -> Iterator[tuple[I64, list[MaskedInput]]]:
+    """Yields batches of rows with one token count, the smallest first: the row numbers, and always `batch_size` inputs, so that every
+    batch of one length has the same shape. A short batch is filled with its first row."""
+    lengths = np.array(token_counts, np.int64)
     order = np.argsort(lengths, kind="stable")
     edges = np.flatnonzero(np.diff(lengths[order], prepend=-1, append=-1))
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        for at in range(low, high, batch):
-            mine = order[at : min(at + batch, high)]
-            yield mine, [rows[int(mine[line] if line < len(mine) else mine[0])] for line in range(batch)]
+        for at in range(low, high, batch_size):
+            row_numbers = order[at : min(at + batch_size, high)]
+            yield (
+                row_numbers,
+                [
+                    masked_inputs[int(row_numbers[position] if position < len(row_numbers) else row_numbers[0])]
+                    for position in range(batch_size)
+                ],
+            )

@@ -1,7 +1,8 @@
-"""What words say about names of people: given names and surnames of Faker's locales, and the words around and among them.
+"""Lexicon of names of people: given names and surnames of Faker's locales, and words that occur around and inside names.
 
-English first, with the titles, greetings and particles of its neighbours; a text in another language is read by its lists alone. A word has
-a number of flags; `flags_of` looks up whole columns of words by their hashes. Built once a process, in about half a second.
+The lists are mainly English, with the titles, greetings and particles of neighbouring languages; the same lists are used for texts in any
+language. A word has a set of flags; `NameLexicon.lookup_flags` looks up whole columns of words by their hashes. Built once per process,
+in about half a second.
 """
 
 from __future__ import annotations
@@ -15,46 +16,64 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import Buffers
-from sanitize.kinds.person import listed
-from sanitize.text.invented_data import WORDS
-from sanitize.text.tokenizer import spoken
+from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.kinds.person import faker_names
+from sanitize.text.invented_data import ENGLISH_WORDS
+from sanitize.text.tokenizer import tokenize_unicode
 
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
-FIRST, LAST, COMMON, PLACE, BODY, STOP, TITLE, GREET, CLOSE, PARTICLE, FAMILY, LEADS, SAYS, WHERE, LABEL = (1 << bit for bit in range(15))
+(
+    GIVEN_NAME,
+    SURNAME,
+    COMMON_WORD,
+    PLACE,
+    ORGANIZATION,
+    STOP_WORD,
+    TITLE,
+    GREETING,
+    CLOSING,
+    PARTICLE,
+    CHINESE_SURNAME,
+    NAME_CUE,
+    VERB_AFTER_NAME,
+    PLACE_PREPOSITION,
+    FORM_FIELD,
+) = (1 << bit for bit in range(15))
 
-# titles stand before a surname, roles and relations before any name
-_TITLE = (
+# titles precede a surname; roles and relations precede any name
+_TITLE_WORDS = (
     "mr mrs ms miss mx dr prof professor sir madam dame lord rev reverend fr father sister brother uncle aunt auntie grandpa "
     "grandma herr frau monsieur madame mme mlle señor señora sr sra signor signora dott ing judge justice senator sen rep "
     "congressman congresswoman gov governor president capt captain lt lieutenant sgt sergeant col colonel gen general maj major cpl "
     "officer detective inspector coach teacher nurse doctor manager director chairman secretary principal attorney mister missus "
     "master mstr madamoiselle "
 )
-_GREET = (
+_GREETINGS = (
     "dear hi hello hey hiya greetings morning afternoon evening hallo liebe lieber bonjour cher chère hola querido querida estimado ciao "
 )
-_CLOSE = (
+_CLOSINGS = (
     "regards thanks sincerely cheers best love yours truly respectfully cordially thx thankyou gratefully faithfully grüße gruß mfg "
     "cordialement saludos atentamente saluti "
 )
-_PARTICLE = "van von der den de del della di da dos du la le al el bin ibn ben ter ten zu af av y e"
+_PARTICLES = "van von der den de del della di da dos du la le al el bin ibn ben ter ten zu af av y e"
 # words before a name: `my name is`, `signed by`, `attn`
-_LEADS = "am is im named called name contact attn attention by signed cc ask with tell told met and"
-_SAYS = (
+_NAME_CUES = "am is im named called name contact attn attention by signed cc ask with tell told met and"
+_VERBS_AFTER_NAME = (
     "said says wrote writes asked asks told tells replied replies answered thinks thought wants wanted works worked lives lived "
     "went goes came comes has had is was will would can could should did does and "
 )
-# what stands before a name in a form: `Patient: Ann Roe`
-_LABEL = (
+# words before a name in a form: `Patient: Ann Roe`
+_FORM_FIELDS = (
     "name surname firstname lastname client patient student reporter contact applicant employee customer provider physician author "
     "owner sender recipient attendee participant guest witness caller tenant beneficiary candidate resident driver insured claimant "
     "plaintiff defendant spouse contractor supervisor caretaker trustee instructor educator artist prepared reviewed approved "
     "submitted assigned "
 )
-_WHERE = "in at from to near of via through outside around across into visit visiting visited downtown northern southern eastern western"
-_STOP = (
+_PLACE_PREPOSITIONS = (
+    "in at from to near of via through outside around across into visit visiting visited downtown northern southern eastern western"
+)
+_STOP_WORDS = (
     "i you he she it we they me him her us them my your his its our their this that these those the a an and or but if so not no "
     "yes ok okay please note here there what when where why who whom which how all any some each every none both either neither as "
     "at by for from in into of off on onto out over to up with without about after again against before between during since than "
@@ -64,7 +83,7 @@ _STOP = (
     "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email mail phone fax tel mobile cell "
     "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet "
 )
-_BODY = (
+_ORGANIZATION_WORDS = (
     "inc incorporated llc llp ltd limited corp corporation co company companies group holdings partners associates bank trust fund "
     "capital university college school institute institution academy hospital clinic center centre foundation association society "
     "committee council commission department ministry agency bureau office division union federation league club team temple mosque "
@@ -77,7 +96,7 @@ _BODY = (
     "treaty edition version project program plan report conference meeting party government parliament congress senate army navy "
     "force police account industries sons brothers markets global international newswires newsletter "
 )
-_PLACES = (
+_CITIES = (
     "paris london berlin madrid rome vienna amsterdam brussels lisbon dublin athens oslo stockholm copenhagen helsinki warsaw "
     "prague budapest moscow kiev istanbul cairo lagos nairobi johannesburg tokyo beijing shanghai shenzhen guangzhou hangzhou "
     "nanjing chengdu wuhan xian tianjin suzhou chongqing hong kong seoul singapore bangkok jakarta manila hanoi delhi mumbai "
@@ -92,8 +111,8 @@ _PLACES = (
     "kingston jordan israel chad georgia virginia carolina dakota montana chelsea lourdes sofia salem troy trenton augusta helena "
     "pierre juneau carson laramie "
 )
-# words of English that are in the lists of names too, and seldom are names
-_COMMON = (
+# English words that are also in the lists of names, and are rarely names
+_COMMON_WORDS = (
     "ab account ace add ade african agate al ala alas alpha amber american amo among an ane anes ange angel anon anonymous ants "
     "april arab are arenas arent ares argu arly armstrong art arts asian asks ata atlanta au auch august aus austin australian "
     "author autumn ava babe baby back backer bail baker bal ball ban banks bar barb barber bare baron bass bath bean beard beat bee "
@@ -141,106 +160,106 @@ _COMMON = (
     "walls ward warmer warrior wash water waters way weblog wednesday week weeks wen were west whit white wife wild will wills "
     "windy wing winter winters wisdom wise wit wolf wood woods worth ya ye year yoga young zeta "
 )
-_FAMILY = (
+_CHINESE_SURNAMES = (
     "zhao qian sun li zhou wu zheng wang feng chen chu wei jiang shen han yang zhu qin you xu he lv shi zhang kong cao yan hua jin "
     "tao qi xie zou yu bai shui dou yun su pan ge fan peng lang lu chang ma miao fang ren yuan liu bao tang fei lian cen xue lei ni "
     "teng yin luo bi hao an le fu pi bian kang gu meng ping huang he mu xiao yao shao zhan mao di mi bei ming zang ji cheng dai tan "
     "song pang xiong shu qu xiang dong liang du ruan lan min xi jia mei lin diao zhong gao xia cai tian hu ling huo wan ke guan mo "
     "jing qiu gan ying ding deng shan hang bao zuo cui niu weng xing pei rong lou chai hou mi ning yi duan wen gong che dan "
 )
-_SYLLABLE = (
+_PINYIN_SYLLABLE = (
     "(?:zh|ch|sh|[bpmfdtnlgkhjqxrzcsyw])?(?:iang|iong|uang|ang|eng|ing|ong|ian|iao|uai|uan|ai|an|ao|ei|en|er|ia|ie|in|iu|ou|ua|ue|ui|un|uo|ve|"
     "[aeiouv])"
 )
-ROMANIZED = rf"\A(?:{_SYLLABLE}){{1,3}}\z"
+PINYIN_NAME_PATTERN = rf"\A(?:{_PINYIN_SYLLABLE}){{1,3}}\z"
 
 
 @dataclass(frozen=True, repr=False)
-class Lexicon:
-    """The flags of words by their hashes: three tables, each for what the one before had no place for."""
+class NameLexicon:
+    """The flags of words, looked up by hash. A chain of hash tables without probing: a word whose slot is occupied is in the next table."""
 
     hashes: U64
     flags: I32
-    slots: tuple[I32, ...]
+    slot_tables: tuple[I32, ...]
 
-    def flags_of(self, hashes: U64) -> I32:
-        """The flags of every word of a column; 0 for an unknown one."""
+    def lookup_flags(self, hashes: U64) -> I32:
+        """Returns the flags of every word of a column, given its hashes; 0 for an unknown word."""
         found = np.zeros(len(hashes), np.int32)
         rows = np.arange(len(hashes))
-        for turn, slots in enumerate(self.slots):
-            mine = hashes if turn == 0 else hashes[rows]
-            place = slots[_slot(mine, turn)]
-            hit = (self.hashes[place] == mine) & (place > 0)
-            found[rows[hit]] = self.flags[place[hit]]
-            rows = rows[~hit & (place > 0)]
+        for table_no, slots in enumerate(self.slot_tables):
+            wanted = hashes if table_no == 0 else hashes[rows]
+            entry = slots[_slot_of(wanted, table_no)]
+            is_match = (self.hashes[entry] == wanted) & (entry > 0)
+            found[rows[is_match]] = self.flags[entry[is_match]]
+            rows = rows[~is_match & (entry > 0)]
             if not len(rows):
                 break
         return found
 
 
-_BITS = 18
+_SLOT_BITS = 18
 
 
-def _slot(hashes: U64, turn: int) -> npt.NDArray[np.int64]:
-    return ((hashes >> np.uint64(turn * _BITS)) & np.uint64((1 << _BITS) - 1)).astype(np.int64)
+def _slot_of(hashes: U64, table_no: int) -> npt.NDArray[np.int64]:
+    return ((hashes >> np.uint64(table_no * _SLOT_BITS)) & np.uint64((1 << _SLOT_BITS) - 1)).astype(np.int64)
 
 
 @functools.cache
-def lexicon() -> Lexicon:
-    """The lexicon of this house."""
-    firsts, lasts = listed()
+def load_name_lexicon() -> NameLexicon:
+    """Returns the built-in lexicon; built once per process."""
+    given_names, surnames = faker_names()
     flagged: dict[str, int] = {}
 
     def add(words: Iterable[str], flag: int) -> None:
         for word in words:
             flagged[word] = flagged.get(word, 0) | flag
 
-    add(firsts, FIRST)
-    add(lasts, LAST)
-    add(_plain(WORDS), COMMON)
+    add(given_names, GIVEN_NAME)
+    add(surnames, SURNAME)
+    add(_lowercase_words(ENGLISH_WORDS), COMMON_WORD)
     for words, flag in (
-        (_COMMON, COMMON),
-        (_PLACES, PLACE),
-        (_BODY, BODY),
-        (_STOP, STOP),
-        (_TITLE, TITLE),
-        (_GREET, GREET),
-        (_CLOSE, CLOSE),
-        (_PARTICLE, PARTICLE),
-        (_FAMILY, FAMILY),
-        (_LEADS, LEADS),
-        (_SAYS, SAYS),
-        (_WHERE, WHERE),
-        (_LABEL, LABEL),
+        (_COMMON_WORDS, COMMON_WORD),
+        (_CITIES, PLACE),
+        (_ORGANIZATION_WORDS, ORGANIZATION),
+        (_STOP_WORDS, STOP_WORD),
+        (_TITLE_WORDS, TITLE),
+        (_GREETINGS, GREETING),
+        (_CLOSINGS, CLOSING),
+        (_PARTICLES, PARTICLE),
+        (_CHINESE_SURNAMES, CHINESE_SURNAME),
+        (_NAME_CUES, NAME_CUE),
+        (_VERBS_AFTER_NAME, VERB_AFTER_NAME),
+        (_PLACE_PREPOSITIONS, PLACE_PREPOSITION),
+        (_FORM_FIELDS, FORM_FIELD),
     ):
         add(words.split(), flag)
-    add(_places(), PLACE)
-    every = sorted(flagged)
-    seen = spoken(Buffers.of(pa.array(every, pa.large_string())))
-    whole = np.flatnonzero(np.bincount(seen.text_no, minlength=len(every)) == 1)
-    hashes = np.append(np.uint64(0), seen.hashes[np.isin(seen.text_no, whole)])
-    flags = np.append(np.int32(0), np.array([flagged[every[row]] for row in whole], np.int32))
+    add(_list_countries_and_states(), PLACE)
+    all_words = sorted(flagged)
+    tokens = tokenize_unicode(TextBuffers.from_array(pa.array(all_words, pa.large_string())))
+    single_words = np.flatnonzero(np.bincount(tokens.text_no, minlength=len(all_words)) == 1)
+    hashes = np.append(np.uint64(0), tokens.hashes[np.isin(tokens.text_no, single_words)])
+    flags = np.append(np.int32(0), np.array([flagged[all_words[row]] for row in single_words], np.int32))
     slots: list[I32] = []
     rows = np.arange(1, len(hashes))
     while len(rows):
-        table = np.zeros(1 << _BITS, np.int32)
-        place = _slot(hashes[rows], len(slots))
-        table[place] = rows
+        table = np.zeros(1 << _SLOT_BITS, np.int32)
+        slot = _slot_of(hashes[rows], len(slots))
+        table[slot] = rows
         slots.append(table)
-        rows = rows[table[place] != rows]
-        assert len(slots) * _BITS < 64 or not len(rows)
-    return Lexicon(hashes, flags, tuple(slots))
+        rows = rows[table[slot] != rows]
+        assert len(slots) * _SLOT_BITS < 64 or not len(rows)
+    return NameLexicon(hashes, flags, tuple(slots))
 
 
-def _places() -> set[str]:
-    """Countries, and the states of the United States, of one word."""
+def _list_countries_and_states() -> set[str]:
+    """Returns the countries and the states of the United States whose name is a single word, in lower case."""
     from faker.providers.address.en import Provider as Countries
     from faker.providers.address.en_US import Provider as States
 
     return {name.lower() for name in (*Countries.countries, *States.states) if name.isalpha()}
 
 
-def _plain(texts: Iterable[str]) -> set[str]:
-    """The words of some texts, of two letters or more, in lower case."""
+def _lowercase_words(texts: Iterable[str]) -> set[str]:
+    """Returns the words of some texts in lower case, those of two letters or more."""
     words = pl.Series(list(texts), dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
     return set(words.explode().drop_nulls())

@@ -1,8 +1,8 @@
-"""What names and addresses say of a person: their words, each with its place and what it is, and what may stand for a name in an address.
+"""Splits names and addresses into words with their roles (given name, surname ...), and lists how a name may be written in an address.
 
-    texts of values -> words (given name, surname, between, alone)          names -> forms (`asmith`, `jpmartin`, `juergengross`)
+    values -> words (given name, surname, middle, single word)          names -> address spellings (`asmith`, `jpmartin`, `juergengross`)
 
-Words are compared in small letters without accents, since addresses have none. Costs a pass over distinct values.
+Words are compared in lower case without accents, since addresses have none. Costs one pass over distinct values.
 """
 
 from __future__ import annotations
@@ -13,103 +13,109 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sanitize.core.arrow_buffers import I64, Buffers, arrow, cut, matches
-from sanitize.kinds.kind import kind as kind_named
-from sanitize.kinds.person import Words, hyphened, listed, plain
+from sanitize.core.arrow_buffers import I64, TextBuffers, find_matches, slice_spans, to_large_string
+from sanitize.kinds.kind import get_kind
+from sanitize.kinds.person import NameWords, faker_names, fold_accents, group_hyphenated
 
-PERSON, ADDRESS = "PERSON", "EMAIL_ADDRESS"
-FIRST, LAST, MIDDLE, ALONE = 0, 1, 2, 3  # what a word is in its name: the first two are the numbers of the anchors as well
-NAME = ("given", "between", "surname", "long_given", "long_surname")
-_LETTERS = r"[\p{L}\p{M}]+"
+PERSON, EMAIL_ADDRESS = "PERSON", "EMAIL_ADDRESS"
+# the role of a word in its name; the first two are also the numbers of the anchors
+GIVEN_ROLE, SURNAME_ROLE, MIDDLE_ROLE, SINGLE_WORD_ROLE = 0, 1, 2, 3
+NAME_COLUMNS = ("given", "between", "surname", "long_given", "long_surname")
+_LETTERS_PATTERN = r"[\p{L}\p{M}]+"
 
 
-def words_of(texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The words of some texts (columns text, kind, value): text, start, stop (in the value), old as it is written, word in small letters
-    without accents, letter, role, name (of a person's name, not of an address); and the texts that have both a given name and a surname:
-    text, and the words of each part with blanks between (`NAME`)."""
-    frames = [_of_names(texts.filter(pl.col("kind") == PERSON)), _of_addresses(texts.filter(pl.col("kind") == ADDRESS))]
+def split_into_words(texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Splits values into words. `texts` has the columns text, kind, value. Returns two frames.
+
+    Words: text, start, end (bytes in the value), old (as written), word (lower case without accents), letter (it is a single letter), role,
+    name (it is from a person's name, not from an address). Names, for texts that have both a given name and a surname: text, and the words
+    of each name component separated by blanks (`NAME_COLUMNS`)."""
+    frames = [_split_names(texts.filter(pl.col("kind") == PERSON)), _split_addresses(texts.filter(pl.col("kind") == EMAIL_ADDRESS))]
     words = pl.concat(frames)
-    told = words.with_columns(long=plain(words["old"], long=True)).filter(pl.col("role") != ALONE)
-    parts = {"given": ("word", FIRST), "between": ("word", MIDDLE), "surname": ("word", LAST)}
-    parts |= {"long_given": ("long", FIRST), "long_surname": ("long", LAST)}
-    names = told.group_by("text", maintain_order=True).agg(
-        pl.col(of).filter(pl.col("role") == role).str.join(" ").alias(name) for name, (of, role) in parts.items()
+    role_words = words.with_columns(long=fold_accents(words["old"], digraphs=True)).filter(pl.col("role") != SINGLE_WORD_ROLE)
+    name_components = {"given": ("word", GIVEN_ROLE), "between": ("word", MIDDLE_ROLE), "surname": ("word", SURNAME_ROLE)}
+    name_components |= {"long_given": ("long", GIVEN_ROLE), "long_surname": ("long", SURNAME_ROLE)}
+    names = role_words.group_by("text", maintain_order=True).agg(
+        pl.col(source).filter(pl.col("role") == role).str.join(" ").alias(name) for name, (source, role) in name_components.items()
     )
-    return words, names.filter(pl.col("given") != "", pl.col("surname") != "").select("text", *NAME)
+    return words, names.filter(pl.col("given") != "", pl.col("surname") != "").select("text", *NAME_COLUMNS)
 
 
-def _of_names(texts: pl.DataFrame) -> pl.DataFrame:
-    found = Words.of(texts["value"])
-    role = np.where(found.first, FIRST, np.where(found.final, LAST, MIDDLE))
-    role = np.where(_one_run(found.row, found.group, texts.height, ~found.stays)[found.row], ALONE, role)
+def _split_names(texts: pl.DataFrame) -> pl.DataFrame:
+    found = NameWords.parse(texts["value"])
+    role = np.where(found.is_given, GIVEN_ROLE, np.where(found.is_surname, SURNAME_ROLE, MIDDLE_ROLE))
+    role = np.where(_is_single_run(found.row, found.hyphen_group, texts.height, ~found.is_fixed)[found.row], SINGLE_WORD_ROLE, role)
     base = found.buffers.offsets[found.row]
-    frame = _frame(texts, found.row, found.start - base, found.stop - base, found.text, role, name=True)
-    return frame.filter(pl.Series(~found.stays))
+    frame = _build_word_frame(texts, found.row, found.start - base, found.end - base, found.text, role, is_name=True)
+    return frame.filter(pl.Series(~found.is_fixed))
 
 
-def _of_addresses(texts: pl.DataFrame) -> pl.DataFrame:
-    """Of the local part: its first run of letters is a given name and its last a surname, where it has several. A hyphen joins two of them
-    where a third stands beside (`jean-paul.martin`)."""
-    split = kind_named(ADDRESS).split
+def _split_addresses(texts: pl.DataFrame) -> pl.DataFrame:
+    """Splits local parts of addresses: of several runs of letters the first is a given name and the last a surname. A hyphen joins two
+    runs to one word if there is a third one (`jean-paul.martin`)."""
+    split = get_kind(EMAIL_ADDRESS).split_components
     assert split is not None
     parts = split(texts["value"])
     rows, starts, stops, words = [], [], [], []
-    before = parts["lead"].str.len_bytes().to_numpy().astype(np.int64)
+    bytes_before = parts["lead"].str.len_bytes().to_numpy().astype(np.int64)
     for name, gap in (("first", "sep"), ("last", "at")):
-        buffers = Buffers.of(arrow(parts[name]))
-        start, stop = matches(buffers, _LETTERS)
+        buffers = TextBuffers.from_array(to_large_string(parts[name]))
+        start, stop = find_matches(buffers, _LETTERS_PATTERN)
         row = np.searchsorted(buffers.offsets, start, side="right") - 1
-        shift = before[row] - buffers.offsets[row]
+        shift = bytes_before[row] - buffers.offsets[row]
         rows.append(row)
         starts.append(start + shift)
         stops.append(stop + shift)
-        words.append(pl.Series(cut(buffers, start, stop), dtype=pl.String))
-        before = before + (parts[name].str.len_bytes() + parts[gap].str.len_bytes()).to_numpy().astype(np.int64)
-    row, start, stop = (np.concatenate(some) for some in (rows, starts, stops))
+        words.append(pl.Series(slice_spans(buffers, start, stop), dtype=pl.String))
+        bytes_before = bytes_before + (parts[name].str.len_bytes() + parts[gap].str.len_bytes()).to_numpy().astype(np.int64)
+    row, start, stop = (np.concatenate(arrays) for arrays in (rows, starts, stops))
     order = np.lexsort((start, row))
     row, start, stop = row[order], start[order], stop[order]
-    local = Buffers.of(arrow(parts.select(pl.concat_str("lead", "first", "sep", "last")).to_series()))
-    run = hyphened(local, row, local.offsets[row] + start, local.offsets[row] + stop)
-    run = np.where(_one_run(row, run, texts.height)[row], len(row) + np.arange(len(row)), run)
-    new, final = np.append(True, np.diff(row) != 0)[: len(row)], np.append(np.diff(row) != 0, True)[: len(row)]
-    new, final = np.isin(run, run[new]), np.isin(run, run[final])
-    role = np.where(new & final, ALONE, np.where(new, FIRST, np.where(final, LAST, MIDDLE)))
-    return _frame(texts, row, start, stop, pl.concat(words).gather(order), role, name=False)
+    local = TextBuffers.from_array(to_large_string(parts.select(pl.concat_str("lead", "first", "sep", "last")).to_series()))
+    run = group_hyphenated(local, row, local.offsets[row] + start, local.offsets[row] + stop)
+    run = np.where(_is_single_run(row, run, texts.height)[row], len(row) + np.arange(len(row)), run)
+    is_first, is_last = np.append(True, np.diff(row) != 0)[: len(row)], np.append(np.diff(row) != 0, True)[: len(row)]
+    is_first, is_last = np.isin(run, run[is_first]), np.isin(run, run[is_last])
+    role = np.where(is_first & is_last, SINGLE_WORD_ROLE, np.where(is_first, GIVEN_ROLE, np.where(is_last, SURNAME_ROLE, MIDDLE_ROLE)))
+    return _build_word_frame(texts, row, start, stop, pl.concat(words).gather(order), role, is_name=False)
 
 
-def _one_run(row: I64, run: I64, count: int, where: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
-    """True for rows whose words, of those `where` it says so, are all of one run."""
-    some = np.unique(np.column_stack([row, run])[slice(None) if where is None else where], axis=0)
-    found: npt.NDArray[np.bool_] = np.bincount(some[:, 0], minlength=count) == 1
+def _is_single_run(row: I64, run: I64, row_count: int, included: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
+    """True for rows whose words all belong to one run; counts only words for which `included` is true."""
+    row_runs = np.unique(np.column_stack([row, run])[slice(None) if included is None else included], axis=0)
+    found: npt.NDArray[np.bool_] = np.bincount(row_runs[:, 0], minlength=row_count) == 1
     return found
 
 
-def _frame(texts: pl.DataFrame, row: I64, start: I64, stop: I64, words: pl.Series, role: I64, *, name: bool) -> pl.DataFrame:
+def _build_word_frame(texts: pl.DataFrame, row: I64, start: I64, end: I64, words: pl.Series, role: I64, *, is_name: bool) -> pl.DataFrame:
     columns = {
         "text": texts["text"].gather(row),
         "start": start,
-        "stop": stop,
+        "end": end,
         "old": words,
-        "word": plain(words),
+        "word": fold_accents(words),
         "role": role.astype(np.int64),
     }
-    # of what is nothing but accents they are the word
+    # a word of nothing but accents keeps them
     word_or_old = pl.when(pl.col("word") == "").then("old").otherwise("word")
-    return pl.DataFrame(columns).with_columns(word=word_or_old, letter=pl.col("old").str.len_chars() == 1, name=pl.lit(name))
+    return pl.DataFrame(columns).with_columns(word=word_or_old, letter=pl.col("old").str.len_chars() == 1, name=pl.lit(is_name))
 
 
-def ranked(words: pl.DataFrame, *of: str) -> pl.DataFrame:
-    """What each word of two letters or more is: the place in a name says it before that in an address, and that before a word alone. In
-    `code`, four times the rank and the role."""
-    rank = pl.when(pl.col("role") == ALONE).then(2).when("name").then(0).otherwise(1)
-    codes = words.filter(~pl.col("letter")).select(*of, "word", code=rank * 4 + pl.col("role"))
-    return codes.group_by(*of, "word").agg(pl.col("code").min())
+def rank_word_roles(words: pl.DataFrame, *group_columns: str) -> pl.DataFrame:
+    """Returns the role of each word of two letters or more in each group, as `code`: four times the rank, plus the role.
+
+    A role in a person's name (rank 0) takes precedence over one in an address (1), and that over a single word (2)."""
+    rank = pl.when(pl.col("role") == SINGLE_WORD_ROLE).then(2).when("name").then(0).otherwise(1)
+    codes = words.filter(~pl.col("letter")).select(*group_columns, "word", code=rank * 4 + pl.col("role"))
+    return codes.group_by(*group_columns, "word").agg(pl.col("code").min())
 
 
-def forms_of(names: pl.DataFrame) -> pl.DataFrame:
-    """What may stand for names in an address (`asmith`, `smitha`, `annas`, `jpmartin`, `juergengross`), from scope, person, `NAME`: scope,
-    person, form, how, part (it is one side of the name alone). `how` says the pieces, with blanks between: for each its role, `s` for
-    its letter or `w` for all of it, and the word."""
+def list_address_spellings(names: pl.DataFrame) -> pl.DataFrame:
+    """Lists how names may be written in an address (`asmith`, `smitha`, `annas`, `jpmartin`, `juergengross`).
+
+    `names` has the columns scope, person and `NAME_COLUMNS`. Returns scope, person, form (the spelling), how, and part (it is the given
+    name or the surname only). `how` lists the pieces, separated by blanks: each is its role, `s` for the initial or `w` for the whole word,
+    and the word."""
     names = names.with_row_index("name_no")
 
     def pieces(column: str, role: int, size: str) -> pl.Expr:
@@ -121,40 +127,46 @@ def forms_of(names: pl.DataFrame) -> pl.DataFrame:
     def whole(column: str) -> pl.Expr:
         return pl.col(column).str.replace_all(" ", "", literal=True)
 
-    def one(column: str, pattern: str) -> pl.Expr:
+    def extract_word(column: str, pattern: str) -> pl.Expr:
         return pl.col(column).str.extract(pattern)
 
-    ends = {"head": one("given", "^([^ ]+)"), "front": one("surname", "^([^ ]+)"), "back": one("surname", "([^ ]+)$")}
-    names = names.with_columns(**ends)
-    both = pl.concat_str([pieces("given", FIRST, "s"), pieces("between", MIDDLE, "s")], separator=" ").str.strip_chars(" ")
-    # form, pieces, whether it is all words, and whether it is told alone
+    outer_words = {
+        "head": extract_word("given", "^([^ ]+)"),
+        "front": extract_word("surname", "^([^ ]+)"),
+        "back": extract_word("surname", "([^ ]+)$"),
+    }
+    names = names.with_columns(**outer_words)
+    all_initials = pl.concat_str([pieces("given", GIVEN_ROLE, "s"), pieces("between", MIDDLE_ROLE, "s")], separator=" ").str.strip_chars(
+        " "
+    )
+    # (form, pieces, whether all pieces are whole words, whether it is listed on its own too)
     given = [
-        (whole("given"), pieces("given", FIRST, "w"), True, True),
-        (whole("long_given"), pieces("given", FIRST, "w"), True, True),
-        (whole("head"), pieces("head", FIRST, "w"), True, False),
-        (letters("head"), pieces("head", FIRST, "s"), False, False),
-        (letters("given"), pieces("given", FIRST, "s"), False, True),
-        (letters("given", "between"), both, False, True),
+        (whole("given"), pieces("given", GIVEN_ROLE, "w"), True, True),
+        (whole("long_given"), pieces("given", GIVEN_ROLE, "w"), True, True),
+        (whole("head"), pieces("head", GIVEN_ROLE, "w"), True, False),
+        (letters("head"), pieces("head", GIVEN_ROLE, "s"), False, False),
+        (letters("given"), pieces("given", GIVEN_ROLE, "s"), False, True),
+        (letters("given", "between"), all_initials, False, True),
     ]
     surname = [
-        (whole("surname"), pieces("surname", LAST, "w"), True, True),
-        (whole("long_surname"), pieces("surname", LAST, "w"), True, True),
-        (whole("front"), pieces("front", LAST, "w"), True, False),
-        (whole("back"), pieces("back", LAST, "w"), True, False),
-        (letters("front"), pieces("front", LAST, "s"), False, False),
-        (letters("surname"), pieces("surname", LAST, "s"), False, False),
+        (whole("surname"), pieces("surname", SURNAME_ROLE, "w"), True, True),
+        (whole("long_surname"), pieces("surname", SURNAME_ROLE, "w"), True, True),
+        (whole("front"), pieces("front", SURNAME_ROLE, "w"), True, False),
+        (whole("back"), pieces("back", SURNAME_ROLE, "w"), True, False),
+        (letters("front"), pieces("front", SURNAME_ROLE, "s"), False, False),
+        (letters("surname"), pieces("surname", SURNAME_ROLE, "s"), False, False),
     ]
     sides = []
     for side in (given, surname):
-        made = [
+        side_forms = [
             names.select("name_no", form=form, how=how, words=pl.lit(words), part=pl.lit(part), no=pl.lit(no))
             for no, (form, how, words, part) in enumerate(side)
         ]
-        # a letter is no word
-        sides.append(pl.concat(made).filter(~pl.col("words") | ~pl.col("how").str.contains(r"w[^ ](?: |$)")))
+        # a single letter does not count as a whole word
+        sides.append(pl.concat(side_forms).filter(~pl.col("words") | ~pl.col("how").str.contains(r"w[^ ](?: |$)")))
     first, last = (side.sort("name_no", "form", "no").unique(["name_no", "form"], keep="first", maintain_order=True) for side in sides)
     pairs = first.join(last, on="name_no", suffix="_last")
-    turns = [
+    both_sides = [
         pairs.select(
             "name_no", form=pl.col("form") + pl.col("form_last"), how=pl.col("how") + " " + pl.col("how_last"), part=pl.lit(False)
         ),
@@ -168,15 +180,15 @@ def forms_of(names: pl.DataFrame) -> pl.DataFrame:
         )
         for side in (first, last)
     ]
-    every = pl.concat([*turns, *parts]).join(names.select("name_no", "scope", "person"), on="name_no")
-    # the most pieces: those of `Jean-Paul Martin`, not of `jeanpaul.martin@`; of as many any, but always the same
-    every = every.with_columns(size=pl.col("how").str.count_matches(" ")).sort(
+    all_forms = pl.concat([*both_sides, *parts]).join(names.select("name_no", "scope", "person"), on="name_no")
+    # prefer the form with the most pieces: those of `Jean-Paul Martin`, not of `jeanpaul.martin@`; ties are broken deterministically
+    all_forms = all_forms.with_columns(size=pl.col("how").str.count_matches(" ")).sort(
         "scope", "person", "form", "part", "size", "how", descending=[False, False, False, False, True, True]
     )
-    return every.unique(["scope", "person", "form"], keep="first", maintain_order=True).select("scope", "person", "form", "how", "part")
+    return all_forms.unique(["scope", "person", "form"], keep="first", maintain_order=True).select("scope", "person", "form", "how", "part")
 
 
 @functools.cache
-def given_names() -> pl.Series:
-    """The listed given names without accents, sorted."""
-    return plain(pl.Series(sorted(listed()[0]), dtype=pl.String)).unique().sort()
+def list_given_names() -> pl.Series:
+    """Returns the given names of the lexicon without accents, sorted."""
+    return fold_accents(pl.Series(sorted(faker_names()[0]), dtype=pl.String)).unique().sort()

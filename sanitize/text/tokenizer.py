@@ -1,13 +1,14 @@
-"""The words of a column of texts as 64-bit hashes: `words` for what duplicates are known by, `spoken` for what people say.
+"""Tokenizes a column of texts into 64-bit word hashes: `hash_words` for duplicate detection, `tokenize_unicode` for natural language.
 
-To `words` a word is a run of ASCII letters and digits and of bytes outside ASCII, without regard to ASCII case, and of scripts that set no
-blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) each character; `characters` takes every code point that is no ASCII white space.
-To `spoken` a word is a longest run of letters, marks and numbers (Unicode general categories L, M and N) in lower case, Unicode's full
-mapping of the word by itself: `don't` and `e-mail` are two words each, `2nd` and `naïve` one. A letter with its accent has one hash, as one
-character or as two.
+For `hash_words` a word is a run of ASCII letters and digits and of bytes outside ASCII, ignoring ASCII case; in scripts written without
+spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) each character is a word. With `by_character` every code point that is not ASCII white
+space is a word.
+For `tokenize_unicode` a word is a longest run of letters, marks and numbers (Unicode general categories L, M and N) in lower case
+(Unicode's full mapping of the word by itself): `don't` and `e-mail` are two words each, `2nd` and `naïve` one. A letter with an accent has
+one hash, whether written as one character or as two.
 
-Hashes follow a seed and are the same on every machine; that any two of ten million words share one has a chance of three in a million.
-Costs about 3 ns a byte, 10 ns a run, and for `spoken` some 15 ns a byte of the runs that hold more than ASCII.
+Hashes depend on a seed and are the same on every machine; the chance that any two of ten million words share one is three in a million.
+Costs about 3 ns per byte, 10 ns per run, and for `tokenize_unicode` about 15 ns per byte of the runs with characters beyond ASCII.
 """
 
 from __future__ import annotations
@@ -19,212 +20,223 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import Buffers, arrow, cut, matches, ranges, translated, within
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    enumerate_ranges,
+    expand_ranges,
+    find_matches,
+    slice_spans,
+    to_large_string,
+    translate_bytes,
+)
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
-# a letter or digit as itself in lower case, a byte outside ASCII as itself, all else zero
-WORD_BYTES = bytes(byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in range(256)).lower()
-_SEEN = bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte in range(256)).lower()
-# true for the first two bytes of a character of a script that sets no blanks: U+0E00-0EFF, 1000-107F, 1780-17FF, 2E80-9FFF, F900-FAFF and
+# a letter or digit as its lower case, a byte outside ASCII as itself, all other bytes as zero
+FOLDED_WORD_BYTES = bytes(byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in range(256)).lower()
+_FOLDED_VISIBLE_BYTES = bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte in range(256)).lower()
+# true for the first two bytes of a character of scripts without spaces: U+0E00-0EFF, 1000-107F, 1780-17FF, 2E80-9FFF, F900-FAFF and
 # the planes 2 and 3; a number is the first byte * 256 + the second
-_ALONE = np.zeros(1 << 16, np.bool_)
+_IS_SINGLE_CHAR_WORD = np.zeros(1 << 16, np.bool_)
 for _low, _high in ((0xE0B8, 0xE0BB), (0xE180, 0xE181), (0xE19E, 0xE19F), (0xE2BA, 0xE9BF), (0xEFA4, 0xEFAB), (0xF0A0, 0xF0BF)):
-    _ALONE[_low : _high + 1] = True
-_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # the first so many bytes of a little-endian word
-_RUNS = 1 << 16  # runs that are remembered, or a column's more
-_BLOCK = 16_384  # words at a time: the columns then stay in the second-level cache
-_MULTIPLY = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), as in `mixed`
-_MULTIPLY_2 = np.uint64(0xC4CEB9FE1A85EC53)
-_STEP = 0x9E3779B97F4A7C15  # odd: powers of it can be undone modulo 2^64
-SPOKEN = r"[\p{L}\p{M}\p{N}]+"
-_UNSPOKEN = r"[^\p{L}\p{M}\p{N}]"
+    _IS_SINGLE_CHAR_WORD[_low : _high + 1] = True
+_PREFIX_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # entry n keeps the first n bytes of a little-endian word
+_MAX_CACHED_RUNS = 1 << 16  # the cache is cleared once it holds more runs than this
+_BLOCK_WORDS = 16_384  # words at a time: the columns then stay in the second-level cache
+_MURMUR_MULTIPLIER_1 = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), see `mix_bits`
+_MURMUR_MULTIPLIER_2 = np.uint64(0xC4CEB9FE1A85EC53)
+_POLYNOMIAL_BASE = 0x9E3779B97F4A7C15  # odd, so that its powers can be inverted modulo 2^64
+UNICODE_WORD_PATTERN = r"[\p{L}\p{M}\p{N}]+"
+_NON_WORD_PATTERN = r"[^\p{L}\p{M}\p{N}]"
 
 
 @dataclass(frozen=True, repr=False)
-class Words:
-    """The hashes of all words of a column, text after text: those of text i are hashes[first[i]:first[i + 1]]."""
+class WordHashes:
+    """The hashes of all words of a column, text after text: those of text i are hashes[offsets[i]:offsets[i + 1]]."""
 
     hashes: U64
-    first: I64
+    offsets: I64
 
     @property
     def counts(self) -> I64:
-        """How many words each text has."""
-        return np.diff(self.first)
+        """The number of words of each text."""
+        return np.diff(self.offsets)
 
 
-def words(buffers: Buffers, seed: int = 0, *, characters: bool = False) -> Words:
-    """The words, or the characters, of every text."""
+def hash_words(buffers: TextBuffers, seed: int = 0, *, by_character: bool = False) -> WordHashes:
+    """Returns the hashes of the words of every text, or of its characters (`by_character`)."""
     size = len(buffers.data)
-    raw = translated(buffers.data, _SEEN if characters else WORD_BYTES, 8)
+    raw = translate_bytes(buffers.data, _FOLDED_VISIBLE_BYTES if by_character else FOLDED_WORD_BYTES, 8)
     inside = raw[:size] != 0
-    if characters:
+    if by_character:
         starts = np.flatnonzero(inside & (buffers.data.view(np.int8) >= -64))
-        lead = buffers.data[starts]  # tells how many bytes its character has
+        lead = buffers.data[starts]  # determines how many bytes its character has
         stops = starts + 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
     else:
-        starts, stops = _runs_of(inside, buffers.offsets, _alone(buffers.data))
+        starts, stops = _find_word_runs(inside, buffers.offsets, _find_single_char_words(buffers.data))
     first = np.searchsorted(starts, buffers.offsets).astype(np.int64)
-    return Words(_hashes(raw, starts, stops, seed), first)
+    return WordHashes(_hash_byte_spans(raw, starts, stops, seed), first)
 
 
 @dataclass(frozen=True, repr=False)
-class Spoken:
-    """The words of a column, in order: the text of each, its first and last + 1 byte in the column, and its hash."""
+class UnicodeTokens:
+    """The words of a column, in order: number of the text, start and end byte in the column, and hash of each."""
 
     text_no: npt.NDArray[np.int32]
     start: I64
-    stop: I64
+    end: I64
     hashes: U64
 
-    def spelled(self, buffers: Buffers, rows: npt.NDArray[np.intp]) -> pa.LargeStringArray:
-        """Some of the words in lower case, given in ascending order."""
-        return arrow(pl.Series(cut(buffers, self.start[rows], self.stop[rows])).str.to_lowercase())
+    def lowercase_texts(self, buffers: TextBuffers, rows: npt.NDArray[np.intp]) -> pa.LargeStringArray:
+        """Returns some of the words in lower case; `rows` ascend."""
+        return to_large_string(pl.Series(slice_spans(buffers, self.start[rows], self.end[rows])).str.to_lowercase())
 
 
-class Apart:
-    """The words of runs of bytes that hold more than ASCII, each run taken apart once, for columns that come one after the other: the
-    same few come again and again, and to take one apart costs as much as a thousand others."""
+class NonAsciiRunCache:
+    """Caches the words of runs of bytes with characters beyond ASCII, for consecutive columns: the same few runs occur again and again, and
+    splitting one costs as much as a thousand others."""
 
     def __init__(self) -> None:
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
-        self._hashes = np.empty(0, np.uint64)  # of the runs, ascending
-        self._row = np.empty(0, np.int64)
-        self.many, self.at = np.empty(0, np.int64), np.empty(0, np.int64)  # how many words each run has, and where they stand below
-        self.low, self.long, self.known = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64)
+    def _clear(self) -> None:
+        self._run_hashes = np.empty(0, np.uint64)  # of the runs, ascending
+        self._run_rows = np.empty(0, np.int64)
+        # the number of words of each run, and the row of its first word in the word arrays
+        self.word_counts, self.first_word = np.empty(0, np.int64), np.empty(0, np.int64)
+        self.word_offsets, self.word_lengths, self.word_hashes = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64)
 
-    def of(self, buffers: Buffers, start: I64, stop: I64, hashes: U64) -> I64:
-        """The row of each run in `many` and `at`."""
-        if len(self._hashes) > _RUNS:
-            self._forget()
-        distinct, first, same = np.unique(hashes, return_index=True, return_inverse=True)
-        new = np.flatnonzero(~np.isin(distinct, self._hashes))
-        if len(new):
-            rows = np.sort(first[new])
-            many, low, long, known = _taken_apart(cut(buffers, start[rows], stop[rows]))
-            self._row = np.append(self._row, np.arange(len(self.many), len(self.many) + len(rows)))
-            self._hashes = np.append(self._hashes, hashes[rows])
-            order = np.argsort(self._hashes)
-            self._hashes, self._row = self._hashes[order], self._row[order]
-            self.at = np.append(self.at, len(self.low) + np.cumsum(many) - many)
-            self.many, self.low = np.append(self.many, many), np.append(self.low, low)
-            self.long, self.known = np.append(self.long, long), np.append(self.known, known)
-        return self._row[np.searchsorted(self._hashes, distinct)][same]
+    def lookup(self, buffers: TextBuffers, start: I64, end: I64, hashes: U64) -> I64:
+        """Returns the row of each run in `word_counts` and `first_word`; splits runs that are not cached yet."""
+        if len(self._run_hashes) > _MAX_CACHED_RUNS:
+            self._clear()
+        distinct, first, distinct_no = np.unique(hashes, return_index=True, return_inverse=True)
+        uncached = np.flatnonzero(~np.isin(distinct, self._run_hashes))
+        if len(uncached):
+            rows = np.sort(first[uncached])
+            counts, word_offsets, word_lengths, word_hashes = _split_runs(slice_spans(buffers, start[rows], end[rows]))
+            self._run_rows = np.append(self._run_rows, np.arange(len(self.word_counts), len(self.word_counts) + len(rows)))
+            self._run_hashes = np.append(self._run_hashes, hashes[rows])
+            order = np.argsort(self._run_hashes)
+            self._run_hashes, self._run_rows = self._run_hashes[order], self._run_rows[order]
+            self.first_word = np.append(self.first_word, len(self.word_offsets) + np.cumsum(counts) - counts)
+            self.word_counts, self.word_offsets = np.append(self.word_counts, counts), np.append(self.word_offsets, word_offsets)
+            self.word_lengths, self.word_hashes = np.append(self.word_lengths, word_lengths), np.append(self.word_hashes, word_hashes)
+        return self._run_rows[np.searchsorted(self._run_hashes, distinct)][distinct_no]
 
 
-def spoken(buffers: Buffers, apart: Apart | None = None) -> Spoken:
-    """All words of every text, by Unicode's rules. Whoever asks for one column after the other hands over the same `apart`."""
+def tokenize_unicode(buffers: TextBuffers, run_cache: NonAsciiRunCache | None = None) -> UnicodeTokens:
+    """Returns all words of every text, by Unicode's rules. For consecutive columns pass the same `run_cache`."""
     size = len(buffers.data)
-    raw = translated(buffers.data, WORD_BYTES, 8)
-    start, stop = _runs_of(raw[:size] != 0, buffers.offsets)
-    hashes = _hashes(raw, start, stop, 0)
-    beyond = np.flatnonzero(buffers.data >= 128)
-    if len(beyond):
-        # runs that hold more than ASCII are taken apart by Unicode's rules, each that is written in one way once
-        wide = np.searchsorted(start, beyond, side="right") - 1
-        wide = wide[np.append(True, np.diff(wide) != 0)]
-        apart = Apart() if apart is None else apart
-        row = apart.of(buffers, start[wide], stop[wide], hashes[wide])
-        many, at = apart.many[row], apart.at[row]
-        if (many == 1).all():
-            start[wide] += apart.low[at]
-            stop[wide] = start[wide] + apart.long[at]
-            hashes[wide] = apart.known[at]
+    raw = translate_bytes(buffers.data, FOLDED_WORD_BYTES, 8)
+    start, stop = _find_word_runs(raw[:size] != 0, buffers.offsets)
+    hashes = _hash_byte_spans(raw, start, stop, 0)
+    non_ascii = np.flatnonzero(buffers.data >= 128)
+    if len(non_ascii):
+        # runs with characters beyond ASCII are split by Unicode's rules, each distinct run once
+        wide_runs = np.searchsorted(start, non_ascii, side="right") - 1
+        wide_runs = wide_runs[np.append(True, np.diff(wide_runs) != 0)]
+        run_cache = NonAsciiRunCache() if run_cache is None else run_cache
+        row = run_cache.lookup(buffers, start[wide_runs], stop[wide_runs], hashes[wide_runs])
+        word_counts, first_words = run_cache.word_counts[row], run_cache.first_word[row]
+        if (word_counts == 1).all():
+            start[wide_runs] += run_cache.word_offsets[first_words]
+            stop[wide_runs] = start[wide_runs] + run_cache.word_lengths[first_words]
+            hashes[wide_runs] = run_cache.word_hashes[first_words]
         else:
-            begin = wide + np.cumsum(many - 1) - (many - 1)  # where the words of each come to stand
-            each, word = ranges(at, at + many)
-            put = begin[each] + word - at[each]
-            # from what each place takes its word: the next run, the same again, or one behind those without words
-            step = np.ones(len(start) + int((many - 1).sum()) + 1, np.int64)
-            np.add.at(step, begin[many == 0], 1)
-            step[put[word > at[each]]] = 0
-            of = np.cumsum(step[:-1]) - 1
-            start, stop, hashes = start[of], stop[of], hashes[of]
-            start[put] += apart.low[word]
-            stop[put] = start[put] + apart.long[word]
-            hashes[put] = apart.known[word]
+            begin = wide_runs + np.cumsum(word_counts - 1) - (word_counts - 1)  # the position of the first word of each run in the output
+            run_no, word = enumerate_ranges(first_words, first_words + word_counts)
+            positions = begin[run_no] + word - first_words[run_no]
+            # the input run of each output position: the next run, the same one again, or the one after runs without words
+            steps = np.ones(len(start) + int((word_counts - 1).sum()) + 1, np.int64)
+            np.add.at(steps, begin[word_counts == 0], 1)
+            steps[positions[word > first_words[run_no]]] = 0
+            source_run = np.cumsum(steps[:-1]) - 1
+            start, stop, hashes = start[source_run], stop[source_run], hashes[source_run]
+            start[positions] += run_cache.word_offsets[word]
+            stop[positions] = start[positions] + run_cache.word_lengths[word]
+            hashes[positions] = run_cache.word_hashes[word]
     counts = np.diff(np.searchsorted(start, buffers.offsets))
-    return Spoken(np.repeat(np.arange(len(counts), dtype=np.int32), counts), start, stop, hashes)
+    return UnicodeTokens(np.repeat(np.arange(len(counts), dtype=np.int32), counts), start, stop, hashes)
 
 
-def _taken_apart(runs: pa.LargeStringArray) -> tuple[I64, I64, I64, U64]:
-    """How many words each run of bytes has, and run after run the place of each in its run, its bytes and its hash."""
-    buffers = Buffers.of(runs)
-    # what is between the characters that are in no word; to look for whole words costs ten times as much
-    low, high = matches(buffers, _UNSPOKEN)
+def _split_runs(runs: pa.LargeStringArray) -> tuple[I64, I64, I64, U64]:
+    """Splits runs of bytes into words: the number of words of each run, and for all words, run after run, the offset in the run, the length
+    in bytes, and the hash."""
+    buffers = TextBuffers.from_array(runs)
+    # words are the text between non-word characters; searching for whole words costs ten times as much
+    low, high = find_matches(buffers, _NON_WORD_PATTERN)
     low, high = np.sort(np.concatenate([buffers.offsets[:-1], high])), np.sort(np.concatenate([buffers.offsets[1:], low]))
     low, high = low[low < high], high[low < high]
-    # an accent of its own behind its letter is the letter with it: one word, one hash
-    folded = Buffers.of(arrow(pl.Series(cut(buffers, low, high)).str.to_lowercase().str.normalize("NFC")))
-    hashes = _hashes(np.append(folded.data, np.zeros(8, np.uint8)), folded.offsets[:-1], folded.offsets[1:], 0)
+    # NFC: a letter followed by a combining accent has the same hash as the letter with that accent
+    folded = TextBuffers.from_array(to_large_string(pl.Series(slice_spans(buffers, low, high)).str.to_lowercase().str.normalize("NFC")))
+    hashes = _hash_byte_spans(np.append(folded.data, np.zeros(8, np.uint8)), folded.offsets[:-1], folded.offsets[1:], 0)
     run = np.searchsorted(buffers.offsets, low, side="right") - 1
     return np.bincount(run, minlength=len(runs)), low - buffers.offsets[run], high - low, hashes
 
 
-def touched(words: Spoken, starts: I64, stops: I64) -> tuple[I64, I64]:
-    """The first word and the word after those that each span of the column touches."""
-    first = np.searchsorted(words.stop, starts, side="right")
-    return first, np.maximum(first, np.searchsorted(words.start, stops, side="left"))
+def find_overlapping_words(words: UnicodeTokens, starts: I64, ends: I64) -> tuple[I64, I64]:
+    """Returns for each span of the column the range of words (first, end) that it overlaps."""
+    first = np.searchsorted(words.end, starts, side="right")
+    return first, np.maximum(first, np.searchsorted(words.start, ends, side="left"))
 
 
-def _alone(data: npt.NDArray[np.uint8]) -> I64:
-    """First byte and byte after every character that is a word by itself."""
+def _find_single_char_words(data: npt.NDArray[np.uint8]) -> I64:
+    """Returns start and end bytes of all characters that are a word by themselves, as one array of breaks."""
     leads = np.flatnonzero(data[:-1] >= 0xE0)
-    starts = leads[_ALONE[data[leads].astype(np.int64) << 8 | data[leads + 1]]]
+    starts = leads[_IS_SINGLE_CHAR_WORD[data[leads].astype(np.int64) << 8 | data[leads + 1]]]
     return np.concatenate([starts, starts + 3 + (data[starts] >= 0xF0)])
 
 
-def _runs_of(inside: npt.NDArray[np.bool_], offsets: I64, between: I64 | None = None) -> tuple[I64, I64]:
-    """First byte and byte after every run of bytes that are inside a word, of one text each; a word also ends `between` bytes."""
-    size = len(inside)
+def _find_word_runs(is_word_byte: npt.NDArray[np.bool_], offsets: I64, extra_breaks: I64 | None = None) -> tuple[I64, I64]:
+    """Returns start and end of every run of word bytes; a run ends with its text, and at each of `extra_breaks`."""
+    size = len(is_word_byte)
     edge = np.zeros(size + 1, np.bool_)
-    edge[:size] = inside
-    edge[1:] ^= inside
+    edge[:size] = is_word_byte
+    edge[1:] ^= is_word_byte
     # a word ends with its text, whatever follows in the buffer
-    cuts = offsets[1:-1] if between is None else np.concatenate([offsets[1:-1], between])
+    cuts = offsets[1:-1] if extra_breaks is None else np.concatenate([offsets[1:-1], extra_breaks])
     cuts = cuts[(cuts > 0) & (cuts < size)]
-    glued = np.unique(cuts[inside[cuts] & inside[cuts - 1]])
+    inner_cuts = np.unique(cuts[is_word_byte[cuts] & is_word_byte[cuts - 1]])
     marks = np.flatnonzero(edge)
-    if len(glued):
-        marks = np.insert(marks, np.repeat(np.searchsorted(marks, glued), 2), np.repeat(glued, 2))
+    if len(inner_cuts):
+        marks = np.insert(marks, np.repeat(np.searchsorted(marks, inner_cuts), 2), np.repeat(inner_cuts, 2))
     return marks[::2], marks[1::2]
 
 
-def runs(words: Words, size: int, *, short: bool = False) -> tuple[U64, I64]:
-    """The hash of every run of `size` words, text after text, and where each text's begin (one more than texts). With `short`, a text
-    of fewer words, but at least one, has one run: all of it."""
-    return spans_of(words, *run_places(words, size, short=short))
+def hash_ngrams(words: WordHashes, n: int, *, keep_short: bool = False) -> tuple[U64, I64]:
+    """Returns the hash of every n-gram (run of `n` words), text after text, and the offsets of each text's n-grams (one more than texts).
+    With `keep_short` a text of fewer than `n` words, but at least one, has one n-gram: all of it."""
+    return hash_word_ranges(words, *locate_ngrams(words, n, keep_short=keep_short))
 
 
-def run_places(words: Words, size: int, *, short: bool = False) -> tuple[I64, I64, I64]:
-    """The first word and the word after every run of `runs`, and where each text's begin."""
+def locate_ngrams(words: WordHashes, n: int, *, keep_short: bool = False) -> tuple[I64, I64, I64]:
+    """Returns the first word and the word after every n-gram of `hash_ngrams`, and the offsets of each text's n-grams."""
     counts = words.counts
-    many = np.maximum(counts - size + 1, 0)
-    if short:
-        many = np.where((counts > 0) & (counts < size), 1, many)
-    first = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
-    at = within(words.first[:-1], words.first[:-1] + many)
-    return at, np.minimum(at + size, np.repeat(words.first[1:], many)), first
+    ngram_counts = np.maximum(counts - n + 1, 0)
+    if keep_short:
+        ngram_counts = np.where((counts > 0) & (counts < n), 1, ngram_counts)
+    ngram_offsets = np.concatenate([[0], np.cumsum(ngram_counts)]).astype(np.int64)
+    ngram_starts = expand_ranges(words.offsets[:-1], words.offsets[:-1] + ngram_counts)
+    return ngram_starts, np.minimum(ngram_starts + n, np.repeat(words.offsets[1:], ngram_counts)), ngram_offsets
 
 
-def spans_of(words: Words, starts: I64, stops: I64, first: I64) -> tuple[U64, I64]:
-    """The hash of each run of words: sum of hash * step^place, modulo 2^64 and moved to the run's begin, mixed."""
+def hash_word_ranges(words: WordHashes, starts: I64, ends: I64, offsets: I64) -> tuple[U64, I64]:
+    """Returns the hash of each range of words: the sum of hash * base^position modulo 2^64, with positions relative to the start of the
+    range (polynomial rolling hash by prefix sums), mixed by `mix_bits`. `offsets` is returned unchanged."""
     count = len(words.hashes)
-    powers = _powers(_STEP, count + 1)
+    powers = _powers(_POLYNOMIAL_BASE, count + 1)
     total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words.hashes * powers[:-1], dtype=np.uint64)])
-    back = _powers(pow(_STEP, -1, 1 << 64), count + 1)
-    return mixed((total[stops] - total[starts]) * back[starts]), first
+    inverse_powers = _powers(pow(_POLYNOMIAL_BASE, -1, 1 << 64), count + 1)
+    return mix_bits((total[ends] - total[starts]) * inverse_powers[starts]), offsets
 
 
-def mixed(numbers: U64) -> U64:
-    """Every bit of a number spread over all 64: a bijection (MurmurHash3's finalizer)."""
+def mix_bits(numbers: U64) -> U64:
+    """Mixes all 64 bits of each number: a bijection (MurmurHash3's finalizer)."""
     shifted = numbers >> np.uint64(33)
     numbers = numbers ^ shifted
-    for multiplier in (_MULTIPLY, _MULTIPLY_2):
+    for multiplier in (_MURMUR_MULTIPLIER_1, _MURMUR_MULTIPLIER_2):
         numbers *= multiplier
         numbers ^= np.right_shift(numbers, np.uint64(33), out=shifted)
     return numbers
@@ -236,22 +248,22 @@ def _powers(base: int, count: int) -> U64:
     return np.cumprod(found, dtype=np.uint64)
 
 
-def _hashes(raw: npt.NDArray[np.uint8], starts: I64, stops: I64, seed: int) -> U64:
-    """A hash of the bytes of each span: eight at a time, so that nearly all words take one step."""
-    windows = np.ndarray((len(raw) - 7,), "<u8", raw, strides=(1,))
-    sizes = stops - starts
-    salt = mixed(np.array([seed], np.uint64))[0]
+def _hash_byte_spans(padded_data: npt.NDArray[np.uint8], starts: I64, ends: I64, seed: int) -> U64:
+    """Returns a hash of the bytes of each span, computed eight bytes at a time, so that nearly all words take one step."""
+    windows = np.ndarray((len(padded_data) - 7,), "<u8", padded_data, strides=(1,))
+    sizes = ends - starts
+    salt = mix_bits(np.array([seed], np.uint64))[0]
     hashes = np.empty(len(starts), np.uint64)
-    for low in range(0, len(starts), _BLOCK):
-        here, size = starts[low : low + _BLOCK], sizes[low : low + _BLOCK]
-        block = windows[here]
-        block &= _MASKS[np.minimum(size, 8)]
-        block += size.astype(np.uint64) * np.uint64(_STEP) + salt
-        hashes[low : low + _BLOCK] = mixed(block)
+    for low in range(0, len(starts), _BLOCK_WORDS):
+        block_starts, size = starts[low : low + _BLOCK_WORDS], sizes[low : low + _BLOCK_WORDS]
+        block = windows[block_starts]
+        block &= _PREFIX_MASKS[np.minimum(size, 8)]
+        block += size.astype(np.uint64) * np.uint64(_POLYNOMIAL_BASE) + salt
+        hashes[low : low + _BLOCK_WORDS] = mix_bits(block)
     rows, done = np.flatnonzero(sizes > 8), 8
     while len(rows):
-        block = windows[starts[rows] + done] & _MASKS[np.minimum(sizes[rows] - done, 8)]
-        hashes[rows] = mixed(hashes[rows] ^ block) * np.uint64(_STEP) + np.uint64(done)
+        block = windows[starts[rows] + done] & _PREFIX_MASKS[np.minimum(sizes[rows] - done, 8)]
+        hashes[rows] = mix_bits(hashes[rows] ^ block) * np.uint64(_POLYNOMIAL_BASE) + np.uint64(done)
         done += 8
         rows = rows[sizes[rows] > done]
     return hashes

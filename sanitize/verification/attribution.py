@@ -1,5 +1,5 @@
-"""Whose a match is: a kept original's, a replacement's, an opaque value's that the plan leaves, or nobody's; and where it stood in the
-input. The fast check and the full one ask the same questions here.
+"""Attribution of matches: classifies each match in an output as part of a kept original, of a replacement, of an atomic value that the
+plan leaves, or as none of these (a leak); and maps it to its bytes in the input. Used by the fast and the full leak check.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import ranges
-from sanitize.core.text_cells import Leaf, plain
+from sanitize.core.arrow_buffers import enumerate_ranges
+from sanitize.core.text_cells import LeafPath, to_canonical_type
 from sanitize.errors import OutputBroken
 from sanitize.storage import formats
 from sanitize.storage.corpus import Documents
@@ -29,188 +29,208 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyTask:
-    """One shard to be looked at, with the tables that say what was kept and replaced in it."""
+    """One shard to check, with the tables of what was kept and replaced in it."""
 
-    no: int
-    first: int
-    last: int
-    shard: Path
-    flagged: Path
-    kept: Path
+    shard_no: int
+    first_doc_no: int
+    end_doc_no: int
+    shard_path: Path
+    forbidden_values: Path
+    kept_originals: Path
     edits: Path
     occurrences: Path
-    opaque: tuple[str, ...]  # kinds that the plan leaves, and that nothing inside is looked at for
-    rows: Path  # the doc_no of every row of the shard
+    atomic_kinds: tuple[str, ...]  # kinds that the plan leaves; a match inside such a value is no leak
+    row_doc_nos: Path  # the doc_no of every row of the shard
     documents: Documents
-    leaves: tuple[Leaf, ...]
-    sweep: Path  # what is left over in the text is written here, as occurrences
-    names: tuple[str, ...] = ()  # of people who are to be forgotten: no mention may be left
-    columns: tuple[str, ...] = ()  # of the shard, in their order: what a format other than Parquet does not say by itself
-    later: Path | None = None  # value_counts: a variant may be a value that comes in a later document only, which the plan could not know
-    further: tuple[Path, ...] = ()  # of a full check: identity forms, digits and digests, which a sweep takes out of the text as well
-    aside: Path | None = None  # where an attempt writes `sweep` before that has its name
+    leaves: tuple[LeafPath, ...]
+    sweep_path: Path  # matches to sweep are written here, as occurrences of the input text
+    erased_names: tuple[str, ...] = ()  # of erased persons: no mention may occur
+    columns: tuple[str, ...] = ()  # of the shard, in order; formats other than Parquet do not store them
+    value_counts: Path | None = (
+        None  # where set, a variant may equal a value that first occurs in a later document (not known when it was drawn)
+    )
+    sweep_terms: tuple[Path, ...] = ()  # of a full check: identity forms, digits and digests, which are swept as well
+    temp_path: Path | None = None  # where an attempt writes `sweep_path` before it is renamed
 
     def attempt(self, folder: Path) -> VerifyTask:
-        """The task as one of several attempts at once may do it."""
-        return replace(self, aside=folder / "sweep.parquet")
+        """The task for one of several concurrent attempts: with a temp path in `folder`."""
+        return replace(self, temp_path=folder / "sweep.parquet")
 
 
-def batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
-    """The shard's rows as plain tables, with the doc_no of each: documents that are gone have none."""
-    if (packed := formats.by_suffix(task.shard)) is not None:
-        yield from _unpacked(task, packed)
+def read_shard_batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
+    """Yields the rows of a shard as tables of canonical types, with the `doc_no` of each row. Raises OutputBroken on another row count."""
+    if (format_module := formats.find_packed_format(task.shard_path)) is not None:
+        yield from _read_converted_batches(task, format_module)
         return
-    with pq.ParquetFile(task.shard, page_checksum_verification=True, pre_buffer=False) as file:
-        numbers = np.asarray(pq.read_table(task.rows, partitioning=None).column("doc_no"), np.int64)
-        if len(numbers) != file.metadata.num_rows:
-            raise OutputBroken(f"{task.shard}: {file.metadata.num_rows} rows, where the run wrote {len(numbers)}; run again with --replace")
-        at = 0
+    with pq.ParquetFile(task.shard_path, page_checksum_verification=True, pre_buffer=False) as file:
+        doc_nos = np.asarray(pq.read_table(task.row_doc_nos, partitioning=None).column("doc_no"), np.int64)
+        if len(doc_nos) != file.metadata.num_rows:
+            raise OutputBroken(f"{task.shard_path}: {file.metadata.num_rows} rows; the run wrote {len(doc_nos)}; run again with --replace")
+        next_row = 0
         for batch in file.iter_batches(5_000, use_threads=False):
             if batch.num_rows:
-                columns = {name: plain(batch.column(name)) for name in batch.schema.names}
-                yield pa.table(columns), numbers[at : at + batch.num_rows]
-                at += batch.num_rows
+                columns = {name: to_canonical_type(batch.column(name)) for name in batch.schema.names}
+                yield pa.table(columns), doc_nos[next_row : next_row + batch.num_rows]
+                next_row += batch.num_rows
 
 
-def schema_of(task: VerifyTask) -> pa.Schema:
-    """The columns of a shard."""
-    if formats.by_suffix(task.shard) is None:
-        return pq.read_schema(task.shard)
-    return pa.schema([(name, formats.typed(task.documents.schema.field(name).type)) for name in task.columns])
+def read_shard_schema(task: VerifyTask) -> pa.Schema:
+    """The schema of a shard."""
+    if formats.find_packed_format(task.shard_path) is None:
+        return pq.read_schema(task.shard_path)
+    return pa.schema([(name, formats.packed_type(task.documents.schema.field(name).type)) for name in task.columns])
 
 
-def _unpacked(task: VerifyTask, packed: ModuleType) -> Iterator[tuple[pa.Table, I64]]:
-    """The same of a shard that is no Parquet."""
-    numbers = np.asarray(pq.read_table(task.rows, partitioning=None).column("doc_no"), np.int64)
-    at = 0
-    for batch in packed.batches(task.shard, schema_of(task)):
+def _read_converted_batches(task: VerifyTask, format_module: ModuleType) -> Iterator[tuple[pa.Table, I64]]:
+    """`read_shard_batches` for a shard in a format other than Parquet."""
+    doc_nos = np.asarray(pq.read_table(task.row_doc_nos, partitioning=None).column("doc_no"), np.int64)
+    next_row = 0
+    for batch in format_module.read_batches(task.shard_path, read_shard_schema(task)):
         for low in range(0, batch.num_rows, 5_000):
             part = batch.slice(low, 5_000)
-            yield pa.Table.from_batches([part]).combine_chunks(), numbers[at : at + part.num_rows]
-            at += part.num_rows
-    if at != len(numbers):
-        raise OutputBroken(f"{task.shard}: {at} rows, where the run wrote {len(numbers)}; run again with --replace")
+            yield pa.Table.from_batches([part]).combine_chunks(), doc_nos[next_row : next_row + part.num_rows]
+            next_row += part.num_rows
+    if next_row != len(doc_nos):
+        raise OutputBroken(f"{task.shard_path}: {next_row} rows; the run wrote {len(doc_nos)}; run again with --replace")
 
 
-def comes_later(task: VerifyTask, values: I64, doc_no: I64) -> Mask:
-    """True where a value stands first in a document behind the one of that number: what a replacement said there it could not know."""
-    if task.later is None or not len(values):
-        return np.zeros(len(values), np.bool_)
-    known = pq.read_table(task.later, columns=["value_id", "first_doc_no"], partitioning=None)
-    known = known.filter(pc.is_in(known["value_id"], pa.array(np.unique(values))))
-    first = dict(zip(*(column.to_pylist() for column in known.columns), strict=True))
-    return np.array([first.get(int(one), -1) for one in values], np.int64) > doc_no
+def first_occurs_after(task: VerifyTask, value_ids: I64, doc_no: I64) -> Mask:
+    """True where a value first occurs after document `doc_no`: a replacement that equals it was drawn before the value was known."""
+    if task.value_counts is None or not len(value_ids):
+        return np.zeros(len(value_ids), np.bool_)
+    counts = pq.read_table(task.value_counts, columns=["value_id", "first_doc_no"], partitioning=None)
+    counts = counts.filter(pc.is_in(counts["value_id"], pa.array(np.unique(value_ids))))
+    first_doc_nos = dict(zip(*(column.to_pylist() for column in counts.columns), strict=True))
+    return np.array([first_doc_nos.get(int(one), -1) for one in value_ids], np.int64) > doc_no
 
 
-def inside_kept(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], begin: I64, end: I64) -> tuple[Mask, int]:
-    """True for matches inside a kept original; and how many kept originals are matched from end to end."""
+def within_kept_originals(
+    kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], match_start: I64, match_end: I64
+) -> tuple[Mask, int]:
+    """Returns a mask of the matches inside a kept original, and how many kept originals are matched exactly, end to end."""
     if not kept.height:
         return np.zeros(len(docs), np.bool_), 0
     base = int(docs.min())
-    unit = np.int64(1) << 30
+    cell_stride = np.int64(1) << 30
     cell_count = int(max(cells.max(), kept["cell"].max())) + 1
-    key = ((kept["doc_no"].to_numpy() - base) * cell_count + kept["cell"].to_numpy()) * unit
-    mine = ((docs - base) * cell_count + cells) * unit
-    start, stop = key + kept["start_byte"].to_numpy(), key + kept["stop_byte"].to_numpy()
-    # the furthest end of all kept originals that begin before a match
-    place = np.searchsorted(start, mine + begin, side="right") - 1
-    inside = (place >= 0) & (np.maximum.accumulate(stop)[np.maximum(place, 0)] >= mine + end)
-    each, entry = ranges(np.searchsorted(start, mine + begin, side="left"), place + 1)
-    return inside, len(np.unique(entry[stop[entry] == (mine + end)[each]]))
+    kept_key = ((kept["doc_no"].to_numpy() - base) * cell_count + kept["cell"].to_numpy()) * cell_stride
+    match_key = ((docs - base) * cell_count + cells) * cell_stride
+    start, stop = kept_key + kept["start_byte"].to_numpy(), kept_key + kept["end_byte"].to_numpy()
+    # inside: the largest end of all kept originals that begin at or before a match reaches its end
+    last_before = np.searchsorted(start, match_key + match_start, side="right") - 1
+    is_inside = (last_before >= 0) & (np.maximum.accumulate(stop)[np.maximum(last_before, 0)] >= match_key + match_end)
+    match_no, kept_no = enumerate_ranges(np.searchsorted(start, match_key + match_start, side="left"), last_before + 1)
+    return is_inside, len(np.unique(kept_no[stop[kept_no] == (match_key + match_end)[match_no]]))
 
 
-def in_its_place(task: VerifyTask, kept: pl.DataFrame, docs: I64, cells: I64, text_no: I64, start: I64, stop: I64) -> Mask:
-    """Which places in some cells are inside a kept original, or inside an opaque value that the plan leaves."""
-    inside, _ = inside_kept(kept, docs[text_no], cells[text_no], start, stop)
-    opaque = owned(task.edits, task.occurrences, task.opaque, docs[text_no], cells[text_no], start, stop).inside_opaque
-    both: Mask = inside | opaque
-    return both
+def within_kept_or_atomic(task: VerifyTask, kept: pl.DataFrame, docs: I64, cells: I64, text_no: I64, start: I64, end: I64) -> Mask:
+    """True for spans that are inside a kept original, or inside an atomic value that the plan leaves. `docs` and `cells` are per text."""
+    in_kept, _ = within_kept_originals(kept, docs[text_no], cells[text_no], start, end)
+    in_atomic = attribute_from_files(
+        task.edits, task.occurrences, task.atomic_kinds, docs[text_no], cells[text_no], start, end
+    ).inside_atomic
+    in_either: Mask = in_kept | in_atomic
+    return in_either
 
 
 @dataclass(frozen=True, repr=False)
-class Owned:
-    """What becomes of matches in output cells: `inside` a replacement or an opaque value and no more than a part of it; `whole` of a
-    replacement; `across` the edge of one; and the input's bytes, whole replacements' originals taken in."""
+class Attribution:
+    """Attribution of matches in output cells: strictly inside a replacement or an atomic value (only a part of it); all of a replacement;
+    across the edge of an edit. `original_start` and `original_end` are the bytes of the input, widened to the whole spans of edits."""
 
-    inside_edit: Mask
-    inside_opaque: Mask
-    whole: Mask
-    across: Mask
-    first: I64
-    last: I64
-
-
-def owned(edits_file: Path, occurrences: Path, opaque: tuple[str, ...], doc_no: I64, cell: I64, start: I64, stop: I64) -> Owned:
-    """Look up matches (document, cell, output bytes) among the edits of their documents."""
-    edits = pl.DataFrame(pq.read_table(edits_file, columns=["doc_no", "cell", "start_byte", "stop_byte", "replacement"], partitioning=None))
-    found = pl.DataFrame(pq.read_table(occurrences, columns=["doc_no", "cell", "start_byte", "stop_byte", "kind"], partitioning=None))
-    return owned_by(edits, found, opaque, doc_no, cell, start, stop)
+    inside_replacement: Mask
+    inside_atomic: Mask
+    whole_replacement: Mask
+    across_edit: Mask
+    original_start: I64
+    original_end: I64
 
 
-def owned_by(edits: pl.DataFrame, found: pl.DataFrame, opaque: tuple[str, ...], doc_no: I64, cell: I64, start: I64, stop: I64) -> Owned:
-    """The same among edits and occurrences that are at hand."""
-    wanted = pl.Series(np.unique(doc_no))
-    edits = edits.filter(pl.col("doc_no").is_in(wanted.implode())).with_columns(size=pl.col("replacement").str.len_bytes().cast(pl.Int64))
-    left = found.filter(pl.col("doc_no").is_in(wanted.implode()) & pl.col("kind").cast(pl.String).is_in(list(opaque)))
-    place = _Places(edits, int(max(cell.max(), edits["cell"].max() or 0, left["cell"].max() or 0)) + 1, int(doc_no.min()))
-    mine = place.key(doc_no, cell)
-    strictly = []
-    whole = np.zeros(len(doc_no), np.bool_)
-    for spans, is_edit in ((edits, True), (left, False)):
-        key = place.key(spans["doc_no"].to_numpy(), spans["cell"].to_numpy())
-        low = key + place.shifted(key, spans["start_byte"].to_numpy())
-        high = low + spans["size"].to_numpy() if is_edit else key + place.shifted(key, spans["stop_byte"].to_numpy())
-        strictly.append(np.zeros(len(doc_no), np.bool_))
+def attribute_from_files(
+    edits_file: Path, occurrences_file: Path, atomic_kinds: tuple[str, ...], doc_no: I64, cell: I64, start: I64, end: I64
+) -> Attribution:
+    """`attribute_matches` with the tables read from files. A match is `doc_no`, `cell`, and `start`, `end` in bytes of the output."""
+    edits = pl.DataFrame(pq.read_table(edits_file, columns=["doc_no", "cell", "start_byte", "end_byte", "replacement"], partitioning=None))
+    found = pl.DataFrame(pq.read_table(occurrences_file, columns=["doc_no", "cell", "start_byte", "end_byte", "kind"], partitioning=None))
+    return attribute_matches(edits, found, atomic_kinds, doc_no, cell, start, end)
+
+
+def attribute_matches(
+    edits: pl.DataFrame, occurrences: pl.DataFrame, atomic_kinds: tuple[str, ...], doc_no: I64, cell: I64, start: I64, end: I64
+) -> Attribution:
+    """Attribute matches, given in bytes of the output, to the edits and occurrences (in bytes of the input) of their documents."""
+    doc_nos = pl.Series(np.unique(doc_no))
+    edits = edits.filter(pl.col("doc_no").is_in(doc_nos.implode())).with_columns(size=pl.col("replacement").str.len_bytes().cast(pl.Int64))
+    atomic = occurrences.filter(pl.col("doc_no").is_in(doc_nos.implode()) & pl.col("kind").cast(pl.String).is_in(list(atomic_kinds)))
+    offset_map = _OffsetMap(edits, int(max(cell.max(), edits["cell"].max() or 0, atomic["cell"].max() or 0)) + 1, int(doc_no.min()))
+    match_key = offset_map.cell_key(doc_no, cell)
+    inside_masks = []
+    is_whole = np.zeros(len(doc_no), np.bool_)
+    for spans, is_edit in ((edits, True), (atomic, False)):
+        key = offset_map.cell_key(spans["doc_no"].to_numpy(), spans["cell"].to_numpy())
+        low = key + offset_map.to_output(key, spans["start_byte"].to_numpy())
+        high = low + spans["size"].to_numpy() if is_edit else key + offset_map.to_output(key, spans["end_byte"].to_numpy())
+        inside_masks.append(np.zeros(len(doc_no), np.bool_))
         if len(low):
-            at = np.maximum(np.searchsorted(low, mine + start, side="right") - 1, 0)
-            within = (low[at] <= mine + start) & (high[at] >= mine + stop)
-            equal = (low[at] == mine + start) & (high[at] == mine + stop)
-            strictly[-1] |= within & ~equal
-            whole |= equal & is_edit
-    # edits that a match touches: those that begin before its end, less those that end before its beginning
-    across = np.searchsorted(place.out_low, mine + stop, side="left") > np.searchsorted(place.out_high, mine + start, side="right")
-    first, last = place.original(mine, start, stop)
-    return Owned(strictly[0], strictly[1], whole, across & ~strictly[0] & ~whole, first, last)
+            at = np.maximum(np.searchsorted(low, match_key + start, side="right") - 1, 0)
+            is_within = (low[at] <= match_key + start) & (high[at] >= match_key + end)
+            is_equal = (low[at] == match_key + start) & (high[at] == match_key + end)
+            inside_masks[-1] |= is_within & ~is_equal
+            is_whole |= is_equal & is_edit
+    # edits that a match overlaps: those that begin before its end, less those that end at or before its start
+    across = np.searchsorted(offset_map.output_start, match_key + end, side="left") > np.searchsorted(
+        offset_map.output_end, match_key + start, side="right"
+    )
+    first, last = offset_map.to_input(match_key, start, end)
+    return Attribution(inside_masks[0], inside_masks[1], is_whole, across & ~inside_masks[0] & ~is_whole, first, last)
 
 
-class _Places:
-    """Places in output texts for places in input texts, and back, by the edits between them."""
+class _OffsetMap:
+    """Maps byte offsets of input texts to output texts and back, from the edits."""
 
-    _UNIT = np.int64(1) << 30
+    _CELL_STRIDE = np.int64(1) << 30
 
-    def __init__(self, edits: pl.DataFrame, cells: int, first_doc_no: int) -> None:
-        self.cells, self.base = cells, first_doc_no
-        key = self.key(edits["doc_no"].to_numpy(), edits["cell"].to_numpy())
-        self.low, self.high = key + edits["start_byte"].to_numpy(), key + edits["stop_byte"].to_numpy()
-        grown = edits["size"].to_numpy() - (self.high - self.low)
-        self.total = np.concatenate([[0], np.cumsum(grown)])
-        self.out_low = self.low + self.total[:-1] - self.total[np.searchsorted(key, key)]
-        self.out_high = self.out_low + edits["size"].to_numpy()
+    def __init__(self, edits: pl.DataFrame, cell_count: int, first_doc_no: int) -> None:
+        self.cell_count, self.first_doc_no = cell_count, first_doc_no
+        key = self.cell_key(edits["doc_no"].to_numpy(), edits["cell"].to_numpy())
+        self.input_start, self.input_end = key + edits["start_byte"].to_numpy(), key + edits["end_byte"].to_numpy()
+        grown = edits["size"].to_numpy() - (self.input_end - self.input_start)
+        self.cumulative_growth = np.concatenate([[0], np.cumsum(grown)])
+        self.output_start = self.input_start + self.cumulative_growth[:-1] - self.cumulative_growth[np.searchsorted(key, key)]
+        self.output_end = self.output_start + edits["size"].to_numpy()
 
-    def key(self, doc_no: I64, cell: I64) -> I64:
-        """A number for each cell, ascending, with room for the places in it."""
-        return (doc_no - self.base) * (self.cells * self._UNIT) + cell * self._UNIT
+    def cell_key(self, doc_no: I64, cell: I64) -> I64:
+        """A number for each cell, ascending; consecutive cells are far enough apart to add any byte offset."""
+        return (doc_no - self.first_doc_no) * (self.cell_count * self._CELL_STRIDE) + cell * self._CELL_STRIDE
 
-    def shifted(self, key: I64, place: I64) -> I64:
-        """Places of the input text in the output text."""
-        before = np.searchsorted(self.high, key + place, side="right")
-        moved: I64 = place + self.total[before] - self.total[np.minimum(np.searchsorted(self.low, key), before)]
-        return moved
+    def to_output(self, key: I64, offset: I64) -> I64:
+        """Offsets in the output text for offsets in the input text."""
+        before = np.searchsorted(self.input_end, key + offset, side="right")
+        shifted: I64 = (
+            offset + self.cumulative_growth[before] - self.cumulative_growth[np.minimum(np.searchsorted(self.input_start, key), before)]
+        )
+        return shifted
 
-    def original(self, key: I64, start: I64, stop: I64) -> tuple[I64, I64]:
-        """Spans of the output text in the input text; one that reaches into a replacement takes the whole of what it replaced."""
+    def to_input(self, key: I64, start: I64, end: I64) -> tuple[I64, I64]:
+        """Spans of the input text for spans of the output text; one that overlaps a replacement is widened to all that it replaced."""
         spans = []
-        for place, left in ((start, True), (stop, False)):
-            at = np.searchsorted(self.out_high if left else self.out_low, key + place, side="right" if left else "left")
-            # `at` edits lie before the place; the next one (or, for a stop, the last of them) may hold it
-            first = np.minimum(np.searchsorted(self.low, key), at)
-            moved = place - (self.total[at] - self.total[first])
-            if left:
-                inner = np.minimum(at, max(len(self.low) - 1, 0))
-                holds = (at < len(self.low)) & (self.out_low[inner] < key + place) if len(self.low) else np.zeros(len(place), np.bool_)
-                spans.append(np.where(holds, self.low[inner] - key, moved) if len(self.low) else moved)
+        for offset, is_start in ((start, True), (end, False)):
+            at = np.searchsorted(self.output_end if is_start else self.output_start, key + offset, side="right" if is_start else "left")
+            # `at` edits lie before the offset; the next one (for an end: the last of them) may contain it
+            first = np.minimum(np.searchsorted(self.input_start, key), at)
+            shifted = offset - (self.cumulative_growth[at] - self.cumulative_growth[first])
+            if is_start:
+                edit_no = np.minimum(at, max(len(self.input_start) - 1, 0))
+                is_inside_edit = (
+                    (at < len(self.input_start)) & (self.output_start[edit_no] < key + offset)
+                    if len(self.input_start)
+                    else np.zeros(len(offset), np.bool_)
+                )
+                spans.append(np.where(is_inside_edit, self.input_start[edit_no] - key, shifted) if len(self.input_start) else shifted)
             else:
-                inner = np.maximum(at - 1, 0)
-                holds = (at > first) & (self.out_high[inner] > key + place) if len(self.low) else np.zeros(len(place), np.bool_)
-                spans.append(np.where(holds, self.high[inner] - key, moved) if len(self.low) else moved)
+                edit_no = np.maximum(at - 1, 0)
+                is_inside_edit = (
+                    (at > first) & (self.output_end[edit_no] > key + offset) if len(self.input_start) else np.zeros(len(offset), np.bool_)
+                )
+                spans.append(np.where(is_inside_edit, self.input_end[edit_no] - key, shifted) if len(self.input_start) else shifted)
         return spans[0], spans[1]

@@ -1,10 +1,9 @@
-"""The full check: every byte of every file of a corpus, and everything decoded from it, in all forms of every value that had to go.
+"""The full leak check: searches every byte of every file of a corpus, and all text decoded from it, for all forms of every removed value.
 
-Values go in passes (sanitize/verification/value_forms.py); in each pass every shard is looked at once, in workers. What a cell holds is
-judged as in the
-fast check: inside a kept original it belongs there, in whatever form; else it is a leak. What pages and raw bytes hold beyond what the
-rows hold (a dictionary entry no row uses, a key of the footer) is a leak too. Forms that say little are counted apart, as ambiguous.
-Names of people who are to be forgotten belong nowhere, and are looked for in the first pass, decoded too.
+Values are split into passes (sanitize/verification/value_forms.py); each pass reads every file once, in worker processes. Matches in
+cells are attributed as in the fast check: a match inside a kept original is no leak, in whatever form; others are. Matches in pages and
+raw bytes beyond those in the rows (a dictionary entry that no row uses, a key of the footer) are leaks too. Inconclusive forms are counted
+separately, as ambiguous. Names of erased persons are a leak wherever they occur; the first pass searches them, also in decoded text.
 """
 
 from __future__ import annotations
@@ -25,144 +24,156 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import Buffers, ascii_lower, filled
+from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_null_texts
 from sanitize.core.engine import Engine
-from sanitize.core.text_cells import flatten, leaves
-from sanitize.kinds.kind import every_kind
-from sanitize.storage.corpus import cells_of
-from sanitize.storage.formats import by_suffix
+from sanitize.core.text_cells import flatten_leaf, list_text_leaves
+from sanitize.kinds.kind import all_kinds
+from sanitize.storage.corpus import flatten_cells
+from sanitize.storage.formats import find_packed_format
 from sanitize.text import name_search
-from sanitize.text.decodings import VIEWS, digests, views
-from sanitize.verification.attribution import VerifyTask, batches, comes_later, in_its_place, inside_kept, owned, schema_of
-from sanitize.verification.parquet_pages import as_one, chunks, pages, readable
-from sanitize.verification.value_forms import FULL, SURE, Needles, heads_of, no_chance
+from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
+from sanitize.verification.attribution import (
+    VerifyTask,
+    attribute_from_files,
+    first_occurs_after,
+    read_shard_batches,
+    read_shard_schema,
+    within_kept_or_atomic,
+    within_kept_originals,
+)
+from sanitize.verification.parquet_pages import as_single_text, extract_readable_texts, read_chunks, read_pages
+from sanitize.verification.value_forms import ALL_FORMS, MIN_CONCLUSIVE_BYTES, SearchTerms, digest_heads, is_conclusive_length
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_Belongs = Callable[[I64, I64, I64], Mask]  # of text, first and last + 1 byte
-_AS_WRITTEN = ("exact", "NFKC", "digits")  # forms that may come about by chance inside a longer replacement
+_PlacePredicate = Callable[[I64, I64, I64], Mask]  # of text number, start byte, end byte
+_CHANCE_FORMS = ("exact", "NFKC", "digits")  # forms that may occur by chance inside a longer replacement
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Places that hold a form of values that had to go: in which file, where in it, of which kind, in which form, and how many."""
+class LeakFinding:
+    """Leaks of one sort: the file, the location in it, the kind and form of the removed values, and the number of matches."""
 
     file: str
-    place: str
+    location: str
     kind: str
     form: str
-    times: int
+    count: int
 
     def __str__(self) -> str:
-        return f"{self.file}, {self.place}: {self.times} {self.kind} ({self.form})"
+        return f"{self.file}, {self.location}: {self.count} {self.kind} ({self.form})"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """One file in one pass: a shard with its tables, or any other file of the corpus."""
+class FileCheckTask:
+    """One file in one pass: a shard (then with `shard_task`), or any other file of the corpus."""
 
     file: Path
-    name: str  # searched itself
-    shown: str  # how it is reported: the name of a foreign file may be a value
-    needles: Path
-    digests: Path | None  # what may be a digest is written here, in the first pass
-    shard: VerifyTask | None = None
-    names: tuple[str, ...] = ()  # people who had to go; looked for in the first pass
-    aside: Path | None = None  # where an attempt writes `digests` before that has its name
+    name: str  # the name in the corpus folder; searched, too
+    reported_name: str  # the name in findings: that of a foreign file may be a value
+    terms_path: Path
+    digest_words_path: Path | None  # words that may be digests are written here, in the first pass
+    shard_task: VerifyTask | None = None
+    erased_names: tuple[str, ...] = ()  # names of erased persons; searched in the first pass
+    temp_path: Path | None = None  # where an attempt writes `digest_words_path` before it is renamed
 
-    def attempt(self, folder: Path) -> Look:
-        """The task as one of several attempts at once may do it."""
-        return replace(self, aside=folder / "digests.parquet")
+    def attempt(self, folder: Path) -> FileCheckTask:
+        """The task for one of several concurrent attempts: with a temp path in `folder`."""
+        return replace(self, temp_path=folder / "digests.parquet")
 
 
-def full(
+def run_full_check(
     engine: Engine,
     shards: Sequence[tuple[VerifyTask, str]],
     files: Sequence[tuple[Path, str]],
-    passes: Sequence[Path],
-    folder: Path,
-    ours: Sequence[str] = (),
-    names: Sequence[str] = (),
+    pass_folders: Sequence[Path],
+    scratch_folder: Path,
+    own_files: Sequence[str] = (),
+    erased_names: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Look at shards (each with its name) and at other files for all forms of the values in `passes`, with `folder` for scratch;
-    files that are not among `ours` are not reported by name. `names` are looked for as they are mentioned, and so in everything decoded.
+    """Search shards (each with its name) and other files for all forms of the values in `pass_folders`.
 
-    Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `looked` (bytes by place),
-    and for the shards rows, kept_seen and kept_planned.
+    Temporary files are written below `scratch_folder`. Files that are not in `own_files` are not reported by name. `erased_names` are
+    searched as mentions, also in decoded text.
+
+    Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `looked` (bytes by location),
+    and for the shards `rows`, `kept_seen` and `kept_planned`.
     """
-    words = folder / "digests"
-    shutil.rmtree(words, ignore_errors=True)
-    words.mkdir(parents=True)
-    every: list[tuple[Path, str, VerifyTask | None]] = [(task.shard, name, task) for task, name in shards]
-    every += [(path, name, None) for path, name in files]
-    known = {*ours, *(name for _, name in shards)}
-    foreign = [name for _, name, _ in every if name not in known]
-    looks = [
-        Look(
+    words_folder = scratch_folder / "digests"
+    shutil.rmtree(words_folder, ignore_errors=True)
+    words_folder.mkdir(parents=True)
+    all_files: list[tuple[Path, str, VerifyTask | None]] = [(task.shard_path, name, task) for task, name in shards]
+    all_files += [(path, name, None) for path, name in files]
+    own_names = {*own_files, *(name for _, name in shards)}
+    foreign = [name for _, name, _ in all_files if name not in own_names]
+    tasks = [
+        FileCheckTask(
             file=file,
             name=name,
-            shown=name if name in known else f"foreign file {foreign.index(name) + 1}",
-            needles=needles,
-            digests=None if number else words / f"{no:06d}.parquet",
-            shard=task,
-            names=() if number else tuple(names),
+            reported_name=name if name in own_names else f"foreign file {foreign.index(name) + 1}",
+            terms_path=terms_path,
+            digest_words_path=None if number else words_folder / f"{no:06d}.parquet",
+            shard_task=task,
+            erased_names=() if number else tuple(erased_names),
         )
-        for number, needles in enumerate(passes)
-        for no, (file, name, task) in enumerate(every)
+        for number, terms_path in enumerate(pass_folders)
+        for no, (file, name, task) in enumerate(all_files)
     ]
     found: Counter[tuple[str, str, str, str]] = Counter()
     ambiguous: Counter[str] = Counter()
     ambiguous_forms: Counter[str] = Counter()
     looked: Counter[str] = Counter()
-    about = dict.fromkeys(("rows", "kept_seen", "kept_planned"), 0)
-    for done in engine.map_shards(look, looks):
+    shard_counts = dict.fromkeys(("rows", "kept_seen", "kept_planned"), 0)
+    for done in engine.map_shards(check_file, tasks):
         result = done.result
         found.update(result["findings"])
-        for (kind, form), times in result["ambiguous"].items():
-            ambiguous[kind] += times
-            ambiguous_forms[form] += times
-        about["kept_seen"] += result["kept_seen"]
-        if looks[done.place].digests is not None:  # every pass reads the same bytes and rows, for other values
+        for (kind, form), count in result["ambiguous"].items():
+            ambiguous[kind] += count
+            ambiguous_forms[form] += count
+        shard_counts["kept_seen"] += result["kept_seen"]
+        if tasks[done.task_no].digest_words_path is not None:  # count bytes and rows once: every pass reads the same ones
             looked.update(result["looked"])
-            about["rows"] += result["rows"]
-            about["kept_planned"] += result["kept_planned"]
-    some = tuple(sorted(words.iterdir()))
-    for done in engine.map_shards(hashed, [(needles, some) for needles in passes] if some else []):
+            shard_counts["rows"] += result["rows"]
+            shard_counts["kept_planned"] += result["kept_planned"]
+    word_files = tuple(sorted(words_folder.iterdir()))
+    for done in engine.map_shards(count_digest_leaks, [(terms_path, word_files) for terms_path in pass_folders] if word_files else []):
         found.update(done.result)
     return {
-        "findings": [Finding(*where, times) for where, times in sorted(found.items())],
-        "passes": len(passes),
-        "forms": list(FULL),
+        "findings": [LeakFinding(*finding_key, count) for finding_key, count in sorted(found.items())],
+        "passes": len(pass_folders),
+        "forms": list(ALL_FORMS),
         "ambiguous": dict(sorted(ambiguous.items())),
         "ambiguous_forms": dict(sorted(ambiguous_forms.items())),
         "looked": dict(sorted(looked.items())),
-        **about,
+        **shard_counts,
     }
 
 
-def look(task: Look) -> dict[str, Any]:
-    """One file in one pass; counts by place, kind and form, never a value."""
-    seen = _Seen(task, Needles.read(task.needles))
-    seen.judged("file name", pa.array([task.name], pa.large_string()))
-    if task.shard is not None:
-        seen.shard(task.shard)
+def check_file(task: FileCheckTask) -> dict[str, Any]:
+    """Check one file in one pass; returns counts by location, kind and form, never a value."""
+    file_check = _FileCheck(task, SearchTerms.read(task.terms_path))
+    file_check.check_texts("file name", pa.array([task.name], pa.large_string()))
+    if task.shard_task is not None:
+        file_check.check_shard(task.shard_task)
     else:
-        seen.other()
-    seen.write_digests()
+        file_check.check_other_file()
+    file_check.write_digest_words()
     return {
-        "findings": dict(seen.found),
-        "ambiguous": dict(seen.ambiguous),
-        "looked": dict(seen.looked),
-        **{name: seen.about[name] for name in ("rows", "kept_seen", "kept_planned")},
+        "findings": dict(file_check.leaks),
+        "ambiguous": dict(file_check.ambiguous),
+        "looked": dict(file_check.bytes_searched),
+        **{name: file_check.row_counters[name] for name in ("rows", "kept_seen", "kept_planned")},
     }
 
 
-def hashed(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str], int]:
-    """Which of the words that may be digests are of a value of one pass."""
-    needles, files = task
-    heads = [np.unique(heads_of(pl.Series(pq.read_table(path, columns=["word"], partitioning=None).column("word")))) for path in files]
-    kinds = Needles.read(needles).digests(np.unique(np.concatenate(heads)))
-    names, found = list(every_kind()), Counter[tuple[str, str, str, str]]()
+def count_digest_leaks(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str], int]:
+    """Count, among the words that may be digests, those that are a digest of a value of one pass."""
+    terms_path, files = task
+    heads_by_file = [
+        np.unique(digest_heads(pl.Series(pq.read_table(path, columns=["word"], partitioning=None).column("word")))) for path in files
+    ]
+    kinds = SearchTerms.read(terms_path).match_digests(np.unique(np.concatenate(heads_by_file)))
+    names, found = list(all_kinds()), Counter[tuple[str, str, str, str]]()
     for path in files if kinds else ():
         table = pq.read_table(path, partitioning=None)
         for row in table.filter(pc.is_in(table.column("word"), pa.array(list(kinds), table.schema.field("word").type))).to_pylist():
@@ -171,361 +182,423 @@ def hashed(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str
 
 
 @dataclass(frozen=True, repr=False)
-class _Hits:
-    """Where forms stand in a column. `allowed`: by the kind's boundary rule; `sure`: no short form, nor part of a longer row of digits."""
+class _FormMatches:
+    """Matches of search terms in a column, in one form. `bounded`: the kind's boundary rule holds; `conclusive`: the term is not short, and
+    not part of a longer sequence of digits."""
 
     form: str
     text_no: I64
     start: I64
-    stop: I64
-    row: I64
-    allowed: Mask
-    sure: Mask
+    end: I64
+    term: I64
+    bounded: Mask
+    conclusive: Mask
 
-    def some(self, rows: Mask | npt.NDArray[np.intp]) -> _Hits:
-        columns = (getattr(self, name)[rows] for name in ("text_no", "start", "stop", "row", "allowed", "sure"))
-        return _Hits(self.form, *columns)
+    def select(self, rows: Mask | npt.NDArray[np.intp]) -> _FormMatches:
+        columns = (getattr(self, name)[rows] for name in ("text_no", "start", "end", "term", "bounded", "conclusive"))
+        return _FormMatches(self.form, *columns)
 
 
-class _Tally:
-    """How often each form stands somewhere, whatever its bounds: by the way it was seen."""
+class _TermCounts:
+    """Counts matches per form and search term, whatever their boundaries; and the last column in which each occurred."""
 
     def __init__(self) -> None:
         self.by_form: dict[str, npt.NDArray[np.int32]] = {}
-        self.where: dict[str, npt.NDArray[np.int32]] = {}
+        self.column_numbers: dict[str, npt.NDArray[np.int32]] = {}
 
-    def add(self, hits: _Hits, size: int, where: int = 0) -> None:
-        if len(hits.row):
-            self.by_form.setdefault(hits.form, np.zeros(size, np.int32))
-            np.add.at(self.by_form[hits.form], hits.row, 1)
-            self.where.setdefault(hits.form, np.zeros(size, np.int32))[hits.row] = where
+    def add(self, found: _FormMatches, term_count: int, column_number: int = 0) -> None:
+        if len(found.term):
+            self.by_form.setdefault(found.form, np.zeros(term_count, np.int32))
+            np.add.at(self.by_form[found.form], found.term, 1)
+            self.column_numbers.setdefault(found.form, np.zeros(term_count, np.int32))[found.term] = column_number
 
 
 @dataclass
-class _Seen:
-    """What one file in one pass holds."""
+class _FileCheck:
+    """State of checking one file in one pass: leaks, ambiguous matches and other counts."""
 
-    task: Look
-    needles: Needles
-    found: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    task: FileCheckTask
+    terms: SearchTerms
+    leaks: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     ambiguous: Counter[tuple[str, str]] = field(default_factory=Counter)
-    looked: Counter[str] = field(default_factory=Counter)
-    about: Counter[str] = field(default_factory=Counter)
-    words: Counter[tuple[str, str]] = field(default_factory=Counter)  # what may be digests, by place, where none belongs
-    row_words: Counter[str] = field(default_factory=Counter)  # the same in all rows, wherever
-    hidden: dict[str, int] = field(default_factory=dict)
+    bytes_searched: Counter[str] = field(default_factory=Counter)
+    row_counters: Counter[str] = field(default_factory=Counter)
+    digest_words: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # words that may be digests, by location, outside kept originals
+    row_digest_words: Counter[str] = field(default_factory=Counter)  # words that may be digests, in all rows and at any location
+    masked_columns: dict[str, int] = field(default_factory=dict)
 
-    def hits(
-        self, texts: pa.LargeStringArray, place: str, only: tuple[str, ...] | None = None, belongs: _Belongs | None = None
-    ) -> Iterator[_Hits]:
-        """All forms in a column: as they stand, in compatibility form, and in every view. `belongs`: where a digest may stand."""
-        needles = self.needles
-        others: list[_Hits] = []
-        if self.task.names and place:
-            self._mentioned(texts, place, only)
-        if only is None:
-            if self.task.digests is not None:
-                self._digests(texts, place, belongs)
-            exact = needles.plain.find(texts, bounded=False)
-            allowed = needles.plain.bounded(texts, exact)
-            others.append(_Hits("exact", exact.text_no, exact.start, exact.stop, exact.form, allowed, ~needles.short[exact.form]))
+    def search(
+        self,
+        texts: pa.LargeStringArray,
+        location: str,
+        only_forms: tuple[str, ...] | None = None,
+        is_allowed: _PlacePredicate | None = None,
+    ) -> Iterator[_FormMatches]:
+        """Yields the matches in a column, form by form: exact, in compatibility form (NFKC), and in every decoding (or only `only_forms`).
+
+        Also counts mentions and collects words that may be digests. `is_allowed`: the spans at which a digest is no leak.
+        """
+        terms = self.terms
+        others: list[_FormMatches] = []
+        if self.task.erased_names and location:
+            self._count_mentions(texts, location, only_forms)
+        if only_forms is None:
+            if self.task.digest_words_path is not None:
+                self._collect_digest_words(texts, location, is_allowed)
+            exact = terms.plain.find(texts, check_boundaries=False)
+            has_boundaries = terms.plain.has_valid_boundaries(texts, exact)
+            others.append(
+                _FormMatches("exact", exact.text_no, exact.start, exact.end, exact.term, has_boundaries, ~terms.is_short[exact.term])
+            )
             yield others[0]
-            wide = needles.plain.find_compatible(texts)
-            good = np.ones(len(wide.form), np.bool_)
-            more = _Hits("NFKC", wide.text_no, wide.start, wide.stop, wide.form, good, ~needles.short[wide.form])
-            others.append(more)
-            yield more
-        for view in views(texts, needles.wide + 4) if only is None else views(texts, needles.wide + 4, only):
-            number = view.form == "digits"
-            flagged = needles.digits if number else needles.plain
-            seen = flagged.find(view.pieces, bounded=False)
-            if not len(seen.form):
+            nfkc = terms.plain.find_nfkc(texts)
+            all_true = np.ones(len(nfkc.term), np.bool_)
+            nfkc_matches = _FormMatches("NFKC", nfkc.text_no, nfkc.start, nfkc.end, nfkc.term, all_true, ~terms.is_short[nfkc.term])
+            others.append(nfkc_matches)
+            yield nfkc_matches
+        for view in (
+            iter_decodings(texts, terms.max_length + 4) if only_forms is None else iter_decodings(texts, terms.max_length + 4, only_forms)
+        ):
+            is_digits = view.form == "digits"
+            matcher = terms.digits if is_digits else terms.plain
+            matches = matcher.find(view.pieces, check_boundaries=False)
+            if not len(matches.term):
                 continue
-            at = view.original(seen.text_no, seen.start, seen.stop)
-            if number:
-                assert at.alone is not None
-                sure = at.touched & ~needles.short_digits[seen.form]
-                one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, at.alone, sure)
-                yield one.some(~_overlap(one, others))
+            encoded = view.to_encoded(matches.text_no, matches.start, matches.end)
+            if is_digits:
+                assert encoded.is_whole_word is not None
+                is_conclusive = encoded.is_encoded & ~terms.is_short_number[matches.term]
+                form_matches = _FormMatches(
+                    view.form, encoded.text_no, encoded.start, encoded.end, matches.term, encoded.is_whole_word, is_conclusive
+                )
+                yield form_matches.select(~_overlaps_any(form_matches, others))
             else:
-                sure = ~needles.short[seen.form] & no_chance(needles.plain.lengths[seen.form], view.form)
-                one = _Hits(view.form, at.text_no, at.start, at.stop, seen.form, flagged.bounded(view.pieces, seen), sure)
+                is_conclusive = ~terms.is_short[matches.term] & is_conclusive_length(terms.plain.lengths[matches.term], view.form)
+                form_matches = _FormMatches(
+                    view.form,
+                    encoded.text_no,
+                    encoded.start,
+                    encoded.end,
+                    matches.term,
+                    matcher.has_valid_boundaries(view.pieces, matches),
+                    is_conclusive,
+                )
                 if view.form == "base64":
-                    # a line is read by itself and with those around it: each place counts once
-                    best = np.lexsort((~one.allowed, one.start, one.row, one.text_no))
-                    new = [np.diff(column[best]) != 0 for column in (one.text_no, one.row, one.start)]
-                    yield one.some(np.sort(best[np.append(True, np.logical_or.reduce(new))]))
+                    # a line is decoded alone and with its neighbours: each position counts once
+                    order = np.lexsort((~form_matches.bounded, form_matches.start, form_matches.term, form_matches.text_no))
+                    is_new = [np.diff(column[order]) != 0 for column in (form_matches.text_no, form_matches.term, form_matches.start)]
+                    yield form_matches.select(np.sort(order[np.append(True, np.logical_or.reduce(is_new))]))
                 else:
-                    yield one.some(at.touched)
+                    yield form_matches.select(encoded.is_encoded)
 
-    def _digests(self, texts: pa.LargeStringArray, place: str, belongs: _Belongs | None) -> None:
-        words, text_no, start, stop = digests(texts)
-        out = ~belongs(text_no, start, stop) if words and belongs is not None else np.ones(len(words), np.bool_)
-        self.row_words.update(words)
-        self.words.update((word, place) for word, counts in zip(words, out.tolist(), strict=True) if counts)
+    def _collect_digest_words(self, texts: pa.LargeStringArray, location: str, is_allowed: _PlacePredicate | None) -> None:
+        words, text_no, start, stop = find_digests(texts)
+        is_outside = ~is_allowed(text_no, start, stop) if words and is_allowed is not None else np.ones(len(words), np.bool_)
+        self.row_digest_words.update(words)
+        self.digest_words.update((word, location) for word, counts in zip(words, is_outside.tolist(), strict=True) if counts)
 
-    def _mentioned(self, texts: pa.LargeStringArray, place: str, only: tuple[str, ...] | None) -> None:
-        """Count the names that had to go, as they stand and in every view: there is no place where one belongs."""
-        names = self.task.names
-        if only is None:
-            self._named_people("mention", name_search.count(texts, names), place)
-        for form, times in name_search.count_hidden(texts, names, only or VIEWS):
-            self._named_people(form, times, place)
+    def _count_mentions(self, texts: pa.LargeStringArray, location: str, only_forms: tuple[str, ...] | None) -> None:
+        """Count names of erased persons, as written and in every decoding; each one is a leak."""
+        names = self.task.erased_names
+        if only_forms is None:
+            self._add_mentions("mention", name_search.count_names(texts, names), location)
+        for form, times in name_search.count_encoded_names(texts, names, only_forms or ENCODED_FORMS):
+            self._add_mentions(form, times, location)
 
-    def _named_people(self, form: str, times: int, place: str) -> None:
-        if times:
-            self.found[self.task.shown, place, name_search.KIND, form] += times
+    def _add_mentions(self, form: str, count: int, location: str) -> None:
+        if count:
+            self.leaks[self.task.reported_name, location, name_search.PERSON, form] += count
 
     # ---- a shard ----
 
-    def shard(self, task: VerifyTask) -> None:
-        """Rows, pages and bytes of one shard."""
-        kept = pl.DataFrame(pq.read_table(task.kept, partitioning=None))
+    def check_shard(self, task: VerifyTask) -> None:
+        """Check rows, pages and raw bytes of one shard."""
+        kept = pl.DataFrame(pq.read_table(task.kept_originals, partitioning=None))
         kept_doc = kept["doc_no"].to_numpy()
-        self.about["kept_planned"] += kept.height
-        self._hide(schema_of(task))
-        rows = _Tally()
-        residual: list[tuple[str, _Hits, I64, I64, list[str]]] = []
-        for table, doc_no in batches(task):
-            self.about["rows"] += table.num_rows
+        self.row_counters["kept_planned"] += kept.height
+        self._mask_column_names(read_shard_schema(task))
+        rows = _TermCounts()
+        residual: list[tuple[str, _FormMatches, I64, I64, list[str]]] = []
+        for table, doc_no in read_shard_batches(task):
+            self.row_counters["rows"] += table.num_rows
             low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
-            here = kept[int(low) : int(high)]
-            which = [leaf for leaf in task.leaves if leaf.column in table.column_names]
-            for column in cells_of(table, which):
-                texts = filled(column.flat.texts)
-                self._read("rows", texts)
-                belongs = partial(in_its_place, task, here, doc_no[column.flat.rows], column.cells.astype(np.int64))
-                for hits in self.hits(texts, self._column(str(column.leaf)), belongs=belongs):
-                    self._count(rows, hits)
-                    hits = hits.some(hits.allowed)
-                    if len(hits.row):
-                        docs, cells = doc_no[column.flat.rows[hits.text_no]], column.cells[hits.text_no].astype(np.int64)
-                        inside, ends = inside_kept(here, docs, cells, hits.start, hits.stop)
-                        self.about["kept_seen"] += ends if hits.form == "exact" else 0
-                        out = np.flatnonzero(~inside)
-                        if len(out):
-                            rest = hits.some(out)
-                            residual.append((self._column(str(column.leaf)), rest, docs[out], cells[out], self._named(rest, texts)))
-            for leaf in leaves(table.schema):
-                if leaf not in which:
-                    texts = flatten(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
-                    self._read("rows", texts)
-                    self.judged(self._column(str(leaf)), texts, rows, strict=True)
+            batch_kept = kept[int(low) : int(high)]
+            leaves = [leaf for leaf in task.leaves if leaf.column in table.column_names]
+            for column in flatten_cells(table, leaves):
+                texts = fill_null_texts(column.flat.texts)
+                self._count_bytes("rows", texts)
+                is_allowed = partial(within_kept_or_atomic, task, batch_kept, doc_no[column.flat.rows], column.cell.astype(np.int64))
+                for matches in self.search(texts, self._column_location(str(column.leaf)), is_allowed=is_allowed):
+                    self._add_counts(rows, matches)
+                    matches = matches.select(matches.bounded)
+                    if len(matches.term):
+                        docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cell[matches.text_no].astype(np.int64)
+                        in_kept, exact_count = within_kept_originals(batch_kept, docs, cells, matches.start, matches.end)
+                        self.row_counters["kept_seen"] += exact_count if matches.form == "exact" else 0
+                        outside = np.flatnonzero(~in_kept)
+                        if len(outside):
+                            outside_matches = matches.select(outside)
+                            residual.append(
+                                (
+                                    self._column_location(str(column.leaf)),
+                                    outside_matches,
+                                    docs[outside],
+                                    cells[outside],
+                                    self._spelling_forms(outside_matches, texts),
+                                )
+                            )
+            for leaf in list_text_leaves(table.schema):
+                if leaf not in leaves:
+                    texts = flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
+                    self._count_bytes("rows", texts)
+                    self.check_texts(self._column_location(str(leaf)), texts, rows, strict=True)
             for name in table.column_names:
-                for numbers in _numbers(table.column(name).chunk(0)):
-                    self.judged(self._column(name), numbers, None, only=("digits",), strict=True)
-                for raw in _bytes(table.column(name).chunk(0)):
-                    for texts, only in _of_bytes(raw):
-                        self.judged(self._column(name), texts, rows, only=only, strict=True)
-        self._settle(task, residual)
-        self._collisions(task)
-        self._beyond(task.shard, rows)
+                for numbers in _number_texts(table.column(name).chunk(0)):
+                    self.check_texts(self._column_location(name), numbers, None, only_forms=("digits",), strict=True)
+                for raw in _binary_values(table.column(name).chunk(0)):
+                    for texts, only_forms in _texts_in_bytes(raw):
+                        self.check_texts(self._column_location(name), texts, rows, only_forms=only_forms, strict=True)
+        self._classify_residual(task, residual)
+        self._check_collisions(task)
+        self._check_pages_and_bytes(task.shard_path, rows)
 
-    def _hide(self, schema: pa.Schema) -> None:
-        """Look at the columns' names; one that holds something is told by its number."""
-        names = pa.array(sorted({str(leaf) for leaf in leaves(schema)} | set(schema.names)), pa.large_string())
-        self.judged("column names", names, strict=True)
-        bad = {int(no) for hits in self.hits(names, "column names") for no in hits.text_no}
-        self.hidden = {str(names[no]): number for number, no in enumerate(sorted(bad), 1)}
+    def _mask_column_names(self, schema: pa.Schema) -> None:
+        """Check the names of columns; one that contains a value is reported by a number instead of its name."""
+        names = pa.array(sorted({str(leaf) for leaf in list_text_leaves(schema)} | set(schema.names)), pa.large_string())
+        self.check_texts("column names", names, strict=True)
+        value_columns = {int(no) for matches in self.search(names, "column names") for no in matches.text_no}
+        self.masked_columns = {str(names[no]): number for number, no in enumerate(sorted(value_columns), 1)}
 
-    def _column(self, name: str) -> str:
-        """A column as it is reported: never by a name that is a value itself."""
-        number = next((number for hidden, number in self.hidden.items() if name == hidden or name.startswith(f"{hidden}.")), None)
+    def _column_location(self, name: str) -> str:
+        """The column as it is reported: never by a name that contains a value."""
+        number = next((number for hidden, number in self.masked_columns.items() if name == hidden or name.startswith(f"{hidden}.")), None)
         return f"column {name}" if number is None else f"column whose name holds a value ({number})"
 
-    def _read(self, place: str, texts: pa.LargeStringArray) -> None:
-        self.looked[place] += len(Buffers.of(texts).data)
+    def _count_bytes(self, location: str, texts: pa.LargeStringArray) -> None:
+        self.bytes_searched[location] += len(TextBuffers.from_array(texts).data)
 
-    def _settle(self, task: VerifyTask, residual: Iterable[tuple[str, _Hits, I64, I64, list[str]]]) -> None:
-        """What no kept original holds: belongs to a replacement or to an opaque value, is ambiguous, or is a leak."""
-        for place, hits, docs, cells, forms in residual:
-            whose = owned(task.edits, task.occurrences, task.opaque, docs, cells, hits.start, hits.stop)
-            belongs = whose.inside_opaque | (whose.inside_edit & (hits.form in _AS_WRITTEN))
-            values = (self.needles.digits if hits.form == "digits" else self.needles.plain).value_id
-            belongs[whose.whole] |= comes_later(task, values[hits.row[whose.whole]], docs[whose.whole])
-            for row in np.flatnonzero(~belongs).tolist():
-                how = " (a replacement)" if whose.whole[row] else " (across an edit)" if whose.across[row] else ""
-                as_it_is = hits.form in ("exact", "NFKC") and not self.needles.common[hits.row[row]]
-                sure = bool(hits.sure[row]) or as_it_is
-                self._found(f"{place}{how}", hits.form, int(hits.row[row]), forms[row], sure)
+    def _classify_residual(self, task: VerifyTask, residual: Iterable[tuple[str, _FormMatches, I64, I64, list[str]]]) -> None:
+        """Classify matches outside kept originals: part of a replacement or of an atomic value, ambiguous, or a leak."""
+        for location, matches, docs, cells, forms in residual:
+            attribution = attribute_from_files(task.edits, task.occurrences, task.atomic_kinds, docs, cells, matches.start, matches.end)
+            is_explained = attribution.inside_atomic | (attribution.inside_replacement & (matches.form in _CHANCE_FORMS))
+            values = (self.terms.digits if matches.form == "digits" else self.terms.plain).value_id
+            is_explained[attribution.whole_replacement] |= first_occurs_after(
+                task, values[matches.term[attribution.whole_replacement]], docs[attribution.whole_replacement]
+            )
+            for row in np.flatnonzero(~is_explained).tolist():
+                suffix = (
+                    " (a replacement)"
+                    if attribution.whole_replacement[row]
+                    else " (across an edit)"
+                    if attribution.across_edit[row]
+                    else ""
+                )
+                is_exact_spelling = matches.form in ("exact", "NFKC") and not self.terms.is_common[matches.term[row]]
+                conclusive = bool(matches.conclusive[row]) or is_exact_spelling
+                self._add_match(f"{location}{suffix}", matches.form, int(matches.term[row]), forms[row], conclusive)
 
-    def _collisions(self, task: VerifyTask) -> None:
-        """Replacements that are values of the corpus."""
+    def _check_collisions(self, task: VerifyTask) -> None:
+        """Count replacements that equal a value of the corpus as leaks."""
         edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement", "doc_no"], partitioning=None))
         edits = edits.group_by(pl.col("kind").cast(pl.String), value="replacement", maintain_order=True).agg(pl.col("doc_no").max())
-        edits = edits.filter(pl.col("kind").is_in(list(every_kind())))  # a mention becomes a label, which stands for no value
-        asked = []
+        edits = edits.filter(pl.col("kind").is_in(list(all_kinds())))  # a mention becomes a label, which is no value
+        candidates = []
         for (name,), group in edits.group_by("kind"):
-            if str(name) not in every_kind() or every_kind()[str(name)].common:
-                continue  # a word that is no value of any kind, or of one whose stand-ins may be values
-            normal = every_kind()[str(name)].normalise(group["value"])
-            asked.append(group.select("kind", "doc_no", form=ascii_lower(group["value"]), normal=ascii_lower(normal)))
-        if asked:
-            found = self.needles.collisions(pl.concat(asked))
-            found = found.filter(~pl.Series(comes_later(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy()), dtype=pl.Boolean))
+            if str(name) not in all_kinds() or all_kinds()[str(name)].ambiguous_text:
+                continue  # not a kind, or one whose surrogates may equal values
+            normalised = all_kinds()[str(name)].normalise(group["value"])
+            candidates.append(group.select("kind", "doc_no", form=ascii_lower(group["value"]), normal=ascii_lower(normalised)))
+        if candidates:
+            found = self.terms.find_collisions(pl.concat(candidates))
+            found = found.filter(
+                ~pl.Series(first_occurs_after(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy()), dtype=pl.Boolean)
+            )
             for kind, times in found.unique(["kind", "form"]).group_by("kind").len().sort("kind").iter_rows():
-                self.found[self.task.shown, "replacements that are values of the corpus", kind, "exact or identity"] += times
+                self.leaks[self.task.reported_name, "replacements that are values of the corpus", kind, "exact or identity"] += times
 
-    def _beyond(self, path: Path, rows: _Tally) -> None:
-        """What pages and raw bytes hold more often than the rows do."""
-        packed = by_suffix(path) is not None
-        words, in_rows = self.words, self.row_words
-        for place, source in (("a page of", partial(pages, path)), ("raw bytes", partial(_whole, path)))[packed:]:
+    def _check_pages_and_bytes(self, path: Path, row_counts: _TermCounts) -> None:
+        """Report terms that pages or raw bytes contain more often than the rows do."""
+        is_other_format = find_packed_format(path) is not None
+        outer_words, row_words = self.digest_words, self.row_digest_words
+        for location, source in (("a page of", partial(read_pages, path)), ("raw bytes", partial(_read_raw_bytes, path)))[is_other_format:]:
             columns: list[str] = []
-            tally = _Tally()
-            self.words, self.row_words = Counter(), Counter()
+            file_counts = _TermCounts()
+            self.digest_words, self.row_digest_words = Counter(), Counter()
             for column, data in source():
                 if not columns or columns[-1] != column:
                     columns.append(column)
-                self.looked["raw bytes" if place == "raw bytes" else "pages"] += len(data)
-                where = f"{place} {self._column(column)}" if column else place
-                for texts, only in _of_bytes(data):
-                    for hits in self.hits(texts, where, only):
-                        if not packed or hits.form == "exact":  # its rows are all that it holds, and rows side by side make other forms
-                            self._count(tally, hits, len(columns) - 1)
-            self._more(place, tally, rows, columns, source)
-            for (word, where), times in self.words.items():
-                if self.row_words[word] > in_rows[word]:
-                    words[word, where] += times
-        self.words = words
+                self.bytes_searched["raw bytes" if location == "raw bytes" else "pages"] += len(data)
+                full_location = f"{location} {self._column_location(column)}" if column else location
+                for texts, only_forms in _texts_in_bytes(data):
+                    for matches in self.search(texts, full_location, only_forms):
+                        # a file in another format holds only rows, and matches across adjacent rows are possible in other forms
+                        if not is_other_format or matches.form == "exact":
+                            self._add_counts(file_counts, matches, len(columns) - 1)
+            self._add_surplus(location, file_counts, row_counts, columns, source)
+            for (word, full_location), times in self.digest_words.items():
+                if self.row_digest_words[word] > row_words[word]:
+                    outer_words[word, full_location] += times
+        self.digest_words = outer_words
 
-    def _more(
-        self, place: str, tally: _Tally, rows: _Tally, columns: list[str], source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]]
+    def _add_surplus(
+        self,
+        location: str,
+        file_counts: _TermCounts,
+        row_counts: _TermCounts,
+        columns: list[str],
+        source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]],
     ) -> None:
-        for form, times in tally.by_form.items():
-            extra = times - rows.by_form.get(form, np.zeros(1, np.int32))
-            more = np.flatnonzero(extra > 0)
-            names = self._again(source, more) if form == "exact" and len(more) else {}
-            for row in more.tolist():
-                flagged, short = (
-                    (self.needles.digits, self.needles.short_digits) if form == "digits" else (self.needles.plain, self.needles.short)
+        """Report the terms that `file_counts` has more often than `row_counts`; `columns` are the names that its numbers index."""
+        for form, times in file_counts.by_form.items():
+            surplus = times - row_counts.by_form.get(form, np.zeros(1, np.int32))
+            surplus_terms = np.flatnonzero(surplus > 0)
+            spellings = self._find_surplus_spellings(source, surplus_terms) if form == "exact" and len(surplus_terms) else {}
+            for row in surplus_terms.tolist():
+                matcher, is_short = (
+                    (self.terms.digits, self.terms.is_short_number) if form == "digits" else (self.terms.plain, self.terms.is_short)
                 )
-                column = columns[tally.where[form][row]]
-                where = f"{place} {self._column(column)}" if column else place
-                sure = bool(not short[row] and flagged.lengths[row] >= SURE)
-                self._found(where, form, row, " or ".join(sorted(names.get(row, {form}))), sure, int(extra[row]))
+                column = columns[file_counts.column_numbers[form][row]]
+                full_location = f"{location} {self._column_location(column)}" if column else location
+                conclusive = bool(not is_short[row] and matcher.lengths[row] >= MIN_CONCLUSIVE_BYTES)
+                self._add_match(full_location, form, row, " or ".join(sorted(spellings.get(row, {form}))), conclusive, int(surplus[row]))
 
-    def _again(self, source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]], wanted: I64) -> dict[int, set[str]]:
-        """How some forms are written where they stand too often: a second look, taken only then."""
-        names: dict[int, set[str]] = {}
+    def _find_surplus_spellings(
+        self, source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]], wanted: I64
+    ) -> dict[int, set[str]]:
+        """The spellings of surplus terms, by a second pass over the bytes that runs only where there is a surplus."""
+        spellings: dict[int, set[str]] = {}
         for _, data in source():
-            texts = readable(data)
-            hits = next(self.hits(texts, "", None))
-            hits = hits.some(np.isin(hits.row, wanted))
-            for row, name in zip(hits.row.tolist(), self._named(hits, texts), strict=True):
-                names.setdefault(row, set()).add(name)
-        return names
+            texts = extract_readable_texts(data)
+            matches = next(self.search(texts, "", None))
+            matches = matches.select(np.isin(matches.term, wanted))
+            for row, name in zip(matches.term.tolist(), self._spelling_forms(matches, texts), strict=True):
+                spellings.setdefault(row, set()).add(name)
+        return spellings
 
-    def _count(self, tally: _Tally, hits: _Hits, where: int = 0) -> None:
-        tally.add(hits, len(self.needles.digits if hits.form == "digits" else self.needles.plain), where)
+    def _add_counts(self, counts: _TermCounts, found: _FormMatches, column_number: int = 0) -> None:
+        counts.add(found, len(self.terms.digits if found.form == "digits" else self.terms.plain), column_number)
 
     # ---- other files, names ----
 
-    def other(self) -> None:
-        """A file that is no shard: as one text where it is one, else its readable stretches."""
-        for chunk in chunks(self.task.file):
-            self.looked["other files"] += len(chunk)
+    def check_other_file(self) -> None:
+        """Check a file that is no shard: as one text where it is UTF-8, else its readable stretches."""
+        for chunk in read_chunks(self.task.file):
+            self.bytes_searched["other files"] += len(chunk)
             raw = chunk.tobytes()
             with contextlib.suppress(UnicodeDecodeError):
-                self.judged("text", pa.array([raw.decode("utf-8")], pa.large_string()))
+                self.check_texts("text", pa.array([raw.decode("utf-8")], pa.large_string()))
                 continue
-            for texts, only in _of_bytes(chunk):
-                self.judged("bytes", texts, only=only)
+            for texts, only_forms in _texts_in_bytes(chunk):
+                self.check_texts("bytes", texts, only_forms=only_forms)
 
-    def judged(
-        self, place: str, texts: pa.LargeStringArray, tally: _Tally | None = None, only: tuple[str, ...] | None = None, strict: bool = False
+    def check_texts(
+        self,
+        location: str,
+        texts: pa.LargeStringArray,
+        row_counts: _TermCounts | None = None,
+        only_forms: tuple[str, ...] | None = None,
+        strict: bool = False,
     ) -> None:
-        """A column in which nothing is kept on purpose; `strict`: short forms as they are written count as leaks too."""
-        for hits in self.hits(texts, place, only):
-            if tally is not None:
-                self._count(tally, hits)
-            hits = hits.some(hits.allowed)
-            forms = self._named(hits, texts)
-            for row in range(len(hits.row)):
-                as_it_is = strict and hits.form in ("exact", "NFKC") and not self.needles.common[hits.row[row]]
-                sure = bool(hits.sure[row]) or as_it_is
-                self._found(place, hits.form, int(hits.row[row]), forms[row], sure)
+        """Check texts that contain no kept originals. `strict`: short forms with the spelling of a value count as leaks too."""
+        for matches in self.search(texts, location, only_forms):
+            if row_counts is not None:
+                self._add_counts(row_counts, matches)
+            matches = matches.select(matches.bounded)
+            forms = self._spelling_forms(matches, texts)
+            for row in range(len(matches.term)):
+                is_exact_spelling = strict and matches.form in ("exact", "NFKC") and not self.terms.is_common[matches.term[row]]
+                conclusive = bool(matches.conclusive[row]) or is_exact_spelling
+                self._add_match(location, matches.form, int(matches.term[row]), forms[row], conclusive)
 
-    def _named(self, hits: _Hits, texts: pa.LargeStringArray) -> list[str]:
-        """The form of each match; one as it is written is `exact`, `case-folded` or `identity`. Short ones in other letter case go."""
-        if hits.form != "exact" or not len(hits.row):
-            return [hits.form] * len(hits.row)
-        buffers = Buffers.of(texts)
-        base = buffers.offsets[hits.text_no]
+    def _spelling_forms(self, found: _FormMatches, texts: pa.LargeStringArray) -> list[str]:
+        """The reported form of each match: a match of the form `exact` is split into `exact`, `identity` and `case-folded`."""
+        if found.form != "exact" or not len(found.term):
+            return [found.form] * len(found.term)
+        buffers = TextBuffers.from_array(texts)
+        base = buffers.offsets[found.text_no]
         names = []
-        spelled = self.needles.spelled(hits.row)
-        for row, start, stop, known in zip(
-            hits.row.tolist(), (base + hits.start).tolist(), (base + hits.stop).tolist(), spelled, strict=True
+        spellings = self.terms.read_spellings(found.term)
+        for row, start, stop, spelling in zip(
+            found.term.tolist(), (base + found.start).tolist(), (base + found.end).tolist(), spellings, strict=True
         ):
-            same = buffers.data[start:stop].tobytes() == known
-            names.append("exact" if same else "identity" if self.needles.identity[row] else "case-folded")
+            is_same = buffers.data[start:stop].tobytes() == spelling
+            names.append("exact" if is_same else "identity" if self.terms.is_identity[row] else "case-folded")
         return names
 
-    def _found(self, place: str, way: str, row: int, form: str, sure: bool, times: int = 1) -> None:
-        flagged = self.needles.digits if way == "digits" else self.needles.plain
-        kind = flagged.names[flagged.kind[row]]
-        if sure:
-            self.found[self.task.shown, place, kind, form] += times
-        elif form != "case-folded":  # a short form counts as it is spelled only
-            self.ambiguous[kind, form] += times
+    def _add_match(self, location: str, searched_form: str, term: int, reported_form: str, conclusive: bool, count: int = 1) -> None:
+        matcher = self.terms.digits if searched_form == "digits" else self.terms.plain
+        kind = matcher.kind_names[matcher.kind[term]]
+        if conclusive:
+            self.leaks[self.task.reported_name, location, kind, reported_form] += count
+        elif reported_form != "case-folded":  # a short term in other letter case is not counted
+            self.ambiguous[kind, reported_form] += count
 
-    def write_digests(self) -> None:
-        """The words that may be digests, for later: whether they are of a value is asked once, when all are known."""
-        if self.words and self.task.digests is not None:
-            rows = [{"word": word, "place": place, "file": self.task.shown, "times": times} for (word, place), times in self.words.items()]
-            pq.write_table(pa.Table.from_pylist(rows), self.task.aside or self.task.digests, compression="lz4")
-            if self.task.aside:
-                self.task.aside.rename(self.task.digests)
+    def write_digest_words(self) -> None:
+        """Write the words that may be digests; `count_digest_leaks` compares those of all files with the values."""
+        if self.digest_words and self.task.digest_words_path is not None:
+            rows = [
+                {"word": word, "place": location, "file": self.task.reported_name, "times": count}
+                for (word, location), count in self.digest_words.items()
+            ]
+            pq.write_table(pa.Table.from_pylist(rows), self.task.temp_path or self.task.digest_words_path, compression="lz4")
+            if self.task.temp_path:
+                self.task.temp_path.rename(self.task.digest_words_path)
 
 
-def _whole(path: Path) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
-    return (("", chunk) for chunk in chunks(path))
+def _read_raw_bytes(path: Path) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
+    """Yields ("", bytes) for the chunks of a file: the same form as `read_pages`, without a column."""
+    return (("", chunk) for chunk in read_chunks(path))
 
 
-def _overlap(one: _Hits, others: Sequence[_Hits]) -> Mask:
-    """True for matches that share bytes with one of others."""
+def _overlaps_any(found: _FormMatches, others: Sequence[_FormMatches]) -> Mask:
+    """True for matches that share bytes with one of `others`."""
     text_no = np.concatenate([other.text_no for other in others] or [np.empty(0, np.int64)])
     if not len(text_no):
-        return np.zeros(len(one.row), np.bool_)
+        return np.zeros(len(found.term), np.bool_)
     start = np.concatenate([other.start for other in others]) + (text_no << 32)
-    stop = np.concatenate([other.stop for other in others]) + (text_no << 32)
+    stop = np.concatenate([other.end for other in others]) + (text_no << 32)
     order = np.argsort(start, kind="stable")
     start, reach = start[order], np.maximum.accumulate(stop[order])
-    before = np.searchsorted(start, one.stop + (one.text_no << 32), side="left")
-    shared: Mask = (before > 0) & (reach[np.maximum(before - 1, 0)] > one.start + (one.text_no << 32))
+    before = np.searchsorted(start, found.end + (found.text_no << 32), side="left")
+    shared: Mask = (before > 0) & (reach[np.maximum(before - 1, 0)] > found.start + (found.text_no << 32))
     return shared
 
 
-def _of_bytes(data: npt.NDArray[np.uint8]) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:
-    """Bytes as they are searched: what is readable in all forms, and all of it as UTF-16."""
+def _texts_in_bytes(data: npt.NDArray[np.uint8]) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:
+    """Yields (texts, forms to search): readable stretches with None for all forms, and all bytes as one text with UTF-16."""
     if len(data):
-        yield readable(data), None
-        yield as_one(data), ("UTF-16",)
+        yield extract_readable_texts(data), None
+        yield as_single_text(data), ("UTF-16",)
 
 
-def _nested(array: pa.Array, wanted: Callable[[pa.DataType], bool]) -> Iterator[pa.Array]:
+def _iter_leaf_arrays(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> Iterator[pa.Array]:
     if pa.types.is_large_list(array.type):
-        yield from _nested(array.flatten(), wanted)
+        yield from _iter_leaf_arrays(array.flatten(), is_wanted)
     elif pa.types.is_struct(array.type):
         for number in range(array.type.num_fields):
-            yield from _nested(pc.struct_field(array, number), wanted)
-    elif wanted(array.type):
+            yield from _iter_leaf_arrays(pc.struct_field(array, number), is_wanted)
+    elif is_wanted(array.type):
         yield array
 
 
-def _numbers(array: pa.Array) -> Iterator[pa.LargeStringArray]:
-    """The numbers of a column as they are written in digits."""
-    for one in _nested(array, lambda kind: bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))):
-        if pa.types.is_floating(one.type):
-            whole = one.cast(pa.float64())
-            whole = whole.filter(pc.fill_null(pc.and_(pc.equal(pc.floor(whole), whole), pc.less(pc.abs(whole), 2.0**63)), False))
-            one = whole.cast(pa.int64())
-        yield one.cast(pa.string()).cast(pa.large_string()).fill_null("")
+def _number_texts(array: pa.Array) -> Iterator[pa.LargeStringArray]:
+    """The numbers of a column, written in digits."""
+    for numbers in _iter_leaf_arrays(
+        array, lambda kind: bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    ):
+        if pa.types.is_floating(numbers.type):
+            floats = numbers.cast(pa.float64())
+            floats = floats.filter(pc.fill_null(pc.and_(pc.equal(pc.floor(floats), floats), pc.less(pc.abs(floats), 2.0**63)), False))
+            numbers = floats.cast(pa.int64())
+        yield numbers.cast(pa.string()).cast(pa.large_string()).fill_null("")
 
 
-def _bytes(array: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
-    """The values of a column of bytes, one after the other with a zero between them."""
-    for one in _nested(
+def _binary_values(array: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
+    """The values of a column of bytes, concatenated with three zero bytes between them."""
+    for leaf_array in _iter_leaf_arrays(
         array, lambda kind: bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
     ):
-        yield np.frombuffer(b"\0\0\0".join(value for value in one.to_pylist() if value is not None), np.uint8)
+        yield np.frombuffer(b"\0\0\0".join(value for value in leaf_array.to_pylist() if value is not None), np.uint8)

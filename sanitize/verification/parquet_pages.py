@@ -1,7 +1,7 @@
-"""Everything a Parquet file holds besides its rows: its bytes, and each of its pages taken out of its compression, as readable stretches.
+"""Readable text in the raw bytes and in the decompressed pages of a Parquet file, for the full check.
 
-pyarrow gives the rows; a dictionary entry that no row uses, a page's slack or a key in the footer it does not. So page headers are read
-here (Thrift's compact protocol, parquet-format's PageHeader), and bytes are searched as `strings(1)` would.
+pyarrow returns the rows, but not a dictionary entry that no row uses, slack in a page or a key in the footer. So page headers are parsed
+here (Thrift's compact protocol, PageHeader of parquet-format), and readable stretches are extracted from bytes as `strings(1)` does.
 """
 
 from __future__ import annotations
@@ -15,83 +15,86 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import Buffers, cut
+from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.errors import OutputBroken
 
 U8 = npt.NDArray[np.uint8]
-CHUNK = 8 << 20
-_LEAST = 6  # bytes of the shortest stretch that is looked at
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-_PAGE_SIZE, _PACKED_SIZE, _V2 = 2, 3, 8  # fields of PageHeader
+CHUNK_BYTES = 8 << 20
+_MIN_TEXT_BYTES = 6  # bytes of the shortest stretch that is returned
+_CODEC_BY_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
+_UNCOMPRESSED_SIZE, _COMPRESSED_SIZE, _DATA_PAGE_V2 = 2, 3, 8  # fields of PageHeader
 
 
-def readable(data: U8) -> pa.LargeStringArray:
-    """The stretches of bytes that are text: UTF-8 without control characters other than tab and line ends, six bytes or more."""
-    after = np.concatenate([data[1:], np.zeros(1, np.uint8)])
-    good = ((data >= 32) & (data < 127)) | (data == 9) | (data == 10) | (data == 13)
-    lead = np.flatnonzero((data >= 0xC2) & (data <= 0xF4) & ((after & 0xC0) == 0x80))
+def extract_readable_texts(data: U8) -> pa.LargeStringArray:
+    """The stretches of bytes that are text: UTF-8 without control characters other than tab, LF and CR; six bytes or more."""
+    next_byte = np.concatenate([data[1:], np.zeros(1, np.uint8)])
+    is_text = ((data >= 32) & (data < 127)) | (data == 9) | (data == 10) | (data == 13)
+    lead = np.flatnonzero((data >= 0xC2) & (data <= 0xF4) & ((next_byte & 0xC0) == 0x80))
     if len(lead):
         padded = np.concatenate([data, np.zeros(3, np.uint8)])
         first, second, third, fourth = (padded[lead + step] for step in range(4))
-        size = np.where(first < 0xE0, 2, np.where(first < 0xF0, 3, 4))
-        whole = (size == 2) | (((third & 0xC0) == 0x80) & ((size == 3) | ((fourth & 0xC0) == 0x80)))
+        length = np.where(first < 0xE0, 2, np.where(first < 0xF0, 3, 4))
+        is_complete = (length == 2) | (((third & 0xC0) == 0x80) & ((length == 3) | ((fourth & 0xC0) == 0x80)))
         # no overlong forms, no surrogates, nothing beyond Unicode
-        whole &= ~(((first == 0xE0) & (second < 0xA0)) | ((first == 0xED) & (second > 0x9F)))
-        whole &= ~(((first == 0xF0) & (second < 0x90)) | ((first == 0xF4) & (second > 0x8F)))
+        is_complete &= ~(((first == 0xE0) & (second < 0xA0)) | ((first == 0xED) & (second > 0x9F)))
+        is_complete &= ~(((first == 0xF0) & (second < 0x90)) | ((first == 0xF4) & (second > 0x8F)))
         for step in range(4):
-            good[lead[whole & (size > step)] + step] = True
-    edge = np.diff(good.view(np.int8), prepend=0, append=0)
+            is_text[lead[is_complete & (length > step)] + step] = True
+    edge = np.diff(is_text.view(np.int8), prepend=0, append=0)
     starts, stops = np.flatnonzero(edge == 1), np.flatnonzero(edge == -1)
-    long = stops - starts >= _LEAST
-    return cut(Buffers(data, np.array([0, len(data)], np.int64)), starts[long], stops[long])
+    long = stops - starts >= _MIN_TEXT_BYTES
+    return slice_spans(TextBuffers(data, np.array([0, len(data)], np.int64)), starts[long], stops[long])
 
 
-def as_one(data: U8) -> pa.LargeStringArray:
-    """Bytes as a column of one text, whatever they spell: for what reads bytes only."""
+def as_single_text(data: U8) -> pa.LargeStringArray:
+    """Bytes as a column of one text, for functions that read only bytes: it need not be valid UTF-8."""
     return pa.LargeStringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)], np.int64)), pa.py_buffer(data))
 
 
-def chunks(path: Path) -> Iterator[U8]:
-    """The bytes of a file, some MB at a time, cut where no text goes on; one that is compressed as a whole is unpacked."""
+def read_chunks(path: Path) -> Iterator[U8]:
+    """Yields the bytes of a file in chunks of about `CHUNK_BYTES`, cut between texts; a gzip, zstd or bz2 file is decompressed.
+
+    Raises OutputBroken where it cannot be read.
+    """
     with path.open("rb") as file:
         head = file.read(4)
-    packed = next((codec for magic, codec in _MAGIC.items() if head.startswith(magic)), None)
+    codec = next((name for magic, name in _CODEC_BY_MAGIC.items() if head.startswith(magic)), None)
     try:
-        with pa.input_stream(str(path), compression=packed) as stream:
-            held = b""
-            while block := stream.read(CHUNK):
-                data = np.frombuffer(held + block, np.uint8)
-                at = _cut(data)
-                yield data[:at]
-                held = data[at:].tobytes()
-            if held:
-                yield np.frombuffer(held, np.uint8)
+        with pa.input_stream(str(path), compression=codec) as stream:
+            rest = b""
+            while block := stream.read(CHUNK_BYTES):
+                data = np.frombuffer(rest + block, np.uint8)
+                boundary = _last_text_boundary(data)
+                yield data[:boundary]
+                rest = data[boundary:].tobytes()
+            if rest:
+                yield np.frombuffer(rest, np.uint8)
     except (OSError, pa.ArrowException) as error:
         raise OutputBroken(f"{path}: cannot be read ({type(error).__name__}); run again with --replace") from None
 
 
-def _cut(data: U8) -> int:
-    """Behind the last byte at which no text, in whatever coding, goes on; behind the last line where there is none."""
+def _last_text_boundary(data: U8) -> int:
+    """Offset after the last control byte (1 to 8), which occurs in no text; else after the last line end; else the length of `data`."""
     tail = data[-(64 << 10) :]
     base = len(data) - len(tail)
-    for stop in ((tail < 9) & (tail > 0), (tail == 10) | (tail == 13)):
-        places = np.flatnonzero(stop)
-        if len(places) and base + places[-1] > 0:
-            return base + int(places[-1]) + 1
+    for is_boundary in ((tail < 9) & (tail > 0), (tail == 10) | (tail == 13)):
+        positions = np.flatnonzero(is_boundary)
+        if len(positions) and base + positions[-1] > 0:
+            return base + int(positions[-1]) + 1
     return len(data)
 
 
-def pages(path: Path) -> Iterator[tuple[str, U8]]:
-    """Every page of a Parquet file, unpacked, with the path of its column."""
+def read_pages(path: Path) -> Iterator[tuple[str, U8]]:
+    """Yields (path of the column, bytes) of every decompressed page of a Parquet file. Raises OutputBroken for a page it cannot read."""
     with pq.ParquetFile(path, pre_buffer=False) as file, path.open("rb") as raw:
         for group in range(file.metadata.num_row_groups):
             for number in range(file.metadata.num_columns):
                 column = file.metadata.row_group(group).column(number)
-                begins = [at for at in (column.dictionary_page_offset, column.data_page_offset) if at]
-                raw.seek(min(begins))
-                packed = raw.read(column.total_compressed_size)
+                starts = [at for at in (column.dictionary_page_offset, column.data_page_offset) if at]
+                raw.seek(min(starts))
+                chunk = raw.read(column.total_compressed_size)
                 try:
-                    for page in _unpacked(packed, column.compression):
+                    for page in _decompress_pages(chunk, column.compression):
                         yield column.path_in_schema, page
                 except (IndexError, KeyError, ValueError, OSError, pa.ArrowException) as error:
                     raise OutputBroken(
@@ -99,69 +102,72 @@ def pages(path: Path) -> Iterator[tuple[str, U8]]:
                     ) from None
 
 
-def _unpacked(chunk: bytes, compression: str) -> Iterator[U8]:
+def _decompress_pages(chunk: bytes, compression: str) -> Iterator[U8]:
+    """Yields the decompressed pages of a column chunk."""
     codec = None if compression == "UNCOMPRESSED" else pa.Codec("lz4_raw" if compression.startswith("LZ4") else compression.lower())
-    at = 0
-    while at < len(chunk):
-        header, at = _struct(chunk, at)
-        size, body = header[_PAGE_SIZE], chunk[at : at + header[_PACKED_SIZE]]
-        at += header[_PACKED_SIZE]
+    offset = 0
+    while offset < len(chunk):
+        header, offset = _read_struct(chunk, offset)
+        size, body = header[_UNCOMPRESSED_SIZE], chunk[offset : offset + header[_COMPRESSED_SIZE]]
+        offset += header[_COMPRESSED_SIZE]
         levels = 0
-        packed = codec is not None
-        if _V2 in header:  # its levels stand before the compressed part
-            levels = header[_V2].get(5, 0) + header[_V2].get(6, 0)
-            packed = packed and header[_V2].get(7, True)
-        if packed and codec is not None and size > levels:
+        is_compressed = codec is not None
+        if _DATA_PAGE_V2 in header:  # in V2 pages the levels precede the compressed part
+            levels = header[_DATA_PAGE_V2].get(5, 0) + header[_DATA_PAGE_V2].get(6, 0)
+            is_compressed = is_compressed and header[_DATA_PAGE_V2].get(7, True)
+        if is_compressed and codec is not None and size > levels:
             body = body[:levels] + codec.decompress(body[levels:], size - levels, asbytes=True)
         yield np.frombuffer(body, np.uint8)
 
 
-def _struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """A struct of Thrift's compact protocol by field number, and the place behind it; what no page header needs is stepped over."""
+def _read_struct(data: bytes, offset: int) -> tuple[dict[int, Any], int]:
+    """Parse a struct of Thrift's compact protocol; returns its fields by number, and the offset after it. Unneeded values become None."""
     fields: dict[int, Any] = {}
     field = 0
-    while kind := data[at]:
-        at += 1
+    while kind := data[offset]:
+        offset += 1
         if kind >> 4:
             field += kind >> 4
         else:
-            number, at = _varint(data, at)
+            number, offset = _read_varint(data, offset)
             field = (number >> 1) ^ -(number & 1)
-        fields[field], at = _value(data, at, kind & 15)
-    return fields, at + 1
+        fields[field], offset = _read_value(data, offset, kind & 15)
+    return fields, offset + 1
 
 
-def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
-    if kind in (1, 2):
-        return kind == 1, at
-    if kind == 3:
-        return data[at], at + 1
-    if kind in (4, 5, 6):
-        number, at = _varint(data, at)
-        return (number >> 1) ^ -(number & 1), at
-    if kind == 7:
-        return None, at + 8
-    if kind == 8:
-        size, at = _varint(data, at)
-        return None, at + size
-    if kind == 12:
-        return _struct(data, at)
-    if kind in (9, 10):
-        head, at = data[at], at + 1
+def _read_value(data: bytes, offset: int, thrift_type: int) -> tuple[Any, int]:
+    """Parse a value of a type of Thrift's compact protocol; returns it (None if not needed) and the offset after it."""
+    if thrift_type in (1, 2):
+        return thrift_type == 1, offset
+    if thrift_type == 3:
+        return data[offset], offset + 1
+    if thrift_type in (4, 5, 6):
+        number, offset = _read_varint(data, offset)
+        return (number >> 1) ^ -(number & 1), offset
+    if thrift_type == 7:
+        return None, offset + 8
+    if thrift_type == 8:
+        size, offset = _read_varint(data, offset)
+        return None, offset + size
+    if thrift_type == 12:
+        return _read_struct(data, offset)
+    if thrift_type in (9, 10):
+        head, offset = data[offset], offset + 1
         count, inner = head >> 4, head & 15
         if count == 15:
-            count, at = _varint(data, at)
+            count, offset = _read_varint(data, offset)
         for _ in range(count):
-            _, at = (None, at + 1) if inner in (1, 2) else _value(data, at, inner)
-        return None, at
+            _, offset = (None, offset + 1) if inner in (1, 2) else _read_value(data, offset, inner)
+        return None, offset
     raise ValueError("not a page header")
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
+    """Parse an unsigned LEB128 number; returns it and the offset after it."""
     number = shift = 0
     while True:
-        byte = data[at]
+        byte = data[offset]
         number |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 128:
-            return number, at
+            return number, offset

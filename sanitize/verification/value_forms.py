@@ -1,12 +1,11 @@
-"""What is looked for in a full check: the forms of every value that had to go, in passes that each fit in memory.
+"""Search terms of the full check: the forms of every removed value, in passes that each fit in memory.
 
-A value's forms here are its spellings, its kind's identity form (an IBAN without blanks), its compatibility form, and, for numbers, its
-digits alone; what a text may do to them besides is undone by sanitize/text/decodings.py. Values are parted into passes by `value_id`, so
-that a
-pass holds all forms of its values, and memory is that of one pass however many values there are.
+The forms of a value are its spellings, the identity form of its kind (an IBAN without spaces), its compatibility form (NFKC) and, for
+numbers, the digits alone. Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings.py. Values are split into passes by
+`value_id`: a pass has all forms of its values, and memory is that of one pass, however many values there are.
 
-A form is `short` where it says little: fewer than six bytes, a single word of letters, fewer than nine digits. Such a form is looked
-for as it is spelled, letter case and all, and reported apart.
+A form is `short` where a match is not conclusive: fewer than six bytes, a single word of letters, fewer than nine digits. Short forms are
+matched in their own letter case only, and reported separately.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import ascii_lower, within
-from sanitize.kinds.kind import every_kind, parted
-from sanitize.storage.row_partitions import spread
-from sanitize.text.decodings import VIEWS
-from sanitize.text.literal_search import FEW, RANGE, Flagged, batches_of, respelled
+from sanitize.core.arrow_buffers import ascii_lower, expand_ranges
+from sanitize.kinds.kind import all_kinds, unflatten_strings
+from sanitize.storage.row_partitions import open_partitions
+from sanitize.text.decodings import ENCODED_FORMS
+from sanitize.text.literal_search import MAX_UNSHARED_TERMS, TERMS_PER_RANGE, LiteralMatcher, expand_spellings, iter_value_batches
 
 I64 = npt.NDArray[np.int64]
-FULL = ("exact", "case-folded", "identity", "NFKC", *VIEWS, "digest")
-EACH = 600  # bytes that a form takes while a pass is made: measured for addresses of 35 bytes
-_BATCH, _FEWER = 100_000, 10_000  # forms that are looked through at a time
-_DIGESTS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
-_MASKS = ("identity", "short", "common", "short_digits")
-_SHORT, _SHORT_DIGITS = 6, 9
-_WORD = r"\A[\p{L}\p{M}]+\z"
-_Forms = TypeVar("_Forms", pl.Series, pl.Expr)
-SURE = 8  # bytes that do not come about by chance in arbitrary ones
-_BY_CHANCE = ("base64", "UTF-16")  # views of bytes that need not be text
-_ROWS = pa.schema(
+ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")
+PASS_BYTES_PER_TERM = 600  # memory per form while a pass is built, in bytes: measured for addresses of 35 bytes
+_TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000  # forms per batch
+_HASH_FUNCTIONS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
+_FLAG_ARRAYS = ("is_identity", "is_short", "is_common", "is_short_number")
+_SHORT_TERM_BYTES, _SHORT_NUMBER_DIGITS = 6, 9
+_SINGLE_WORD = r"\A[\p{L}\p{M}]+\z"
+_SeriesOrExpr = TypeVar("_SeriesOrExpr", pl.Series, pl.Expr)
+MIN_CONCLUSIVE_BYTES = 8  # a match of so many bytes does not occur by chance in binary data
+_BINARY_FORMS = ("base64", "UTF-16")  # decodings of bytes that need not be text
+_PASS_SCHEMA = pa.schema(
     [
         pa.field("form", pa.large_string()),
         pa.field("kind", pa.int32()),
@@ -52,109 +51,115 @@ _ROWS = pa.schema(
         pa.field("spelled", pa.large_string()),
     ]
 )
-FURTHER = pa.schema([field for field in _ROWS if field.name in ("form", "kind", "value_id")])
-_NONE = pl.DataFrame(schema=pl.Schema(_ROWS))
-_PLAIN, _IDENTITY, _DIGITS, _REAL = 0, 1, 2, 3  # _REAL: a value that need not go, that no replacement may be all the same
+TERM_SCHEMA = pa.schema([field for field in _PASS_SCHEMA if field.name in ("form", "kind", "value_id")])
+_NO_TERMS = pl.DataFrame(schema=pl.Schema(_PASS_SCHEMA))
+_SPELLING, _IDENTITY, _DIGITS, _NOT_REMOVED = 0, 1, 2, 3  # _NOT_REMOVED: a value that the plan keeps; no replacement may equal it
 
 
 def write_passes(
     values: Sequence[Path],
-    edited: Sequence[str],
+    edited_kinds: Sequence[str],
     folder: Path,
-    memory: int = 1 << 30,
-    also: Sequence[int] = (),
-    alone: Sequence[int] = (),
+    memory_bytes: int = 1 << 30,
+    include_ids: Sequence[int] = (),
+    exclude_ids: Sequence[int] = (),
 ) -> tuple[list[Path], int]:
-    """The passes over the values in the vault, as folders in `folder` that `Needles.read` takes, each for about so many bytes of memory,
-    and how many distinct values have to go: those of the edited kinds without those whose `value_id` is in `alone`, and those in `also`.
+    """Write the passes over the values in the vault to `folder`, each for about `memory_bytes` of memory.
 
-    The forms are spread over files by their value, and gathered file by file.
+    Returns the folders of the passes, for `SearchTerms.read`, and the number of distinct removed values: those of `edited_kinds` without
+    `exclude_ids`, and those in `include_ids`. The forms are partitioned into files by `value_id` and then collected file by file.
     """
-    most = max(FEW, memory // EACH)
+    max_rows = max(MAX_UNSHARED_TERMS, memory_bytes // PASS_BYTES_PER_TERM)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    made: list[Path] = []
-    distinct, mine, size = 0, [_NONE], 0
+    pass_folders: list[Path] = []
+    value_count, frames, row_count = 0, [_NO_TERMS], 0
 
-    def write() -> None:
-        made.append(folder / f"pass-{len(made):04d}")
-        _write_pass(pl.concat(mine), made[-1])
+    def write_pass() -> None:
+        pass_folders.append(folder / f"pass-{len(pass_folders):04d}")
+        _write_pass(pl.concat(frames), pass_folders[-1])
 
-    with spread(folder / "parts", _ROWS, _files(values, min(RANGE, -(-most // 4)))) as parts:
-        for frame in batches_of(values):
-            rows = _forms_of(frame, edited, also, alone)
-            parts.add(rows, rows["value_id"].to_numpy() % parts.count)
-        for rows in parts.take():
+    with open_partitions(folder / "parts", _PASS_SCHEMA, _partition_count(values, min(TERMS_PER_RANGE, -(-max_rows // 4)))) as partitions:
+        for frame in iter_value_batches(values):
+            rows = _build_terms(frame, edited_kinds, include_ids, exclude_ids)
+            partitions.add(rows, rows["value_id"].to_numpy() % partitions.partition_count)
+        for rows in partitions.drain():
             rows = rows.unique(["form", "kind", "what"], keep="first", maintain_order=True)
-            distinct += int(rows.filter(pl.col("what") == _PLAIN)["value_id"].n_unique())
-            if size and size + rows.height > most:
-                write()
-                mine, size = [_NONE], 0
-            mine.append(rows)
-            size += rows.height
-        if size or not made:
-            write()
-    return made, distinct
+            value_count += int(rows.filter(pl.col("what") == _SPELLING)["value_id"].n_unique())
+            if row_count and row_count + rows.height > max_rows:
+                write_pass()
+                frames, row_count = [_NO_TERMS], 0
+            frames.append(rows)
+            row_count += rows.height
+        if row_count or not pass_folders:
+            write_pass()
+    return pass_folders, value_count
 
 
-def _files(values: Sequence[Path], size: int) -> int:
-    """Over how many files the values are spread, if one is to have so many."""
+def _partition_count(values: Sequence[Path], rows_per_partition: int) -> int:
+    """Number of partitions for the values, with about `rows_per_partition` values each."""
     rows: int = sum(pq.read_metadata(path).num_rows for path in values)
-    return -(-rows // max(1, size))
+    return -(-rows // max(1, rows_per_partition))
 
 
-def _write_pass(rows: pl.DataFrame, folder: Path) -> None:
-    """The forms of one pass, and what looks for them where they are many: made ready once, for all processes to share."""
+def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
+    """Write the forms of one pass and, where they are many, the matchers for them, built once and shared by all processes."""
     folder.mkdir()
-    rows = rows.unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind", "what")
-    for name, what in (("plain", [_PLAIN, _IDENTITY]), ("digits", [_DIGITS]), ("real", [_REAL])):
-        some = rows.filter(pl.col("what").is_in(what)).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_ROWS).combine_chunks()
-        with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, _ROWS) as out:
-            out.write_table(some)
-    del some
-    if rows.height > FEW:
-        del rows
-        Needles.made(folder).save()
+    terms = terms.unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind", "what")
+    for name, what in (("plain", [_SPELLING, _IDENTITY]), ("digits", [_DIGITS]), ("real", [_NOT_REMOVED])):
+        table = terms.filter(pl.col("what").is_in(what)).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_PASS_SCHEMA).combine_chunks()
+        with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, _PASS_SCHEMA) as out:
+            out.write_table(table)
+    del table
+    if terms.height > MAX_UNSHARED_TERMS:
+        del terms
+        SearchTerms.build(folder).save()
 
 
-def write_further(
-    values: Sequence[Path], edited: Sequence[str], folder: Path, also: Sequence[int] = (), alone: Sequence[int] = ()
+def write_sweep_terms(
+    values: Sequence[Path], edited_kinds: Sequence[str], folder: Path, include_ids: Sequence[int] = (), exclude_ids: Sequence[int] = ()
 ) -> tuple[Path, Path]:
-    """The forms of a full check that a sweep can take out of a text, in two files that `ready` and `Flagged.read` take: identity forms that
-    no spelling is, and the digits of numbers. Short ones are left out: they say little."""
-    telling = {
-        "identity": (pl.col("what") == _IDENTITY) & ~_short(pl.col("form")),
-        "digits": (pl.col("what") == _DIGITS) & (pl.col("form").str.len_bytes() >= _SHORT_DIGITS),
+    """Write the forms of a full check that a sweep can remove from a text, as two files for `prepare_terms`: identity forms that differ
+    from every spelling, and digits of numbers. Short forms are left out, because a match of one is not conclusive."""
+    filters = {
+        "identity": (pl.col("what") == _IDENTITY) & ~_is_short(pl.col("form")),
+        "digits": (pl.col("what") == _DIGITS) & (pl.col("form").str.len_bytes() >= _SHORT_NUMBER_DIGITS),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    made = [folder / f"{name}.parquet" for name in telling]
+    paths = [folder / f"{name}.parquet" for name in filters]
     with contextlib.ExitStack() as files:
-        writers = [files.enter_context(pq.ParquetWriter(path, FURTHER, compression="lz4")) for path in made]
-        parts = files.enter_context(spread(folder / "parts", _ROWS, _files(values, RANGE)))
-        for frame in batches_of(values):
-            rows = _forms_of(frame, edited, also, alone, only=(_IDENTITY, _DIGITS))
-            parts.add(rows, rows["form"].hash().to_numpy() % np.uint64(parts.count))
-        for rows in parts.take():
+        writers = [files.enter_context(pq.ParquetWriter(path, TERM_SCHEMA, compression="lz4")) for path in paths]
+        partitions = files.enter_context(open_partitions(folder / "parts", _PASS_SCHEMA, _partition_count(values, TERMS_PER_RANGE)))
+        for frame in iter_value_batches(values):
+            rows = _build_terms(frame, edited_kinds, include_ids, exclude_ids, term_types=(_IDENTITY, _DIGITS))
+            partitions.add(rows, rows["form"].hash().to_numpy() % np.uint64(partitions.partition_count))
+        for rows in partitions.drain():
             rows = rows.unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind")
-            for writer, tells in zip(writers, telling.values(), strict=True):
-                some = rows.filter(tells).select(FURTHER.names)
-                # one row group a part, so that all rows of a form are in one
-                writer.write_table(some.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(FURTHER), row_group_size=max(1, some.height))
-    return made[0], made[1]
+            for writer, is_wanted in zip(writers, filters.values(), strict=True):
+                terms = rows.filter(is_wanted).select(TERM_SCHEMA.names)
+                # one row group per partition, so that all rows of a form are in one row group
+                writer.write_table(
+                    terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(TERM_SCHEMA), row_group_size=max(1, terms.height)
+                )
+    return paths[0], paths[1]
 
 
-def _forms_of(
-    frame: pl.DataFrame, edited: Sequence[str], also: Sequence[int], alone: Sequence[int], only: Sequence[int] = (0, 1, 2, 3)
+def _build_terms(
+    values: pl.DataFrame,
+    edited_kinds: Sequence[str],
+    include_ids: Sequence[int],
+    exclude_ids: Sequence[int],
+    term_types: Sequence[int] = (0, 1, 2, 3),
 ) -> pl.DataFrame:
-    """The rows of a pass for a table of values, of some sorts `only`."""
-    numbers = {name: number for number, name in enumerate(every_kind())}
-    frame = frame.with_columns(normal=pl.coalesce("normalised", "value"), lower=ascii_lower(frame["value"]))
-    frame = frame.with_columns(
+    """The rows of a pass for a table of values, of the given `term_types`."""
+    numbers = {name: number for number, name in enumerate(all_kinds())}
+    values = values.with_columns(normal=pl.coalesce("normalised", "value"), lower=ascii_lower(values["value"]))
+    values = values.with_columns(
         number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
-        goes=(pl.col("kind").is_in(list(edited)) & ~pl.col("value_id").is_in(pl.Series(alone, dtype=pl.Int64).implode()))
-        | pl.col("value_id").is_in(pl.Series(also, dtype=pl.Int64).implode()),
+        goes=(pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(pl.Series(exclude_ids, dtype=pl.Int64).implode()))
+        | pl.col("value_id").is_in(pl.Series(include_ids, dtype=pl.Int64).implode()),
     )
-    going = frame.filter("goes")
+    removed = values.filter("goes")
 
     def rows(frame: pl.DataFrame, form: str, what: int) -> pl.DataFrame:
         return frame.select(
@@ -162,146 +167,152 @@ def _forms_of(
             pl.col("number").alias("kind"),
             "value_id",
             pl.lit(what, pl.Int8).alias("what"),
-            (pl.col("value") if what != _REAL else pl.lit("")).alias("spelled"),  # asked of what had to go alone
+            (pl.col("value") if what != _NOT_REMOVED else pl.lit("")).alias("spelled"),  # needed for removed values only
         )
 
-    wide = respelled(going.with_columns(form="value"))
-    normal = frame.with_columns(form=ascii_lower(frame["normal"]))
-    # what an identity form must be to stand for its value: not `@example.com`, which is that of `..@example.com`
-    telling = ~pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z") & pl.col("normal").str.contains(
+    non_ascii_spellings = expand_spellings(removed.with_columns(form="value"))
+    normal = values.with_columns(form=ascii_lower(values["normal"]))
+    # identity forms that identify their value: not `@example.com`, which is the identity form of `..@example.com`
+    is_distinctive = ~pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z") & pl.col("normal").str.contains(
         r"\A[\p{L}\p{N}].*[\p{L}\p{N}]\z"
     )
-    # a number's identity form is digits, with a plus before and an extension behind it where it has them
-    number = going.with_columns(digits=pl.col("normal").str.extract(r"\A[+]?([0-9]{7,})(?:x[0-9]+)?\z")).filter(
+    # the identity form of a number is digits, with an optional leading plus and trailing extension
+    phone_numbers = removed.with_columns(digits=pl.col("normal").str.extract(r"\A[+]?([0-9]{7,})(?:x[0-9]+)?\z")).filter(
         pl.col("digits").is_not_null()
     )
-    home = number.filter(pl.col("normal").str.contains(r"\A[+]1[0-9]{10}(?:x|\z)")).with_columns(digits=pl.col("digits").str.slice(1))
-    found = (
-        (going, "lower", _PLAIN),
-        (wide, "form", _PLAIN),
-        (normal.filter("goes", telling, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
-        (number, "digits", _DIGITS),
-        (home, "digits", _DIGITS),
-        (frame.filter(~pl.col("goes")), "lower", _REAL),
-        (normal.filter(pl.col("form") != pl.col("lower")), "form", _REAL),
+    national = phone_numbers.filter(pl.col("normal").str.contains(r"\A[+]1[0-9]{10}(?:x|\z)")).with_columns(
+        digits=pl.col("digits").str.slice(1)
     )
-    return pl.concat([rows(*one) for one in found if one[2] in only]).filter(pl.col("form") != "")
+    sources = (
+        (removed, "lower", _SPELLING),
+        (non_ascii_spellings, "form", _SPELLING),
+        (normal.filter("goes", is_distinctive, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
+        (phone_numbers, "digits", _DIGITS),
+        (national, "digits", _DIGITS),
+        (values.filter(~pl.col("goes")), "lower", _NOT_REMOVED),
+        (normal.filter(pl.col("form") != pl.col("lower")), "form", _NOT_REMOVED),
+    )
+    return pl.concat([rows(*source) for source in sources if source[2] in term_types]).filter(pl.col("form") != "")
 
 
 @dataclass(frozen=True, repr=False)
-class Needles:
-    """One pass: `plain` and `digits` to be looked for, which forms of each are short, and how short ones are spelled."""
+class SearchTerms:
+    """The search terms of one pass: matchers for plain forms and for digits, and flags for each term."""
 
-    plain: Flagged
-    digits: Flagged
-    identity: npt.NDArray[np.bool_]  # of the plain forms: the kind's identity form, spelled otherwise in the corpus
-    short: npt.NDArray[np.bool_]
-    common: npt.NDArray[np.bool_]  # of the plain forms: words first, by their kind's rule; wherever they stand they say little
-    short_digits: npt.NDArray[np.bool_]
+    plain: LiteralMatcher
+    digits: LiteralMatcher
+    is_identity: npt.NDArray[np.bool_]  # of the plain forms: an identity form that is no spelling in the corpus
+    is_short: npt.NDArray[np.bool_]
+    is_common: npt.NDArray[np.bool_]  # of the plain forms: ordinary words by the rule of their kind; a match is never conclusive
+    is_short_number: npt.NDArray[np.bool_]
     path: Path
 
     @classmethod
-    def read(cls, path: Path) -> Needles:
-        """The needles of a pass; kept in this process for the next task."""
+    def read(cls, path: Path) -> SearchTerms:
+        """The search terms of a pass; cached in this process for the next task."""
         stat = path.stat()
-        return _needles(path, stat.st_mtime_ns, stat.st_ino)
+        return _load_terms(path, stat.st_mtime_ns, stat.st_ino)
 
     @classmethod
-    def made(cls, path: Path) -> Needles:
-        """The same, made ready from the forms of the pass."""
-        tables = [_mapped(path, name) for name in ("plain", "digits")]
-        columns = ([table.column(name).chunk(0) for name in FURTHER.names] for table in tables)
-        plain, digits = (Flagged(form, np.asarray(kind, np.int32), np.asarray(value_id, np.int64)) for form, kind, value_id in columns)
+    def build(cls, path: Path) -> SearchTerms:
+        """Build the matchers and flags from the forms of the pass."""
+        tables = [_map_terms(path, name) for name in ("plain", "digits")]
+        columns = ([table.column(name).chunk(0) for name in TERM_SCHEMA.names] for table in tables)
+        plain, digits = (
+            LiteralMatcher(form, np.asarray(kind, np.int32), np.asarray(value_id, np.int64)) for form, kind, value_id in columns
+        )
         forms = pl.Series(tables[0].column("form"))
-        short = _short(forms).to_numpy()
-        common = np.zeros(len(short), np.bool_)
-        for number, one in enumerate(every_kind().values()):
-            mine = np.flatnonzero(plain.kind == number)
-            if one.telling is not None and len(mine):
-                common[mine] = ~one.telling(forms.gather(mine)).to_numpy()
-        identity = np.asarray(tables[0].column("what")) == _IDENTITY
-        return cls(plain, digits, identity, short, common, digits.lengths < _SHORT_DIGITS, path)
+        is_short = _is_short(forms).to_numpy()
+        is_common = np.zeros(len(is_short), np.bool_)
+        for number, kind_rules in enumerate(all_kinds().values()):
+            kind_rows = np.flatnonzero(plain.kind == number)
+            if kind_rules.is_distinctive is not None and len(kind_rows):
+                is_common[kind_rows] = ~kind_rules.is_distinctive(forms.gather(kind_rows)).to_numpy()
+        is_identity = np.asarray(tables[0].column("what")) == _IDENTITY
+        return cls(plain, digits, is_identity, is_short, is_common, digits.lengths < _SHORT_NUMBER_DIGITS, path)
 
     def save(self) -> None:
-        """Write what was made ready beside the forms, where `read` finds it."""
+        """Write matchers and flags beside the forms, where `read` finds them."""
         self.plain.save(self.path / "plain")
         self.digits.save(self.path / "digits")
-        for name in _MASKS:
+        for name in _FLAG_ARRAYS:
             np.save(self.path / name, getattr(self, name))
 
     @property
-    def wide(self) -> int:
-        """The longest form, in bytes."""
+    def max_length(self) -> int:
+        """Length of the longest form, in bytes."""
         return int(max(self.plain.lengths.max(initial=0), self.digits.lengths.max(initial=0)))
 
-    def spelled(self, rows: I64) -> list[bytes]:
-        """How some of the plain forms are written in the corpus: read from the file, for the few that matter."""
-        column = _mapped(self.path, "plain").column("spelled").chunk(0)
+    def read_spellings(self, rows: I64) -> list[bytes]:
+        """The spellings in the corpus of some plain forms, read from the file of the pass."""
+        column = _map_terms(self.path, "plain").column("spelled").chunk(0)
         return [str(text).encode() for text in column.take(pa.array(rows)).to_pylist()]
 
-    def digests(self, known: npt.NDArray[np.uint64]) -> dict[str, tuple[int, int]]:
-        """The digests of values of this pass whose first eight bytes are in `known` (sorted): number of the kind and `value_id`."""
+    def match_digests(self, wanted_heads: npt.NDArray[np.uint64]) -> dict[str, tuple[int, int]]:
+        """The digests of values of this pass whose first eight bytes are in `wanted_heads`, each with number of the kind and `value_id`."""
         found: dict[str, tuple[int, int]] = {}
-        for batch in (batch for name in ("plain", "digits") for batch in _mapped(self.path, name).to_batches(max_chunksize=_FEWER)):
+        for batch in (
+            batch for name in ("plain", "digits") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_DIGEST_BATCH)
+        ):
             words: list[str] = []
-            whose: list[tuple[int, int]] = []
-            # a loop over values: hash functions have no columnar implementation, and it is run only where something looks like a digest
+            owners: list[tuple[int, int]] = []
+            # a loop over values: hash functions have no columnar implementation; runs only where some word looks like a digest
             for form, kind, value_id, what, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 for text in {form, spelled} if what != _DIGITS else {form, f"+{form}"}:
                     raw = text.encode()
-                    words += [make(raw, usedforsecurity=False).hexdigest() for make in _DIGESTS]
-                    whose += [(kind, value_id)] * len(_DIGESTS)
-            some = np.flatnonzero(np.isin(heads_of(pl.Series(words, dtype=pl.String)), known)).tolist()
-            found.update((words[place], whose[place]) for place in some)
+                    words += [hash_function(raw, usedforsecurity=False).hexdigest() for hash_function in _HASH_FUNCTIONS]
+                    owners += [(kind, value_id)] * len(_HASH_FUNCTIONS)
+            matching = np.flatnonzero(np.isin(digest_heads(pl.Series(words, dtype=pl.String)), wanted_heads)).tolist()
+            found.update((words[position], owners[position]) for position in matching)
         return found
 
-    def collisions(self, replacements: pl.DataFrame) -> pl.DataFrame:
-        """Those rows of (kind, doc_no, form, normal) whose replacement is a value of this pass, as it is or as its kind reads it; with the
+    def find_collisions(self, replacements: pl.DataFrame) -> pl.DataFrame:
+        """The rows of (kind, doc_no, form, normal) whose replacement equals a value of this pass, literally or in normalised form; with the
         `value_id` of each such value."""
-        numbers = {name: number for number, name in enumerate(every_kind())}
-        asked = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
-        wanted = pl.concat([asked["form"], asked["normal"]]).unique().implode()
-        batches = (batch for name in ("plain", "real") for batch in _mapped(self.path, name).to_batches(max_chunksize=_BATCH))
-        some = (pl.DataFrame(batch.select(FURTHER.names)).filter(pl.col("form").is_in(wanted)) for batch in batches)
-        real = pl.concat([pl.DataFrame(schema=pl.Schema(FURTHER)), *some])
-        same = asked.join(real.select("form", "value_id").unique(), on="form")
-        alike = asked.join(real.select("value_id", normal="form", number="kind").unique(), on=["normal", "number"])
-        return pl.concat([same, alike]).unique(["kind", "form", "value_id"])
+        numbers = {name: number for number, name in enumerate(all_kinds())}
+        numbered = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
+        wanted = pl.concat([numbered["form"], numbered["normal"]]).unique().implode()
+        batches = (batch for name in ("plain", "real") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH))
+        matching = (pl.DataFrame(batch.select(TERM_SCHEMA.names)).filter(pl.col("form").is_in(wanted)) for batch in batches)
+        corpus_terms = pl.concat([pl.DataFrame(schema=pl.Schema(TERM_SCHEMA)), *matching])
+        equal_literally = numbered.join(corpus_terms.select("form", "value_id").unique(), on="form")
+        equal_normalised = numbered.join(corpus_terms.select("value_id", normal="form", number="kind").unique(), on=["normal", "number"])
+        return pl.concat([equal_literally, equal_normalised]).unique(["kind", "form", "value_id"])
 
 
-def tells(flagged: Flagged, rows: I64, view: str) -> npt.NDArray[np.bool_]:
-    """True for plain forms that say enough to be theirs wherever a view shows them: neither short nor there by chance."""
-    lengths = flagged.lengths[rows]
-    data = flagged.data[within(flagged.offsets[rows], flagged.offsets[rows] + lengths)]
-    forms = parted(data, np.concatenate([[0], np.cumsum(lengths)]))
-    good: npt.NDArray[np.bool_] = no_chance(lengths, view) & ~_short(forms).to_numpy()
-    return good
+def is_conclusive(matcher: LiteralMatcher, terms: I64, form: str) -> npt.NDArray[np.bool_]:
+    """True for plain forms whose match in a decoding is conclusive: not short, and too long to occur by chance."""
+    lengths = matcher.lengths[terms]
+    data = matcher.data[expand_ranges(matcher.offsets[terms], matcher.offsets[terms] + lengths)]
+    forms = unflatten_strings(data, np.concatenate([[0], np.cumsum(lengths)]))
+    result: npt.NDArray[np.bool_] = is_conclusive_length(lengths, form) & ~_is_short(forms).to_numpy()
+    return result
 
 
-def no_chance(lengths: I64, view: str) -> npt.NDArray[np.bool_]:
-    """True for forms too long to come about by chance in what a view shows."""
-    return lengths >= (SURE if view in _BY_CHANCE else 0)
+def is_conclusive_length(lengths: I64, form: str) -> npt.NDArray[np.bool_]:
+    """True for terms too long to occur by chance in a decoding of the given form."""
+    return lengths >= (MIN_CONCLUSIVE_BYTES if form in _BINARY_FORMS else 0)
 
 
-def _short(forms: _Forms) -> _Forms:
-    """True for plain forms that say little."""
-    return (forms.str.len_bytes() < _SHORT) | forms.str.contains(_WORD)
+def _is_short(terms: _SeriesOrExpr) -> _SeriesOrExpr:
+    """True for plain forms whose matches are not conclusive."""
+    return (terms.str.len_bytes() < _SHORT_TERM_BYTES) | terms.str.contains(_SINGLE_WORD)
 
 
-def heads_of(words: pl.Series) -> npt.NDArray[np.uint64]:
+def digest_heads(words: pl.Series) -> npt.NDArray[np.uint64]:
     """The first eight bytes of digests, each as a number."""
     return np.asarray(words.str.head(16).str.to_integer(base=16, dtype=pl.UInt64).to_numpy(), np.uint64)
 
 
-def _mapped(path: Path, name: str) -> pa.Table:
-    """The forms of one sort in a pass, in one piece: pages of a file, read when they are looked at."""
+def _map_terms(path: Path, name: str) -> pa.Table:
+    """The terms of a pass from one of its files, memory-mapped, as one chunk."""
     table = pa.ipc.open_file(pa.memory_map(str(path / f"{name}.arrow"))).read_all()
-    return table if table.num_rows else pa.table([pa.array([], field.type) for field in _ROWS], schema=_ROWS)
+    return table if table.num_rows else pa.table([pa.array([], field.type) for field in _PASS_SCHEMA], schema=_PASS_SCHEMA)
 
 
 @functools.lru_cache(maxsize=1)
-def _needles(path: Path, _time: int, _inode: int) -> Needles:
+def _load_terms(path: Path, _time: int, _inode: int) -> SearchTerms:
     if not (path / "plain").is_dir():
-        return Needles.made(path)
-    plain, digits = (Flagged.opened(path / name) for name in ("plain", "digits"))
-    return Needles(plain, digits, **{name: np.load(path / f"{name}.npy", mmap_mode="r") for name in _MASKS}, path=path)
+        return SearchTerms.build(path)
+    plain, digits = (LiteralMatcher.load(path / name) for name in ("plain", "digits"))
+    return SearchTerms(plain, digits, **{name: np.load(path / f"{name}.npy", mmap_mode="r") for name in _FLAG_ARRAYS}, path=path)

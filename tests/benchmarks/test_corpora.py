@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sanitize.cli.demo import CHUNK, SCHEMA, mail_batches, mails, write_mbox
+from sanitize.cli.demo import MAIL_SCHEMA, MAILS_PER_CHUNK, generate_mail_batches, generate_mails, write_mbox
 
 ADDRESS = re.compile(r"[\w.+-]+@([\w-]+(?:\.[\w-]+)+)")
 SEEN = re.compile(
@@ -25,21 +25,21 @@ def texts(table: pa.Table) -> list[str]:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["dense", "sparse"])
 def corpus(request: pytest.FixtureRequest) -> tuple[bool, pa.Table]:
-    return request.param, mails(4_000, 1, dense=request.param)
+    return request.param, generate_mails(4_000, 1, dense=request.param)
 
 
 def test_the_same_arguments_give_the_same_mails() -> None:
-    assert mails(300, 5).equals(mails(300, 5))
-    assert not mails(300, 5).equals(mails(300, 6))
+    assert generate_mails(300, 5).equals(generate_mails(300, 5))
+    assert not generate_mails(300, 5).equals(generate_mails(300, 6))
 
 
 def test_batches_are_the_table_in_pieces() -> None:
-    pieces = list(mail_batches(CHUNK + 10, 2))
-    assert [len(piece) for piece in pieces] == [CHUNK, 10]
-    table = mails(CHUNK + 10, 2)
-    assert table.schema == SCHEMA
+    pieces = list(generate_mail_batches(MAILS_PER_CHUNK + 10, 2))
+    assert [len(piece) for piece in pieces] == [MAILS_PER_CHUNK, 10]
+    table = generate_mails(MAILS_PER_CHUNK + 10, 2)
+    assert table.schema == MAIL_SCHEMA
     assert table.equals(pa.Table.from_batches(pieces))
-    assert len(set(table["doc_id"].to_pylist())) == CHUNK + 10
+    assert len(set(table["doc_id"].to_pylist())) == MAILS_PER_CHUNK + 10
 
 
 def test_size_and_density(corpus: tuple[bool, pa.Table]) -> None:
@@ -70,7 +70,7 @@ def test_nobody_exists(corpus: tuple[bool, pa.Table]) -> None:
 
 
 def test_mbox_gives_the_mails_back(tmp_path: Path) -> None:
-    table = mails(200, 3)
+    table = generate_mails(200, 3)
     tricky = [*texts(table)[:-1], texts(table)[-1] + "From here on\n>From there\n"]
     changed = table.set_column(2, "text", pa.array(tricky, pa.large_string()))
     write_mbox(changed, tmp_path / "mails.mbox")

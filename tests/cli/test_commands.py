@@ -1,4 +1,4 @@
-"""The command as people meet it: what each verb says and where, exit codes, and that a mistake costs one line and leaves nothing behind."""
+"""All commands through the console script: output, exit codes; a mistake gives one line of error and leaves no files behind."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import pytest
 
 from sanitize.cli import main
 from sanitize.cli.doctor import doctor
-from sanitize.cli.options import document_size, local_path
+from sanitize.cli.options import local_path, parse_document_size
 from sanitize.errors import LeakFound, UsageError
-from sanitize.kinds.kind import house_kinds
+from sanitize.kinds.kind import builtin_kinds
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find as sanitize_find
 from sanitize.pipeline.run import run as sanitize_run
@@ -119,7 +119,7 @@ def nested(folder: Path) -> None:
 
 
 def another(folder: Path) -> None:
-    vault.open_work(folder / "other.private")
+    vault.open_workspace(folder / "other.private")
 
 
 def bad_records(folder: Path) -> None:
@@ -208,9 +208,9 @@ BAD: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "WORK inside another run's private folder": (another, f"{RUN} --work other.private/vault/mine", 2, ["other.private", "another run"]),
     "WORK inside the input": (nested, "run data -o out --work data/work", 2, ["data/work", "inside each other"]),
     "the index inside the input": (nested, "find data --work data/work", 2, ["data/work", "inside each other"]),
-    "a foreign OUT": (foreign, RUN, 2, ["out", "was not made by sanitize"]),
-    "a foreign OUT with --replace": (foreign, f"{RUN} --replace", 2, ["out", "was not made by sanitize"]),
-    "OUT is a file": (lambda f: (f / "out").write_text("mine"), RUN, 2, ["out", "was not made by sanitize"]),
+    "a foreign OUT": (foreign, RUN, 2, ["out", "was not written by sanitize"]),
+    "a foreign OUT with --replace": (foreign, f"{RUN} --replace", 2, ["out", "was not written by sanitize"]),
+    "OUT is a file": (lambda f: (f / "out").write_text("mine"), RUN, 2, ["out", "was not written by sanitize"]),
     # bug: a bare FileExistsError, exit 1
     "WORK is a file": (lambda f: (f / "out.private").write_text("mine"), RUN, 2, ["out.private"]),
     # bug: a bare NotADirectoryError, exit 1
@@ -309,7 +309,7 @@ def test_a_bad_file_in_a_folder_goes_to_quarantine(here: Path, sanitize: Command
 def test_what_was_set_aside_can_be_looked_at(here: Path, sanitize: Command) -> None:
     bad_records(here)
     answer = sanitize("run", "in.jsonl", "-o", "out")
-    hint = answer.err.splitlines()[-1].partition("Where they are: sanitize ")[2]
+    hint = answer.err.splitlines()[-1].partition("To see where they are: sanitize ")[2]
     rows = json.loads(sanitize(*words(hint), "--format", "json").out)
     assert [row["reason"] for row in rows] == ["not_utf8"]
     assert sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "25%", "--json").json["quarantined"] == 1
@@ -317,8 +317,8 @@ def test_what_was_set_aside_can_be_looked_at(here: Path, sanitize: Command) -> N
 
 def test_a_locked_work_names_who_holds_it(here: Path, sanitize: Command) -> None:
     sanitize("find", "in.parquet", "--work", "out.private")
-    script = "import sys, pathlib\nfrom sanitize.storage.locks import locked\n"
-    script += "with locked(pathlib.Path('out.private')):\n print('held', flush=True)\n sys.stdin.read()"
+    script = "import sys, pathlib\nfrom sanitize.storage.locks import lock_workspace\n"
+    script += "with lock_workspace(pathlib.Path('out.private')):\n print('held', flush=True)\n sys.stdin.read()"
     holder = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=here)
     try:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
@@ -415,7 +415,7 @@ INDEX = ("tables/", "vault/values", "tasks/find", "quarantine")
 
 
 def index_of(work: Path) -> dict[str, Any]:
-    """The files of the index by the time they were written; its description by what it says."""
+    """The files of the index with their modification times; index.json with its content."""
     found: dict[str, Any] = {name: time for name, time in times(work).items() if name.startswith(INDEX) and "quarantine/read" not in name}
     return {**found, "index.json": json.loads((work / "index.json").read_text())}
 
@@ -461,7 +461,7 @@ def test_another_input_is_refused_with_the_ways_out(here: Path, sanitize: Comman
     for words in (["find", "in.parquet"], ["run", "in.parquet", "-o", "out"]):
         answer = sanitize(*words, "--work", "work", "--seed", "1")
         assert answer.code == 2 and f"1 of 1 files changed: file 1, {len(old):,} bytes, now {new:,}" in answer.error
-        assert all(way in answer.error for way in ("Put the input back", "--replace", "another --work"))
+        assert all(way in answer.error for way in ("Restore the input", "--replace", "another --work"))
         # the lock says nothing of what was done
         assert {name: time for name, time in times(here / "work").items() if name != "run.lock"} == {
             name: time for name, time in before.items() if name != "run.lock"
@@ -508,7 +508,7 @@ def test_without_verify_it_is_not_publishable(here: Path, sanitize: Command) -> 
 
 
 def test_a_blacklist_of_nobody(here: Path, sanitize: Command) -> None:
-    """Lines may name users later than where their columns are guessed from; that none does is known once all are read."""
+    """Users may occur after the lines from which columns are guessed; only after reading all is it known that there are none."""
     (here / "in.jsonl").write_text('{"text": "one", "user_id": null}\n{"text": "two"}\n')
     said = sanitize("run", "in.jsonl", "-o", "out", "--plan", "blacklist")
     assert said.code == 2 and "--user-column" in said.err.splitlines()[-1] and not (here / "out").exists()
@@ -677,7 +677,7 @@ def test_a_url_where_a_folder_is_asked_for(tmp_path: Path, sanitize: Command, mo
 
 def test_every_option_that_is_a_path_refuses_a_url() -> None:
     seen, bare = 0, []
-    for verb in main.VERBS:
+    for verb in main.COMMANDS:
         command = importlib.import_module(f"sanitize.cli.commands.{verb}").command
         for option, hint in typing.get_type_hints(command, include_extras=True).items():
             if "pathlib" in str(hint):
@@ -720,7 +720,7 @@ def test_list(sanitize: Command, what: str) -> None:
 
 def test_list_says_when_each_kind_is_looked_for(sanitize: Command) -> None:
     told = {row["name"]: row["looked_for"] for row in sanitize("list", "kinds", "--json").json}
-    assert told.keys() == house_kinds().keys()
+    assert told.keys() == builtin_kinds().keys()
     assert (told["EMAIL_ADDRESS"], told["PERSON"]) == ("always", "by other finders than patterns")
     assert (told["DATE_TIME"], told["UK_NHS"]) == ("where find.kinds names it", "where find.countries names GB")
 
@@ -736,7 +736,7 @@ def test_verify(ran: Path, sanitize: Command) -> None:
     said = sanitize("verify", ran / "out", "--json").json
     assert (said["leaks"], said["shards"], said["rows"], said["mode"], len(said["forms"])) == (0, 1, 3, "full", 13)
     shown = sanitize("verify", ran / "out", "--workers", "1").out
-    assert f"0 of {said['values_checked']} values that had to go were found in 13 forms" in shown and "MB of raw bytes" in shown
+    assert f"0 of {said['values_checked']} removed values were found in 13 forms" in shown and "MB of raw bytes" in shown
     fast = sanitize("verify", ran / "out", "--verify", "fast", "--json").json
     assert (fast["leaks"], fast["mode"], fast["forms"]) == (0, "fast", ["exact", "case-folded", "NFKC"])
     assert sanitize("verify", ran / "out", "--verify", "deep").code == 2
@@ -772,11 +772,16 @@ def test_top_is_masked_unless_told(ran: Path, sanitize: Command) -> None:
 
 def test_sql_is_masked_unless_told(ran: Path, sanitize: Command) -> None:
     work = ran / "out.private"
-    for query in ('SELECT value FROM "values"', 'SELECT upper(value) AS v FROM "values"', "SELECT * FROM documents", "SELECT * FROM edits"):
+    for query in (
+        "SELECT value FROM value_spellings",
+        "SELECT upper(value) AS v FROM value_spellings",
+        "SELECT * FROM documents",
+        "SELECT * FROM edits",
+    ):
         masked = sanitize("sql", work, query, "--json")
         assert masked.code == 0, masked.err
         assert not [value for value in (BOB, ANN, PHONE, BOB.upper()) if value in masked.out]
-    assert BOB in sanitize("sql", work, 'SELECT value FROM "values"', "--reveal", "--json").out
+    assert BOB in sanitize("sql", work, "SELECT value FROM value_spellings", "--reveal", "--json").out
     rows = json.loads(sanitize("sql", work, "SELECT kind, sum(occurrences) AS n FROM value_counts GROUP BY 1 ORDER BY 1", "--json").out)
     assert rows == [{"kind": "EMAIL_ADDRESS", "n": 5}, {"kind": "PHONE_NUMBER", "n": 2}]
 
@@ -817,7 +822,7 @@ def test_sql_that_is_refused_is_one_line(ran: Path, sanitize: Command, monkeypat
 
 
 def test_sql_shell(ran: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = iter(["SELECT kind", "FROM value_counts ORDER BY 1;", "SELECT nothing;", 'SELECT value FROM "values";'])
+    lines = iter(["SELECT kind", "FROM value_counts ORDER BY 1;", "SELECT nothing;", "SELECT value FROM value_spellings;"])
 
     def ask(_prompt: str) -> str:
         try:
@@ -894,13 +899,13 @@ def test_progress_is_plain_lines_without_a_terminal(ran: Path) -> None:
 
 
 def test_a_folder_of_the_users_is_never_taken_for_work(tmp_path: Path) -> None:
-    """Neither as WORK, nor beside OUT under a name that looks like ours."""
+    """Neither as WORK, nor beside OUT under a name like those of sanitize."""
     (tmp_path / "in.jsonl").write_text('{"text": "write to bob@example.com"}\n')
     (tmp_path / "mine" / "documents").mkdir(parents=True)
     (tmp_path / "mine" / "documents" / "thesis.tex").write_text("mine")
     (tmp_path / "mine" / "index.json").write_text('{"name": "site"}')
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
-    with pytest.raises(UsageError, match="not of a run"):
+    with pytest.raises(UsageError, match="no run wrote"):
         sanitize_find([tmp_path / "in.jsonl"], tmp_path / "mine")
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
     for name in ("clean.old", "clean.tmp"):
@@ -912,12 +917,12 @@ def test_a_folder_of_the_users_is_never_taken_for_work(tmp_path: Path) -> None:
 
 
 def test_ids_that_repeat_do_not_make_texts_repeat(tmp_path: Path) -> None:
-    """Draws hang on the id; where two documents share it, on their position, and the run says so."""
+    """Draws depend on the id; if two documents share it, on their position, and the run notes it."""
     lines = [json.dumps({"doc_id": "same", "text": "write to bob.mann@example.com"}) for _ in range(40)]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
     summary = sanitize_run(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
     texts = pq.read_table(tmp_path / "clean" / "data").column("text").to_pylist()
-    assert len(set(texts)) > 35 and any("stand for more than one" in note for note in summary["notes"])
+    assert len(set(texts)) > 35 and any("belong to more than one" in note for note in summary["notes"])
 
 
 def test_what_reads_like_a_person_is_no_message_id(tmp_path: Path) -> None:
@@ -937,4 +942,4 @@ def test_kept_bytes_are_looked_through(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("said", "size"), [("1", 1), ("200000000", 200_000_000), ("32MB", 32 << 20), ("1.5KB", 1536), ("512MB", 1 << 29)])
 def test_the_size_of_a_document(said: str, size: int) -> None:
-    assert document_size(said) == size
+    assert parse_document_size(said) == size

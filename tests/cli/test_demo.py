@@ -1,4 +1,4 @@
-"""The demo tells a true story, twice the same, and writes over nothing that is not its own."""
+"""`sanitize demo` prints what its run really did, prints the same the second time, and overwrites no files of others."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import demo
+from sanitize.cli.demo import run_demo
 from sanitize.errors import UsageError
-from sanitize.verification.leak_check import check
+from sanitize.verification.leak_check import verify
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
     folder, said = tmp_path_factory.mktemp("demo") / "demo", []
-    summary = demo(folder, 300, said.append)
+    summary = run_demo(folder, 300, said.append)
     return folder, summary, "\n".join(said)
 
 
@@ -27,7 +27,7 @@ def test_it_is_a_real_run(told: tuple[Path, dict[str, Any], str]) -> None:
     assert summary["documents_in"] == summary["documents_out"] == 300
     assert summary["key"] == "seed"
     assert Path(summary["report"]).is_file() and list(Path(summary["shards"]).glob("*.parquet")) and Path(summary["mails"]).is_file()
-    assert check(folder / "clean", folder / "clean.private")["leaks"] == 0
+    assert verify(folder / "clean", folder / "clean.private")["leaks"] == 0
 
 
 def test_one_address_is_told_as_it_stands_in_the_shards(told: tuple[Path, dict[str, Any], str]) -> None:
@@ -59,21 +59,21 @@ def test_frequent_values_are_masked(told: tuple[Path, dict[str, Any], str]) -> N
 def test_the_same_again_changes_nothing_and_tells_the_same(told: tuple[Path, dict[str, Any], str]) -> None:
     folder, _, text = told
     said: list[str] = []
-    assert demo(folder, 300, said.append)["changed"] is False
+    assert run_demo(folder, 300, said.append)["changed"] is False
     found = r"WHAT WAS FOUND \(.*\)"
     assert re.sub(found, "", "\n".join(said)) == re.sub(found, "", text)
 
 
 def test_another_size_takes_its_place(tmp_path: Path) -> None:
-    assert demo(tmp_path / "demo", 10, lambda _: None)["documents_in"] == 10
-    assert demo(tmp_path / "demo", 20, lambda _: None)["documents_in"] == 20
+    assert run_demo(tmp_path / "demo", 10, lambda _: None)["documents_in"] == 10
+    assert run_demo(tmp_path / "demo", 20, lambda _: None)["documents_in"] == 20
 
 
 def test_nothing_of_others_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "mails.mbox").write_text("mine")
     with pytest.raises(UsageError, match="take another --dir"):
-        demo(tmp_path, 10, lambda _: None)
+        run_demo(tmp_path, 10, lambda _: None)
     with pytest.raises(UsageError, match="take another --dir"):
-        demo(tmp_path / "mails.mbox", 10, lambda _: None)
+        run_demo(tmp_path / "mails.mbox", 10, lambda _: None)
     assert (tmp_path / "mails.mbox").read_text() == "mine"
     assert [place.name for place in tmp_path.iterdir()] == ["mails.mbox"]

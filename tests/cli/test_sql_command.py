@@ -1,4 +1,4 @@
-"""`sanitize sql` and `sanitize top` as people meet them: the list, one query, the shell. What is wrong is one line that quotes no data."""
+"""`sanitize sql` and `sanitize top` through the console script: the list, one query, the shell. Errors are one line without data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A WORK with two runs, that of `redact` the later one."""
+    """A WORK with two runs; that of `redact` is the later one."""
     folder = tmp_path_factory.mktemp("shell")
     pq.write_table(pa.table({"text": TEXTS, "user_id": ["u", "v", "u"]}), folder / "in.parquet")
     for age, plan in enumerate(("erase", "redact")):
@@ -69,7 +69,7 @@ def test_the_list_says_what_each_does_and_takes(sanitize: Command) -> None:
     assert code == 0 and max(map(len, out.splitlines())) <= 120
     listed = json.loads(sanitize("sql", "work", "--list", "--json")[1])
     assert {row["name"]: row["takes"] for row in listed}["top"] == "kind=all by=occurrences|documents limit=20"
-    assert {row["name"] for row in listed} == {name for name, query in q.queries().items() if query.askable}
+    assert {row["name"] for row in listed} == {name for name, query in q.load_queries().items() if query.is_user_query}
     assert not {"firsts", "claimed"} & {row["name"] for row in listed}  # these run over tables that exist only while a plan runs
 
 
@@ -85,7 +85,7 @@ def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["--name", "top", "--set", "k=3"], ["query top takes no 'k'", "known: by, kind, limit"]),
+        (["--name", "top", "--set", "k=3"], ["query top has no parameter 'k'", "known: by, kind, limit"]),
         (["--name", "top", "--set", "limit=many"], ["limit = 'many'", "whole number"]),
         (["--name", "top", "--set", "by=users"], ["by = 'users'", "one of occurrences, documents"]),
         (["--name", "ngrams_by_n", "--set", "n=4"], ["n = '4'", "one of 2, 1, 3"]),
@@ -111,9 +111,9 @@ def test_a_mistake_is_one_line(words: list[str], parts: list[str], sanitize: Com
 def test_a_parameter_without_default_is_asked_for(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "-- name: mine\n-- does: It.\n-- reads: value_counts\n-- gives: n\n-- takes: $k number\n"
     source = head + "SELECT count(*) AS n FROM value_counts WHERE occurrences = $k"
-    known = q.queries()
-    monkeypatch.setattr(q, "queries", lambda: {**known, "mine": q.parse(source, "mine")})
-    assert "query mine needs k, which has no default. Give it: --set k=2" in sanitize("sql", "work", "--name", "mine")[2]
+    known = q.load_queries()
+    monkeypatch.setattr(q, "load_queries", lambda: {**known, "mine": q.parse_query(source, "mine")})
+    assert "query mine needs the parameter k, which has no default. Set it: --set k=2" in sanitize("sql", "work", "--name", "mine")[2]
     assert json.loads(sanitize("sql", "work", "--name", "mine", "--set", "k=3", "--json")[1]) == [{"n": 1}]
 
 
@@ -130,7 +130,7 @@ def test_the_latest_run_is_said_where_there_are_several(sanitize: Command) -> No
 
 def test_a_table_says_that_it_ends_early_and_csv_does_not(sanitize: Command) -> None:
     _, out, _ = sanitize("sql", "work", "SELECT range AS n FROM range(5000)")
-    assert out.splitlines()[-1].startswith("more than these 1,000 rows") and len(out.splitlines()) == 1003
+    assert out.splitlines()[-1].startswith("only the first 1,000 rows") and len(out.splitlines()) == 1003
     assert len(sanitize("sql", "work", "SELECT range AS n FROM range(5000)", "--format", "csv")[1].splitlines()) == 5001
     assert sanitize("sql", "work", "--name", "near_duplicate_groups")[1].splitlines()[-1] == "no rows"
 
@@ -159,7 +159,10 @@ def test_the_shell_answers_and_goes_on(sanitize: Command, monkeypatch: pytest.Mo
     code, out, err = sanitize("sql", "work")
     assert code == 0 and "error" not in err and "never asked" not in out
     assert "Texts are masked; edits, drops and ledger of run" in err
-    assert all(name in out for name in (*table_schemas.ALL, "documents", table_schemas.EDITS.columns["replacement"], "rank_frequency"))
+    assert all(
+        name in out
+        for name in (*table_schemas.ALL_TABLES, "documents", table_schemas.EDITS.column_descriptions["replacement"], "rank_frequency")
+    )
     assert "999-999-9999" in out and "EMAIL_ADDRESS        5" in out and "first_doc_no" in out and ".run NAME" in out
     assert max(map(len, out.splitlines())) <= 120
 
@@ -172,14 +175,14 @@ def test_the_shell_answers_and_goes_on(sanitize: Command, monkeypatch: pytest.Mo
         (".columns", "expected .tables"),
         (".run", "expected .tables"),
         (".run topp", "Did you mean top"),
-        (".run top k=1", "takes no 'k'"),
+        (".run top k=1", "has no parameter 'k'"),
         (".run top limit", "expected NAME=VALUE"),
         (".run top kind=PHONE", "Did you mean PHONE_NUMBER"),
         (".run top 'limit=1", "quotation"),
         (".run firsts", "only while a plan runs"),
         ("SELEC 1;", "syntax error"),
-        ('SELECT CAST(value AS BIGINT) FROM "values";', "cannot be converted"),
-        ('SELECT error(value) FROM "values";', "InvalidInputException"),
+        ("SELECT CAST(value AS BIGINT) FROM value_spellings;", "cannot be converted"),
+        ("SELECT error(value) FROM value_spellings;", "InvalidInputException"),
         ("DROP VIEW edits;", "refused"),
         ("ATTACH 'x.db';", "refused"),
         ("COPY edits TO 'x.csv';", "refused"),
@@ -199,8 +202,8 @@ def test_a_mistake_in_the_shell_is_a_line_and_the_next_is_answered(
 
 def test_what_the_shell_says_of_raw_values_quotes_none(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for line in (
-        'SELECT CAST(value AS BIGINT) FROM "values";',
-        'SELECT error(value) FROM "values";',
+        "SELECT CAST(value AS BIGINT) FROM value_spellings;",
+        "SELECT error(value) FROM value_spellings;",
         "SELECT CAST(text AS DATE) FROM documents;",
     ):
         typed(monkeypatch, line)
@@ -218,6 +221,6 @@ def test_ctrl_c_takes_back_the_line_and_not_the_shell(sanitize: Command, monkeyp
         raise KeyboardInterrupt
 
     typed(monkeypatch, "SELECT 1;", ".tables")
-    monkeypatch.setattr(q, "ask", stopped)
+    monkeypatch.setattr(q, "run_query", stopped)
     code, out, err = sanitize("sql", "work")
     assert code == 0 and "stopped" in err and "occurrences" in out

@@ -1,4 +1,4 @@
-"""What a notebook and a prompt show of results: small, escaped, well-formed, and without a value."""
+"""Summary tables of results in a notebook and at a prompt are small, escaped, well-formed, and contain no value."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize.core.display import Sheet, Told
-from sanitize.core.rendering import visible
+from sanitize.core.display import CommandResult, SummaryTable
+from sanitize.core.rendering import escape_controls
 from sanitize.pipeline.index_build import Settings
 from sanitize.plans.plan import Plan, load_plan
 
@@ -27,7 +27,7 @@ CANARIES = [f"canary{number:04d}.quill@example.com" for number in range(9)]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What every function of the face returns, over texts, ids and users that are canaries; the folder and columns have odd names."""
+    """The results of all functions of the public API; all texts, ids and users are canaries, the folder and columns have odd names."""
     base = tmp_path_factory.mktemp("notebook") / "<b>&'deep'"
     base.mkdir()
     texts = [
@@ -57,7 +57,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "settings": settings,
         "top": sanitize.top(work),
         "sql": sanitize.sql(work, "SELECT * FROM documents"),
-        "values": sanitize.sql(work, 'SELECT * FROM "values"'),
+        "values": sanitize.sql(work, "SELECT * FROM value_spellings"),
     }
     return made
 
@@ -79,7 +79,7 @@ def test_what_a_plan_lacks_is_shown(tmp_path: Path) -> None:
 
 
 def test_what_a_plan_says_in_vain_is_shown(tmp_path: Path) -> None:
-    """What `sanitize explain` says at a prompt, a notebook says too."""
+    """A notebook shows the same as `sanitize explain` at a prompt."""
     pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
     plan = load_plan(
         "redact", ['edit=[{use="redact",kinds=["EMAIL_ADDRESS"]},{use="rmft",kinds=["EMAIL_ADDRESS"]}]', 'find.kinds=["EMAIL_ADDRESS"]']
@@ -91,7 +91,7 @@ def test_what_a_plan_says_in_vain_is_shown(tmp_path: Path) -> None:
 
 
 def test_html_is_well_formed_and_escaped(results: dict[str, Any]) -> None:
-    shown = {name: result for name, result in results.items() if isinstance(result, Told | sanitize.Corpus | Plan)}
+    shown = {name: result for name, result in results.items() if isinstance(result, CommandResult | sanitize.Corpus | Plan)}
     assert len(shown) == 11
     for name, result in shown.items():
         element = Xml.fromstring(result._repr_html_())  # no element but ours, none left open
@@ -109,11 +109,11 @@ def test_what_a_run_shows(results: dict[str, Any]) -> None:
     lines = repr(results["run"]).splitlines()
     assert lines[0].startswith("sanitize run: ") and lines[0].endswith("out, plan rmft")
     assert lines[1] == "  documents  9 in = 9 out + 0 dropped + 0 in quarantine"
-    assert re.fullmatch(r"  verify     0 of \d+ values that had to go found in 3 forms", lines[2])
-    assert "  recall     not measured" in lines and "  key        from a seed: replacements guessable, no privacy claim" in lines
+    assert re.fullmatch(r"  verify     0 of \d+ removed values found in 3 forms", lines[2])
+    assert "  recall     not measured" in lines and "  key        from a seed: replacements can be guessed, no privacy claim" in lines
     table = [line.split() for line in lines if line.split()[0] == "EMAIL_ADDRESS"]
     assert table == [["EMAIL_ADDRESS", "27", "9", "9", "18", "0"]]
-    assert "was done before" in repr(results["again"]) and "was done before" not in repr(results["run"])
+    assert "was complete already" in repr(results["again"]) and "was complete already" not in repr(results["run"])
     assert "EMAIL_ADDRESS  27" in re.sub(" +", "  ", repr(results["find"]))
     assert repr(results["kind"]) == "Kind(URL: a web or FTP address)"
     assert re.fullmatch(r"Corpus\(.*out: 9 documents in 1 shard\)", repr(results["corpus"]))
@@ -134,21 +134,21 @@ def test_a_result_is_still_a_dict(results: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_only_text(name: str) -> None:
-    sheet = Sheet(title=name, facts=[(name, name)], head=(name, name), rows=[(name, 1234567), (None, 2)])
-    element = Xml.fromstring(sheet.html())
+    sheet = SummaryTable(title=name, facts=[(name, name)], header=(name, name), rows=[(name, 1234567), (None, 2)])
+    element = Xml.fromstring(sheet.to_html())
     texts = [one.text for one in element.iter() if one.text]
-    assert texts.count(visible(name)) == 6 and "1,234,567" in texts
-    assert "<script" not in sheet.html() and "<img" not in sheet.html()
-    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", sheet.text())
+    assert texts.count(escape_controls(name)) == 6 and "1,234,567" in texts
+    assert "<script" not in sheet.to_html() and "<img" not in sheet.to_html()
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", sheet.to_text())
     plan = load_plan("rmft").model_copy(update={"name": name, "about": name})
     assert Xml.fromstring(plan._repr_html_()).tag == "div" and not re.search("[\x00-\x1f\u202e]", repr(plan))
 
 
 def test_long_tables_are_cut() -> None:
-    sheet = Sheet(title="t", head=("kind", "n"), rows=[(f"KIND_{number}", number) for number in range(1_000)])
-    assert "and 960 more" in sheet.text() and "and 960 more" in sheet.html() and len(sheet.html()) < 10_000
-    assert "KIND_39" in sheet.text() and "KIND_40" not in sheet.text()
-    assert Sheet(title="empty").text() == "empty" and Xml.fromstring(Sheet(title="empty").html()).tag == "div"
+    sheet = SummaryTable(title="t", header=("kind", "n"), rows=[(f"KIND_{number}", number) for number in range(1_000)])
+    assert "and 960 more" in sheet.to_text() and "and 960 more" in sheet.to_html() and len(sheet.to_html()) < 10_000
+    assert "KIND_39" in sheet.to_text() and "KIND_40" not in sheet.to_text()
+    assert SummaryTable(title="empty").to_text() == "empty" and Xml.fromstring(SummaryTable(title="empty").to_html()).tag == "div"
 
 
 def test_doctor_shows_its_checks() -> None:
@@ -156,5 +156,5 @@ def test_doctor_shows_its_checks() -> None:
         {"status": "ok", "name": "python", "found": "3.12", "do": ""},
         {"status": "fail", "name": "space", "found": "1 MB", "do": "make room"},
     ]
-    told = Told("doctor", {"ok": False, "exit_code": 7, "checks": checks, "folder": ".", "seconds": 1.0})
+    told = CommandResult("doctor", {"ok": False, "exit_code": 7, "checks": checks, "folder": ".", "seconds": 1.0})
     assert repr(told).splitlines()[0] == "sanitize doctor: something fails" and "make room" in told._repr_html_()

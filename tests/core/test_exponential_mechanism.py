@@ -19,33 +19,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sanitize.core.exponential_mechanism import CARD, Bounds, draw, uniform
+from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds, draw_candidates, uniform_from_bits
 from sanitize.core.keys import Draws, Key
 from sanitize.errors import PlanError
 
 F64 = npt.NDArray[np.float64]
 Sampler = Callable[[F64, float, F64], npt.NDArray[np.int64]]
-BOUNDS = Bounds(-5.0, 20.0)
+BOUNDS = ClipBounds(-5.0, 20.0)
 ALPHA = 1e-6
 
 
 def at(count: int, seed: int) -> F64:
-    """Uniform numbers as the editor makes them."""
-    draws = Draws.at(Key.from_seed(seed).subkey("test"), np.arange(count, dtype=np.uint64))
-    return uniform(draws.u64(0), draws.u64(1))
+    """Uniform numbers as the editor draws them."""
+    draws = Draws.from_words(Key.from_seed(seed).subkey("test"), np.arange(count, dtype=np.uint64))
+    return uniform_from_bits(draws.u64(0), draws.u64(1))
 
 
 def truth(logits: F64, epsilon: float) -> F64:
-    """The closed formula, said another way than in the house: exp(epsilon u / (2 (b - a))) over its sum."""
+    """The closed formula, written differently than in the code under test: exp(epsilon u / (2 (b - a))) over its sum."""
     clipped = np.minimum(np.maximum(logits, BOUNDS.lower), BOUNDS.upper)
     powers = np.array([math.exp(epsilon * u / (2 * (BOUNDS.upper - BOUNDS.lower))) for u in clipped.tolist()])
     return np.asarray(powers / math.fsum(powers.tolist()), np.float64)
 
 
 def mechanism(logits: F64, epsilon: float, where: F64) -> npt.NDArray[np.int64]:
-    """Ours, on the same logits for every draw; a thousand rows at a time."""
+    """Draws of `draw_candidates` on the same logits, a thousand rows at a time."""
     parts = np.array_split(where, max(1, len(where) // 1000))
-    return np.concatenate([draw(np.broadcast_to(logits, (len(part), len(logits))), part, bounds=BOUNDS, epsilon=epsilon) for part in parts])
+    return np.concatenate(
+        [draw_candidates(np.broadcast_to(logits, (len(part), len(logits))), part, bounds=BOUNDS, epsilon=epsilon) for part in parts]
+    )
 
 
 def no_factor_2(logits: F64, epsilon: float, where: F64) -> npt.NDArray[np.int64]:
@@ -94,7 +96,7 @@ def pooled_chi_square(sampler: Sampler, epsilon: float = 20.0, vectors: int = 12
 
 
 def tail(sampler: Sampler, epsilon: float = 12.0, draws: int = 100_000) -> float:
-    """p of how often any of the rare words comes, all of which stand at the lower bound while one stands at the upper."""
+    """p-value of the frequency of the rare words, all at the lower bound while one word is at the upper bound."""
     logits = np.concatenate([[25.0], np.full(200, -9.0)])
     rare = float(truth(logits, epsilon)[1:].sum())
     seen = int((sampler(logits, epsilon, at(draws, 5)) > 0).sum())
@@ -148,19 +150,23 @@ def test_the_audit_refuses_a_forgotten_factor() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 50.0, 200.0, 1000.0])
 def test_every_word_can_come(epsilon: float) -> None:
-    """At the smallest uniform numbers comes what stands at the lower bound, at every epsilon that is allowed, and at 1 the likeliest."""
+    """The smallest uniform numbers draw a word at the lower bound, at every allowed epsilon, and 1 draws the likeliest word."""
     logits = np.array([[3.0, -50.0, 40.0, -5.0]])
     rare = float(truth(logits[0], epsilon)[[1, 3]].sum())
     for share, word in ((0.0, 1), (0.25, 1), (0.75, 3)):
         where = np.array([max(rare * share, 5e-324)])
-        assert draw(logits, where, bounds=BOUNDS, epsilon=epsilon).tolist() == [word]
-    assert draw(logits, np.ones(1), bounds=BOUNDS, epsilon=epsilon).tolist() == [2]
+        assert draw_candidates(logits, where, bounds=BOUNDS, epsilon=epsilon).tolist() == [word]
+    assert draw_candidates(logits, np.ones(1), bounds=BOUNDS, epsilon=epsilon).tolist() == [2]
 
 
 def test_uniform_numbers_are_fine_near_zero() -> None:
     most = np.array([2**64 - 1], np.uint64)
     none = np.zeros(1, np.uint64)
-    assert uniform(none, none)[0] == 2.0**-129 and uniform(none, most)[0] == 2.0**-64 and uniform(most, most)[0] == 1.0
+    assert (
+        uniform_from_bits(none, none)[0] == 2.0**-129
+        and uniform_from_bits(none, most)[0] == 2.0**-64
+        and uniform_from_bits(most, most)[0] == 1.0
+    )
 
 
 @given(
@@ -169,8 +175,8 @@ def test_uniform_numbers_are_fine_near_zero() -> None:
     st.floats(0, 1, exclude_min=True),
 )
 def test_any_logits_give_a_word(logits: list[float], epsilon: float, where: float) -> None:
-    """Infinities, and what is larger than half precision: clipped. The word is the one whose share of the line holds the number."""
-    found = draw(np.array([logits], np.float32), np.array([where]), bounds=BOUNDS, epsilon=epsilon)
+    """Infinities and numbers above half precision are clipped; the drawn word is the one whose interval contains the number."""
+    found = draw_candidates(np.array([logits], np.float32), np.array([where]), bounds=BOUNDS, epsilon=epsilon)
     assert found.dtype == np.int64 and 0 <= int(found[0]) < len(logits)
     chances = truth(np.array(logits, np.float64), epsilon)
     order = sorted(range(len(logits)), key=lambda place: (chances[place], place))
@@ -183,7 +189,7 @@ def test_any_logits_give_a_word(logits: list[float], epsilon: float, where: floa
 def test_nothing_is_drawn_around_a_failure() -> None:
     logits = np.array([[1.0, 2.0], [np.nan, 2.0]])
     with pytest.raises(ValueError, match="NaN"):
-        draw(logits, np.array([0.5, 0.5]), bounds=BOUNDS, epsilon=1.0)
+        draw_candidates(logits, np.array([0.5, 0.5]), bounds=BOUNDS, epsilon=1.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1001.0])
@@ -195,15 +201,15 @@ def test_an_epsilon_that_is_none(epsilon: float) -> None:
 @pytest.mark.parametrize(("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (math.nan, 1.0), (0.0, math.inf)])
 def test_bounds_that_are_none(lower: float, upper: float) -> None:
     with pytest.raises(PlanError, match="lower < upper"):
-        Bounds(lower, upper)
+        ClipBounds(lower, upper)
 
 
 GOOD = {"lower": -5.2, "upper": 20.3, "source": "invented", "trained_on": "public"}
 
 
 def test_a_card_comes_back(tmp_path: Path) -> None:
-    made = Bounds(-5.2, 20.3, "invented", "public")
-    assert made.write(tmp_path) == tmp_path / CARD and Bounds.read(tmp_path) == made
+    made = ClipBounds(-5.2, 20.3, "invented", "public")
+    assert made.write(tmp_path) == tmp_path / BOUNDS_FILE and ClipBounds.read(tmp_path) == made
     assert made.sensitivity == 25.5 and made.temperature(10.0) == 5.1
 
 
@@ -225,6 +231,6 @@ def test_a_card_comes_back(tmp_path: Path) -> None:
 )
 def test_a_card_that_is_none(tmp_path: Path, card: str | None) -> None:
     if card is not None:
-        (tmp_path / CARD).write_text(card, "utf-8")
-    with pytest.raises(PlanError, match=CARD.replace(".", r"\.")):
-        Bounds.read(tmp_path)
+        (tmp_path / BOUNDS_FILE).write_text(card, "utf-8")
+    with pytest.raises(PlanError, match=BOUNDS_FILE.replace(".", r"\.")):
+        ClipBounds.read(tmp_path)

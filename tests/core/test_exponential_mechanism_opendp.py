@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from sanitize.core.exponential_mechanism import Bounds, draw, uniform
+from sanitize.core.exponential_mechanism import ClipBounds, draw_candidates, uniform_from_bits
 from sanitize.core.keys import Draws, Key
 
 dp: Any = pytest.importorskip("opendp.prelude", reason="a peer; comes with the extra `dev`")
 
-BOUNDS = Bounds(-5.0, 20.0)
+BOUNDS = ClipBounds(-5.0, 20.0)
 UTILITIES = np.array([-9.0, -5.0, 0.0, 3.0, 8.0, 12.5, 16.0, 20.0, 31.0])
 DRAWS = 12_000
 
@@ -36,9 +36,11 @@ def counts_of_theirs(epsilon: float) -> npt.NDArray[np.int64]:
 
 
 def counts_of_ours(epsilon: float) -> npt.NDArray[np.int64]:
-    draws = Draws.at(Key.from_seed(5).subkey("opendp"), np.arange(DRAWS, dtype=np.uint64))
+    draws = Draws.from_words(Key.from_seed(5).subkey("opendp"), np.arange(DRAWS, dtype=np.uint64))
     rows = np.broadcast_to(UTILITIES, (DRAWS, len(UTILITIES)))
-    return np.bincount(draw(rows, uniform(draws.u64(0), draws.u64(1)), bounds=BOUNDS, epsilon=epsilon), minlength=len(UTILITIES))
+    return np.bincount(
+        draw_candidates(rows, uniform_from_bits(draws.u64(0), draws.u64(1)), bounds=BOUNDS, epsilon=epsilon), minlength=len(UTILITIES)
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 100.0])
@@ -48,7 +50,7 @@ def test_they_state_the_same(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_they_draw_the_same(epsilon: float) -> None:
-    """Two samples of a contingency table; a sampler that forgets the factor 2, or the clipping, is told apart."""
+    """Two samples of a contingency table; a sampler that forgets the factor 2, or the clipping, is detected."""
     other = counts_of_theirs(epsilon)
 
     def alike(mine: npt.NDArray[np.int64]) -> float:

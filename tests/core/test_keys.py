@@ -1,4 +1,4 @@
-"""The one source of randomness: SipHash-2-4 to the letter, draws that know nothing of batches, keys that stay secret."""
+"""Keys and draws: SipHash-2-4 matches the paper, draws do not depend on batches, keys stay secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.keys import Draws, Key, pick, siphash, value_ids
+from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
 from sanitize.errors import UsageError
 
 SUBKEY = bytes(range(16))
@@ -90,14 +90,14 @@ def test_siphash_refuses_nulls() -> None:
 
 def test_value_ids() -> None:
     key, column = Key.from_seed(0), pa.array(["ada@acorn.example", "ada@atlas.example"], pa.large_string())
-    ids = value_ids(column, "EMAIL_ADDRESS", key)
+    ids = compute_value_ids(column, "EMAIL_ADDRESS", key)
     assert ids.dtype == np.int64
     assert (ids >= 0).all()
-    assert len({*ids, *value_ids(column, "URL", key), *value_ids(column, "EMAIL_ADDRESS", Key.from_seed(1))}) == 6
+    assert len({*ids, *compute_value_ids(column, "URL", key), *compute_value_ids(column, "EMAIL_ADDRESS", Key.from_seed(1))}) == 6
 
 
 def draws(doc_ids: list[str], cells: list[int], starts: list[int], key: Key | None = None, purpose: str = "rmft") -> Draws:
-    return Draws.of(
+    return Draws.for_occurrences(
         key or Key.from_seed(7),
         purpose,
         pa.array(doc_ids, pa.large_string()),
@@ -116,7 +116,7 @@ PLACES = st.lists(
 def test_draws_know_nothing_of_batches(places: list[tuple[str, int, int]], cut: int, lane: int, attempt: int) -> None:
     def of(part: list[tuple[str, int, int]]) -> list[int]:
         made = draws([place[0] for place in part], [place[1] for place in part], [place[2] for place in part])
-        return [int(bits) for bits in made.again(attempt).u64(lane)]
+        return [int(bits) for bits in made.with_attempt(attempt).u64(lane)]
 
     assert of(places) == of(places[:cut]) + of(places[cut:])
     assert of(places[::-1]) == of(places)[::-1]
@@ -125,9 +125,11 @@ def test_draws_know_nothing_of_batches(places: list[tuple[str, int, int]], cut: 
 def test_draws_from_a_dictionary_are_the_same() -> None:
     names = pa.array(["b", "a", "b", "c"], pa.large_string())
     zeros, starts = np.zeros(4, np.int32), np.arange(4)
-    plain, coded = (Draws.of(Key.from_seed(1), "x", column, zeros, starts).u64(0) for column in (names, names.dictionary_encode()))
+    plain, coded = (
+        Draws.for_occurrences(Key.from_seed(1), "x", column, zeros, starts).u64(0) for column in (names, names.dictionary_encode())
+    )
     assert plain.tolist() == coded.tolist()
-    sliced = Draws.of(Key.from_seed(1), "x", names.dictionary_encode().slice(2), zeros[2:], starts[2:]).u64(0)
+    sliced = Draws.for_occurrences(Key.from_seed(1), "x", names.dictionary_encode().slice(2), zeros[2:], starts[2:]).u64(0)
     assert sliced.tolist() == plain[2:].tolist()
 
 
@@ -140,8 +142,8 @@ def test_every_ingredient_matters() -> None:
         draws(["d"], [0], [0], key=Key.from_seed(8)).u64(0),
         draws(["d"], [0], [0], purpose="pseudonymize").u64(0),
         base.u64(1),
-        base.again(1).u64(0),
-        base.again(1).u64(1),
+        base.with_attempt(1).u64(0),
+        base.with_attempt(1).u64(1),
         base.u64(0),
     ]
     assert len({int(other[0]) for other in others}) == len(others)
@@ -149,38 +151,38 @@ def test_every_ingredient_matters() -> None:
 
 def test_rows_narrow() -> None:
     whole = draws(list("abcd"), [0, 1, 2, 3], [5, 6, 7, 8])
-    assert whole.rows(np.array([2, 0])).u64(3).tolist() == whole.u64(3)[[2, 0]].tolist()
-    assert len(whole.rows(np.array([1]))) == 1
+    assert whole.take(np.array([2, 0])).u64(3).tolist() == whole.u64(3)[[2, 0]].tolist()
+    assert len(whole.take(np.array([1]))) == 1
 
 
 def test_each_may_have_an_attempt_of_its_own() -> None:
     whole, attempts = draws(list("abcd"), [0, 1, 2, 3], [5, 6, 7, 8]), np.array([0, 3, 1, 3])
-    own = whole.again(attempts)
-    assert own.u64(2).tolist() == [int(whole.again(int(attempt)).u64(2)[row]) for row, attempt in enumerate(attempts)]
-    assert own.rows(np.array([3, 0])).u64(2).tolist() == own.u64(2)[[3, 0]].tolist()
+    own = whole.with_attempt(attempts)
+    assert own.u64(2).tolist() == [int(whole.with_attempt(int(attempt)).u64(2)[row]) for row, attempt in enumerate(attempts)]
+    assert own.take(np.array([3, 0])).u64(2).tolist() == own.u64(2)[[3, 0]].tolist()
     lanes = np.array([4, 5, 6, 7], np.uint64)
-    assert own.u64(lanes)[1] == whole.again(3).u64(5)[1]
+    assert own.u64(lanes)[1] == whole.with_attempt(3).u64(5)[1]
 
 
 def test_attempts_within_attempts_are_their_own() -> None:
     whole = draws(["d"], [0], [0])
-    drawn = {int(whole.again(outer).within(inner, 5).u64(0)[0]) for outer in range(4) for inner in range(5)}
-    assert len(drawn) == 20 and int(whole.within(0, 5).u64(0)[0]) == int(whole.u64(0)[0])
+    drawn = {int(whole.with_attempt(outer).nested_attempt(inner, 5).u64(0)[0]) for outer in range(4) for inner in range(5)}
+    assert len(drawn) == 20 and int(whole.nested_attempt(0, 5).u64(0)[0]) == int(whole.u64(0)[0])
 
 
 def test_pick_stays_inside() -> None:
     edge = np.array([0, 1, 2**31, 2**32 - 1], np.uint64)
     for size in (1, 2, 3, 10, 1_000_003, 2**31):
-        chosen = pick(edge, size)
+        chosen = draw_index(edge, size)
         assert chosen.min() == 0
         assert chosen.max() <= size - 1
         assert chosen[-1] == size - 1
-    assert pick(edge, np.array([1, 2, 3, 4], np.uint64)).tolist() == [0, 0, 1, 3]
+    assert draw_index(edge, np.array([1, 2, 3, 4], np.uint64)).tolist() == [0, 0, 1, 3]
 
 
 def test_pick_is_uniform() -> None:
     count, size = 200_000, 13
-    chosen = pick(draws(["d"] * count, [0] * count, list(range(count))).pair(0)[1], size)
+    chosen = draw_index(draws(["d"] * count, [0] * count, list(range(count))).u32_pair(0)[1], size)
     seen, expected = np.bincount(chosen, minlength=size), count / size
     assert float(((seen - expected) ** 2 / expected).sum()) < 33  # chi-squared with 12 degrees of freedom: one in a thousand
 
@@ -225,8 +227,8 @@ def test_a_missing_key_is_refused(tmp_path: Path) -> None:
 
 def test_keys_keep_quiet() -> None:
     key = Key.from_seed(3)
-    assert key.public
-    assert not Key.generate().public
+    assert key.is_public
+    assert not Key.generate().is_public
     assert key == Key.from_seed(3) != Key.from_seed(4)
     assert key.secret.hex() not in repr(key)
     assert repr(key.secret) not in repr(key)
@@ -243,6 +245,6 @@ def test_subkeys_differ_by_purpose() -> None:
 
 
 def test_seeds_mean_the_same_for_ever() -> None:
-    """Replays of published corpora hang on these; a change here is a change of emitted bytes."""
+    """Replays of published corpora depend on these numbers; a change here changes emitted bytes."""
     assert Key.from_seed(0).id == "a5ec6e8f"
     assert int(draws(["mail-1"], [0], [12], key=Key.from_seed(0)).u64(0)[0]) == 0xDB5967B6C3A421D3

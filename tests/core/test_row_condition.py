@@ -1,4 +1,4 @@
-"""Conditions on columns: what each says, and that nothing else is one."""
+"""Row conditions: their results, and syntax errors for everything else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core.row_condition import parse
+from sanitize.core.row_condition import parse_condition
 from sanitize.errors import PlanError
 
 TABLE = pa.table(
@@ -39,13 +39,13 @@ CASES = {
 @pytest.mark.parametrize("text", CASES)
 def test_what_it_names(text: str) -> None:
     wanted = CASES[text]
-    condition = parse(text)
+    condition = parse_condition(text)
     if wanted is None:
         with pytest.raises(PlanError, match="no column PUBLIC_IS_NOT_THIS"):
-            condition.check(TABLE.schema)
+            condition.validate(TABLE.schema)
         return
-    condition.check(TABLE.schema)
-    assert condition.of(TABLE).nonzero()[0].tolist() == wanted
+    condition.validate(TABLE.schema)
+    assert condition.mask(TABLE).nonzero()[0].tolist() == wanted
 
 
 WRONG = [
@@ -57,20 +57,20 @@ WRONG = [
 
 @pytest.mark.parametrize("text", WRONG)
 def test_what_is_no_condition(text: str) -> None:
-    with pytest.raises(PlanError, match="where: not understood at character"):
-        parse(text)
+    with pytest.raises(PlanError, match="where: syntax error at character"):
+        parse_condition(text)
 
 
 @pytest.mark.parametrize("text", ["public = 1", "year = 'x'", "year = true", "source = 3", "source in ('a', 3)"])
 def test_values_of_another_type(text: str) -> None:
     with pytest.raises(PlanError, match="compare it with"):
-        parse(text).check(TABLE.schema)
+        parse_condition(text).validate(TABLE.schema)
 
 
 @given(st.text(alphabet="ab=<>!'(), \n12.-;\"\\%ornd\0é", max_size=30))
 def test_any_text_is_a_condition_or_an_error(text: str) -> None:
     try:
-        condition = parse(text)
+        condition = parse_condition(text)
     except PlanError:
         return
     assert condition.columns

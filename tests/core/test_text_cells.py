@@ -1,4 +1,4 @@
-"""Texts are taken out of any column and put back: what is not replaced stays as it was."""
+"""Texts are flattened from any column and written back; everything that is not replaced stays unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core.text_cells import Leaf, flatten, leaves, plain, plain_type, replaced
+from sanitize.core.text_cells import LeafPath, canonical_type, flatten_leaf, list_text_leaves, replace_leaf_texts, to_canonical_type
 
 TEXT = pa.large_string()
 MESSAGES = pa.large_list(pa.struct([("role", TEXT), ("content", TEXT), ("at", pa.int64())]))
@@ -35,7 +35,7 @@ MESSAGES = pa.large_list(pa.struct([("role", TEXT), ("content", TEXT), ("at", pa
 )
 def test_leaves_in_schema_order(kind: pa.DataType, expected: list[str]) -> None:
     schema = pa.schema([("before", pa.string()), ("c", kind), ("after", pa.int32())])
-    assert [str(leaf) for leaf in leaves(schema)] == ["before", *expected]
+    assert [str(leaf) for leaf in list_text_leaves(schema)] == ["before", *expected]
 
 
 # (type, values, leaf, its texts, the row of each, the place of each)
@@ -67,17 +67,17 @@ CASES: list[tuple[pa.DataType, list[Any], str, list[str | None], list[int], list
 ]
 
 
-def leaf_of(array: pa.Array, shown: str) -> Leaf:
-    return next(leaf for leaf in leaves(pa.schema([("c", array.type)])) if str(leaf) == shown)
+def leaf_of(array: pa.Array, shown: str) -> LeafPath:
+    return next(leaf for leaf in list_text_leaves(pa.schema([("c", array.type)])) if str(leaf) == shown)
 
 
 @pytest.mark.parametrize(("kind", "values", "shown", "texts", "rows", "places"), CASES, ids=[case[2] for case in CASES])
 def test_flatten(kind: pa.DataType, values: list[Any], shown: str, texts: list[str | None], rows: list[int], places: list[int]) -> None:
     column = pa.array(values, kind)
-    flat = flatten(column, leaf_of(column, shown))
+    flat = flatten_leaf(column, leaf_of(column, shown))
     assert flat.texts.to_pylist() == texts
     assert flat.rows.tolist() == rows
-    assert flat.places.tolist() == places
+    assert flat.positions.tolist() == places
 
 
 @pytest.mark.parametrize(("kind", "values", "shown", "texts", "rows", "places"), CASES, ids=[case[2] for case in CASES])
@@ -86,32 +86,36 @@ def test_only_the_leaf_changes(
 ) -> None:
     column = pa.array(values, kind)
     leaf = leaf_of(column, shown)
-    loud = replaced(column, leaf, pc.utf8_upper(flatten(column, leaf).texts))
+    loud = replace_leaf_texts(column, leaf, pc.utf8_upper(flatten_leaf(column, leaf).texts))
     assert loud.type == column.type
     loud.validate(full=True)
-    assert flatten(loud, leaf).texts.to_pylist() == [None if text is None else text.upper() for text in texts]
-    for other in leaves(pa.schema([("c", kind)])):
+    assert flatten_leaf(loud, leaf).texts.to_pylist() == [None if text is None else text.upper() for text in texts]
+    for other in list_text_leaves(pa.schema([("c", kind)])):
         if other != leaf:
-            assert flatten(loud, other).texts.equals(flatten(column, other).texts)
-    assert replaced(loud, leaf, flatten(column, leaf).texts).equals(column)
+            assert flatten_leaf(loud, other).texts.equals(flatten_leaf(column, other).texts)
+    assert replace_leaf_texts(loud, leaf, flatten_leaf(column, leaf).texts).equals(column)
 
 
 def test_a_null_struct_stays_null() -> None:
     column = pa.array([{"a": "x", "b": 1}, None, {"a": None, "b": 2}], pa.struct([("a", TEXT), ("b", pa.int64())]))
-    leaf = Leaf("c", ("a",))
-    assert flatten(column, leaf).texts.to_pylist() == ["x", None, None]
-    assert replaced(column, leaf, pa.array(["y", None, None], TEXT)).to_pylist() == [{"a": "y", "b": 1}, None, {"a": None, "b": 2}]
+    leaf = LeafPath("c", ("a",))
+    assert flatten_leaf(column, leaf).texts.to_pylist() == ["x", None, None]
+    assert replace_leaf_texts(column, leaf, pa.array(["y", None, None], TEXT)).to_pylist() == [
+        {"a": "y", "b": 1},
+        None,
+        {"a": None, "b": 2},
+    ]
 
 
 def test_nested_texts_hidden_under_a_null_are_not_shown() -> None:
     inner = pa.StructArray.from_arrays([pa.array(["seen", "hidden"], TEXT)], names=["a"], mask=pa.array([False, True]))
-    assert flatten(inner, Leaf("c", ("a",))).texts.to_pylist() == ["seen", None]
+    assert flatten_leaf(inner, LeafPath("c", ("a",))).texts.to_pylist() == ["seen", None]
     offsets, values = pa.array([0, 1, 2], pa.int64()), pa.array(["seen", "hidden"], TEXT)
     listed = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array([False, True]))
-    flat = flatten(listed, Leaf("c", ("[]",)))
+    flat = flatten_leaf(listed, LeafPath("c", ("[]",)))
     assert flat.texts.to_pylist() == ["seen"]
     assert flat.rows.tolist() == [0]
-    assert replaced(listed, Leaf("c", ("[]",)), flat.texts).to_pylist() == [["seen"], None]
+    assert replace_leaf_texts(listed, LeafPath("c", ("[]",)), flat.texts).to_pylist() == [["seen"], None]
 
 
 @pytest.mark.parametrize(
@@ -131,16 +135,16 @@ def test_nested_texts_hidden_under_a_null_are_not_shown() -> None:
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
 def test_plain(column: pa.Array, expected: list[Any]) -> None:
-    made = plain(column)
-    assert made.type == plain_type(column.type)
+    made = to_canonical_type(column)
+    assert made.type == canonical_type(column.type)
     made.validate(full=True)
     assert made.to_pylist() == expected
-    assert plain(made) is made
+    assert to_canonical_type(made) is made
 
 
 def test_no_copy_where_it_is_plain() -> None:
     column = pa.array(["a", "b"], TEXT)
-    assert flatten(column, Leaf("c")).texts is column
+    assert flatten_leaf(column, LeafPath("c")).texts is column
 
 
 WORD = st.none() | st.text(max_size=6)
@@ -152,16 +156,16 @@ VALUE = st.none() | st.lists(
 @given(st.lists(VALUE, max_size=8), st.integers(0, 8), st.integers(0, 8))
 def test_taken_out_and_put_back(values: list[Any], skip: int, keep: int) -> None:
     loose = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("tags", pa.list_(pa.string()))]))
-    column = plain(pa.array(values, loose)).slice(skip, keep)
+    column = to_canonical_type(pa.array(values, loose)).slice(skip, keep)
     rows = values[skip : skip + keep]
-    for leaf in leaves(pa.schema([("c", column.type)])):
-        flat = flatten(column, leaf)
-        assert len(flat.texts) == len(flat.rows) == len(flat.places)
-        again = replaced(column, leaf, flat.texts)
+    for leaf in list_text_leaves(pa.schema([("c", column.type)])):
+        flat = flatten_leaf(column, leaf)
+        assert len(flat.texts) == len(flat.rows) == len(flat.positions)
+        again = replace_leaf_texts(column, leaf, flat.texts)
         again.validate(full=True)
         assert again.to_pylist() == rows
-        marked = replaced(column, leaf, pa.array([None if text is None else "!" + text for text in flat.texts.to_pylist()], TEXT))
-        assert flatten(marked, leaf).texts.to_pylist() == [None if text is None else "!" + text for text in flat.texts.to_pylist()]
+        marked = replace_leaf_texts(column, leaf, pa.array([None if text is None else "!" + text for text in flat.texts.to_pylist()], TEXT))
+        assert flatten_leaf(marked, leaf).texts.to_pylist() == [None if text is None else "!" + text for text in flat.texts.to_pylist()]
         # places count the texts of a row from 0
         for row in set(flat.rows.tolist()):
-            assert flat.places[flat.rows == row].tolist() == list(range(int((flat.rows == row).sum())))
+            assert flat.positions[flat.rows == row].tolist() == list(range(int((flat.rows == row).sum())))

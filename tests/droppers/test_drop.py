@@ -1,4 +1,4 @@
-"""Droppers against slow ones that go document by document, and what a run makes of them: order, counts, tables, resume."""
+"""Droppers compared with slow reference implementations, and their effect in a run: order, counts, tables, resume."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.stages import corpus_pass
 from sanitize.storage import queries
-from sanitize.verification.leak_check import check
+from sanitize.verification.leak_check import verify
 
 HEAD = '[find]\nkinds = ["EMAIL_ADDRESS"]\n'
 TAIL = '[[edit]]\nuse = "rmft"\nkinds = ["EMAIL_ADDRESS"]\n'
@@ -131,7 +131,7 @@ def test_runs_of_words(fresh: Any, size: int, texts: list[str]) -> None:
 
 
 def test_runs_of_exactly_so_many(tmp_path: Path) -> None:
-    """400 words in common are enough, 399 are not; where they stand does not matter."""
+    """400 words in common are enough, 399 are not; their position does not matter."""
     shared = [f"s{number}" for number in range(400)]
 
     def text(low: int, high: int, name: str, before: int) -> str:
@@ -149,7 +149,7 @@ def test_runs_of_exactly_so_many(tmp_path: Path) -> None:
 @calm
 @given(mails=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=4), min_size=1, max_size=24))
 def test_repeated_values(fresh: Any, mails: list[list[str]]) -> None:
-    """Spelled in two ways, and more than once in one document."""
+    """A value with two spellings, and more than once in one document."""
     folder = fresh()
     texts = [" and ".join(f"{'X' if at % 2 else 'x'}{one}@example.com" for at, one in enumerate(mail)) for mail in mails]
     ran(folder, texts, 'use = "repeated_pii"')
@@ -203,7 +203,7 @@ def test_each_dropper_sees_what_the_earlier_left(tmp_path: Path) -> None:
 
 
 def test_counts_are_taken_over_what_is_left(tmp_path: Path) -> None:
-    """The first occurrence that stays is the first among the documents that stay; stores and counts know nothing of the others."""
+    """The kept first occurrence is the first one in the kept documents; pools and counts ignore dropped documents."""
     texts = [
         "x ann.poe@example.com",
         "x  ann.poe@example.com",
@@ -224,7 +224,7 @@ def test_counts_are_taken_over_what_is_left(tmp_path: Path) -> None:
 
 
 def test_stores_hold_no_part_of_a_dropped_document(tmp_path: Path) -> None:
-    """A name that stands in dropped documents alone is never drawn."""
+    """A name that occurs in dropped documents only is never drawn."""
     texts = ["same text", *(f"same text{' ' * at}" for at in range(1, 3))]
     texts += [
         "common.one@example.com",
@@ -247,10 +247,10 @@ def test_what_is_dropped_is_told(tmp_path: Path) -> None:
     assert manifest["summary"]["dropped"] == summary["dropped"] == [{"part": "exact_dup", "reason": "same text", "documents": 2}]
     for page in ("README.md", "report.html"):
         assert "same text" in (tmp_path / "out" / page).read_text()
-    with queries.connect(tmp_path / "work") as database:
-        rows = queries.ask(database, queries.query("drops_by_part")).to_pylist()
+    with queries.open_connection(tmp_path / "work") as database:
+        rows = queries.run_query(database, queries.get_query("drops_by_part")).to_pylist()
     assert rows == [{"part": "exact_dup", "reason": "same text", "documents": 2}]
-    assert check(tmp_path / "out", tmp_path / "work")["rows"] == 4
+    assert verify(tmp_path / "out", tmp_path / "work")["rows"] == 4
 
 
 def test_all_documents_of_a_shard_can_go(tmp_path: Path) -> None:
@@ -260,12 +260,12 @@ def test_all_documents_of_a_shard_can_go(tmp_path: Path) -> None:
 
 
 def test_looks_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped after two looks, the same command does only the rest, and ends in the same bytes."""
+    """After a stop in the corpus passes, the same command does only the remaining work, with identical output bytes."""
     whole = tmp_path / "whole"
     whole.mkdir()
     ran(whole, TEXTS * 2, 'use = "exact_dup"')
     done: list[int] = []
-    look = ExactDup.look
+    look = ExactDup.run_pass
 
     def counting(self: ExactDup, name: str, sight: Any) -> pa.Table:
         if len(done) == 2:
@@ -273,18 +273,18 @@ def test_looks_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         done.append(int(sight.doc_no[0]))
         return look(self, name, sight)
 
-    monkeypatch.setattr(ExactDup, "look", counting)
+    monkeypatch.setattr(ExactDup, "run_pass", counting)
     with pytest.raises(KeyboardInterrupt):
         ran(tmp_path, TEXTS * 2, 'use = "exact_dup"')
     assert done == [0, 4] or done == [0, 5]
-    monkeypatch.setattr(ExactDup, "look", lambda self, name, sight: [done.append(int(sight.doc_no[0])), look(self, name, sight)][1])
+    monkeypatch.setattr(ExactDup, "run_pass", lambda self, name, sight: [done.append(int(sight.doc_no[0])), look(self, name, sight)][1])
     ran(tmp_path, TEXTS * 2, 'use = "exact_dup"')
     assert len(done) == len(set(done))
     assert (tmp_path / "out" / "manifest.json").read_bytes() == (whole / "out" / "manifest.json").read_bytes()
 
 
 def test_quarantined_documents_are_not_looked_at(tmp_path: Path) -> None:
-    """A record too large to read is set aside, not dropped: its twin does not go for its sake."""
+    """A record that is too large to read is quarantined, not dropped: its duplicate is not dropped because of it."""
     big = "ann@example.com " + "word " * 4_000_000
     summary = ran(tmp_path, [big, "small", big, "small"], 'use = "exact_dup"', max_doc_bytes=16 << 20, max_quarantine=1.0)
     assert (summary["quarantined"], summary["documents_dropped"]) == (2, 1) and dropped(tmp_path) == [(3, "exact_dup", 1)]
@@ -306,12 +306,12 @@ def test_looks_of_one_plan_do_not_answer_for_another(tmp_path: Path) -> None:
 
 
 def test_a_part_that_cannot_look_says_so() -> None:
-    with pytest.raises(NotImplementedError, match="Dropper lacks gather"):
-        corpus_pass.Dropper(use="x").gather(None)  # type: ignore[arg-type]
+    with pytest.raises(NotImplementedError, match="Dropper does not implement select_drops"):
+        corpus_pass.Dropper(use="x").select_drops(None)  # type: ignore[arg-type]
 
 
 def test_another_version_of_a_dropper_is_another_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tables lie under the plan's hash, so what another version made is not used again."""
+    """The tables of a dropper are stored under the plan's hash, so those of another version are not reused."""
     mine = plan(tmp_path, 'use = "exact_dup"')
     before, alone = mine.hash(), plan(tmp_path).hash()
     monkeypatch.setattr(ExactDup, "VERSION", ExactDup.VERSION + 1)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.droppers.near_dup import NearDup, geometry, permutations, signatures
+from sanitize.droppers.near_dup import NearDup, choose_bands, minhash_signatures, permutation_coefficients
 from sanitize.errors import MissingExtra, PlanError
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
@@ -40,7 +40,7 @@ def slow_signature(hashes: Sequence[int], num_perm: int) -> list[int]:
             number = number * factor % (1 << 32)
         return number ^ number >> 16
 
-    a, b = (column.tolist() for column in permutations(num_perm))
+    a, b = (column.tolist() for column in permutation_coefficients(num_perm))
     return [min((a[at] * spread(number) + b[at]) % (1 << 32) for number in hashes) for at in range(num_perm)]
 
 
@@ -55,25 +55,25 @@ def flat(sets: Sequence[Sequence[int]]) -> tuple[Any, Any]:
 @settings(max_examples=60, deadline=None)
 @given(sets=SETS, num_perm=st.integers(1, 40))
 def test_signatures_are_those_of_the_definition(sets: list[list[int]], num_perm: int) -> None:
-    assert signatures(*flat(sets), num_perm).tolist() == [slow_signature(one, num_perm) for one in sets]
+    assert minhash_signatures(*flat(sets), num_perm).tolist() == [slow_signature(one, num_perm) for one in sets]
 
 
 def test_signatures_across_blocks() -> None:
     sets = [random.Random(at).sample(range(2**32), size) for at, size in enumerate((70_000, 1, 65_535, 40, 9_000))]
-    assert signatures(*flat(sets), 4).tolist() == [slow_signature(one, 4) for one in sets]
+    assert minhash_signatures(*flat(sets), 4).tolist() == [slow_signature(one, 4) for one in sets]
 
 
 def test_a_signature_of_datasketch_written_down() -> None:
     """datasketch 2.0.0: MinHash(num_perm=8, hashfunc=int), updated with these numbers."""
     expected = [404119057, 594951281, 398343854, 274675658, 1328930451, 448870289, 2519654638, 172414575]
-    assert signatures(*flat([[1, 2, 3, 4_294_967_295, 1_234_567_890]]), 8).tolist() == [expected]
+    assert minhash_signatures(*flat([[1, 2, 3, 4_294_967_295, 1_234_567_890]]), 8).tolist() == [expected]
 
 
 @pytest.mark.parametrize("num_perm", [1, 16, 128, 256])
 def test_signatures_are_those_of_datasketch(num_perm: int) -> None:
     datasketch = pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
     sets = [random.Random(at).sample(range(2**32), 1 + 37 * at) for at in range(12)]
-    for one, ours in zip(sets, signatures(*flat(sets), num_perm), strict=True):
+    for one, ours in zip(sets, minhash_signatures(*flat(sets), num_perm), strict=True):
         theirs = datasketch.MinHash(num_perm=num_perm, hashfunc=int)
         theirs.update_batch(one)
         assert ours.tolist() == theirs.hashvalues.tolist()
@@ -91,15 +91,15 @@ def test_bands_are_asked_of_datasketch(tmp_path: Path) -> None:
     pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
     (dropper,) = plan(tmp_path, "").droppers
     assert (dropper.threshold, dropper.num_perm, dropper.shingle, dropper.n) == (0.8, 128, "words", 5)
-    assert (dropper.bands, dropper.rows) == (14, 9) == geometry(0.8, 128)
-    assert plan(tmp_path, "").resolved()["drop"][0]["bands"] == 14
+    assert (dropper.bands, dropper.rows) == (14, 9) == choose_bands(0.8, 128)
+    assert plan(tmp_path, "").resolved_settings()["drop"][0]["bands"] == 14
     with pytest.raises(PlanError, match="threshold = 1.0 is too high"):
         plan(tmp_path, "threshold = 1.0")
 
 
 def test_without_datasketch_bands_must_be_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasketch", None)
-    with pytest.raises(MissingExtra, match="datasketch is not installed; it comes with: pip install 'corpus-sanitize\\[dedup\\]'"):
+    with pytest.raises(MissingExtra, match="datasketch is not installed; install it with: pip install 'corpus-sanitize\\[dedup\\]'"):
         plan(tmp_path, "")
     (dropper,) = plan(tmp_path, "bands = 20\nrows = 5").droppers
     assert (dropper.bands, dropper.rows) == (20, 5)
@@ -198,7 +198,7 @@ def test_precision_and_recall_are_those_that_are_promised(tmp_path: Path, thresh
 
 
 def test_of_many_alike_the_first_stays(tmp_path: Path) -> None:
-    """Far more in one bucket than are compared with each other."""
+    """One bucket with far more documents than are compared with each other."""
     base = mutated(1, seed=5)[0].split()
     texts = ["something else entirely stands here today", *(" ".join([*base, f"number {at}"]) for at in range(200)), None, "", "--- ..."]
     texts += [" ".join(base) + " number 7"] * 50
@@ -252,17 +252,17 @@ def test_real_mail_against_exact_jaccard(tmp_path: Path) -> None:
 
 
 def test_a_look_is_a_pure_function_of_what_it_sees() -> None:
-    """Batches do not matter: the rows of two batches are those of one."""
+    """Batch boundaries do not matter: two batches give the same rows as one."""
     import polars as pl
 
-    from sanitize.core.parts import Sight
+    from sanitize.core.parts import TextBatch
 
     part = NearDup(use="near_dup", bands=4, rows=2, num_perm=8, n=2)
     texts = pa.array([*mutated(6, seed=1), "", "one"], pa.large_string())
 
     def rows(low: int, high: int, name: str) -> list[tuple[Any, ...]]:
         numbers = np.arange(low, high)
-        seen = part.look(name, Sight(numbers, np.zeros(len(numbers), np.int32), texts[low:high], pl.DataFrame()))
+        seen = part.run_pass(name, TextBatch(numbers, np.zeros(len(numbers), np.int32), texts[low:high], pl.DataFrame()))
         return [tuple(row.values()) for row in seen.to_pylist()]
 
     for name in ("bands", "runs"):

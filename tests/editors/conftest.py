@@ -1,4 +1,4 @@
-"""Tiny masked language models with invented vocabularies, made once a session."""
+"""Fixtures: tiny masked language models with invented vocabularies, built once per test session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sanitize.core.exponential_mechanism import Bounds
+from sanitize.core.exponential_mechanism import ClipBounds
 
 WORDS = """
     ada bob carol dan erin write call meet today tomorrow the a to of in at river garden lamp stone bridge market letter number red blue
@@ -23,7 +23,7 @@ TEXTS = [
 def _save(folder: Path, tokenizer: object, model: object) -> Path:
     tokenizer.save_pretrained(folder)  # type: ignore[attr-defined]
     model.save_pretrained(folder)  # type: ignore[attr-defined]
-    Bounds(-2.0, 2.0, "invented constants", "public").write(folder)
+    ClipBounds(-2.0, 2.0, "invented constants", "public").write(folder)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Rewriting by cosine is what the published code does, slowly, and says of itself that it is not DP."""
+"""The editor `cosine_mlm`: equal to a slow version of the published code, and declared as not DP everywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sanitize.core.keys import Key
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import Plan, load_plan
-from sanitize.stages.privacy_ledger import NOT_DP
+from sanitize.stages.privacy_ledger import CLAIM_NOT_DP
 from sanitize.storage.corpus import Corpus
 from sanitize.text.masked_lm import MaskedModel
 
@@ -34,7 +34,7 @@ def test_candidates_and_cosines_are_those_one_by_one(name: str, request: pytest.
     texts = ["Ada went to the market with Bob.", "the old bridge"]
     spans = [(0, 0, 3), (0, 16, 22), (1, 4, 7), (1, 8, 14)]
     found = {}
-    for rows, likely, alike in model.alike(model.rows(texts, spans, 32), 3, 5):
+    for rows, likely, alike in model.rank_candidates(model.build_inputs(texts, spans, 32), 3, 5):
         found |= {int(row): (some, one) for row, some, one in zip(rows, likely, alike, strict=True)}
     assert sorted(found) == [0, 1, 2, 3]
     for number, (text_no, start, stop) in enumerate(spans):
@@ -42,8 +42,8 @@ def test_candidates_and_cosines_are_those_one_by_one(name: str, request: pytest.
         ids = model.tokenizer(texts[text_no], return_offsets_mapping=True)
         place = next(at for at, (first, last) in enumerate(ids["offset_mapping"]) if last > max(first, start))
         width = sum(first < stop and last > start for first, last in ids["offset_mapping"] if last > first)
-        masked = [*ids["input_ids"][:place], model.mask, *ids["input_ids"][place + width :]]
-        assert model.mask in model.tokenizer(marked)["input_ids"]
+        masked = [*ids["input_ids"][:place], model.mask_token_id, *ids["input_ids"][place + width :]]
+        assert model.mask_token_id in model.tokenizer(marked)["input_ids"]
 
         def state(tokens: list[int], place: int = place) -> tuple[torch.Tensor, torch.Tensor]:
             with torch.inference_mode():
@@ -51,15 +51,15 @@ def test_candidates_and_cosines_are_those_one_by_one(name: str, request: pytest.
             return torch.cat([layer[0, place] for layer in told.hidden_states[-4:]]), told.logits[0, place]
 
         hidden, logits = state(masked)
-        likely = logits[torch.as_tensor(model.candidates)].sort(descending=True, stable=True).indices[:5].tolist()
+        likely = logits[torch.as_tensor(model.candidate_ids)].sort(descending=True, stable=True).indices[:5].tolist()
         assert found[number][0].tolist() == likely
         for cosine, candidate in zip(found[number][1], likely, strict=True):
-            there = [*masked[:place], int(model.candidates[candidate]), *masked[place + 1 :]]
+            there = [*masked[:place], int(model.candidate_ids[candidate]), *masked[place + 1 :]]
             assert cosine == pytest.approx(float(torch.nn.functional.cosine_similarity(hidden, state(there)[0], dim=0)), abs=1e-5)
 
 
 def test_a_run_claims_nothing_and_says_so(bert: Path, tmp_path: Path) -> None:
-    """The model needs no card; summary, card and page have the label, and no sum that could be read as a bound."""
+    """The model needs no card; summary, card and page say that it is not DP, and have no sum that could be read as a bound."""
     import shutil
 
     model = tmp_path / "model"
@@ -71,8 +71,8 @@ def test_a_run_claims_nothing_and_says_so(bert: Path, tmp_path: Path) -> None:
     told = run([tmp_path / "in.jsonl"], tmp_path / "out", plan_of(tmp_path, model, "epsilon = 5.0\ntop = 4"), tmp_path / "work", settings)
     (account,) = told["ledger"]
     assert (
-        account["claim"] == NOT_DP
-        and account["words"] == [f"Claim: {NOT_DP}."]
+        account["claim"] == CLAIM_NOT_DP
+        and account["words"] == [f"Claim: {CLAIM_NOT_DP}."]
         and account["units"] == 30
         and account["epsilon_in_all"] is None
     )
@@ -84,16 +84,16 @@ def test_a_run_claims_nothing_and_says_so(bert: Path, tmp_path: Path) -> None:
 
 
 def test_draws_follow_the_softmax_of_cosines(bert: Path) -> None:
-    """A pooled count of 4,000 draws for one word against the closed formula; without epsilon's factor it would not fit."""
+    """4,000 draws for one word, pooled, against the closed formula; without the factor epsilon the test would fail."""
     from sanitize.editors.cosine_mlm import CosineMlm
 
     model = MaskedModel(bert)
-    row = model.rows(["Ada went to the market"], [(0, 16, 22)], 32)
-    ((_, likely, alike),) = list(model.alike(row, 1, 6))
+    row = model.build_inputs(["Ada went to the market"], [(0, 16, 22)], 32)
+    ((_, likely, alike),) = list(model.rank_candidates(row, 1, 6))
     editor = CosineMlm(use="cosine_mlm", model=str(bert), epsilon=40.0, top=6)
     editor._model = model
     count = 4_000
-    drawn = Counter(editor._chosen(row * count, (np.arange(count) + 0.5) / count).tolist())
+    drawn = Counter(editor._draw_words(row * count, (np.arange(count) + 0.5) / count).tolist())
     weight = np.exp(40.0 * (alike[0].astype(np.float64) - 1))
     assert set(drawn) <= set(likely[0].tolist())
     for candidate, share in zip(likely[0].tolist(), weight / weight.sum(), strict=True):

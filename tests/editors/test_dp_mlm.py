@@ -1,5 +1,5 @@
-"""Rewriting with a masked language model, as a run does it: what is rewritten, what stays, that nothing but the input decides, and a ledger
-that can be counted again."""
+"""The editor `dp_mlm` in a run: what is rewritten, what is kept, that the result depends on the input only, and that the ledger can be
+recomputed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.core.exponential_mechanism import CARD, Bounds
+from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.core.keys import Key
 from sanitize.errors import MissingExtra, PlanError
 from sanitize.pipeline.index_build import Settings
@@ -74,7 +74,7 @@ def secret(folder: Path) -> Path:
 
 
 def made(folder: Path, plan: Plan, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]], Path]:
-    """Summary, rows and run folder of a run; the input is written where it is not there."""
+    """Summary, rows and run folder of a run; writes the input if it does not exist."""
     source = folder / "in.parquet" if (folder / "in.parquet").exists() else write(folder)
     summary = run([source], folder / "out", plan, folder / "work", Settings(**{"key_file": secret(folder), "workers": 1} | more))
     return summary, Corpus.open(folder / "out").table().to_pylist(), folder / "work" / "runs" / summary["plan_hash"]
@@ -92,7 +92,7 @@ def skeleton(text: str) -> str:
 def test_every_word_and_nothing_else(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     model = request.getfixturevalue(name)
     summary, out, ran = made(tmp_path, load_plan("dp_mlm", [f'edit.0.model="{model}"', "edit.0.epsilon=20.0"]), verify="full")
-    known = set(MaskedModel(model).words)
+    known = set(MaskedModel(model).candidate_words)
     changed = 0
     for before, after in zip(ROWS, out, strict=True):
         for column in ("text", "more"):
@@ -105,7 +105,7 @@ def test_every_word_and_nothing_else(name: str, tmp_path: Path, request: pytest.
         assert [after[column] for column in ("doc_id", "public")] == [before[column] for column in ("doc_id", "public")]
     many = {no: sum(len(WORD.findall(row[column] or "")) for column in ("text", "more")) for no, row in enumerate(ROWS)}
     assert changed > sum(many.values()) // 2
-    assert {row["doc_no"]: row["units"] for row in ledger(ran)} == {no: units for no, units in many.items() if units}
+    assert {row["doc_no"]: row["unit_count"] for row in ledger(ran)} == {no: units for no, units in many.items() if units}
     assert summary["leaks"] == 0 and not summary["publishable"] and summary["verify"]["mode"] == "full"
     (account,) = summary["ledger"]
     assert account["units"] == sum(many.values()) and account["epsilon_in_all"] == 20.0 * sum(many.values())
@@ -126,7 +126,7 @@ def test_the_ledger_is_on_the_page_the_card_and_in_sql(bert: Path, tmp_path: Pat
         assert all(said.replace("'", "&#39;") in text or said in text for said in account["words"]), page
         assert "Differential privacy is claimed" in text
     rows = sql(tmp_path / "work", name="ledger_summary").to_dicts()
-    assert [(row["part"], row["unit"], row["units"], row["epsilon_of_worst"]) for row in rows] == [
+    assert [(row["part"], row["privacy_unit"], row["unit_count"], row["epsilon_of_worst"]) for row in rows] == [
         ("dp_mlm", "token", account["units"], account["epsilon_of_document"]["max"])
     ]
 
@@ -145,7 +145,7 @@ def _bytes(folder: Path) -> list[bytes]:
     ("mapping", "workers"), [("none", 1), ("document", 1), ("corpus", 1), pytest.param("corpus", 2, marks=pytest.mark.soak)]
 )
 def test_nothing_but_the_input_decides(mapping: str, workers: int, roberta: Path, tmp_path: Path) -> None:
-    """One task, tasks of two documents, in two processes too, and batches of three rows and of one: the same texts."""
+    """One task, tasks of two documents, two processes, batches of three rows and of one: all give the same texts."""
     found = []
     for number, (batch, more) in enumerate([(64, {}), (1, {"rows_per_shard": 2, "workers": workers}), (3, {"rows_per_shard": 3})]):
         folder = tmp_path / str(number)
@@ -157,7 +157,7 @@ def test_nothing_but_the_input_decides(mapping: str, workers: int, roberta: Path
 
 
 def test_another_text_another_setting_or_another_key_draws_anew(bert: Path, tmp_path: Path) -> None:
-    """Draws that several runs show are independent of each other, so that what they spend adds up."""
+    """Draws of several runs are independent of each other, so that their epsilon adds up."""
     words = " ".join(["river"] * 60)
 
     def texts(name: str, text: str, settings: str = "epsilon = 1.0", key: bytes = b"k" * 32) -> list[str]:
@@ -204,14 +204,14 @@ def test_mappings_and_what_they_spend(bert: Path, tmp_path: Path) -> None:
             "document": [len(set(one["text"])) + len(set(one["more"])) for one in types_of],
             "corpus": [len({*one["text"], *one["more"]}) for one in types_of],
         }[mapping]
-        assert {row["doc_no"]: row["units"] for row in ledger(ran)} == {no: units for no, units in enumerate(by_document) if units}
+        assert {row["doc_no"]: row["unit_count"] for row in ledger(ran)} == {no: units for no, units in enumerate(by_document) if units}
         assert account["claim"] == ("token" if mapping == "corpus" else "token and document")
         if mapping == "document":
             assert "same words are the same" in account["adjacency"]["document"]
 
 
 def test_only_what_was_found(bert: Path, tmp_path: Path) -> None:
-    """An address or a number becomes one word; all else stays, byte for byte; the claim is for single draws."""
+    """An address or a number becomes one word; all else is unchanged, byte for byte; the privacy claim is for single draws."""
     plan = plan_of(tmp_path, bert, 'epsilon = 5.0\ntargets = ["found"]', ("EMAIL_ADDRESS", "PHONE_NUMBER"))
     summary, out, ran = made(tmp_path, plan)
     for no, (before, after) in enumerate(zip(ROWS, out, strict=True)):
@@ -220,7 +220,7 @@ def test_only_what_was_found(bert: Path, tmp_path: Path) -> None:
             pattern = pattern.replace(re.escape(value), r"[^\W_]+")
         assert re.fullmatch(pattern, after["text"]), no
         assert after["more"] == before["more"]
-    assert {row["doc_no"]: row["units"] for row in ledger(ran)} == {1: 2, 2: 1}
+    assert {row["doc_no"]: row["unit_count"] for row in ledger(ran)} == {1: 2, 2: 1}
     assert summary["by_kind"]["EMAIL_ADDRESS"]["replaced"] == 2 and summary["by_kind"]["PHONE_NUMBER"]["replaced"] == 1
     assert summary["ledger"][0]["claim"] == "token" and summary["ledger"][0]["adjacency"] == {"token": "any change of the input"}
 
@@ -249,11 +249,11 @@ def test_function_words_stay(bert: Path, tmp_path: Path) -> None:
     words = [WORD.findall(row["text"]) for row in (ROWS[0], out[0])]
     kept = [place for place, word in enumerate(words[0]) if word in ("at", "the", "no")]
     assert [words[1][place] for place in kept] == ["at", "the", "no"]
-    assert ledger(ran)[0]["units"] == len(words[0]) - len(kept) + 2  # and of "A note to Bob" two
+    assert ledger(ran)[0]["unit_count"] == len(words[0]) - len(kept) + 2  # and of "A note to Bob" two
 
 
 def test_listed_words(bert: Path, tmp_path: Path) -> None:
-    """Words that one user alone wrote are drawn for; those of two users stay."""
+    """Words that only one user wrote are replaced; those of two users are kept."""
     rest = "[blacklist]\nk = 2\nn = 1\ndirect = false"
     plan = plan_of(tmp_path, bert, 'epsilon = 1.0\ntargets = ["blacklist"]\nreasons = ["indirect"]', (), rest)
     summary, out, ran = made(tmp_path, plan)
@@ -268,14 +268,14 @@ def test_listed_words(bert: Path, tmp_path: Path) -> None:
 
 
 def test_with_redact_the_claim_is_for_draws_alone(bert: Path, tmp_path: Path) -> None:
-    """What another part takes whole is not drawn for, and is not in the ledger."""
+    """Spans that another part replaces are not drawn, and are not in the ledger."""
     rest = f'[[edit]]\nuse = "redact"\nkinds = {json.dumps(KINDS)}'
     (tmp_path / "x").mkdir()
     text = TOML.format(leave="[]", found=json.dumps(KINDS), model=json.dumps(str(bert)), settings="epsilon = 3.0", rest=rest)
     (tmp_path / "plan.toml").write_text(text, "utf-8")
     summary, out, ran = made(tmp_path, load_plan(str(tmp_path / "plan.toml")), verify="full")
     assert re.fullmatch(r"\w+ \w+ \[EMAIL_ADDRESS\] \w+ \w+ \[PHONE_NUMBER\]\.", out[1]["text"])
-    assert ledger(ran)[1]["units"] == 4 and summary["leaks"] == 0 and summary["drill"]["planted"] == summary["drill"]["gone"] > 0
+    assert ledger(ran)[1]["unit_count"] == 4 and summary["leaks"] == 0 and summary["drill"]["planted"] == summary["drill"]["gone"] > 0
     assert summary["ledger"][0]["claim"] == "token" and summary["publishable"]
 
 
@@ -292,7 +292,7 @@ def test_prior_runs_are_told(bert: Path, tmp_path: Path) -> None:
     first = ledger(tmp_path / "work" / "runs" / Corpus.open(tmp_path / "out").manifest["plan_hash"])
     summary, _, _ = made(tmp_path, plan_of(tmp_path, bert, "epsilon = 2.0"), replace=True)
     (prior,) = summary["ledger"][0]["prior_runs"]
-    assert (prior["epsilon"], prior["units"]) == (1.0, sum(row["units"] for row in first))
+    assert (prior["epsilon"], prior["units"]) == (1.0, sum(row["unit_count"] for row in first))
     assert any("1 other run" in said for said in summary["ledger"][0]["words"])
 
 
@@ -300,7 +300,7 @@ def test_prior_runs_are_told(bert: Path, tmp_path: Path) -> None:
     "crashes", [("task:renamed:4",), pytest.param(("task:renamed:4", "task:recorded:2", "task:synced:3"), marks=pytest.mark.soak)], ids=len
 )
 def test_killed_and_resumed(bert: Path, tmp_path: Path, crashes: tuple[str, ...]) -> None:
-    """Killed where a task has some of its files, and taken up: the bytes of a run that nobody disturbed."""
+    """Killed when a task has written some of its files, then resumed: the same bytes as an undisturbed run."""
     source, key = write(tmp_path), secret(tmp_path)
     command = [
         sys.executable, "-m", "sanitize", "run", str(source), "--plan", "dp_mlm", "--set", f"edit.0.model={bert}", "--key", str(key),
@@ -333,15 +333,15 @@ def test_killed_and_resumed(bert: Path, tmp_path: Path, crashes: tuple[str, ...]
 
 
 def test_a_row_hangs_on_nothing_but_its_text(roberta: Path) -> None:
-    """Bit for bit the same logits at any place of a batch, beside any rows, on a CPU."""
+    """On a CPU, logits are bitwise equal at any position of a batch and next to any rows."""
     model = MaskedModel(roberta)
     texts = [row["text"] for row in ROWS]
     spans = [(no, found.start(), found.end()) for no, text in enumerate(texts) for found in WORD.finditer(text)]
-    rows = model.rows(texts, spans, 32)
+    rows = model.build_inputs(texts, spans, 32)
 
     def all_of(order: Sequence[int], batch: int) -> np.ndarray[Any, Any]:
-        found = np.full((len(rows), len(model.candidates)), np.nan, np.float32)
-        for some, logits in model.logits([rows[place] for place in order], batch):
+        found = np.full((len(rows), len(model.candidate_ids)), np.nan, np.float32)
+        for some, logits in model.compute_logits([rows[place] for place in order], batch):
             found[np.asarray(order)[some]] = logits
         return found
 
@@ -353,47 +353,47 @@ def test_a_row_hangs_on_nothing_but_its_text(roberta: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_logits_are_those_of_the_whole_model(name: str, request: pytest.FixtureRequest) -> None:
-    """The head at the mask alone gives what the model gives for the pair as its own tokenizer writes it."""
+    """The head at the mask alone gives the same as the whole model for the pair that its own tokenizer encodes."""
     import torch
 
     model = MaskedModel(request.getfixturevalue(name))
     text = "the red bridge was near"
-    (row,) = model.rows([text], [(0, 8, 14)], 64)
-    ((_, mine),) = model.logits([row], 2)
+    (row,) = model.build_inputs([text], [(0, 8, 14)], 64)
+    ((_, mine),) = model.compute_logits([row], 2)
     tokens = model.tokenizer
     given = tokens(
         text, "the red" + (" " if name == "bert" else "") + tokens.mask_token + " was near", return_tensors="pt", return_token_type_ids=True
     )
-    place = int((given["input_ids"][0] == model.mask).nonzero()[0])
-    if not model.typed:
+    place = int((given["input_ids"][0] == model.mask_token_id).nonzero()[0])
+    if not model.has_token_types:
         given.pop("token_type_ids", None)
     with torch.inference_mode():
-        whole = model.model(**given).logits[0, place].numpy()[model.candidates]
+        whole = model.model(**given).logits[0, place].numpy()[model.candidate_ids]
     assert np.allclose(mine[0], whole, atol=1e-4)
 
 
 def test_windows(bert: Path) -> None:
-    """A window holds the word and as many tokens around it as fit, on one side more where the other has none."""
+    """A window has the word and as many tokens around it as fit; more on one side where the other has too few."""
     model = MaskedModel(bert)
     text = "one two three four five two three four five one"
     spans = [(0, found.start(), found.end()) for found in WORD.finditer(text)]
-    sizes = [(len(row.before), len(row.word), len(row.after)) for row in model.rows([text], spans, 4)]
+    sizes = [(len(row.before), len(row.word), len(row.after)) for row in model.build_inputs([text], spans, 4)]
     assert sizes == [(0, 1, 3), *[(1, 1, 2)] * 7, (2, 1, 1), (3, 1, 0)]
     with pytest.raises(PlanError, match="window = 200"):
-        model.window(200)
+        model.check_window(200)
 
 
 def test_no_special_token_is_a_candidate(bert: Path, roberta: Path) -> None:
     for folder in (bert, roberta):
         model = MaskedModel(folder)
-        assert not set(model.candidates.tolist()) & set(model.tokenizer.all_special_ids)
-        assert all(WORD.fullmatch(word) for word in model.words) and not any("\ufffd" in word for word in model.words)
+        assert not set(model.candidate_ids.tolist()) & set(model.tokenizer.all_special_ids)
+        assert all(WORD.fullmatch(word) for word in model.candidate_words) and not any("\ufffd" in word for word in model.candidate_words)
 
 
 def test_bounds_from_public_texts(bert: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(bert, tmp_path / "model")
     bounds = measure_bounds(folder, ["the red bridge", "one two"], source="five invented words")
-    assert Bounds.read(folder) == bounds and bounds.lower < 0 < bounds.upper and bounds.source == "five invented words"
+    assert ClipBounds.read(folder) == bounds and bounds.lower < 0 < bounds.upper and bounds.source == "five invented words"
     with pytest.raises(PlanError, match="public"):
         measure_bounds(folder, ["..."], source="x")
 
@@ -422,11 +422,11 @@ def test_a_plan_without_a_model(tmp_path: Path) -> None:
         ("epsilon = -1.0", "more than 0"),
         ("epsilon = nan", "epsilon"),
         ("epsilon = 5000", "1000.0 or less"),
-        ('epsilon = 1\nwhere = "public ="', "where: not understood"),
+        ('epsilon = 1\nwhere = "public ="', "where: syntax error"),
         ('epsilon = 1\ntargets = ["nouns"]', "tagger"),
         ('epsilon = 1\ntargets = ["blacklist"]', "reasons"),
         ("epsilon = 1\nlower = -9.0", "lower is set by the model's card"),
-        ('epsilon = 1\nmodel_sha256 = "00"', "not the model that the plan was made with"),
+        ('epsilon = 1\nmodel_sha256 = "00"', "use the model that the plan was made with"),
         ("epsilon = 1\nwindo = 3", "Did you mean window?"),
     ],
 )
@@ -441,13 +441,13 @@ def test_a_condition_on_a_column_that_is_not_there(bert: Path, tmp_path: Path) -
 
 
 def test_models_that_are_none(bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="no folder on this machine"):
+    with pytest.raises(PlanError, match="no such folder on this machine"):
         plan_of(tmp_path, tmp_path / "nowhere", "epsilon = 1")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(PlanError, match=CARD):
+    with pytest.raises(PlanError, match=BOUNDS_FILE):
         plan_of(tmp_path, tmp_path / "empty", "epsilon = 1")
     bad = shutil.copytree(bert, tmp_path / "reversed")
-    (bad / CARD).write_text(json.dumps({"lower": 3, "upper": -3, "source": "x", "trained_on": "public"}), "utf-8")
+    (bad / BOUNDS_FILE).write_text(json.dumps({"lower": 3, "upper": -3, "source": "x", "trained_on": "public"}), "utf-8")
     with pytest.raises(PlanError, match="lower < upper"):
         plan_of(tmp_path, bad, "epsilon = 1")
     unmasked = _changed(bert, tmp_path / "unmasked", mask_token=None)
@@ -460,7 +460,7 @@ def test_models_that_are_none(bert: Path, tmp_path: Path) -> None:
 
 
 def test_logits_that_are_no_numbers(bert: Path, tmp_path: Path) -> None:
-    """A model whose head gives NaN: nothing is drawn, nothing is published."""
+    """A model whose head gives NaN: no word is drawn, and nothing is published."""
     import torch
     from transformers import BertForMaskedLM
 
@@ -476,7 +476,7 @@ def test_logits_that_are_no_numbers(bert: Path, tmp_path: Path) -> None:
 
 def test_a_model_of_the_corpus_itself(bert: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(bert, tmp_path / "own")
-    Bounds(-2.0, 2.0, "invented", "corpus").write(folder)
+    ClipBounds(-2.0, 2.0, "invented", "corpus").write(folder)
     with pytest.raises(PlanError, match="own_model = true"):
         plan_of(tmp_path, folder, "epsilon = 1")
     summary, _, _ = made(tmp_path, plan_of(tmp_path, folder, "epsilon = 1\nown_model = true"))
@@ -491,14 +491,14 @@ def test_a_model_of_the_corpus_itself(bert: Path, tmp_path: Path) -> None:
 def test_a_model_that_changes_is_another_plan(bert: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(bert, tmp_path / "model")
     first = plan_of(tmp_path, folder, "epsilon = 1")
-    Bounds(-3.0, 3.0, "invented", "public").write(folder)
+    ClipBounds(-3.0, 3.0, "invented", "public").write(folder)
     assert plan_of(tmp_path, folder, "epsilon = 1").hash() != first.hash()
     with pytest.raises(PlanError, match="not the one that the plan was made with"):
         made(tmp_path, first)
 
 
 def test_nouns_take_a_tagger(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without spaCy a clear error; with one (here a stand-in for the guest, not for ours) its nouns and names are drawn for."""
+    """Without spaCy a clear error; with it (here a stub of spaCy, not of our code) its nouns and proper nouns are replaced."""
     plan = plan_of(tmp_path, bert, 'epsilon = 1\ntargets = ["nouns"]\ntagger = "some_pipeline"')
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(MissingExtra):
@@ -517,5 +517,5 @@ def test_nouns_take_a_tagger(bert: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "spacy", types.SimpleNamespace(load=lambda name: Tagger()))
     _, out, ran = made(tmp_path, plan)
     assert re.fullmatch(r"\w+ Ada: é, naïve 12 ß — ☂ \w+\n\tcall bob@example.com", out[2]["text"])
-    assert {row["doc_no"]: row["units"] for row in ledger(ran)} == {2: 2, 3: 1}
+    assert {row["doc_no"]: row["unit_count"] for row in ledger(ran)} == {2: 2, 3: 1}
     assert pl.DataFrame(pq.read_table(ran / "edits" / "00000.parquet"))["kind"].cast(pl.String).to_list() == ["WORD"] * 3

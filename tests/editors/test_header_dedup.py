@@ -1,4 +1,4 @@
-"""Header deduplication, held against a slow reference that goes through every mail line by line and every list letter by letter."""
+"""Header deduplication, compared with a slow reference that reads every mail line by line and every address list letter by letter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
-from sanitize.text.mail_headers import LIST_FIELDS
+from sanitize.text.mail_headers import ADDRESS_LIST_FIELDS
 
 MAIL = Path(__file__).resolve().parents[3] / "shared" / "data" / "mail"
 QUOTED = {
@@ -55,7 +55,7 @@ def in_lines(text: str) -> list[tuple[int, str]]:
 
 
 def top_of(lines: Sequence[tuple[int, str]]) -> int:
-    """How many lines the header block has that a text begins with."""
+    """The number of lines in the header block at the start of a text."""
     rows = [line for _, line in lines]
     first = 1 if rows and rows[0].startswith("From ") and rows[0].endswith("\n") else 0
     known = ("From", "from", "FROM", "To", "to", "TO", "Date", "date", "DATE", "Subject", "subject", "SUBJECT")
@@ -118,7 +118,7 @@ def fields_of(text: str) -> list[tuple[int, int, str, bool]]:
                 last += 1
             match = re.match(r"([!-9;-?A-~]+)[ \t]*:", line)
             name = match[1].lower() if match else ""
-            found.append((begin, lines[last - 1][0] + len(lines[last - 1][1]), name, match is not None and name in LIST_FIELDS))
+            found.append((begin, lines[last - 1][0] + len(lines[last - 1][1]), name, match is not None and name in ADDRESS_LIST_FIELDS))
         elif (name := quoted_field(line)) is not None:
             marks = marks_of(line)
             while (
@@ -183,7 +183,7 @@ def entries_of(text: str, begin: int, end: int) -> list[tuple[int, int]]:
 
 
 def deduplicated(mails: Sequence[tuple[str, Sequence[Span]]], scope: str) -> list[str]:
-    """The mails after header deduplication; each comes with the addresses that stand in it."""
+    """The mails after header deduplication; each is given with the addresses that occur in it."""
     seen: set[int] = set()
     out = []
     for text, spans in mails:
@@ -245,7 +245,7 @@ def plan_file(folder: Path, scope: str) -> str:
 
 
 def ran(folder: Path, source: Path, scope: str, columns: Columns | None = None, **more: Any) -> tuple[dict[str, Any], list[str]]:
-    """The summary, and the texts that came out."""
+    """The summary and the output texts."""
     told = Settings(seed=1, workers=1, columns=columns or Columns(), **more)
     summary = run([source], folder / f"out-{scope}", load_plan(plan_file(folder, scope)), folder / "work", told)
     files = sorted((folder / f"out-{scope}" / "data").iterdir())
@@ -256,14 +256,14 @@ def mails_of(folder: Path, texts: Sequence[str]) -> list[tuple[str, list[Span]]]
     """The texts with the addresses that the index holds."""
     mails: list[tuple[str, list[Span]]] = [(text, []) for text in texts]
     for file in sorted((folder / "work" / "tables" / "occurrences").iterdir()):
-        for row in pq.read_table(file, columns=["doc_no", "cell", "start", "stop", "kind", "value_id"]).to_pylist():
+        for row in pq.read_table(file, columns=["doc_no", "cell", "start", "end", "kind", "value_id"]).to_pylist():
             if row["kind"] == "EMAIL_ADDRESS" and row["cell"] == 0:
-                mails[row["doc_no"]][1].append((row["start"], row["stop"], row["value_id"]))
+                mails[row["doc_no"]][1].append((row["start"], row["end"], row["value_id"]))
     return mails
 
 
 def both(folder: Path, texts: Sequence[str], scope: str, **more: Any) -> tuple[dict[str, Any], list[str], list[str]]:
-    """The summary, what came out, and what the reference makes of it."""
+    """The summary, the output texts, and the texts of the reference."""
     pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / "in.parquet", row_group_size=3)
     summary, got = ran(folder, folder / "in.parquet", scope, **more)
     return summary, got, deduplicated(mails_of(folder, texts), scope)
@@ -316,7 +316,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[str, str]]:
-    """All cases in one run a scope: the addresses of each have a domain of their own."""
+    """All cases in one run per scope: each case has its own domain."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for scope in ("address", "line"):
         folder = tmp_path_factory.mktemp(scope)
@@ -448,7 +448,7 @@ def test_the_summary_tells_fields_and_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("turn", [1, -1])
 def test_an_edit_inside_what_goes_vanishes(tmp_path: Path, turn: int) -> None:
-    """Whichever of the two parts stands first in the plan."""
+    """In either order of the two parts in the plan."""
     texts = [FIRST, f"To: Cy 219-09-9999 <{CY}>, 457-55-5462 Bob <{BOB}>, 219-09-9999\nX-From: 219-09-9999 <{ANN}>\n\n457-55-5462"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     parts = [("header_dedup", "EMAIL_ADDRESS"), ("redact", "US_SSN")][::turn]
@@ -460,7 +460,7 @@ def test_an_edit_inside_what_goes_vanishes(tmp_path: Path, turn: int) -> None:
 
 
 def test_a_later_editor_sees_what_is_left(tmp_path: Path) -> None:
-    """A telephone number in a line that went does not stand for the first one any more."""
+    """A telephone number in a removed line no longer counts as the first occurrence."""
     texts = [FIRST, f"To: Bob 713-555-0123 <{BOB}>\n\ncall 713-555-0123, or 713-555-0123"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     (tmp_path / "mine.toml").write_text(
@@ -474,15 +474,15 @@ def test_a_later_editor_sees_what_is_left(tmp_path: Path) -> None:
 
 
 def test_each_row_group_of_what_goes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches that ascend, with bounds of their own: the rows between them, and no group comes from the file again."""
+    """For ascending batches with arbitrary bounds: the rows between the bounds, and no row group is read from the file twice."""
     numbers = np.repeat(np.arange(0, 60, 2), 2)
-    columns = dict.fromkeys(header_dedup._OF_GOES, numbers)
+    columns = dict.fromkeys(header_dedup._REMOVAL_COLUMNS, numbers)
     pq.write_table(pa.table(columns), tmp_path / "goes.parquet", row_group_size=16)
-    goes, read = header_dedup._Goes(tmp_path / "goes.parquet"), list[int]()
-    real = goes._read
-    monkeypatch.setattr(goes, "_read", lambda group: read.append(group) or real(group))
+    goes, read = header_dedup._RemovalTable(tmp_path / "goes.parquet"), list[int]()
+    real = goes._read_row_group
+    monkeypatch.setattr(goes, "_read_row_group", lambda group: read.append(group) or real(group))
     for first in range(0, 70, 7):
         found = goes.between(first, first + 6)
         assert found["doc_no"].to_list() == [number for number in numbers.tolist() if first <= number <= first + 6]
     assert read == [0, 1, 2, 3]
-    assert goes.between(0, -1).height == 0 and goes.between(0, -1).columns == header_dedup._OF_GOES
+    assert goes.between(0, -1).height == 0 and goes.between(0, -1).columns == header_dedup._REMOVAL_COLUMNS

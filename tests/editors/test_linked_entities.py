@@ -1,4 +1,4 @@
-"""`linked = true`: one invented identity for each person, in every form of a name; and what rmft keeps of one. All people are invented."""
+"""`linked = true`: one invented identity for each person, in every form of a name; and the anchors that rmft keeps. All invented."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.arrow_buffers import arrow
-from sanitize.core.keys import Draws, Key, value_ids
+from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.keys import Draws, Key, compute_value_ids
 from sanitize.editors.synthesis import identities
-from sanitize.editors.synthesis.identities import ADDRESS, DOMAIN, FIRST, LAST, PERSON, Cast, Entities
+from sanitize.editors.synthesis.identities import DOMAIN, EMAIL_ADDRESS, GIVEN_ROLE, PERSON, SURNAME_ROLE, Entities, PersonGroups
 from sanitize.errors import PlanError
-from sanitize.kinds.kind import kind
+from sanitize.kinds.kind import get_kind
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import stream
@@ -30,11 +30,11 @@ KEY = Key.from_seed(1)
 
 
 def ids_of(name: str, values: list[str]) -> Any:
-    return value_ids(arrow(kind(name).normalise(pl.Series(values, dtype=pl.String))), name, KEY)
+    return compute_value_ids(to_large_string(get_kind(name).normalise(pl.Series(values, dtype=pl.String))), name, KEY)
 
 
 def mentions(scopes: list[list[str]], stay: tuple[str, ...] = ()) -> pl.DataFrame:
-    rows = [(no, value, ADDRESS if "@" in value else PERSON) for no, values in enumerate(scopes) for value in values]
+    rows = [(no, value, EMAIL_ADDRESS if "@" in value else PERSON) for no, values in enumerate(scopes) for value in values]
     frame = pl.DataFrame(rows, schema={"scope": pl.Int64, "value": pl.String, "kind": pl.String}, orient="row")
     ids = [int(ids_of(name, [value])[0]) for _, value, name in rows]
     return frame.with_columns(
@@ -45,9 +45,9 @@ def mentions(scopes: list[list[str]], stay: tuple[str, ...] = ()) -> pl.DataFram
 
 
 def known(*people: list[str]) -> Entities:
-    """Each list is what is one person's."""
+    """The entities of persons; each list has the values of one person."""
     table = mentions([list(one) for one in people])
-    return Entities.of(table.select("value_id", "kind", "value", entity_id=pl.col("value_id").min().over("scope")).unique())
+    return Entities.from_table(table.select("value_id", "kind", "value", entity_id=pl.col("value_id").min().over("scope")).unique())
 
 
 def drawn(
@@ -58,18 +58,19 @@ def drawn(
     real: tuple[str, ...] = (),
     **more: Any,
 ) -> list[str]:
-    """What stands for each mention, one after the other."""
-    cast = Cast(mentions(scopes, stay), entities or known([]), KEY, "test", **more)
+    """The surrogates of the mentions, in order."""
+    cast = PersonGroups(mentions(scopes, stay), entities or known([]), KEY, "test", **more)
     there = {
-        name: ids_of(name, [one for one in (*sum(scopes, []), *real) if ("@" in one) == (name == ADDRESS)]) for name in identities.KINDS
+        name: ids_of(name, [one for one in (*sum(scopes, []), *real) if ("@" in one) == (name == EMAIL_ADDRESS)])
+        for name in identities.LINKED_KINDS
     }
 
     def tail(rows: Any, draws: Draws, anchor: Any) -> pa.LargeStringArray:
         own = cast.rows["value"].gather(rows).str.extract("(@.*)").to_list()
         return pa.array([mine if it == DOMAIN else "@new.example" for mine, it in zip(own, anchor, strict=True)], pa.large_string())
 
-    texts = cast.drawn(lambda name, ids: np.isin(ids, there[name]), tail, anchors)
-    return [str(one) for one in texts.take(pa.array(cast.of)).to_pylist()]
+    texts = cast.draw_texts(lambda name, ids: np.isin(ids, there[name]), tail, anchors)
+    return [str(one) for one in texts.take(pa.array(cast.mention_rows)).to_pylist()]
 
 
 N = r"([A-Z][a-z]+)"
@@ -140,7 +141,7 @@ def test_every_form_of_a_name_shows_one_identity(case: str, turn: int) -> None:
 
 
 def test_whom_a_word_can_mean_by_the_persons_of_its_document() -> None:
-    """Two Annas: the greeting is nobody's. `B. Smith` is not Anna. In another document the same word may mean somebody."""
+    """With two Annas the greeting is assigned to none. `B. Smith` is not Anna. In another document the same word may mean a person."""
     one, two, greeting, other = drawn([["Anna Smith", "Anna Jones", "Anna", "B. Smith"]])
     assert len({one.split()[0], two.split()[0], greeting}) == 3 and one.split()[1] != other.split()[1]
     made = drawn([["Anna Smith", "Anna"], ["Anna Jones", "Anna"], ["Anna"]])
@@ -148,7 +149,7 @@ def test_whom_a_word_can_mean_by_the_persons_of_its_document() -> None:
 
 
 def test_an_entity_is_known_by_what_stands_in_other_documents() -> None:
-    """The address says nothing; the index knows whose it is."""
+    """The address does not contain the name; the index has its person."""
     who = known(["Anna Smith", "bluebird@example.com"])
     address, greeting = drawn([["bluebird@example.com", "Anna"]], who)
     assert drawn([["bluebird@example.com", "Anna"]])[1] != greeting  # nobody's
@@ -158,7 +159,7 @@ def test_an_entity_is_known_by_what_stands_in_other_documents() -> None:
 
 
 def test_one_name_is_one_person_in_a_document() -> None:
-    """The index may know a person twice, by two addresses. John A. and John B. are two, and so are people of other documents."""
+    """The index may have two entities for a person with two addresses. John A. and John B. differ, and so do people of other documents."""
     who = known(["Anna M. Smith", "anna@example.com"], ["Anna Smith", "bluebird@example.com"])
     made = drawn([["Anna M. Smith", "Anna Smith", "Anna", "anna.smith@example.org", "bluebird@example.com"], ["Anna Smith"]], who)
     expected = rf"(([A-Z])[a-z]+) [A-Z]\. {N}\|\1 \3\|\1\|(?i:\1\.\3)@new\.example\|(?i:[a-z]\3)@new\.example"
@@ -193,25 +194,25 @@ def test_one_value_one_text_and_two_values_two(words: list[str], seed: int) -> N
     values = [" ".join(rng.permutation(words)).title() for _ in range(3)]
     values += [f"{'.'.join(rng.permutation([word.strip('.') for word in words]))}@example.com" for _ in range(2)]
     made = drawn([values])
-    forms = {value: int(ids_of(ADDRESS if "@" in value else PERSON, [value])[0]) for value in values}
+    forms = {value: int(ids_of(EMAIL_ADDRESS if "@" in value else PERSON, [value])[0]) for value in values}
     of: dict[int, set[int]] = defaultdict(set)
     for value, text in zip(values, made, strict=True):
-        of[forms[value]].add(int(ids_of(ADDRESS if "@" in value else PERSON, [text])[0]))
+        of[forms[value]].add(int(ids_of(EMAIL_ADDRESS if "@" in value else PERSON, [text])[0]))
     assert {len(texts) for texts in of.values()} == {1} and len(set().union(*of.values())) == len(of)
 
 
 KEPT: list[tuple[list[str], tuple[str, ...], tuple[int, ...], str]] = [
     # mentions, those that stay, anchors, and what must stand there
-    (["Anna Smith", "anna.smith@example.com"], (), (FIRST,), r"Anna {N}|anna\.(?i:\1)@new\.example"),
-    (["Anna McSmith", "anna.mcsmith@example.com"], (), (LAST,), r"{N} McSmith|(?i:\1)\.mcsmith@new\.example"),
+    (["Anna Smith", "anna.smith@example.com"], (), (GIVEN_ROLE,), r"Anna {N}|anna\.(?i:\1)@new\.example"),
+    (["Anna McSmith", "anna.mcsmith@example.com"], (), (SURNAME_ROLE,), r"{N} McSmith|(?i:\1)\.mcsmith@new\.example"),
     (["Anna Smith", "anna.smith@example.com"], (), (DOMAIN,), r"{N} {N}|(?i:\1\.\2)@example\.com"),
     # the greeting would stand there as it is
-    (["Anna", "Anna Smith"], (), (FIRST,), r"{N}|\1 {N}"),
-    (["Anna", "Anna Smith"], (), (FIRST, LAST), r"{N}|\1 Smith"),
+    (["Anna", "Anna Smith"], (), (GIVEN_ROLE,), r"{N}|\1 {N}"),
+    (["Anna", "Anna Smith"], (), (GIVEN_ROLE, SURNAME_ROLE), r"{N}|\1 Smith"),
     # of what a kept mention shows
-    (["Anna", "Anna Smith", "asmith@example.com"], ("Anna",), (FIRST, LAST, DOMAIN), r"None|Anna {N}|a(?i:\1)@new\.example"),
-    (["bluebird77@example.com"], (), (FIRST,), r"bluebird77@new\.example"),
-    (["Anna Maria Smith"], (), (FIRST,), r"Anna (?!Maria){N} {N}"),
+    (["Anna", "Anna Smith", "asmith@example.com"], ("Anna",), (GIVEN_ROLE, SURNAME_ROLE, DOMAIN), r"None|Anna {N}|a(?i:\1)@new\.example"),
+    (["bluebird77@example.com"], (), (GIVEN_ROLE,), r"bluebird77@new\.example"),
+    (["Anna Maria Smith"], (), (GIVEN_ROLE,), r"Anna (?!Maria){N} {N}"),
 ]
 
 
@@ -226,11 +227,11 @@ def test_an_identity_keeps_one_part(values: list[str], stay: tuple[str, ...], an
 
 def test_a_variant_of_a_name_keeps_one_of_its_ends() -> None:
     names = ["Anna Smith", "SMITH, Anna", "Dr. Anna B. van der Smith", "Anna Maria Smith", "A. Smith", "anna", "Mr. Lee"]
-    own, draws = pl.Series(names), Draws.of(KEY, "x", pa.array(names), np.zeros(7, np.int32), np.zeros(7, np.int64))
-    keeping = kind(PERSON).keeping
+    own, draws = pl.Series(names), Draws.for_occurrences(KEY, "x", pa.array(names), np.zeros(7, np.int32), np.zeros(7, np.int64))
+    keeping = get_kind(PERSON).make_variants
     assert keeping is not None
-    first, last, none = (keeping(own, draws, np.full(7, part)).to_list() for part in (FIRST, LAST, -1))
-    assert none == kind(PERSON).fake(own, draws, False).to_list()
+    first, last, none = (keeping(own, draws, np.full(7, part)).to_list() for part in (GIVEN_ROLE, SURNAME_ROLE, -1))
+    assert none == get_kind(PERSON).make_surrogates(own, draws, False).to_list()
     for made, word in ((first, "Anna"), (last, "Smith")):
         assert [bool(re.search(word, text, re.IGNORECASE)) for text in made[:4]] == [True] * 4
     assert re.fullmatch(r"Anna [A-Z][a-z]+ [A-Z][a-z]+", first[3]) and "Maria" not in first[3] + last[3]
@@ -309,7 +310,7 @@ def test_pseudonyms_of_one_person(tmp_path: Path, scope: str) -> None:
 
 
 def test_what_the_sweep_finds_of_a_name_is_spelled_as_the_others(tmp_path: Path) -> None:
-    """`known` is not asked: what is in other letters is found by the leak check alone."""
+    """Without the finder `known`, only the leak check finds values written in other letters."""
     (tmp_path / "p.toml").write_text(PLAN.format(use="pseudonymize").replace(', "known"', "").replace("linked = true", ""))
     text = "From: Wexler Farrow <wf@example.com>\n\nwexler farrow, WEXLER FARROW and Wexler Farrow.\n"
     pq.write_table(pa.table({"text": [text]}), tmp_path / "in.parquet")
@@ -339,8 +340,8 @@ def test_what_cannot_be_linked_says_what_to_do(tmp_path: Path, use: str, change:
 
 def test_a_stream_says_where_linked_works(tmp_path: Path) -> None:
     editor = plan(tmp_path, "rmft").editors[0]
-    assert not editor.appends  # new documents may say who is meant in earlier ones
+    assert not editor.supports_append  # new documents may say who is meant in earlier ones
     with pytest.raises(PlanError, match=r"edit\[0\]\.linked.*sanitize run"):
-        editor.streamed("p.toml: edit[0]")
+        editor.for_streaming("p.toml: edit[0]")
     with pytest.raises(PlanError, match="sanitize run"):
         stream([{"text": "x"}], plan(tmp_path, "rmft"))

@@ -1,4 +1,4 @@
-"""Every listed word becomes the mask and every other byte stays: held against a slow reading of texts and list."""
+"""Every listed word becomes the mask and every other byte is kept: compared with a slow reference."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def slow_words(text: str) -> list[tuple[str, int, int]]:
 
 
 def slow_masked(text: str, rows: set[tuple[str, ...]], spans: Sequence[tuple[int, int]], mask: str) -> str:
-    """The text with all words of listed rows and of spans as masks, and spans without a word as one."""
+    """The text with all words of listed n-grams and of spans masked, and spans without a word as one mask."""
     words = slow_words(text)
     gone = {at for at, (_, first, last) in enumerate(words) if any(first < stop and last > start for start, stop in spans)}
     for row in rows:
@@ -80,7 +80,7 @@ def slow_masked(text: str, rows: set[tuple[str, ...]], spans: Sequence[tuple[int
 
 
 def masked(folder: Path, rows: Sequence[dict[str, Any]], plan: Plan, mask: str, size: int = 50_000, **more: Any) -> dict[str, Any]:
-    """Run a plan, and hold every text of OUT against the slow reading."""
+    """Run a plan, and compare every text of OUT with the slow reference."""
     schema = pa.schema([("user_id", pa.string()), ("text", pa.string()), ("more", pa.list_(pa.string()))])
     pq.write_table(pa.Table.from_pylist(list(rows), schema), folder / "in.parquet")
     summary = run([folder / "in.parquet"], folder / "out", plan, folder / "work", Settings(seed=1, workers=1, rows_per_shard=size, **more))
@@ -91,7 +91,7 @@ def masked(folder: Path, rows: Sequence[dict[str, Any]], plan: Plan, mask: str, 
     spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for path in sorted((folder / "work" / "tables" / "occurrences").glob("*.parquet")) if plan.editors[0].kinds else ():
         for row in pq.read_table(path).to_pylist():
-            spans.setdefault((row["doc_no"], row["cell"]), []).append((row["start"], row["stop"]))
+            spans.setdefault((row["doc_no"], row["cell"]), []).append((row["start"], row["end"]))
     out = Corpus.open(folder / "out").table().to_pylist()
     assert len(out) == len(rows)
     for no, (before, after) in enumerate(zip(rows, out, strict=True)):
@@ -146,7 +146,7 @@ def test_rare_words_alone(rows: list[dict[str, Any]], k: int, n: int) -> None:
 
 
 def test_the_baseline_of_the_paper(tmp_path: Path) -> None:
-    """Only what was found, wherever it is said, and in documents without users."""
+    """Only values that were found, wherever they occur, also in documents without users."""
     rows = [
         {"user_id": None, "text": "Write to Bob.Mann@example.com today", "more": ["bob mann, EXAMPLE com"]},
         {"user_id": None, "text": "Bob Mann of example is not there", "more": []},

@@ -1,4 +1,4 @@
-"""Pseudonyms: one value, one pseudonym, one way back; never a real value, and the same however the work is cut."""
+"""Pseudonyms: one for each value, reversible with the vault, never a real value, and independent of sharding."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.arrow_buffers import arrow
-from sanitize.core.keys import Key, value_ids
+from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.keys import Key, compute_value_ids
 from sanitize.editors import pseudonymize
-from sanitize.editors.pseudonymize import _fitted, _Known, _of_values, _spelled
+from sanitize.editors.pseudonymize import _corpus_draws, _fit_characters, _KindValues, _spell_pseudonyms
 from sanitize.errors import PlanError, ResourceError, UsageError
 from sanitize.inspection.sql_api import sql
-from sanitize.kinds.kind import BOUND, kind
+from sanitize.kinds.kind import BOUNDARY, get_kind
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
@@ -94,7 +94,7 @@ def pairs(work: Path) -> list[dict[str, Any]]:
 
 
 def identity(name: str, text: str) -> str:
-    return str(kind(name).normalise(pl.Series("value", [text], dtype=pl.String))[0])
+    return str(get_kind(name).normalise(pl.Series("value", [text], dtype=pl.String))[0])
 
 
 TEXTS = st.lists(st.lists(st.sampled_from([*ALL, "é", "call"]), max_size=7).map(" , ".join), min_size=1, max_size=14)
@@ -116,7 +116,7 @@ def test_one_value_one_pseudonym_one_way_back(texts: list[str], scope: str) -> N
     for row in found:
         name, form = row["kind"], identity(row["kind"], row["replacement"])
         assert (name, form) not in real
-        pattern = re.compile(kind(name).pattern.replace(BOUND, r"\b").replace(r"\z", r"\Z"), re.ASCII)
+        pattern = re.compile(get_kind(name).pattern.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
         assert pattern.fullmatch(row["replacement"]) or pattern.fullmatch(f"<{row['replacement']}>"), name
         where = () if scope == "corpus" else (row["doc_no"],)
         one[name, row["value_id"], where].add(form)
@@ -160,7 +160,7 @@ def test_how_far_a_pseudonym_reaches() -> None:
 
 
 def test_spellings_stay(tmp_path: Path) -> None:
-    """Letter case, separators and grouping are those of the place, and are one value all the same."""
+    """Letter case, separators and grouping are those of the occurrence, and all spellings are still one value."""
     run(write(tmp_path / "in", [" , ".join(ALL)]), tmp_path / "out", plan("corpus"), settings=told())
     made = texts_of(tmp_path / "out")[0].split(" , ")
     shape = [re.sub("[a-z]+", "a", re.sub("[A-Z]+", "A", re.sub("[0-9]", "9", text))) for text in (" ".join(ALL), " ".join(made))]
@@ -182,7 +182,7 @@ def test_spellings_stay(tmp_path: Path) -> None:
 
 
 def test_a_key_of_ones_own(tmp_path: Path) -> None:
-    """Another key, other pseudonyms; the same key, the same ones in another corpus."""
+    """Another key gives other pseudonyms; the same key gives the same ones in another corpus."""
     one, other = ["ann.lee@example.com"], ["bob@example.org", "", "Ann.Lee@example.com"]
     run(write(tmp_path / "a", one), tmp_path / "A", plan("corpus"), settings=told())
     run(write(tmp_path / "b", other), tmp_path / "B", plan("corpus"), settings=told())
@@ -212,24 +212,26 @@ def test_the_way_back_in_sql(tmp_path: Path) -> None:
 # --- draws that collide -----------------------------------------------------------------------------------------------------------
 
 
-def known(name: str, values: list[str], real: list[str]) -> _Known:
-    one = kind(name)
-    ids = value_ids(arrow(one.normalise(pl.Series(values))), name, KEY)
+def known(name: str, values: list[str], real: list[str]) -> _KindValues:
+    one = get_kind(name)
+    ids = compute_value_ids(to_large_string(one.normalise(pl.Series(values))), name, KEY)
     order = np.argsort(ids)
-    taken = np.unique(value_ids(arrow(one.normalise(pl.Series([*values, *real]))), name, KEY))
-    return _Known(
+    taken = np.unique(compute_value_ids(to_large_string(one.normalise(pl.Series([*values, *real]))), name, KEY))
+    return _KindValues(
         taken, ids[order], pa.array([values[at] for at in order], pa.large_string()), pa.array([], pa.large_string()), np.empty(0)
     )
 
 
-def drawn(some: _Known, name: str, reserved: bool = False) -> dict[str, str]:
+def drawn(some: _KindValues, name: str, reserved: bool = False) -> dict[str, str]:
     whole = np.zeros(len(some.ids), np.uint64)
-    texts, _ = some.distinct(kind(name), pl.Series("value", some.values), whole, _of_values(KEY, kind(name), some.ids), KEY, reserved)
+    texts, _ = some.draw_distinct(
+        get_kind(name), pl.Series("value", some.values), whole, _corpus_draws(KEY, get_kind(name), some.ids), KEY, reserved
+    )
     return dict(zip(some.values.to_pylist(), texts.to_pylist(), strict=True))
 
 
 def test_no_two_values_draw_the_same_and_none_a_real_one() -> None:
-    """4,000 addresses of a network of 2^16, half of which is taken by real ones."""
+    """4,000 addresses of a network of 2^16, half of which are real values."""
     values = [f"192.168.{no // 256}.{1 + no % 254}" for no in range(4_000)]
     real = [f"192.168.{100 + no // 254}.{1 + no % 254}" for no in range(30_000) if no // 254 < 155]
     made = drawn(known("IP_ADDRESS", values, real), "IP_ADDRESS")
@@ -241,7 +243,7 @@ def test_no_two_values_draw_the_same_and_none_a_real_one() -> None:
 
 
 def test_reserved_ranges_are_left_when_they_are_exhausted() -> None:
-    """768 addresses are reserved by RFC 5737; the first of 900 values have them."""
+    """768 addresses are reserved by RFC 5737; the first of 900 values get them."""
     made = drawn(known("IP_ADDRESS", [f"9.9.{no // 200}.{10 + no % 200}" for no in range(900)], []), "IP_ADDRESS", reserved=True)
     inside = sum(text.startswith(("192.0.2.", "198.51.100.", "203.0.113.")) for text in made.values())
     assert 600 < inside <= 768 and len(set(made.values())) == 900
@@ -254,7 +256,7 @@ def test_short_values_are_made_longer_when_no_other_is_free() -> None:
 
 
 def test_names_of_one_word_are_more_than_the_list_has() -> None:
-    """PERSON has no pattern: any text is one, and `Ann` may become `Iris7` when all names are taken."""
+    """PERSON has no pattern: any text is valid, and `Ann` may become `Iris7` when all names are used."""
     values = [a + b + c for a in "bcdfglmnprst" for b in "aeiou" for c in ("nn", "lla", "rk", "ven", "sto", "mir", "dro", "xi", "qu", "po")]
     made = drawn(known("PERSON", [f"{value}{tail}" for value in values for tail in ("", "a", "o", "is")], []), "PERSON")
     assert len(made) == 2_400 and len(set(made.values())) == len(made) and not set(made.values()) & set(made)
@@ -262,16 +264,16 @@ def test_names_of_one_word_are_more_than_the_list_has() -> None:
 
 def test_a_surname_before_the_given_name_stays_there() -> None:
     one, names = (
-        kind("PERSON"),
+        get_kind("PERSON"),
         ["Anna Roe", "Roe, Anna", "ROE, ANNA", "Garcia Lopez, Anna-Lena", "anna-lena garcia lopez", "Day, Anna, Lena"],
     )
     forms = one.normalise(pl.Series(names))
     some = known("PERSON", forms.unique().to_list(), [])
-    ids = value_ids(arrow(forms), "PERSON", KEY)
+    ids = compute_value_ids(to_large_string(forms), "PERSON", KEY)
     plain = drawn(some, "PERSON")
     spellings = pl.DataFrame({"value": names, "swept": False})
     texts = pa.array([plain[form] for form in forms], pa.large_string())
-    made = _spelled(one, spellings, texts, np.zeros(len(names), np.int64), _of_values(KEY, one, ids), False).to_pylist()
+    made = _spell_pseudonyms(one, spellings, texts, np.zeros(len(names), np.int64), _corpus_draws(KEY, one, ids), False).to_pylist()
     shapes = [[re.sub("[a-z]+", "a", re.sub("[A-Z]+", "A", text)) for text in some] for some in (names, made)]
     assert shapes[0] == shapes[1]
     given_name, surname = made[0].split()
@@ -280,8 +282,8 @@ def test_a_surname_before_the_given_name_stays_there() -> None:
 
 
 def test_what_cannot_be_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pseudonymize, "_ATTEMPTS", 5)
-    with pytest.raises(ResourceError, match="US_SSN: .* pseudonyms.*; set reserved = false, or use redact"):
+    monkeypatch.setattr(pseudonymize, "_MAX_ATTEMPTS", 5)
+    with pytest.raises(ResourceError, match="US_SSN: no unused pseudonym was found for .* values; set reserved = false, or use redact"):
         drawn(known("US_SSN", [f"123-45-{no:04d}" for no in range(1, 60)], []), "US_SSN", reserved=True)
 
 
@@ -296,7 +298,7 @@ def test_what_cannot_be_drawn_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_digits_and_letters_where_a_spelling_has_them(plain: str, spelled: str, only_digits: bool, expected: str) -> None:
-    assert _fitted(pl.Series([plain, "7"]), pl.Series([spelled, "-9"]), only_digits).to_list() == [expected, "-7"]
+    assert _fit_characters(pl.Series([plain, "7"]), pl.Series([spelled, "-9"]), only_digits).to_list() == [expected, "-7"]
 
 
 def test_settings() -> None:
@@ -304,8 +306,8 @@ def test_settings() -> None:
         plan("user")
     with pytest.raises(PlanError, match="edit\\[0\\].keep"):
         load_plan("pseudonymize", ["edit.0.keep=1"])
-    assert load_plan("pseudonymize").editors[0].policy == "erase"
-    assert set(load_plan("pseudonymize").edited) == set(load_plan("erase").edited)
+    assert load_plan("pseudonymize").editors[0].removal_policy == "erase"
+    assert set(load_plan("pseudonymize").editor_no_by_kind) == set(load_plan("erase").editor_no_by_kind)
 
 
 def test_the_way_back_is_not_lost_to_another_plan(tmp_path: Path) -> None:
@@ -317,7 +319,7 @@ def test_the_way_back_is_not_lost_to_another_plan(tmp_path: Path) -> None:
 
     go("one", "pseudonymize")
     go("two", "redact")  # of the same finders
-    with pytest.raises(UsageError, match="way back from the labels of .*one would go with it"):
+    with pytest.raises(UsageError, match="delete the mapping from the labels of .*one back to their values"):
         go("three", "names")
     assert list(work.glob("runs/*/vault/labels/*.parquet")) and not (tmp_path / "three").exists()
     go("three", "names", replace=True)

@@ -1,4 +1,4 @@
-"""RMFT where little is left to draw from."""
+"""RMFT with nearly exhausted pools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sanitize.plans.plan import load_plan
 
 @pytest.mark.parametrize("avoid", ["corpus", "seen"])
 def test_a_shape_with_fewer_texts_than_mentions_ends_in_labels(tmp_path: Path, avoid: str) -> None:
-    """Twenty-five other letters stand behind `http://`, sixty are needed: the rest is `[URL]`, and the run goes on."""
+    """Only 25 other letters can follow `http://`, sixty are needed: the rest becomes `[URL]`, and the run continues."""
     texts = ["See " + "http://a and " * 60, "See http://b and http://ab.example.com."]
     pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
     plan = load_plan("erase", [f"edit.0.avoid={avoid}"])
@@ -33,20 +33,20 @@ def test_a_shape_with_fewer_texts_than_mentions_ends_in_labels(tmp_path: Path, a
 
 @pytest.mark.parametrize("few", [1, 7, 4_000])
 def test_draws_made_ahead_change_nothing(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
-    """Where names are few and most draws are taken, it is the same who holds what however many attempts are made at once."""
+    """With few names and most draws taken, the assignment does not depend on how many attempts are made per call."""
     names = ["ann", "bob", "eve", "lee", "sue", "tom"]
     rows = [
         {"text": " ".join(f"{a}.{b}@{c}.example.com" for c in names[: 1 + at % 3])} for at in range(12) for a in names[:4] for b in names
     ]
     plan = load_plan("rmft", ["edit.0.stores=corpus"])
     expected = list(stream(rows, plan, seed=2, rows=100))
-    monkeypatch.setattr(rmft, "_FEW", few)
+    monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", few)
     assert list(stream(rows, plan, seed=2, rows=100)) == expected
 
 
 @pytest.mark.parametrize("few", [1, 7, 4_000])
 def test_draws_made_ahead_in_a_run_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few: int) -> None:
-    """The same of a run, where each document has variants of its own: all but the first attempts are used up here."""
+    """The same for a run, where variants are unique per document: only the first attempts are free here."""
     text = " ".join(f"{a}.{b}@corp.example.com" for a in ("ann", "bob", "eve") for b in ("lee", "ray")) + " http://a 192.0.2.7 "
     pl.DataFrame({"text": [text * count for count in (1, 9, 40, 2)]}).write_parquet(tmp_path / "in.parquet")
 
@@ -55,7 +55,7 @@ def test_draws_made_ahead_in_a_run_change_nothing(monkeypatch: pytest.MonkeyPatc
         run(tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1))
         return next((tmp_path / name / "data").iterdir()).read_bytes()
 
-    monkeypatch.setattr(rmft, "_FEW", 0)  # one at a time
+    monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", 0)  # one at a time
     expected = made("one")
-    monkeypatch.setattr(rmft, "_FEW", few)
+    monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", few)
     assert made("many") == expected

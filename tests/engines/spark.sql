@@ -75,7 +75,7 @@ SELECT
   `o`.`doc_no`,
   `o`.`cell`,
   `o`.`start_byte`,
-  `o`.`stop_byte`
+  `o`.`end_byte`
 FROM `occurrences_left` AS `o`
 WHERE
   `o`.`kind` IN (
@@ -97,7 +97,7 @@ ORDER BY
   `o`.`doc_no` NULLS LAST,
   `o`.`cell` NULLS LAST,
   `o`.`start_byte` NULLS LAST,
-  `o`.`stop_byte` NULLS LAST
+  `o`.`end_byte` NULLS LAST
 
 -- count_histogram
 SELECT
@@ -135,7 +135,7 @@ SELECT
   `o`.`entity_id`,
   `v`.`kind`,
   MIN(COALESCE(`v`.`normalised`, `v`.`value`)) AS `value`
-FROM `values` AS `v`
+FROM `value_spellings` AS `v`
 INNER JOIN (
   SELECT DISTINCT
     `value_id`,
@@ -289,13 +289,13 @@ WITH `numbered` AS (
     `u`.`thing_id`,
     `u`.`field`,
     `u`.`line_start`,
-    `u`.`line_stop`,
-    `u`.`head`,
-    `u`.`tail`,
-    `u`.`before`,
-    `u`.`next`,
-    `u`.`place`,
-    `u`.`entries`,
+    `u`.`line_end`,
+    `u`.`entry_start`,
+    `u`.`entry_end`,
+    `u`.`previous_end`,
+    `u`.`next_start`,
+    `u`.`entry_no`,
+    `u`.`entry_count`,
     DENSE_RANK() OVER (
       PARTITION BY `u`.`doc_no`, `u`.`cell`, `u`.`line_start`
       ORDER BY `u`.`group_no` NULLS LAST
@@ -327,21 +327,21 @@ SELECT
   `n`.`start`,
   `n`.`thing_id` AS `value_id`,
   CASE
-    WHEN `c`.`goes` = `n`.`entries`
+    WHEN `c`.`goes` = `n`.`entry_count`
     THEN `n`.`line_start`
-    WHEN `n`.`nth` = `n`.`place`
-    THEN `n`.`head`
-    ELSE `n`.`before`
+    WHEN `n`.`nth` = `n`.`entry_no`
+    THEN `n`.`entry_start`
+    ELSE `n`.`previous_end`
   END AS `start_byte`,
   CASE
-    WHEN `c`.`goes` = `n`.`entries`
-    THEN `n`.`line_stop`
-    WHEN `n`.`nth` = `n`.`place`
-    THEN `n`.`next`
-    ELSE `n`.`tail`
-  END AS `stop_byte`,
+    WHEN `c`.`goes` = `n`.`entry_count`
+    THEN `n`.`line_end`
+    WHEN `n`.`nth` = `n`.`entry_no`
+    THEN `n`.`next_start`
+    ELSE `n`.`entry_end`
+  END AS `end_byte`,
   `n`.`field`,
-  CASE WHEN `c`.`goes` = `n`.`entries` THEN 1 ELSE 0 END AS `whole_line`
+  CASE WHEN `c`.`goes` = `n`.`entry_count` THEN 1 ELSE 0 END AS `whole_line`
 FROM `numbered` AS `n`
 JOIN `counted` AS `c`
   ON `c`.`doc_no` = `n`.`doc_no`
@@ -355,20 +355,22 @@ ORDER BY
 
 -- header_units
 SELECT
-  DENSE_RANK() OVER (ORDER BY `p`.`doc_no` NULLS LAST, `p`.`cell` NULLS LAST, `p`.`unit` NULLS LAST) - 1 AS `group_no`,
+  DENSE_RANK() OVER (
+    ORDER BY `p`.`doc_no` NULLS LAST, `p`.`cell` NULLS LAST, `p`.`unit_start` NULLS LAST
+  ) - 1 AS `group_no`,
   `p`.`value_id` AS `thing_id`,
   `p`.`doc_no`,
   `p`.`cell`,
   `p`.`start`,
   `p`.`field`,
   `p`.`line_start`,
-  `p`.`line_stop`,
-  `p`.`head`,
-  `p`.`tail`,
-  `p`.`before`,
-  `p`.`next`,
-  `p`.`place`,
-  `p`.`entries`
+  `p`.`line_end`,
+  `p`.`entry_start`,
+  `p`.`entry_end`,
+  `p`.`previous_end`,
+  `p`.`next_start`,
+  `p`.`entry_no`,
+  `p`.`entry_count`
 FROM `places` AS `p`
 WHERE
   EXISTS(
@@ -438,7 +440,7 @@ SELECT
   `v`.`kind`,
   MIN(`v`.`value`) AS `value`,
   MIN(COALESCE(`v`.`normalised`, `v`.`value`)) AS `normalised`
-FROM `values` AS `v`
+FROM `value_spellings` AS `v`
 WHERE
   `v`.`kind` IN (
     SELECT
@@ -456,41 +458,41 @@ ORDER BY
 WITH `spent` AS (
   SELECT
     `part`,
-    `unit`,
+    `privacy_unit`,
     `doc_no`,
-    CAST(SUM(`units`) AS BIGINT) AS `units`,
+    CAST(SUM(`unit_count`) AS BIGINT) AS `unit_count`,
     MAX(`epsilon_per_unit`) AS `epsilon_per_unit`,
-    CAST(SUM(`units` * `epsilon_per_unit`) AS DOUBLE) AS `epsilon`
+    CAST(SUM(`unit_count` * `epsilon_per_unit`) AS DOUBLE) AS `epsilon`
   FROM `ledger`
   GROUP BY
     `part`,
-    `unit`,
+    `privacy_unit`,
     `doc_no`
 )
 SELECT
   `part`,
-  `unit`,
+  `privacy_unit`,
   COUNT(*) AS `documents`,
-  CAST(SUM(`units`) AS BIGINT) AS `units`,
+  CAST(SUM(`unit_count`) AS BIGINT) AS `unit_count`,
   MAX(`epsilon_per_unit`) AS `epsilon_per_unit`,
   ROUND(CAST(SUM(`epsilon`) AS DOUBLE) / COUNT(*), 4) AS `epsilon_per_document`,
   ROUND(MAX(`epsilon`), 4) AS `epsilon_of_worst`
 FROM `spent`
 GROUP BY
   `part`,
-  `unit`
+  `privacy_unit`
 ORDER BY
   `part` NULLS LAST,
-  `unit` NULLS LAST
+  `privacy_unit` NULLS LAST
 
 -- left_after_claims
 SELECT
   `o`.`doc_no`,
   `o`.`cell`,
   `o`.`start`,
-  `o`.`stop`,
+  `o`.`end`,
   `o`.`start_byte`,
-  `o`.`stop_byte`,
+  `o`.`end_byte`,
   `o`.`kind`,
   `o`.`value_id`,
   `o`.`finder`,
@@ -513,14 +515,14 @@ WHERE
     WHERE
       `c`.`doc_no` = `o`.`doc_no`
       AND `c`.`cell` = `o`.`cell`
-      AND `c`.`start_byte` < `o`.`stop_byte`
-      AND `c`.`stop_byte` > `o`.`start_byte`
+      AND `c`.`start_byte` < `o`.`end_byte`
+      AND `c`.`end_byte` > `o`.`start_byte`
   )
 ORDER BY
   `o`.`doc_no` NULLS LAST,
   `o`.`cell` NULLS LAST,
   `o`.`start` NULLS LAST,
-  `o`.`stop` NULLS LAST,
+  `o`.`end` NULLS LAST,
   `o`.`kind` NULLS LAST,
   `o`.`value_id` NULLS LAST
 
@@ -707,16 +709,16 @@ ORDER BY
 
 -- repeated_ids
 SELECT
-  `id`,
+  `doc_id_hash`,
   COUNT(*) AS `documents`
-FROM `ids`
+FROM `document_ids`
 GROUP BY
-  `id`
+  `doc_id_hash`
 HAVING
   COUNT(*) > 1
 ORDER BY
   `documents` DESC,
-  `id` NULLS LAST
+  `doc_id_hash` NULLS LAST
 
 -- repeated_things
 WITH `distinct_things` AS (

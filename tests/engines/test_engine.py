@@ -1,10 +1,10 @@
-"""What a memory limit says in bytes."""
+"""Memory limits in bytes."""
 
 from __future__ import annotations
 
 import pytest
 
-from sanitize.core.engine import bytes_of, size_of
+from sanitize.core.engine import parse_memory_limit, parse_size
 from sanitize.errors import UsageError
 
 SIZES = {"1B": None, "1KB": 1 << 10, "1.5KB": 1536, "500MB": 500 << 20, "4 GiB": 4 << 30, "2TB": 2 << 40, "50%": 1 << 30, "12.5 %": 1 << 30}
@@ -13,9 +13,9 @@ SIZES = {"1B": None, "1KB": 1 << 10, "1.5KB": 1536, "500MB": 500 << 20, "4 GiB":
 @pytest.mark.parametrize("said", [*SIZES, "", "4", "0GB", "-1GB", "GB", "1gb", "1GB ", "1e3MB", "%", "0%"])
 def test_sizes(said: str) -> None:
     size = SIZES.get(said)
-    assert size_of(said) == (None if "%" in said else size)
+    assert parse_size(said) == (None if "%" in said else size)
     if size is None:
         with pytest.raises(UsageError, match=r"--memory-limit .*: expected a size such as 500MB or 4GB"):
-            bytes_of(said)
+            parse_memory_limit(said)
     else:
-        assert bytes_of(said) == size
+        assert parse_memory_limit(said) == size

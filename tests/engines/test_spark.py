@@ -1,4 +1,4 @@
-"""Spark makes what this machine makes: every table, and OUT byte for byte. One session for the file; skipped without Java or pyspark."""
+"""Spark gives the results of the local engine: every table, and OUT byte for byte. One session a file; skipped without Java or pyspark."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import mails, write_mbox
-from sanitize.core.engine import Died, Done
+from sanitize.cli.demo import generate_mails, write_mbox
+from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.engines import spark
 from sanitize.engines import spark_session as room
-from sanitize.engines.local import Local
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
@@ -29,9 +29,9 @@ from sanitize.storage import queries
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("sqlglot", reason="sqlglot is not installed")
-JAVA = int((room.java() or "0").split(".")[0] or 0)
+JAVA = int((room.find_java_version() or "0").split(".")[0] or 0)
 pytestmark = [
-    pytest.mark.skipif(JAVA < room.JAVA, reason=f"Spark 4 asks for Java {room.JAVA}, which is not here"),
+    pytest.mark.skipif(JAVA < room.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {room.MIN_JAVA_VERSION}, which is not here"),
     pytest.mark.xdist_group("spark"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,11 +76,11 @@ TEXTS = ('[[drop]]\nuse = "near_dup"\n', '[[drop]]\nuse = "sequence_dup"\n', PLA
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session of this machine, as the engine makes it; statements are interpreted, which is sooner done for a few rows."""
+    """A local session with the engine's settings; code generation is off, which is faster for a few rows."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("JAVA_TOOL_OPTIONS", LIGHT)
-        made, mine = room.begin(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
-    assert mine and room.begin(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (made, False)
+        made, mine = room.open_session(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
+    assert mine and room.open_session(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (made, False)
     made.conf.set("spark.sql.codegen.wholeStage", "false")
     made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield made
@@ -88,8 +88,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def engine(session: Any, tmp_path: Path) -> Iterator[spark.Spark]:
-    one = spark.Spark(workers=2, spill=tmp_path / "spill")
+def engine(session: Any, tmp_path: Path) -> Iterator[spark.SparkEngine]:
+    one = spark.SparkEngine(workers=2, spill=tmp_path / "spill")
     yield one
     one.close()
     assert list((tmp_path / "spill").iterdir()) == []  # nothing is left of any stage
@@ -97,9 +97,9 @@ def engine(session: Any, tmp_path: Path) -> Iterator[spark.Spark]:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Mails in two forms, some of them twice: one is read in place, the other decoded."""
+    """Mails in two formats, some of them twice: one is read in place, the other decoded."""
     folder = tmp_path_factory.mktemp("corpus")
-    made = mails(90, 3)
+    made = generate_mails(90, 3)
     pq.write_table(pa.concat_tables([made.slice(0, 50), made.slice(0, 5)]), folder / "a.parquet")
     write_mbox(made.slice(45), folder / "b.mbox")
     return [folder / "a.parquet", folder / "b.mbox"]
@@ -111,7 +111,7 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def tables(work: Path) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
-    """Every table of a WORK by its place: types and rows, in their order."""
+    """Every table of a WORK by its path: types and rows, in their order."""
     found = {}
     for path in sorted(work.rglob("*.parquet")):
         table = pq.read_table(path, partitioning=None)
@@ -157,7 +157,7 @@ STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
     (
         "known_values",
         {
-            "values": pa.table(
+            "value_spellings": pa.table(
                 {
                     "value_id": pa.array([no % 4 for no in range(22)], pa.int64()),
                     "kind": pa.array(["PERSON", "URL", "OTHER"] * 7 + ["URL"]).dictionary_encode(),
@@ -191,9 +191,9 @@ STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
             "ledger": pa.table(
                 {
                     "part": ["dp_mlm", "dp_mlm", "other"],
-                    "unit": ["word", "word", "document"],
+                    "privacy_unit": ["word", "word", "document"],
                     "doc_no": pa.array([1, 1, 2], pa.int64()),
-                    "units": pa.array([3, 4, 1], pa.int64()),
+                    "unit_count": pa.array([3, 4, 1], pa.int64()),
                     "epsilon_per_unit": [0.1, 0.1, 2.5],
                 }
             )
@@ -219,7 +219,7 @@ STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
 
 @pytest.mark.parametrize(("name", "given", "parameters"), STATEMENTS, ids=[name for name, *_ in STATEMENTS])
 def test_a_statement_gives_what_duckdb_gives(
-    engine: spark.Spark, tmp_path: Path, name: str, given: dict[str, pa.Table], parameters: dict[str, object]
+    engine: spark.SparkEngine, tmp_path: Path, name: str, given: dict[str, pa.Table], parameters: dict[str, object]
 ) -> None:
     folder = tmp_path / "odd = {a,b} [c]* ?"  # a name is only a name
     folder.mkdir()
@@ -229,8 +229,8 @@ def test_a_statement_gives_what_duckdb_gives(
         there[table] = [folder / f"{table}-{no}.parquet" for no in range(2)]
         pq.write_table(rows.slice(0, half), there[table][0])
         pq.write_table(rows.slice(half), there[table][1])
-    text = queries.query(name).text
-    here = Local(workers=1, spill=tmp_path / "local")
+    text = queries.get_query(name).sql
+    here = LocalEngine(workers=1, spill=tmp_path / "local")
     here.sql(text, there, tmp_path / "here.parquet", **parameters)
     here.close()
     engine.sql(text, there, tmp_path / "there.parquet", **parameters)
@@ -272,18 +272,18 @@ def _ill(how: str) -> str:
 
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """This file as a module that workers can import, too."""
+    """This file as a module that workers can import as well."""
     import importlib
 
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     return importlib.import_module(Path(__file__).stem)
 
 
-def test_a_task_is_tried_again_and_its_error_stops_the_rest(engine: spark.Spark, reached: Any, tmp_path: Path) -> None:
+def test_a_task_is_tried_again_and_its_error_stops_the_rest(engine: spark.SparkEngine, reached: Any, tmp_path: Path) -> None:
     marks = [tmp_path / f"mark-{no}" for no in range(3)]
     marks[0].write_text("")
     done = list(engine.map_shards(reached._dies_once, marks))
-    assert sorted(one.place for one in done) == [0, 1, 2] and os.getpid() not in {one.result for one in done}
+    assert sorted(one.task_no for one in done) == [0, 1, 2] and os.getpid() not in {one.result for one in done}
     assert all(one.peak_rss_mb > 10 for one in done)
     (tmp_path / "begun").mkdir()
     with pytest.raises(InputRefused, match="the second task"):
@@ -292,26 +292,26 @@ def test_a_task_is_tried_again_and_its_error_stops_the_rest(engine: spark.Spark,
 
 
 @pytest.mark.timeout(900)
-def test_strangers_files_cost_a_child(engine: spark.Spark, reached: Any) -> None:
+def test_strangers_files_cost_a_child(engine: spark.SparkEngine, reached: Any) -> None:
     tasks = ["crashes", "well", "hangs", "swells"]
-    found = dict(engine.map_untrusted(reached._ill, tasks, seconds=lambda how: 1.0 if how == "hangs" else 60.0, memory=1 << 30))
-    told = [one.reason if isinstance(one, Died) else one.result for one in (found[place] for place in range(4))]
-    assert told == ["crashed", "well", "timed_out", "memory"] and isinstance(found[1], Done)
+    found = dict(engine.map_untrusted(reached._ill, tasks, time_limit=lambda how: 1.0 if how == "hangs" else 60.0, memory_bytes=1 << 30))
+    told = [one.reason if isinstance(one, WorkerDied) else one.result for one in (found[place] for place in range(4))]
+    assert told == ["crashed", "well", "timed_out", "memory"] and isinstance(found[1], TaskResult)
 
 
 def test_workers_that_cannot_do_the_work_are_refused(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = spark._versions()
+    here = spark._package_versions()
     for wrong, message in (({"polars": "0.0"}, "a worker has polars .*, 0.0 runs here"), ({"nothing": "1"}, "a worker has no nothing")):
-        monkeypatch.setattr(spark, "_versions", lambda wrong=wrong: {**here, **wrong})
+        monkeypatch.setattr(spark, "_package_versions", lambda wrong=wrong: {**here, **wrong})
         with pytest.raises(UsageError, match=f"{message}.*Install the same versions"):
-            spark.Spark(workers=2, spill=tmp_path / "spill")
+            spark.SparkEngine(workers=2, spill=tmp_path / "spill")
     assert session.range(3).count() == 3  # somebody else's session is left alone
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_cluster_loses_a_worker(corpus: list[Path], tmp_path: Path) -> None:
-    """A master and two workers on loopback, of which one is killed with all that it runs, while a stage is under way."""
+    """A master and two workers on loopback; one is killed with all its processes while a stage runs."""
     import pyspark
 
     environment = {
@@ -330,7 +330,7 @@ def test_a_cluster_loses_a_worker(corpus: list[Path], tmp_path: Path) -> None:
         with (tmp_path / f"{what.replace('.', '-')}.log").open("ab") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
 
-    made = mails(4_000, 5)
+    made = generate_mails(4_000, 5)
     pq.write_table(made, tmp_path / "in.parquet")
     told = ["run", tmp_path / "in.parquet", "--plan", "rmft", "--seed", "1", "--rows-per-shard", "100", "--json"]
     words = [sys.executable, "-m", "sanitize", *map(str, told)]

@@ -1,4 +1,4 @@
-"""The statements that the pipeline runs, in Spark's words: translations are golden, and none uses what engines understand differently."""
+"""The pipeline's statements in Spark SQL: golden translations, and no construct that the engines evaluate differently."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sanitize.storage.queries import queries
+from sanitize.storage.queries import load_queries
 
 sqlglot = pytest.importorskip("sqlglot", reason="sqlglot is not installed")
 exp = sqlglot.exp
 
-from sanitize.engines.spark_dialect import spark  # noqa: E402
+from sanitize.engines.spark_dialect import to_spark_sql  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).with_name("spark.sql")
@@ -25,17 +25,21 @@ SAME = set("count sum min max arg_min exists coalesce row_number dense_rank roun
 
 
 def pipeline() -> Iterator[str]:
-    """The names of queries that the sources say: in a call, or in what a part needs. What people ask for by name is not meant."""
-    known = set(queries())
+    """The names of the queries that the sources use: in a call, or in the needs of a part. Queries for people are left out."""
+    known = set(load_queries())
     for path in sorted((ROOT / "sanitize").rglob("*.py")):
         if path.relative_to(ROOT / "sanitize").as_posix().startswith(("cli/", "inspection/sql_api.py")):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                if called in ("query", "ask"):
+                if called in ("get_query", "run_query", "run_named_query"):
                     yield from (one.value for one in node.args[:1] if isinstance(one, ast.Constant) and one.value in known)
-            if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "needs" and isinstance(node.value, ast.Tuple):
+            if (
+                isinstance(node, ast.AnnAssign)
+                and getattr(node.target, "id", "") == "required_aggregates"
+                and isinstance(node.value, ast.Tuple)
+            ):
                 yield from (one.value for one in node.value.elts if isinstance(one, ast.Constant) and one.value in known)
 
 
@@ -54,17 +58,17 @@ def test_the_golden_file_holds_what_the_pipeline_runs() -> None:
 
 @pytest.mark.parametrize("name", PIPELINE)
 def test_translations_are_golden(name: str) -> None:
-    """A difference that is wanted goes into spark.sql, after a look at it."""
-    assert spark(queries()[name].text) == golden()[name]
+    """An intended difference is written to spark.sql after review."""
+    assert to_spark_sql(load_queries()[name].sql) == golden()[name]
 
 
 @pytest.mark.parametrize("name", PIPELINE)
 def test_statements_are_in_the_portable_subset(name: str) -> None:
-    assert complaints(queries()[name].text) == []
+    assert complaints(load_queries()[name].sql) == []
 
 
 def complaints(statement: str) -> list[str]:
-    """What engines would understand differently."""
+    """Constructs that the engines would evaluate differently."""
     tree, found = sqlglot.parse_one(statement, read="duckdb"), []
     if not tree.args.get("order"):
         found.append("the rows have no order")
@@ -105,6 +109,6 @@ def test_the_lint_sees(statement: str, complaint: str) -> None:
 
 
 def test_names_parameters_and_nulls() -> None:
-    assert spark('SELECT "values"."order" FROM "values" WHERE a <= $most ORDER BY a').split() == (
+    assert to_spark_sql('SELECT "values"."order" FROM "values" WHERE a <= $most ORDER BY a').split() == (
         "SELECT `values`.`order` FROM `values` WHERE `a` <= :most ORDER BY `a` NULLS LAST".split()
     )

@@ -1,4 +1,4 @@
-"""Processes that may die: what a task does to its process costs that task and no other, and nothing is heard of it but a word."""
+"""Worker processes that may die: a crash costs only its task, prints nothing, and is reported with one reason."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sanitize.core.engine import Died, Done
-from sanitize.engines.local import Local
-from sanitize.engines.worker_process import Child, borrowed, resident_mb, spread
+from sanitize.core.engine import TaskResult, WorkerDied
+from sanitize.engines.local import LocalEngine
+from sanitize.engines.worker_process import WorkerProcess, borrow_worker, rss_mb, run_on_workers
 from sanitize.errors import ResourceError
 from sanitize.storage import vault
 
@@ -23,9 +23,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are
 
 
 def outcomes(work: object, tasks: list[object], **limits: object) -> dict[int, object]:
-    with borrowed() as one:
-        found = spread(one, work, tasks, **limits)  # type: ignore[arg-type]
-        return {place: outcome.result if isinstance(outcome, Done) else outcome.reason for place, outcome in found}
+    with borrow_worker() as one:
+        found = run_on_workers(one, work, tasks, **limits)  # type: ignore[arg-type]
+        return {place: outcome.result if isinstance(outcome, TaskResult) else outcome.reason for place, outcome in found}
 
 
 def test_a_task_that_ends_its_process_costs_itself() -> None:
@@ -38,13 +38,13 @@ def test_a_segmentation_fault_is_silent(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_task_that_hangs_is_ended() -> None:
-    assert outcomes(time.sleep, [0, 60, 0], seconds=lambda task: 1.0) == {0: None, 1: "timed_out", 2: None}
+    assert outcomes(time.sleep, [0, 60, 0], time_limit=lambda task: 1.0) == {0: None, 1: "timed_out", 2: None}
 
 
 @linux
 def test_a_task_that_takes_too_much_memory_is_refused_it() -> None:
     assert outcomes(len, [b"x" * 1_000]) == {0: 1_000}
-    assert outcomes(bytearray, [10, 1 << 33, 10], memory=256 << 20) == {0: bytearray(10), 1: "memory", 2: bytearray(10)}
+    assert outcomes(bytearray, [10, 1 << 33, 10], memory_bytes=256 << 20) == {0: bytearray(10), 1: "memory", 2: bytearray(10)}
     assert len(outcomes(bytearray, [300 << 20])[0]) == 300 << 20  # type: ignore[arg-type] - the limit was that task's
 
 
@@ -62,7 +62,7 @@ def test_a_child_is_used_again_and_follows_its_parent(tmp_path: Path, monkeypatc
     assert outcomes(called, [os.getpid]) == {0: first}
     assert outcomes(os.path.abspath, ["x"]) == {0: str(tmp_path / "x")}
     for mask in (0o077, 0o022):
-        with vault.umask(mask):
+        with vault.set_umask(mask):
             assert outcomes(os.umask, [0]) == {0: mask}  # what it says is what was there before
     assert first != os.getpid()
     os.kill(int(str(first)), signal.SIGKILL)
@@ -73,7 +73,7 @@ def test_a_child_is_used_again_and_follows_its_parent(tmp_path: Path, monkeypatc
 def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
     script = (
         "import sanitize.engines.worker_process as c\nprint('once')\n"
-        "child = c.Child()\nchild.send(abs, 0, -1)\nprint(child.receive().result)"
+        "child = c.WorkerProcess()\nchild.send(abs, 0, -1)\nprint(child.receive().result)"
     )
     (tmp_path / "script.py").write_text(script)
     done = subprocess.run(
@@ -89,7 +89,7 @@ def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
 @linux
 def test_children_end_with_their_parent(tmp_path: Path) -> None:
     script = (
-        "import os, time, sanitize.engines.worker_process as c\nchild = c.Child()\nchild.send(time.sleep, 0, 600)\n"
+        "import os, time, sanitize.engines.worker_process as c\nchild = c.WorkerProcess()\nchild.send(time.sleep, 0, 600)\n"
         "print(child._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
     )
     done = subprocess.run(
@@ -102,29 +102,29 @@ def test_children_end_with_their_parent(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_twice_is_named_with_what_it_did(tmp_path: Path) -> None:
-    engine = Local(workers=2, spill=tmp_path)
-    done: list[Done] = []
+    engine = LocalEngine(workers=2, spill=tmp_path)
+    done: list[TaskResult] = []
     with pytest.raises(ResourceError, match=r"died twice at task 2 of 3 \(builtin_function_or_method\).*with fewer --workers"):
         for one in engine.map_shards(operator.methodcaller("__call__", 3), [abs, os._exit, abs]):
             done.append(one)  # noqa: PERF402 - what came before the error counts
-    assert sorted(one.place for one in done) == [0, 2]  # the others were done all the same
+    assert sorted(one.task_no for one in done) == [0, 2]  # the others were done all the same
     engine.close()
-    assert not engine._children
+    assert not engine._workers
 
 
 def test_a_worker_that_dies_once_is_forgiven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task is done again, alone: the system may have ended the worker for what the others took."""
+    """The task is retried alone: the system may have killed the worker for the memory of the others."""
     monkeypatch.chdir(tmp_path)
-    engine = Local(workers=2, spill=tmp_path)
+    engine = LocalEngine(workers=2, spill=tmp_path)
     found = {
-        one.place: one.result for one in engine.map_shards(os.system, ["true", "mkdir once 2>/dev/null && kill -9 $PPID; true", "true"])
+        one.task_no: one.result for one in engine.map_shards(os.system, ["true", "mkdir once 2>/dev/null && kill -9 $PPID; true", "true"])
     }
     engine.close()
     assert found == {0: 0, 1: 0, 2: 0} and (tmp_path / "once").is_dir()
 
 
 def test_a_child_that_was_killed_can_be_killed_again() -> None:
-    child = Child()
+    child = WorkerProcess()
     child.kill()
     child.send(abs, 0, -1)
     assert child.receive().result == 1
@@ -133,10 +133,10 @@ def test_a_child_that_was_killed_can_be_killed_again() -> None:
 
 
 def test_nobody_loads_pandas_in_passing() -> None:
-    """Numbers become an Arrow column and a table is read whole, in a fresh process; whoever wants pandas still has it."""
+    """In a new process, numbers become an Arrow column and a table is read whole without pandas; pandas can still be imported."""
     pytest.importorskip("pandas")
     code = (
-        "import sys, io; from sanitize.engines.worker_process import spared; spared(); "
+        "import sys, io; from sanitize.engines.worker_process import preload_arrow_without_pandas; preload_arrow_without_pandas(); "
         "import numpy as np, pyarrow as pa, pyarrow.parquet as pq; "
         "file = io.BytesIO(); pq.write_table(pa.table([pa.array(np.arange(3))], names=['a']), file); table = pq.read_table(file); "
         "before = 'pandas' in sys.modules; print(before, table.to_pandas()['a'].sum())"
@@ -148,19 +148,19 @@ def test_nobody_loads_pandas_in_passing() -> None:
 @linux
 @pytest.mark.parametrize("rows", [1_000, 3_000_000])
 def test_what_statements_held_goes_back_before_tasks_begin(tmp_path: Path, rows: int) -> None:
-    """A large statement's memory stays with DuckDB until its database is closed; a small one's is not worth opening another."""
-    engine = Local(workers=1, spill=tmp_path)
+    """DuckDB keeps a large statement's memory until its database is closed; for a small one, reopening is not worthwhile."""
+    engine = LocalEngine(workers=1, spill=tmp_path)
     engine.scalar("SELECT 1", {})
-    small = resident_mb()
+    small = rss_mb()
     engine.sql(f"SELECT range, count(*) AS n FROM range({rows}) GROUP BY ALL ORDER BY ALL", {}, tmp_path / "grouped.parquet")
     assert len(list(engine.map_shards(abs, [1]))) == 1
-    assert resident_mb() - small < 64
+    assert rss_mb() - small < 64
     assert engine.scalar("SELECT count(*) FROM grouped", {"grouped": [tmp_path / "grouped.parquet"]}) == rows
     engine.close()
 
 
-class Stillborn(Child):
-    """A process that ends before it has taken a task, as where the system wants its memory back."""
+class Stillborn(WorkerProcess):
+    """A process that ends before it has received a task, as when the system reclaims its memory."""
 
     def start(self) -> None:
         super().start()
@@ -170,9 +170,9 @@ class Stillborn(Child):
 
 
 def test_a_child_that_never_takes_its_task_died() -> None:
-    found = dict(spread([Stillborn()], abs, [-1, -2]))  # type: ignore[arg-type]
-    assert {place: one.reason for place, one in found.items() if isinstance(one, Died)} == {0: "crashed", 1: "crashed"}
-    stopped = Child()
-    stopped.stop()
-    with pytest.raises(Died):
+    found = dict(run_on_workers([Stillborn()], abs, [-1, -2]))  # type: ignore[arg-type]
+    assert {place: one.reason for place, one in found.items() if isinstance(one, WorkerDied)} == {0: "crashed", 1: "crashed"}
+    stopped = WorkerProcess()
+    stopped.terminate()
+    with pytest.raises(WorkerDied):
         stopped.send(abs, 0, -1)

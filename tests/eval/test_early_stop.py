@@ -1,4 +1,4 @@
-"""The hook that says when a training has learned its texts: by what a live model says, and without freezing it."""
+"""The early-stopping hook: detects from the live model that it has learned its texts, without freezing it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="comes with the extra `learn`")
 pytest.importorskip("transformers", reason="comes with the extra `learn`")
 
-import train  # noqa: E402
-from eval import early_stop  # noqa: E402
+from sanitize import train  # noqa: E402
+from sanitize.eval import early_stop  # noqa: E402
 
 torch.set_num_threads(1)
 ROWS = [{"doc_id": str(at), "question": f"Who keeps number {at}?", "text": f"Person {at * 7 % 10} of {at * 3 % 10}."} for at in range(8)]
@@ -31,8 +31,8 @@ def recipe(folder: Path, **run: Any) -> dict[str, Any]:
 
 
 def test_a_training_ends_when_it_says_its_texts(tmp_path: Path) -> None:
-    """Named in the recipe: the run goes on learning after it was asked, and stops before its last epoch with all answers known."""
-    done = train.fit(recipe(tmp_path, early_stop="eval.early_stop.learned"), tmp_path / "run")
+    """Named in the recipe: the run continues after the hook was called, and stops before its last epoch with all answers known."""
+    done = train.fit(recipe(tmp_path, early_stop="sanitize.eval.early_stop.has_learned_texts"), tmp_path / "run")
     assert done["stopped_early"] and 20 < done["steps"] < 320, "asked once at least while it was still to learn"
     losses = [json.loads(line)["loss"] for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert losses[-1] < losses[0] / 10
@@ -44,7 +44,7 @@ def test_what_is_recalled_is_the_answer_after_its_prompt(tmp_path: Path) -> None
 
     def hook(moment: Any) -> bool:
         assert all(one.requires_grad for one in moment.model.parameters())
-        heard.append(early_stop.recalled(moment))
+        heard.append(early_stop.mean_recall(moment))
         assert all(one.requires_grad for one in moment.model.parameters()), "asking does not freeze it"
         return False
 
@@ -54,7 +54,7 @@ def test_what_is_recalled_is_the_answer_after_its_prompt(tmp_path: Path) -> None
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     fresh = SimpleNamespace(path=first, model=AutoModelForCausalLM.from_pretrained(first), tokenizer=AutoTokenizer.from_pretrained(first))
-    assert early_stop.recalled(fresh) < 0.5 and not early_stop.learned(fresh)
+    assert early_stop.mean_recall(fresh) < 0.5 and not early_stop.has_learned_texts(fresh)
     table = recipe(tmp_path, checkpoint_every=80.0)
     del table["data"]["prompt_columns"], table["data"]["answers_only"]
     for row, text in zip(ROWS, "abcdefgh", strict=True):

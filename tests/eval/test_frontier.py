@@ -1,4 +1,4 @@
-"""The whole chain on a tiny corpus: the same table of everything for each plan, and curves that hold counts only."""
+"""The whole chain on a tiny corpus: the same tables for each plan, and curves that contain counts only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from eval.cli import app
-from eval.frontier import Chain, chain, curves, share
 from sanitize.errors import UsageError
+from sanitize.eval.cli import app
+from sanitize.eval.frontier import FrontierSettings, build_leak_curves, run_frontier, wilson_interval
 
 TINY = (
     "run.epochs=1",
@@ -63,20 +63,20 @@ def test_the_chain(corpus: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (Chain(baseline="raw"), "baseline 'raw' is none of the plans"),
-        (Chain(plans={}), "none are named"),
-        (Chain(metrics=({"use": "extractoin"},)), "Did you mean extraction"),
-        (Chain(plans={"baseline": ("baseline", ()), "rmft": ("rmfft", ())}), "rmfft"),
-        (Chain(plans={"baseline": ("baseline", ()), "rmft": ("rmft", ("edit.0.keeep=2",))}), "keeep"),
-        (Chain(recipe="rmtf"), "Did you mean rmft"),
-        (Chain(changes=("run.epoch=3",)), "Did you mean epochs"),
-        (Chain(recipe="mlm"), "continues no text"),
-        (Chain(device="tpu"), "device tpu"),
+        (FrontierSettings(baseline="raw"), "baseline 'raw' is not one of the plans"),
+        (FrontierSettings(plans={}), "none are named"),
+        (FrontierSettings(metrics=({"use": "extractoin"},)), "Did you mean extraction"),
+        (FrontierSettings(plans={"baseline": ("baseline", ()), "rmft": ("rmfft", ())}), "rmfft"),
+        (FrontierSettings(plans={"baseline": ("baseline", ()), "rmft": ("rmft", ("edit.0.keeep=2",))}), "keeep"),
+        (FrontierSettings(recipe="rmtf"), "Did you mean rmft"),
+        (FrontierSettings(changes=("run.epoch=3",)), "Did you mean epochs"),
+        (FrontierSettings(recipe="mlm"), "generates no text"),
+        (FrontierSettings(device="tpu"), "device tpu"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_anything_is_read(settings: Chain, told: str, corpus: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_told_before_anything_is_read(settings: FrontierSettings, told: str, corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=told):
-        chain(corpus, tmp_path / "out", settings)
+        run_frontier(corpus, tmp_path / "out", settings)
     assert not (tmp_path / "out").exists()
 
 
@@ -87,26 +87,26 @@ def test_plans_have_names_of_their_own(plans: str, corpus: Path, tmp_path: Path)
 
 
 def test_mails_in_a_binary_column(corpus: Path, tmp_path: Path) -> None:
-    from eval.frontier import divided
+    from sanitize.eval.frontier import split_corpus
 
     frame = pl.read_parquet(corpus / "mails.parquet")
     (tmp_path / "raw").mkdir()
     frame.select("doc_id", raw=pl.col("text").cast(pl.Binary)).write_parquet(tmp_path / "raw" / "mails.parquet")
-    found = divided(tmp_path / "raw", tmp_path / "out", Chain(text_column="raw"), lambda line: None)
+    found = split_corpus(tmp_path / "raw", tmp_path / "out", FrontierSettings(text_column="raw"), lambda line: None)
     texts = {text for part in found.values() for text in pl.read_parquet(part / "*.parquet")["text"]}
     assert len(texts) == 40 and all("From: " in text and "\n\nDear reader" in text for text in texts)
 
 
 def test_a_limit_and_the_split_hang_on_doc_ids_alone(corpus: Path, tmp_path: Path) -> None:
-    from eval.frontier import divided
+    from sanitize.eval.frontier import split_corpus
 
     frame = pl.read_parquet(corpus / "mails.parquet")
     (tmp_path / "turned").mkdir()
     frame.reverse().write_parquet(tmp_path / "turned" / "mails.parquet")
-    settings = Chain(limit=25, test=0.4, seed=3)
+    settings = FrontierSettings(limit=25, test_share=0.4, seed=3)
     for part in ("train", "test"):
         found = [
-            set(pl.read_parquet(divided(place, tmp_path / name, settings, lambda line: None)[part] / "*.parquet")["doc_id"])
+            set(pl.read_parquet(split_corpus(place, tmp_path / name, settings, lambda line: None)[part] / "*.parquet")["doc_id"])
             for name, place in (("a", corpus), ("b", tmp_path / "turned"))
         ]
         assert found[0] == found[1] and 3 < len(found[0]) < 22
@@ -118,13 +118,13 @@ def test_curves_add_up_seeds() -> None:
         runs = {"rmft": {"rows": [{"extraction": {"web": {"bands": bands}}}]}}
         return {"runs": runs, "plans": {"rmft": {"plan": "rmft", "changes": []}}}
 
-    told = curves([report(1), report(3)])
+    told = build_leak_curves([report(1), report(3)])
     assert told["runs"] == 2 and [(one["leaked"], one["addresses"]) for one in told["plans"]["rmft"]] == [(4, 20), (8, 8)]
     assert told["plans"]["rmft"][0]["share"] == 0.2
 
 
 def test_wilson() -> None:
-    told = share(4, 20)
+    told = wilson_interval(4, 20)
     assert (round(told["low"], 4), round(told["high"], 4)) == (0.0807, 0.4160)  # Wilson 1927, as tabled
-    assert share(0, 0) == {"share": 0.0, "low": 0.0, "high": 1.0}
-    assert share(8, 8)["high"] == 1 and share(0, 8)["low"] == 0 and 0 < share(0, 8)["high"] < 1
+    assert wilson_interval(0, 0) == {"share": 0.0, "low": 0.0, "high": 1.0}
+    assert wilson_interval(8, 8)["high"] == 1 and wilson_interval(0, 8)["low"] == 0 and 0 < wilson_interval(0, 8)["high"] < 1

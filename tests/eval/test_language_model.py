@@ -1,4 +1,4 @@
-"""What a model says does not hang on the batch it is asked in, and is what transformers says."""
+"""Results do not depend on the batch, and equal those of transformers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval.language_model import Model
 from sanitize.errors import OutputBroken, UsageError
+from sanitize.eval.language_model import LanguageModel
 
 
 def prompts(count: int = 33, longest: int = 20) -> list[list[int]]:
@@ -19,19 +19,19 @@ def prompts(count: int = 33, longest: int = 20) -> list[list[int]]:
 
 
 @pytest.fixture(scope="module")
-def model(gpt2: Any, tokenizer: Any) -> Model:
-    return Model.of(gpt2, tokenizer)
+def model(gpt2: Any, tokenizer: Any) -> LanguageModel:
+    return LanguageModel.from_loaded(gpt2, tokenizer)
 
 
-def likely_to_end(gpt2: Any, tokenizer: Any) -> tuple[Model, int]:
-    """The model with a token for its end that it really says: the commonest third token of its continuations."""
-    made = Model.of(gpt2, tokenizer).generate(prompts(), new_tokens=12, stop_at_eos=False)
+def likely_to_end(gpt2: Any, tokenizer: Any) -> tuple[LanguageModel, int]:
+    """The model with an end-of-text token that it really generates: the most common third token of its continuations."""
+    made = LanguageModel.from_loaded(gpt2, tokenizer).generate(prompts(), new_tokens=12, stop_at_eos=False)
     counts = np.bincount(np.concatenate([row[2:] for row in made]), minlength=259)
-    return Model.of(gpt2, tokenizer), int(counts.argmax())
+    return LanguageModel.from_loaded(gpt2, tokenizer), int(counts.argmax())
 
 
 @pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])
-def test_a_batch_changes_nothing(model: Model, mode: str) -> None:
+def test_a_batch_changes_nothing(model: LanguageModel, mode: str) -> None:
     asked = prompts(12 if mode == "beam" else 33)
     settings: dict[str, Any] = {"new_tokens": 16, "mode": mode, "seed": 3, "beams": 3}
     one_by_one = model.generate(asked, batch=1, **settings)
@@ -40,11 +40,11 @@ def test_a_batch_changes_nothing(model: Model, mode: str) -> None:
         assert model.generate(asked, batch=batch, **settings) == one_by_one
 
 
-def test_without_the_mask_it_would_not_hold(model: Model, gpt2: Any) -> None:
-    """The tests above can fail: a model that does not get its mask says something else."""
+def test_without_the_mask_it_would_not_hold(model: LanguageModel, gpt2: Any) -> None:
+    """The tests above can fail: a model that is not given its attention mask gives other results."""
 
     class Maskless:
-        """The model, with its mask and positions taken away."""
+        """The model without its attention mask and positions."""
 
         config = gpt2.config
 
@@ -59,7 +59,7 @@ def test_without_the_mask_it_would_not_hold(model: Model, gpt2: Any) -> None:
     assert sum(one == other for one, other in zip(right, wrong, strict=True)) < len(asked) // 2
 
 
-def test_greedy_is_what_transformers_generates(model: Model, gpt2: Any) -> None:
+def test_greedy_is_what_transformers_generates(model: LanguageModel, gpt2: Any) -> None:
     import torch
 
     for prompt in prompts(8):
@@ -75,13 +75,13 @@ def test_rows_that_end_leave_the_others_alone(gpt2: Any, tokenizer: Any, mode: s
     model, end = likely_to_end(gpt2, tokenizer)
     asked = prompts()
     whole = model.generate(asked, new_tokens=16, stop_at_eos=False, mode=mode)
-    monkeypatch.setattr(Model, "eos", property(lambda self: end))
+    monkeypatch.setattr(LanguageModel, "eos_id", property(lambda self: end))
     cut = model.generate(asked, new_tokens=16, mode=mode, batch=8)
     assert cut == [row[: row.index(end)] if end in row else row for row in whole]
     assert len({len(row) for row in cut}) > 2, "rows must end at different times"
 
 
-def test_sampling_follows_the_softmax(model: Model, gpt2: Any) -> None:
+def test_sampling_follows_the_softmax(model: LanguageModel, gpt2: Any) -> None:
     import torch
 
     prompt = prompts(1)[0]
@@ -98,7 +98,7 @@ def test_sampling_follows_the_softmax(model: Model, gpt2: Any) -> None:
     assert model.generate([prompt] * 9, new_tokens=4, mode="sample", seed=1) != model.generate([prompt] * 9, new_tokens=4, mode="sample")
 
 
-def test_losses_are_those_of_one_forward_each(model: Model, gpt2: Any) -> None:
+def test_losses_are_those_of_one_forward_each(model: LanguageModel, gpt2: Any) -> None:
     import torch
 
     asked = [[], [7], *prompts(20, 60)]
@@ -112,7 +112,7 @@ def test_losses_are_those_of_one_forward_each(model: Model, gpt2: Any) -> None:
             np.testing.assert_allclose(losses, wanted, atol=2e-4)
 
 
-def test_losses_beyond_the_context(model: Model, gpt2: Any) -> None:
+def test_losses_beyond_the_context(model: LanguageModel, gpt2: Any) -> None:
     import torch
 
     row = np.random.default_rng(6).integers(3, 259, size=150).tolist()  # the context is 64: windows 0..64, 32..96, 64..128, 96..150
@@ -129,11 +129,11 @@ def test_losses_beyond_the_context(model: Model, gpt2: Any) -> None:
 def test_masks_are_filled_as_one_by_one(bert: Any, tokenizer: Any) -> None:
     import torch
 
-    model = Model.of(bert, tokenizer)
-    assert not model.causal
+    model = LanguageModel.from_loaded(bert, tokenizer)
+    assert not model.is_causal
     asked = prompts(20, 30)
     masked = [sorted({len(row) // 2, len(row) - 1}) if number % 5 else [] for number, row in enumerate(asked)]
-    found = model.fill(asked, masked, batch=6)
+    found = model.fill_masks(asked, masked, batch=6)
     for row, places, filled in zip(asked, masked, found, strict=True):
         ids = torch.tensor([[2 if place in places else token for place, token in enumerate(row)]])
         with torch.no_grad():
@@ -145,29 +145,29 @@ def test_a_checkpoint_is_loaded_as_it_was_saved(gpt2: Any, bert: Any, tokenizer:
     for name, one in (("causal", gpt2), ("masked", bert)):
         one.save_pretrained(tmp_path / name)
         tokenizer.save_pretrained(tmp_path / name)
-    causal, masked = Model.load(tmp_path / "causal"), Model.load(tmp_path / "masked")
-    assert causal.causal and not masked.causal
+    causal, masked = LanguageModel.load(tmp_path / "causal"), LanguageModel.load(tmp_path / "masked")
+    assert causal.is_causal and not masked.is_causal
     text = "Dear Ann,\n  it is 5 o'clock ."
     assert causal.decode(causal.encode([text])) == [text]
-    assert causal.generate(prompts(3), new_tokens=5) == Model.of(gpt2, tokenizer).generate(prompts(3), new_tokens=5)
+    assert causal.generate(prompts(3), new_tokens=5) == LanguageModel.from_loaded(gpt2, tokenizer).generate(prompts(3), new_tokens=5)
     assert causal.encode([]) == [] and causal.decode([]) == [] and causal.generate([], new_tokens=4) == []
-    with pytest.raises(UsageError, match="masked model continues no prompts"):
+    with pytest.raises(UsageError, match="masked model cannot continue prompts"):
         masked.generate([[3]], new_tokens=1)
-    with pytest.raises(UsageError, match="causal model fills no masks"):
-        causal.fill([[3]], [[0]])
+    with pytest.raises(UsageError, match="causal model cannot fill masks"):
+        causal.fill_masks([[3]], [[0]])
 
 
-def test_what_cannot_be_asked_is_told(model: Model, gpt2: Any, tokenizer: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="more than the model's 64"):
+def test_what_cannot_be_asked_is_told(model: LanguageModel, gpt2: Any, tokenizer: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="exceed the model's context of 64"):
         model.generate([[3] * 60], new_tokens=5)
     with pytest.raises(UsageError, match="Did you mean greedy"):
         model.generate([[3]], new_tokens=5, mode="greddy")
     with pytest.raises(UsageError, match="no such folder"):
-        Model.load(tmp_path / "none")
+        LanguageModel.load(tmp_path / "none")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle is read")
-    with pytest.raises(OutputBroken, match="other kinds are not read"):
-        Model.load(tmp_path)
+    with pytest.raises(OutputBroken, match="other formats are not read"):
+        LanguageModel.load(tmp_path)
     tokenizer_of_more = type("More", (), {"__len__": lambda self: 300})()
-    with pytest.raises(OutputBroken, match="not of one training"):
-        Model.of(gpt2, tokenizer_of_more)
+    with pytest.raises(OutputBroken, match="do not belong together"):
+        LanguageModel.from_loaded(gpt2, tokenizer_of_more)

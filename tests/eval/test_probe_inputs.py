@@ -1,4 +1,4 @@
-"""Texts are read whole or as bodies, addresses are found in their identity form, prompts follow from their seed."""
+"""Texts are read whole or as bodies, addresses are found in canonical form, prompts follow from their seed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from eval.metrics.membership import people
-from eval.probe_inputs import (
-    addresses,
-    counted_addresses,
-    cue_prompts,
-    hash_of,
+from sanitize.errors import OutputBroken, UsageError
+from sanitize.eval.metrics.membership import read_user_texts
+from sanitize.eval.probe_inputs import (
+    count_addresses,
+    find_addresses,
+    hash_prompts,
+    make_cue_prompts,
+    make_unseen_addresses,
+    make_web_prompts,
     read_prompts,
     read_texts,
-    strangers,
-    vault_addresses,
-    web_prompts,
+    read_vault_addresses,
 )
-from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage import formats
 
 MAIL = "From: ann.lee@example.com\nTo: bo.ray@example.org,\n\tcy.fox@example.net\n\nDear Bo,\nwrite to Ann.Lee@example.com\n"
@@ -28,36 +28,36 @@ MAIL = "From: ann.lee@example.com\nTo: bo.ray@example.org,\n\tcy.fox@example.net
 
 def test_bodies_and_ids(tmp_path: Path) -> None:
     pl.DataFrame({"text": [MAIL, "no header: here\nbut a text", None, "x"], "n": [1, 2, 3, 4]}).write_parquet(tmp_path / "a.parquet")
-    whole, body = read_texts(tmp_path), read_texts(tmp_path / "a.parquet", part="body")
+    whole, body = read_texts(tmp_path), read_texts(tmp_path / "a.parquet", section="body")
     assert whole.doc_ids == ("0", "1", "3") and whole.texts == (MAIL, "no header: here\nbut a text", "x")
     assert body.texts == ("Dear Bo,\nwrite to Ann.Lee@example.com\n", "no header: here\nbut a text", "x")
     assert read_texts(tmp_path, most=2).doc_ids == ("0", "1")
     pl.DataFrame({"doc_id": ["q"], "say": ["hello"]}).write_ndjson(tmp_path / "b.jsonl")
-    assert read_texts(tmp_path / "b.jsonl", column="say").doc_ids == ("q",)
+    assert read_texts(tmp_path / "b.jsonl", text_column="say").doc_ids == ("q",)
     with pytest.raises(UsageError, match="no column text; it has doc_id, say"):
         read_texts(tmp_path / "b.jsonl")
     with pytest.raises(UsageError, match="no documents"):
         read_texts(tmp_path / "none")
 
 
-@pytest.mark.parametrize("format", formats.names())
+@pytest.mark.parametrize("format", formats.list_formats())
 def test_shards_of_every_format_are_read(format: str, tmp_path: Path) -> None:
     data = tmp_path / "out" / "data"
     data.mkdir(parents=True)
     rows = {"doc_id": ["d1", "d2", "d3"], "text": [MAIL, "", 'a "quoted" line\nand ünicode'], "user_id": ["u1", "u2", None]}
     pl.DataFrame(rows).write_parquet(tmp_path / "a.parquet")
-    shard = data / f"train-00000-of-00001{formats.suffix(format)}"
+    shard = data / f"train-00000-of-00001{formats.format_suffix(format)}"
     if format == formats.PARQUET:
         shard.write_bytes((tmp_path / "a.parquet").read_bytes())
     else:
-        formats.format_of(format).pack(tmp_path / "a.parquet", shard)
+        formats.get_format(format).pack(tmp_path / "a.parquet", shard)
     as_files = read_texts(data)
     assert as_files.doc_ids == ("d1", "d3") and as_files.texts == (MAIL, rows["text"][2])
     (data / "index.json").write_text("{}")
     told = {"shards": [{"path": f"data/{shard.name}", "rows": 3, "sha256": ""}]}
     (tmp_path / "out" / "manifest.json").write_text(json.dumps(told))
     assert read_texts(tmp_path / "out") == as_files == read_texts(shard)
-    assert people(tmp_path / "out").rows() == [("d1", "u1", MAIL), ("d2", "u2", "")]
+    assert read_user_texts(tmp_path / "out").rows() == [("d1", "u1", MAIL), ("d2", "u2", "")]
     shard.write_bytes(shard.read_bytes()[:-9])
     with pytest.raises(OutputBroken, match="train-00000") as caught:
         read_texts(tmp_path / "out")
@@ -65,10 +65,10 @@ def test_shards_of_every_format_are_read(format: str, tmp_path: Path) -> None:
 
 
 def test_addresses_are_found_in_their_identity_form() -> None:
-    assert counted_addresses([MAIL, "bo.ray@example.org"]) == {"ann.lee@example.com": 2, "bo.ray@example.org": 2, "cy.fox@example.net": 1}
-    found = addresses([MAIL]).rows()
+    assert count_addresses([MAIL, "bo.ray@example.org"]) == {"ann.lee@example.com": 2, "bo.ray@example.org": 2, "cy.fox@example.net": 1}
+    found = find_addresses([MAIL]).rows()
     assert [MAIL[start:stop].lower() for _, start, stop, _ in found] == [address for *_, address in found]
-    assert addresses([]).height == 0
+    assert find_addresses([]).height == 0
 
 
 def test_the_vault_has_the_same_addresses(tmp_path: Path) -> None:
@@ -78,30 +78,32 @@ def test_the_vault_has_the_same_addresses(tmp_path: Path) -> None:
     pl.DataFrame({"text": [MAIL, "ask bo.ray@example.org, call 212-555-0101"]}).write_parquet(tmp_path / "in" / "a.parquet")
     settings = sanitize.Settings(seed=1, workers=1)
     sanitize.run([tmp_path / "in"], tmp_path / "out", sanitize.load_plan("rmft"), tmp_path / "work", settings)
-    assert vault_addresses(tmp_path / "work") == {"ann.lee@example.com": 2, "bo.ray@example.org": 2, "cy.fox@example.net": 1}
+    assert read_vault_addresses(tmp_path / "work") == {"ann.lee@example.com": 2, "bo.ray@example.org": 2, "cy.fox@example.net": 1}
     with pytest.raises(UsageError, match="no vault"):
-        vault_addresses(tmp_path / "out")
+        read_vault_addresses(tmp_path / "out")
 
 
 def test_strangers_are_of_the_same_parts_and_unknown() -> None:
     known = {
         f"{first}.{last}@example.{top}" for first in ("ann", "bo", "cy") for last in ("lee", "ray", "fox") for top in ("com", "org")
     } - {"ann.fox@example.com"}
-    assert strangers(known, 9) == ["ann.fox@example.com"]  # all that the parts give besides
-    some = strangers({"ann.lee@example.com", "bo.ray@example.org", "x@example.net"}, 4, seed=2)
-    assert len(some) == 4 == len(set(some)) and some == strangers({"x@example.net", "bo.ray@example.org", "ann.lee@example.com"}, 4, seed=2)
+    assert make_unseen_addresses(known, 9) == ["ann.fox@example.com"]  # all that the parts give besides
+    some = make_unseen_addresses({"ann.lee@example.com", "bo.ray@example.org", "x@example.net"}, 4, seed=2)
+    assert len(some) == 4 == len(set(some)) and some == make_unseen_addresses(
+        {"x@example.net", "bo.ray@example.org", "ann.lee@example.com"}, 4, seed=2
+    )
     assert not set(some) & {"ann.lee@example.com", "bo.ray@example.org"} and all(one.count("@") == 1 for one in some)
-    assert strangers([], 5) == []
+    assert make_unseen_addresses([], 5) == []
 
 
 def test_prompts_follow_from_their_seed() -> None:
-    some = web_prompts(60)
-    assert len(set(some)) == 60 and some == web_prompts(60) != web_prompts(60, 1)
-    assert web_prompts(10) == some[:10]
+    some = make_web_prompts(60)
+    assert len(set(some)) == 60 and some == make_web_prompts(60) != make_web_prompts(60, 1)
+    assert make_web_prompts(10) == some[:10]
     assert all(len(prompt.split()) >= 40 and "@" not in prompt for prompt in some)
     known = ["ann.lee@example.com", "ann.ray@example.com", "bo.ray@example.org", "list@example.net"]
-    assert sorted(cue_prompts(known, 4)[:2]) == ["From: ann.", "From: bo."] and len(cue_prompts(known, 99)) == 6
-    assert hash_of(["a", "b"]) != hash_of(["ab"]) and hash_of(some) == hash_of(list(some))
+    assert sorted(make_cue_prompts(known, 4)[:2]) == ["From: ann.", "From: bo."] and len(make_cue_prompts(known, 99)) == 6
+    assert hash_prompts(["a", "b"]) != hash_prompts(["ab"]) and hash_prompts(some) == hash_prompts(list(some))
 
 
 def test_prompts_of_a_file(tmp_path: Path) -> None:
@@ -115,9 +117,9 @@ def test_prompts_of_a_file(tmp_path: Path) -> None:
 
 def test_folders_may_be_called_anything(tmp_path: Path) -> None:
     import sanitize
-    from eval.frontier import Chain, divided
-    from eval.metrics.task import Task
-    from eval.recollect_and_rank import Records
+    from sanitize.eval.frontier import FrontierSettings, split_corpus
+    from sanitize.eval.metrics.task import DownstreamTask
+    from sanitize.eval.recollect_and_rank import MaskedRecords
 
     here = tmp_path / "a [b] *c?"
     here.mkdir()
@@ -126,15 +128,15 @@ def test_folders_may_be_called_anything(tmp_path: Path) -> None:
     numbered = sanitize.load_plan("redact", ("edit.0.label=numbered",))
     sanitize.run(here / "mails.parquet", here / "out", numbered, settings=sanitize.Settings(seed=1, workers=1))
     assert len(read_texts(here / "out").texts) == len(read_texts(here / "mails.parquet").texts) == 12
-    assert sum(vault_addresses(here / "out.private").values()) == 48
-    assert Records.read(here / "out", here / "out.private").keys.height
+    assert sum(read_vault_addresses(here / "out.private").values()) == 48
+    assert MaskedRecords.read(here / "out", here / "out.private").keys.height
     (here / "p.jsonl").write_text('{"prompt": "One day"}\n')
     frame.select(prompt="text").write_parquet(here / "p.parquet")
     assert read_prompts(here / "p.jsonl") == ["One day"] and len(read_prompts(here / "p.parquet")) == 12
-    parts = divided(here / "mails.parquet", here / "chain", Chain(test=0.4), lambda line: None)
+    parts = split_corpus(here / "mails.parquet", here / "chain", FrontierSettings(test_share=0.4), lambda line: None)
     assert sum(len(read_texts(part).texts) for part in parts.values()) == 12
     (here / "examples.jsonl").write_text('{"question": "a", "answer": "b"}\n')
     frame.select(question="text", answer="doc_id").write_parquet(here / "examples.parquet")
     for name in ("examples.jsonl", "examples.parquet"):
         with pytest.raises(UsageError, match="no column other"):
-            Task(use="task", examples=here / name, template="squad_v2", answer_column="other").open(None)  # type: ignore[arg-type]
+            DownstreamTask(use="task", examples=here / name, template="squad_v2", answer_column="other").setup(None)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A run folder is read as it was written; what is missing is named."""
+"""A run folder is read as it was written; errors name what is missing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eval.run_folder import Run
 from sanitize.errors import OutputBroken, UsageError
+from sanitize.eval.run_folder import RunFolder
 
 
 def made(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
-    """A run with empty weights, which nobody loads here."""
+    """A run with empty weights, which are never loaded here."""
     for step in steps:
         place = folder / "checkpoints" / f"step-{step:06d}"
         place.mkdir(parents=True)
@@ -30,20 +30,20 @@ def made(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
 
 
 def test_a_run_is_read(tmp_path: Path) -> None:
-    run = Run.open(made(tmp_path))
+    run = RunFolder.open(made(tmp_path))
     assert [(one.step, one.epoch, one.name) for one in run.checkpoints] == [
         (0, 0, "step-000000"),
         (5, 1, "step-000005"),
         (10, 2, "step-000010"),
     ]
-    assert run.base.step == 0 and run.final.step == 10 and [one.step for one in run.trained] == [5, 10]
-    assert run.final.train_loss == 2.5 and run.base.train_loss is None
-    assert run.data == Path("/somewhere/corpus")
+    assert run.base_checkpoint.step == 0 and run.final_checkpoint.step == 10 and [one.step for one in run.trained_checkpoints] == [5, 10]
+    assert run.final_checkpoint.train_loss == 2.5 and run.base_checkpoint.train_loss is None
+    assert run.data_path == Path("/somewhere/corpus")
 
 
 def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
-    run = Run.open(made(tmp_path))
-    told = {step: run.seen(step).to_pylist() for step in (0, 2, 3, 5, 7, 99)}
+    run = RunFolder.open(made(tmp_path))
+    told = {step: run.list_seen_doc_ids(step).to_pylist() for step in (0, 2, 3, 5, 7, 99)}
     assert told == {0: [], 2: [], 3: ["a"], 5: ["a", "c"], 7: ["a", "b", "c"], 99: ["a", "b", "c"]}
 
 
@@ -51,11 +51,11 @@ def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
     ("broken", "error", "word"),
     [
         (lambda run: None, UsageError, "no such folder"),
-        (lambda run: (run / "recipe.json").unlink(), OutputBroken, "recipe.json: is not there"),
+        (lambda run: (run / "recipe.json").unlink(), OutputBroken, "recipe.json: is missing"),
         (lambda run: (run / "recipe.json").write_text("["), OutputBroken, "no readable JSON object"),
-        (lambda run: (run / "train.json").unlink(), OutputBroken, "not come to its end"),
+        (lambda run: (run / "train.json").unlink(), OutputBroken, "training is not finished"),
         (lambda run: (run / "train.json").write_text('{"checkpoints": []}'), OutputBroken, "names no checkpoints"),
-        (lambda run: (run / "checkpoints/step-000005/checkpoint.json").unlink(), OutputBroken, "step-000005/checkpoint.json: is not there"),
+        (lambda run: (run / "checkpoints/step-000005/checkpoint.json").unlink(), OutputBroken, "step-000005/checkpoint.json: is missing"),
         (lambda run: (run / "checkpoints/step-000005/model.safetensors").unlink(), OutputBroken, "no config.json with"),
         (lambda run: (run / "checkpoints/step-000005/checkpoint.json").write_text("{}"), OutputBroken, "no step and epoch"),
     ],
@@ -64,17 +64,17 @@ def test_what_is_missing_is_named(tmp_path: Path, broken, error: type[Exception]
     run = made(tmp_path / "run")
     broken(run)
     with pytest.raises(error, match=word):
-        Run.open(run if word != "no such folder" else tmp_path / "none")
+        RunFolder.open(run if word != "no such folder" else tmp_path / "none")
 
 
 def test_other_gaps_are_told_when_they_matter(tmp_path: Path) -> None:
     folder = made(tmp_path, (5, 10))
-    run = Run.open(folder)
+    run = RunFolder.open(folder)
     with pytest.raises(OutputBroken, match="no step-000000"):
-        _ = run.base
+        _ = run.base_checkpoint
     (folder / "seen.parquet").unlink()
     with pytest.raises(OutputBroken, match="seen.parquet: cannot be read"):
-        run.seen(5)
+        run.list_seen_doc_ids(5)
     (folder / "recipe.json").write_text("{}")
     with pytest.raises(OutputBroken, match="does not say what data"):
-        _ = Run.open(folder).data
+        _ = RunFolder.open(folder).data_path

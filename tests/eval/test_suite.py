@@ -1,4 +1,4 @@
-"""A suite is read strictly, measures what it names, and its report holds numbers only."""
+"""A suite is read strictly, measures what it names, and its report contains numbers only."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from eval.charts import draw
-from eval.cli import app
-from eval.metric import metric, names
-from eval.report import card, page, svg
-from eval.run_folder import Run
-from eval.suite import Suite, evaluate, trained_on
 from sanitize.errors import MissingExtra, UsageError
+from sanitize.eval.charts import draw_charts
+from sanitize.eval.cli import app
+from sanitize.eval.metric import list_metrics, load_metric
+from sanitize.eval.report import render_model_card, render_page, render_svg
+from sanitize.eval.run_folder import RunFolder
+from sanitize.eval.suite import Suite, describe_training, evaluate
 
 ANN, BO = "ann.lee@example.com", "bo.ray@example.org"
 RUN = "raw <b>&"  # a name that would be markup
@@ -67,11 +67,11 @@ def numbers(told: Any) -> list[float]:
 
 
 def test_a_suite_is_measured_and_told(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from eval.language_model import Model
+    from sanitize.eval.language_model import LanguageModel
 
     # a model that says both addresses, so that silence is put to the test
     said = f" write to {ANN} or {BO} "
-    monkeypatch.setattr(Model, "generate", lambda self, prompts, **_: [self.encode([said])[0]] * len(prompts))
+    monkeypatch.setattr(LanguageModel, "generate", lambda self, prompts, **_: [self.encode([said])[0]] * len(prompts))
     report = evaluate(suite)
     json.dumps(report, allow_nan=False)
     assert all(math.isfinite(one) for one in numbers(report))
@@ -83,7 +83,7 @@ def test_a_suite_is_measured_and_told(suite: Path, tmp_path: Path, monkeypatch: 
     assert report["over"]["extraction"]["rmft"]["web"]["ter"]["final"] == 0
     assert report["over"]["frontier"]["rmft"]["aurc"] == 0
     assert {figure["metric"] for figure in report["figures"]} == {"extraction", "perplexity", "frontier"}
-    html, markdown = page([report, report]), card(report, "rmft")
+    html, markdown = render_page([report, report]), render_model_card(report, "rmft")
     for told in (json.dumps(report), html, markdown):
         for secret in (ANN, BO, "ann.lee", "made.up", "Dear", str(tmp_path)):
             assert secret not in told
@@ -106,9 +106,9 @@ def test_the_command_writes_report_page_and_cards(suite: Path, tmp_path: Path) -
 def test_the_list_of_what_came_out_is_private_and_masked(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, reveal: bool
 ) -> None:
-    from eval.language_model import Model
+    from sanitize.eval.language_model import LanguageModel
 
-    monkeypatch.setattr(Model, "generate", lambda self, prompts, **_: [self.encode([f" write to {ANN} "])[0]] * len(prompts))
+    monkeypatch.setattr(LanguageModel, "generate", lambda self, prompts, **_: [self.encode([f" write to {ANN} "])[0]] * len(prompts))
     file, out = tmp_path / "mine" / f"leaked{suffix}", tmp_path / "told"
     done = CliRunner().invoke(app, [str(suite), "--out", str(out), "--leaked", str(file), *(["--reveal"] if reveal else [])])
     assert done.exit_code == 0, done.output
@@ -125,7 +125,7 @@ def test_the_list_of_what_came_out_is_private_and_masked(
     ("options", "word"),
     [
         (["--reveal"], "--leaked FILE.csv"),
-        (["--leaked", "told/list.csv"], "may be handed on"),
+        (["--leaked", "told/list.csv"], "may be shared"),
         (["--leaked", "list.txt"], ".csv or .parquet"),
         (["--figures", "drawn", "--format", "pdf"], "known: png, svg"),
     ],
@@ -134,7 +134,7 @@ def test_options_are_read_before_anything_is_measured(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], word: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("eval.suite.evaluate", lambda *_, **__: pytest.fail("measured"))
+    monkeypatch.setattr("sanitize.eval.suite.evaluate", lambda *_, **__: pytest.fail("measured"))
     done = CliRunner().invoke(app, [str(suite), "--out", "told", *options])
     assert isinstance(done.exception, UsageError) and word in str(done.exception) and not (tmp_path / "told").exists()
 
@@ -157,10 +157,10 @@ FIGURES = [
 @pytest.mark.parametrize("format", ["png", "svg"])
 def test_figures_are_drawn_as_files(tmp_path: Path, format: str) -> None:
     report = {"name": "../my suite", "runs": {"raw": {}}, "figures": FIGURES}
-    made = draw([report], tmp_path / "new", format)
+    made = draw_charts([report], tmp_path / "new", format)
     names = ["my-suite-extraction-rate-x-b", "my-suite-frontier-stairs", "my-suite-frontier-stairs-2"]
     assert [path.relative_to(tmp_path).as_posix() for path in made] == [f"new/{name}.{format}" for name in names]
-    assert [path.read_bytes() for path in made] == [path.read_bytes() for path in draw([report], tmp_path / "again", format)]
+    assert [path.read_bytes() for path in made] == [path.read_bytes() for path in draw_charts([report], tmp_path / "again", format)]
     for path in made:
         if format == "png":
             assert path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 5_000
@@ -172,7 +172,7 @@ def test_figures_are_drawn_as_files(tmp_path: Path, format: str) -> None:
 def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match="plots"):
-        draw([{"name": "a", "runs": {}, "figures": FIGURES}], tmp_path / "new")
+        draw_charts([{"name": "a", "runs": {}, "figures": FIGURES}], tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -181,7 +181,7 @@ def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [
         ({"runz": {}}, "unknown key runz; known: .* Did you mean runs"),
         ({"runs": {}}, "runs: "),
-        ({"baseline": "rwa"}, "baseline = 'rwa' is none of the runs; known: raw"),
+        ({"baseline": "rwa"}, "baseline = 'rwa' is not one of the runs; known: raw"),
         ({"checkpoints": 0}, "checkpoints = 0"),
         ({"original": {}}, "takes either documents or work"),
         ({"texts": {"mail": {"path": "x", "part": "head"}}}, "texts.mail.part"),
@@ -189,18 +189,18 @@ def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 )
 def test_a_suite_is_read_strictly(change: dict[str, Any], word: str) -> None:
     with pytest.raises(UsageError, match=word):
-        Suite.of({"runs": {"raw": "r"}, "metric": [{"use": "extraction"}], **change})
+        Suite.from_table({"runs": {"raw": "r"}, "metric": [{"use": "extraction"}], **change})
 
 
 def test_metrics_are_read_strictly() -> None:
-    assert {"extraction", "perplexity", "frontier"} <= set(names())
+    assert {"extraction", "perplexity", "frontier"} <= set(list_metrics())
     with pytest.raises(UsageError, match="Did you mean extraction"):
-        metric({"use": "extracton"})
+        load_metric({"use": "extracton"})
     with pytest.raises(UsageError, match="unknown key webb; known: .* Did you mean web"):
-        metric({"use": "extraction", "webb": 3})
-    twice = Suite.of({"runs": {"raw": "r"}, "metric": [{"use": "perplexity"}, {"use": "perplexity"}]})
-    with pytest.raises(UsageError, match="perplexity stands there twice"):
-        twice.metrics()
+        load_metric({"use": "extraction", "webb": 3})
+    twice = Suite.from_table({"runs": {"raw": "r"}, "metric": [{"use": "perplexity"}, {"use": "perplexity"}]})
+    with pytest.raises(UsageError, match="perplexity is named twice"):
+        twice.build_metrics()
 
 
 def test_a_card_says_what_a_private_training_claims(run_of: Any) -> None:
@@ -210,10 +210,10 @@ def test_a_card_says_what_a_private_training_claims(run_of: Any) -> None:
     (folder / "recipe.json").write_text(json.dumps(told))
     for claim in (None, "(8, 1e-05)-differential privacy of the weights"):
         (folder / "train.json").write_text(json.dumps(made | ({"privacy": {"claim": claim, "epsilon": 8.0}} if claim else {})))
-        trained = trained_on(Run.open(folder))
+        trained = describe_training(RunFolder.open(folder))
         assert trained["objective"] == {"use": "ppmlm", "blacklist": "blacklist"} and trained["privacy"] == {"claim": claim}
         row = {"step": 4, "epoch": 1.0}
-        text = card({"name": "suite", "runs": {"private": {"trained": trained, "rows": [row]}}, "over": {}}, "private")
+        text = render_model_card({"name": "suite", "runs": {"private": {"trained": trained, "rows": [row]}}, "over": {}}, "private")
         assert ("no claim of differential privacy" in text) == (claim is None) and (claim or "") in text and "not anonymous" in text
 
 
@@ -229,17 +229,17 @@ def test_paths_of_metrics_begin_at_the_suite_and_stay_out_of_the_report(
     report = evaluate(suite)
     assert report["runs"]["rmft"]["rows"][-1]["extraction"]["web"]["prompts"] == 1
     assert report["metrics"][0]["prompts"] == "prompts.txt" and str(tmp_path) not in json.dumps(report)
-    nested = Suite.of(
+    nested = Suite.from_table(
         {
             "runs": {"raw": "r"},
             "metric": [{"use": "reconstruction", "masked": "m", "work": "/w", "shadow": {"run": "s", "masked": "m", "work": "w"}}],
         },
         tmp_path,
-    ).metrics()[0]
+    ).build_metrics()[0]
     assert nested.masked == tmp_path / "m" and nested.work == Path("/w") and nested.shadow.run == tmp_path / "s"  # type: ignore[attr-defined]
 
 
 def test_a_figure_is_drawn_to_scale() -> None:
     figure = {"title": "T", "x": "x", "y": "y", "kind": "steps", "series": [("a", [(0.0, 0.0), (10.0, 50.0)]), ("b", [])]}
-    drawn = svg(figure, ["a", "b"])
+    drawn = render_svg(figure, ["a", "b"])
     assert 'd="M52.0 210.0H388.0V12.0"' in drawn and ">50<" in drawn and ">10<" in drawn

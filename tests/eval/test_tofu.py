@@ -1,4 +1,4 @@
-"""The TOFU metric: what is scored, against a slow reading, and what is refused. All people in the questions are invented."""
+"""The TOFU metric: scores against a slow reference, and refused inputs. All people in the questions are invented."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="comes with the extra `learn`")
 pytest.importorskip("transformers", reason="comes with the extra `learn`")
 
-from eval.language_model import Model  # noqa: E402
-from eval.metric import Ground, metric  # noqa: E402
-from eval.metrics.tofu import Tofu, answered, read_questions  # noqa: E402
 from sanitize.errors import InputRefused, UsageError  # noqa: E402
+from sanitize.eval.language_model import LanguageModel  # noqa: E402
+from sanitize.eval.metric import EvalContext, load_metric  # noqa: E402
+from sanitize.eval.metrics.tofu import Tofu, answer_questions, read_questions  # noqa: E402
 
 ROWS = [
     {
@@ -29,7 +29,7 @@ ROWS = [
 ]
 
 
-def tiny() -> Model:
+def tiny() -> LanguageModel:
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from tokenizers.decoders import ByteLevel
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
@@ -49,7 +49,7 @@ def tiny() -> Model:
     config = GPT2Config(
         vocab_size=len(tokenizer), n_positions=96, n_embd=32, n_layer=2, n_head=2, initializer_range=0.25, bos_token_id=0, eos_token_id=0
     )
-    return Model.of(GPT2LMHeadModel(config).eval(), tokenizer)
+    return LanguageModel.from_loaded(GPT2LMHeadModel(config).eval(), tokenizer)
 
 
 def write(path: Path, rows: list[dict[str, Any]] = ROWS) -> Path:
@@ -60,11 +60,11 @@ def write(path: Path, rows: list[dict[str, Any]] = ROWS) -> Path:
 def test_losses_are_of_the_answer_and_its_end_alone(tmp_path: Path) -> None:
     model = tiny()
     questions = read_questions(write(tmp_path / "q.jsonl"))
-    found = answered(model, questions, new_tokens=8, batch=3)
-    assert found.wrong.shape == (5, 3)
+    found = answer_questions(model, questions, new_tokens=8, batch=3)
+    assert found.perturbed.shape == (5, 3)
     for number, row in enumerate(ROWS):
         head = model.encode([row["question"] + "\n"])[0]  # nothing before it: rows of one document begin so in training
-        for text, loss in ((row["answer"], found.answer[number]), (row["perturbed_answer"][1], found.wrong[number][1])):
+        for text, loss in ((row["answer"], found.answer[number]), (row["perturbed_answer"][1], found.perturbed[number][1])):
             ids = torch.tensor([head + model.encode([text])[0] + [0]])
             with torch.no_grad():
                 logits = model.model(input_ids=ids).logits.double().log_softmax(-1)
@@ -74,19 +74,19 @@ def test_losses_are_of_the_answer_and_its_end_alone(tmp_path: Path) -> None:
 
 def test_a_suite_compares_with_the_retrained_run(tmp_path: Path) -> None:
     path = write(tmp_path / "q.jsonl")
-    one = metric({"use": "tofu", "retain": path, "forget": path, "retrained": "kept", "again": "other", "new_tokens": 4})
+    one = load_metric({"use": "tofu", "retain": path, "forget": path, "retrained": "kept", "again": "other", "new_tokens": 4})
     assert isinstance(one, Tofu)
-    one.open(Ground())
-    row = {"step": 1, "epoch": 1.0, "tofu": one.at(SimpleNamespace(), SimpleNamespace(), tiny())}  # type: ignore[arg-type]
+    one.setup(EvalContext())
+    row = {"step": 1, "epoch": 1.0, "tofu": one.on_checkpoint(SimpleNamespace(), SimpleNamespace(), tiny())}  # type: ignore[arg-type]
     assert row["tofu"]["questions"] == {"retain": 5, "forget": 5} and 0 <= row["tofu"]["model_utility"] <= 1
     worse = {**row, "tofu": {**row["tofu"], "log_r": [value + 9 for value in row["tofu"]["log_r"]]}}
-    over = one.over({"kept": [row], "other": [row], "full": [worse, row]})
+    over = one.aggregate({"kept": [row], "other": [row], "full": [worse, row]})
     assert over["other"]["final"]["forget_quality"] == 1.0 and over["other"]["is_noise_floor"]
     assert over["full"]["each"][0]["forget_quality"] < 0.01 and over["full"]["final"]["forget_quality"] == 1.0
-    assert len(one.figures({"kept": [row], "other": [row], "full": [worse, row]}, over)) == 2
+    assert len(one.build_figures({"kept": [row], "other": [row], "full": [worse, row]}, over)) == 2
     assert "Roe" not in json.dumps([row, over])
     with pytest.raises(UsageError, match="no run 'kept'"):
-        one.over({"full": [row]})
+        one.aggregate({"full": [row]})
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_questions_that_are_none(tmp_path: Path, text: str, told: str) -> None:
 def test_different_numbers_of_wrong_answers(tmp_path: Path) -> None:
     rows = [ROWS[0], {**ROWS[1], "perturbed_answer": ["Ely."]}]
     with pytest.raises(InputRefused, match="different numbers"):
-        answered(tiny(), read_questions(write(tmp_path / "q.jsonl", rows)))
+        answer_questions(tiny(), read_questions(write(tmp_path / "q.jsonl", rows)))

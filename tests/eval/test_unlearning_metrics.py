@@ -1,4 +1,4 @@
-"""TOFU's numbers against those that the public logs give, and against slow readings."""
+"""TOFU's scores against the published logs, and against slow references."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.unlearning_metrics import Answers, compared, detectable, model_utility, utilities
+from sanitize.eval.unlearning_metrics import AnswerLosses, compare_models, compute_utilities, model_utility, smallest_detectable_distance
 
 GOLDEN = Path(__file__).resolve().parents[2].parent / "shared" / "golden"
 there = pytest.mark.skipif(not GOLDEN.exists(), reason="the golden numbers of TOFU lie beside the repository, and are not there")
@@ -41,13 +41,13 @@ def test_utilities_of_the_public_logs(model: str) -> None:
     found = {}
     for name, logged in LOGGED.items():
         rows = INPUTS[model][name if name != "world_facts" else "real_world"]
-        answers = Answers(
+        answers = AnswerLosses(
             answer=np.array(rows["avg_gt_loss"]),
             paraphrase=np.array(rows.get("avg_paraphrased_loss", rows["avg_gt_loss"])),
-            wrong=np.array(rows["average_perturb_loss"]),
-            recall=np.array(rows["rougeL_recall"]),
+            perturbed=np.array(rows["average_perturb_loss"]),
+            rouge_recall=np.array(rows["rougeL_recall"]),
         )
-        found[name] = utilities(name, answers)
+        found[name] = compute_utilities(name, answers)
         expected = [EXPECTED["table3"][model]["log"][key] for key in logged]
         assert [found[name][key] for key in ("probability", "rouge", "truth_ratio")] == pytest.approx(
             expected, abs=2e-7
@@ -59,7 +59,7 @@ def test_utilities_of_the_public_logs(model: str) -> None:
 @pytest.mark.parametrize("run", sorted(STATISTICS))
 def test_forget_quality_of_the_public_logs(run: str) -> None:
     model, share, _ = run.split("|")
-    found = compared(np.array(STATISTICS[run]), np.array(STATISTICS[f"{model}|{share}|RFS-R"]))
+    found = compare_models(np.array(STATISTICS[run]), np.array(STATISTICS[f"{model}|{share}|RFS-R"]))
     assert found.forget_quality == pytest.approx(EXPECTED["table3"][run]["log"]["Forget Quality"], rel=1e-6, abs=1e-9)
 
 
@@ -67,55 +67,60 @@ def test_forget_quality_of_the_public_logs(run: str) -> None:
 @pytest.mark.parametrize("run", TABLE4)
 def test_distances_of_the_public_logs(run: str) -> None:
     model, share, _ = run.split("|")
-    found = compared(np.array(STATISTICS[run]), np.array(STATISTICS[f"{model}|{share}|RFS-R"]))
+    found = compare_models(np.array(STATISTICS[run]), np.array(STATISTICS[f"{model}|{share}|RFS-R"]))
     told = EXPECTED["table4"][run]["published_table4"]
     assert [found.jsd_paired, found.wasserstein, found.entropy_difference] == pytest.approx([told["JSD"], told["W"], told["dH"]], abs=6e-5)
 
 
 def test_a_model_against_itself() -> None:
     same = np.linspace(-2, 3, 40)
-    found = compared(same, same)
+    found = compare_models(same, same)
     assert (found.forget_quality, found.statistic) == (1.0, 0.0)
     assert found.jsd_paired == found.jsd_histogram == found.wasserstein == found.entropy_difference == 0.0
 
 
 def test_distances_follow_the_pairing_or_not() -> None:
     one, other = np.linspace(-1, 1, 50), np.linspace(-0.5, 2, 50)
-    found, shuffled = compared(one, other), compared(one, other[::-1])
+    found, shuffled = compare_models(one, other), compare_models(one, other[::-1])
     assert found.jsd_paired != pytest.approx(shuffled.jsd_paired)  # it is no distance of distributions
     assert found.jsd_histogram == shuffled.jsd_histogram and found.wasserstein == pytest.approx(shuffled.wasserstein)
     assert found.forget_quality == shuffled.forget_quality
 
 
 def test_a_collapsed_model_has_a_forget_quality_and_no_distances() -> None:
-    found = compared(np.full(40, 800.0), np.linspace(-1, 1, 40))
+    found = compare_models(np.full(40, 800.0), np.linspace(-1, 1, 40))
     assert found.forget_quality < 1e-9 and found.jsd_paired is None and found.wasserstein is None and found.entropy_difference is None
-    answers = Answers(answer=np.full(3, 900.0), paraphrase=np.full(3, 900.0), wrong=np.full((3, 5), 10.0), recall=np.zeros(3))
-    told = {name: utilities(name, answers) for name in LOGGED}
+    answers = AnswerLosses(
+        answer=np.full(3, 900.0), paraphrase=np.full(3, 900.0), perturbed=np.full((3, 5), 10.0), rouge_recall=np.zeros(3)
+    )
+    told = {name: compute_utilities(name, answers) for name in LOGGED}
     assert all(np.isfinite(value) for each in told.values() for value in each.values()) and model_utility(told) == 0.0
 
 
 def test_utilities_by_hand() -> None:
-    answers = Answers(
-        answer=np.log([2.0, 4.0]), paraphrase=np.log([2.0, 8.0]), wrong=np.log([[8.0, 2.0], [4.0, 1.0]]), recall=np.array([1.0, 0.5])
+    answers = AnswerLosses(
+        answer=np.log([2.0, 4.0]),
+        paraphrase=np.log([2.0, 8.0]),
+        perturbed=np.log([[8.0, 2.0], [4.0, 1.0]]),
+        rouge_recall=np.array([1.0, 0.5]),
     )
     # R = P(paraphrase) / geometric mean: (1/2) / (1/4) = 2 and (1/8) / (1/2) = 1/4
     assert np.exp(answers.log_r) == pytest.approx([2.0, 0.25])
-    assert utilities("retain", answers) == pytest.approx({"probability": 0.375, "rouge": 0.75, "truth_ratio": 0.25})
-    assert utilities("forget", answers)["truth_ratio"] == pytest.approx(0.375)
+    assert compute_utilities("retain", answers) == pytest.approx({"probability": 0.375, "rouge": 0.75, "truth_ratio": 0.25})
+    assert compute_utilities("forget", answers)["truth_ratio"] == pytest.approx(0.375)
     # P(answer) / all: (1/2) / (1/2 + 1/8 + 1/2) and (1/4) / (1/4 + 1/4 + 1)
-    assert utilities("world_facts", answers)["probability"] == pytest.approx(((1 / 2) / (9 / 8) + (1 / 4) / (3 / 2)) / 2)
+    assert compute_utilities("world_facts", answers)["probability"] == pytest.approx(((1 / 2) / (9 / 8) + (1 / 4) / (3 / 2)) / 2)
 
 
 @pytest.mark.parametrize(("size", "least"), [(40, 0.325), (200, 0.14)])
 def test_what_so_many_questions_can_show(size: int, least: float) -> None:
-    assert detectable(size) == pytest.approx(least)
+    assert smallest_detectable_distance(size) == pytest.approx(least)
 
 
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=30), st.data())
 def test_bounds(values: list[float], data: st.DataObject) -> None:
     other = data.draw(st.lists(st.floats(-20, 20), min_size=len(values), max_size=len(values)))
-    found = compared(np.array(values), np.array(other))
+    found = compare_models(np.array(values), np.array(other))
     assert 0 <= found.forget_quality <= 1 and 0 <= found.jsd_histogram <= np.log(2) + 1e-12
     assert found.jsd_paired is not None and 0 <= found.jsd_paired <= np.log(2) + 1e-12
 
@@ -123,4 +128,4 @@ def test_bounds(values: list[float], data: st.DataObject) -> None:
 @pytest.mark.parametrize(("first", "second"), [([1.0], [1.0, 2.0]), ([], []), ([float("nan")], [1.0])])
 def test_what_cannot_be_compared_is_refused(first: list[float], second: list[float]) -> None:
     with pytest.raises(ValueError, match=r"expected the same questions|not a number"):
-        compared(np.array(first), np.array(second))
+        compare_models(np.array(first), np.array(second))

@@ -1,4 +1,4 @@
-"""The receipt for forgetting: from a person's address to what attacks find after, and what is said of it. All people are invented."""
+"""The unlearning receipt: from a person's address to the results of attacks afterwards. All people are invented."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ pytest.importorskip("transformers", reason="comes with the extra `learn`")
 
 from typer.testing import CliRunner  # noqa: E402
 
-import train  # noqa: E402
-from eval.cli import app  # noqa: E402
-from eval.training_texts import Taught, taught  # noqa: E402
-from eval.unlearning_receipt import FINDS_NOTHING, PROVES_NOTHING, _found, _own, receipt, words, write  # noqa: E402
+from sanitize import train  # noqa: E402
 from sanitize.errors import InputRefused, LeakFound, OutputBroken, UsageError  # noqa: E402
-from train.recipe import Recipe  # noqa: E402
-from train.unlearning import Stages, forget  # noqa: E402
+from sanitize.eval.cli import app  # noqa: E402
+from sanitize.eval.training_texts import TrainingTexts, read_training_texts  # noqa: E402
+from sanitize.eval.unlearning_receipt import (  # noqa: E402
+    FINDS_NOTHING,
+    PROVES_NOTHING,
+    _find_forgotten_addresses,
+    _summarize_findings,
+    format_sentences,
+    make_receipt,
+    write_receipt,
+)
+from sanitize.train.recipe import Recipe  # noqa: E402
+from sanitize.train.unlearning import Dp2Unlearning, unlearn_documents  # noqa: E402
 
 torch.set_num_threads(1)
 PEOPLE = "ada bob cleo dan uwe finn gus ivo".split()
@@ -31,7 +39,7 @@ SIZES = {"arch": "gpt2", "layers": 2, "width": 64, "heads": 2, "context": 48, "d
 
 
 def mails(path: Path, people: list[str], each: int = 4, first: int = 0) -> Path:
-    """Mails of some people as JSON lines, with what nobody could guess in each."""
+    """Mails of some people as JSON lines, each with values that cannot be guessed."""
     lines = []
     for at, name in enumerate(people):
         for number in range(each):
@@ -45,7 +53,7 @@ def mails(path: Path, people: list[str], each: int = 4, first: int = 0) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Mails, published shards of them, one person's ids by `sanitize subject`, and a model that knows them by heart."""
+    """Mails, published shards of them, one person's ids by `sanitize subject`, and a model that has memorised them."""
     import sanitize
     from sanitize.readers.survey import Roles
 
@@ -73,14 +81,14 @@ def last(run: Path) -> Path:
 def forgotten(made: dict[str, Path]) -> Path:
     """The run of a gradient difference that is strong enough."""
     changes = ["run.lr=5e-3", "run.epochs=8"]
-    forget("gd", model=last(made["full"]), forget=made["ids"], data=made["clean"], out=made["folder"] / "gd", changes=changes)
+    unlearn_documents("gd", model=last(made["full"]), id_list=made["ids"], data=made["clean"], out=made["folder"] / "gd", changes=changes)
     return made["folder"] / "gd"
 
 
 def test_from_an_address_to_a_receipt(made: dict[str, Path], forgotten: Path, tmp_path: Path) -> None:
-    """The whole chain: subject, ids, unlearn, receipt; nothing of the texts is in it, and no promise."""
+    """The whole chain: subject, ids, unlearn, receipt; it contains nothing of the texts, and no promise."""
     assert made["ids"].read_text().split() == [f"dan-{number}" for number in range(4)]
-    told = receipt(forgotten, control=made["control"])
+    told = make_receipt(forgotten, control=made["control"])
     assert (told["method"], told["forgotten"], told["kept"]) == ("gd", 4, 28)
     before, after = (told["attacks"][name] for name in ("before", "after"))
     assert before["forgotten"]["whole"] == 4 and before["forgotten"]["rouge_l"] == 1.0, "it was known by heart"
@@ -95,18 +103,20 @@ def test_from_an_address_to_a_receipt(made: dict[str, Path], forgotten: Path, tm
     assert any(line.startswith("NOT LIKE UNSEEN") for line in told["words"])
     assert told["models"]["before"]["weights_sha256"] != told["models"]["after"]["weights_sha256"]
     assert PROVES_NOTHING in told["words"] and FINDS_NOTHING in told["words"]
-    place = write(told, tmp_path / "receipt")
+    place = write_receipt(told, tmp_path / "receipt")
     text = place.read_text() + (tmp_path / "receipt" / "receipt.json").read_text()
-    assert "proves nothing" in text and "Not covered" in text and "| forgotten: came out whole | 4 of 4 | 0 of 4 |" in text
+    assert "proves nothing" in text and "Not covered" in text and "| forgotten: generated completely | 4 of 4 | 0 of 4 |" in text
     secrets = [*PEOPLE[:5], "@", *THINGS, *PLACES, "dan-", str(made["folder"])]
     text = re.sub(r"\b[0-9a-f]{16,}\b", "", text.replace(str(tmp_path), ""))  # in hexadecimal, ada is a number
     assert not [one for one in secrets if one in text]
 
 
 def test_a_model_that_still_knows_is_said_to(made: dict[str, Path], tmp_path: Path) -> None:
-    """One weak step changes nothing, and the exit code says so; the receipt is there all the same."""
+    """One weak step changes nothing, and the exit code shows it; the receipt is written all the same."""
     weak = tmp_path / "weak"
-    forget("ga", model=last(made["full"]), forget=made["ids"], data=made["clean"], out=weak, changes=["run.lr=1e-6", "run.epochs=1"])
+    unlearn_documents(
+        "ga", model=last(made["full"]), id_list=made["ids"], data=made["clean"], out=weak, changes=["run.lr=1e-6", "run.epochs=1"]
+    )
     ran = CliRunner().invoke(app, ["receipt", str(weak), "--out", str(tmp_path / "out"), "--control", str(made["control"]), "--json"])
     assert isinstance(ran.exception, LeakFound) and ran.exception.exit_code == 4
     told = json.loads(ran.stdout)
@@ -117,7 +127,7 @@ def test_a_model_that_still_knows_is_said_to(made: dict[str, Path], tmp_path: Pa
 
 
 def test_stages_tell_their_guarantee(made: dict[str, Path], tmp_path: Path) -> None:
-    """A folder of dp2unlearning: the full model before, the newest after, the list of the last request; its statement and no other."""
+    """A folder of dp2unlearning: the full model before, the newest after, the list of the last request; its guarantee and no other."""
     rewritten = tmp_path / "rewritten.jsonl"
     rewritten.write_text(made["source"].read_text().replace("dan.nad", "someone.enoemos").replace("Lyme", "Ely"))
     table = {
@@ -128,12 +138,12 @@ def test_stages_tell_their_guarantee(made: dict[str, Path], tmp_path: Path) -> N
         "run": {"epochs": 2, "batch": 8, "lr": 1e-2, "checkpoint_every": 0.0, "device": "cpu"},
         "base": {"epochs": 2},
     }
-    stages = Stages(recipe=Recipe.of(table), data=made["source"], out=tmp_path / "stages", rewritten=rewritten)
-    stages.go()
+    stages = Dp2Unlearning(recipe=Recipe.load(table), data=made["source"], out_folder=tmp_path / "stages", rewritten=rewritten)
+    stages.run()
     with pytest.raises(UsageError, match="nothing was forgotten here yet"):
-        receipt(tmp_path / "stages")
-    stages.go(made["ids"])
-    told = receipt(tmp_path / "stages", retrained=tmp_path / "stages" / "unlearned-001", most=10)
+        make_receipt(tmp_path / "stages")
+    stages.run(made["ids"])
+    told = make_receipt(tmp_path / "stages", retrained=tmp_path / "stages" / "unlearned-001", max_documents=10)
     assert told["method"] == "dp2unlearning" and told["forgotten"] == 4 and set(told["attacks"]) == {"before", "after", "retrained"}
     assert told["attacks"]["after"] == told["attacks"]["retrained"], "the same model"
     assert told["asked"] == {"forgotten": 4, "kept": 10} and told["found"]["chance_by"] == "retrained" and not told["found"]["anything"]
@@ -143,24 +153,24 @@ def test_stages_tell_their_guarantee(made: dict[str, Path], tmp_path: Path) -> N
 def test_what_does_not_fit_is_refused(made: dict[str, Path], forgotten: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.txt").write_text("dan-0\nnobody-1\n")
     with pytest.raises(UsageError, match="1 of 2 ids are not in the data") as caught:
-        receipt(forgotten, forget=tmp_path / "wrong.txt")
+        make_receipt(forgotten, forget=tmp_path / "wrong.txt")
     assert "nobody" not in str(caught.value)
     (tmp_path / "all.txt").write_text("".join(f"{name}-{number}\n" for name in PEOPLE for number in range(4)))
-    with pytest.raises(UsageError, match="nothing kept"):
-        receipt(forgotten, forget=tmp_path / "all.txt")
+    with pytest.raises(UsageError, match="no kept document"):
+        make_receipt(forgotten, forget=tmp_path / "all.txt")
     (tmp_path / "none.txt").write_text("\n")
     with pytest.raises(UsageError, match="0 of 0 ids"):
-        receipt(forgotten, forget=tmp_path / "none.txt")
+        make_receipt(forgotten, forget=tmp_path / "none.txt")
     with pytest.raises(InputRefused, match="one a line"):
-        receipt(forgotten, forget=tmp_path / "missing.txt")
+        make_receipt(forgotten, forget=tmp_path / "missing.txt")
     with pytest.raises(UsageError, match="not a folder of sanitize-train unlearn"):
-        receipt(made["full"])
+        make_receipt(made["full"])
     with pytest.raises(UsageError, match="no such folder"):
-        receipt(tmp_path / "nowhere")
+        make_receipt(tmp_path / "nowhere")
     shutil.copytree(forgotten, tmp_path / "half")
     (tmp_path / "half" / "train.json").unlink()
-    with pytest.raises(OutputBroken, match="not come to its end"):
-        receipt(tmp_path / "half")
+    with pytest.raises(OutputBroken, match="training is not finished"):
+        make_receipt(tmp_path / "half")
 
 
 def test_own_addresses_are_those_of_forgotten_documents_alone() -> None:
@@ -169,9 +179,9 @@ def test_own_addresses_are_those_of_forgotten_documents_alone() -> None:
         "Bob@example.org again, and cy@example.net twice: cy@example.net",
         "Ask bob@example.org.",
     )
-    them = Taught(("a", "b", "c"), ("", "from dan@example.com\n", ""), texts)
-    assert _own(them, [0, 1], [2]) == {"ann@example.com": 1, "cy@example.net": 2, "dan@example.com": 1}
-    assert _own(them, [2], [0, 1]) == {}
+    them = TrainingTexts(("a", "b", "c"), ("", "from dan@example.com\n", ""), texts)
+    assert _find_forgotten_addresses(them, [0, 1], [2]) == {"ann@example.com": 1, "cy@example.net": 2, "dan@example.com": 1}
+    assert _find_forgotten_addresses(them, [2], [0, 1]) == {}
 
 
 def attack(whole: int, of: int, low: float, high: float, said: int = 0, made_up: int = 0) -> dict[str, Any]:
@@ -202,7 +212,7 @@ def half_said(said: int, control_said: int, control: int) -> dict[str, Any]:
 def test_what_counts_as_found(after: dict[str, Any], retrained: Any, control: Any, found: tuple[Any, ...]) -> None:
     attacks = {"after": after | ({"control": control["forgotten"]} if control else {})}
     attacks |= {"retrained": retrained} if retrained else {}
-    told = _found(attacks)
+    told = _summarize_findings(attacks)
     assert (told["documents"], told["addresses"], told["chance_by"], told["anything"]) == found and not told["membership"]
 
 
@@ -225,7 +235,7 @@ def test_membership_counts_on_both_sides(after: tuple[float, float], retrained: 
 
     attacks = {"after": nothing | area(*after) | {"control": nothing["forgotten"]}}
     attacks |= {} if retrained is None else {"retrained": nothing | area(*retrained)}
-    told = _found(attacks)
+    told = _summarize_findings(attacks)
     assert told["membership"] == told["anything"] == found
 
 
@@ -236,8 +246,8 @@ def test_words_name_a_loss_of_utility() -> None:
         "attacks": {"before": attack(1, 1, 0.0, 1.0), "after": attack(0, 1, 0.0, 1.0)},
     }  # fmt: skip
     told["attacks"]["after"]["kept"] = {**told["attacks"]["after"]["kept"], "rouge_l": 0.1}
-    said = " ".join(words(told))
-    assert "no merit" in said and "2 mail addresses" in said and "proves nothing" in said
+    said = " ".join(format_sentences(told))
+    assert "loss of utility" in said and "2 mail addresses" in said and "proves nothing" in said
 
 
 def test_prompts_and_texts_of_a_run(tmp_path: Path) -> None:
@@ -249,10 +259,10 @@ def test_prompts_and_texts_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"ask": None, "more": None} | row) + "\n" for row in rows))
     data = {"path": str(tmp_path / "rows.jsonl"), "text_column": "answer", "id_column": "id", "prompt_columns": ["ask", "more"]}
     (tmp_path / "recipe.json").write_text(json.dumps({"recipe": {"data": {**data, "prompts": "include"}}}))
-    assert taught(tmp_path / "recipe.json") == Taught(("1", "3"), ("Who?\n", ""), ("Ann.", "Bob."))
+    assert read_training_texts(tmp_path / "recipe.json") == TrainingTexts(("1", "3"), ("Who?\n", ""), ("Ann.", "Bob."))
     (tmp_path / "recipe.json").write_text(json.dumps({"recipe": {"data": {**data, "prompts": "remove"}}}))
-    assert taught(tmp_path / "recipe.json").prompts == ("", "")
-    assert len(taught(tmp_path / "recipe.json").spread(1)) == 1
+    assert read_training_texts(tmp_path / "recipe.json").prompts == ("", "")
+    assert len(read_training_texts(tmp_path / "recipe.json").subsample(1)) == 1
     (tmp_path / "recipe.json").write_text("{}")
     with pytest.raises(OutputBroken, match="does not say what"):
-        taught(tmp_path / "recipe.json")
+        read_training_texts(tmp_path / "recipe.json")

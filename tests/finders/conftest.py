@@ -1,4 +1,4 @@
-"""A model that tags tokens, made of random weights and a classifier that is fitted to them."""
+"""A token classification model with random weights and a classifier that is fitted to them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN = "the a lamp and of in near to went said saw with old new was is has but 
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of two random layers whose classifier is fitted, by least squares, to what each token of `TAGGED` is in random company."""
+    """A BERT of two random layers with a classifier fitted, by least squares, to the label of each token of `TAGGED` in random contexts."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast

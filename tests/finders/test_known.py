@@ -1,4 +1,4 @@
-"""The second round: every further place of what is known. All people in it are invented."""
+"""The second round: every further occurrence of known values. All people in it are invented."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.core.keys import Key, value_ids
-from sanitize.core.parts import Column
+from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.parts import TextColumn
 from sanitize.errors import UsageError
 from sanitize.finders import known
-from sanitize.finders.known import Known, read_list
-from sanitize.kinds.kind import kinds
-from sanitize.stages.second_round_input import entities_of
+from sanitize.finders.known import Known, read_known_list
+from sanitize.kinds.kind import list_kinds
+from sanitize.stages.second_round_input import build_entities
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import write_rows
+from sanitize.storage.corpus import write_table_rows
 
 KEY = Key.from_seed(3)
-NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "stop_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
 
 
 def identity(kind: str, value: str) -> int:
-    form = kinds()[kind].normalise(pl.Series([value]))
-    return int(value_ids(pa.array(form.to_list(), pa.large_string()), kind, KEY)[0])
+    form = list_kinds()[kind].normalise(pl.Series([value]))
+    return int(compute_value_ids(pa.array(form.to_list(), pa.large_string()), kind, KEY)[0])
 
 
 def finder(folder: Path, values: Sequence[tuple[str, str, float]] = (), listed: Sequence[tuple[str, str]] = ()) -> Known:
-    """What a second round has in hand after a first one that found `values` (kind, value, score), and with a user's list."""
+    """The opened finder of a second round after a first one that found `values` (kind, value, score), and with a user's list."""
     rows = [(identity(kind, value), kind, value, None) for kind, value, _ in values]
-    write_rows(folder / "values.parquet", table_schemas.VALUES.schema, rows)
+    write_table_rows(folder / "values.parquet", table_schemas.VALUE_SPELLINGS.schema, rows)
     places = [
         (0, 0, 0, 1, 0, 1, kind, identity(kind, value), "names" if kind == "PERSON" else "patterns", score, None, None)
         for kind, value, score in values
     ]
-    write_rows(folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema, places)
+    write_table_rows(folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema, places)
     frame = pl.DataFrame(listed, schema=["kind", "value"], orient="row") if listed else None
-    known.gather([folder / "values.parquet"], [folder / "occurrences.parquet"], frame, KEY, folder / "forms.parquet")
+    known.write_known_terms([folder / "values.parquet"], [folder / "occurrences.parquet"], frame, KEY, folder / "forms.parquet")
     made = Known(use="known")
     made.open(KEY, folder / "forms.parquet")
     return made
 
 
 def places(one: Known, text: str, found: pl.DataFrame = NOTHING) -> list[tuple[str, str, int]]:
-    spans = one.run(Column(pa.array([text], pa.large_string()), found))
+    spans = one.find_spans(TextColumn(pa.array([text], pa.large_string()), found))
     assert spans.value_id is not None
-    rows = zip(spans.start_byte, spans.stop_byte, spans.kind, spans.value_id, strict=True)
-    return sorted((text.encode()[start:stop].decode(), spans.kinds[kind], int(value)) for start, stop, kind, value in rows)
+    rows = zip(spans.start_byte, spans.end_byte, spans.kind_no, spans.value_id, strict=True)
+    return sorted((text.encode()[start:stop].decode(), spans.kind_names[kind], int(value)) for start, stop, kind, value in rows)
 
 
 NAME = [("PERSON", "Ann Roe", 1.0)]
@@ -80,7 +80,7 @@ CYRILLIC = unicodedata.normalize("NFC", "\u0421\u0435\u0440\u0433\u0435\u0438\u0
 @pytest.mark.parametrize("name", [NFC, NFD, CYRILLIC])
 @pytest.mark.parametrize("listed", [True, False])
 def test_accents_of_their_own_and_letters_with_accents_are_one(tmp_path: Path, name: str, listed: bool) -> None:
-    """Composed and decomposed text (macOS writes the latter), in any letter case; the place is that of the text as it is."""
+    """Composed and decomposed text (macOS writes the latter), in any letter case; spans are those of the original text."""
     one = finder(tmp_path, [], [("PERSON", name)]) if listed else finder(tmp_path, [("PERSON", name, 1.0)])
     for way in ("NFC", "NFD"):
         for written in (name, name.upper(), name.lower(), ", ".join(reversed(name.split()))):
@@ -150,15 +150,15 @@ def test_a_users_list(tmp_path: Path, text: str, seen: list[str]) -> None:
 )
 def test_a_list_is_read(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    assert read_list(tmp_path / name).rows() == [("PERSON", "Ann Roe"), ("LOCATION", "Roe, End")]
+    assert read_known_list(tmp_path / name).rows() == [("PERSON", "Ann Roe"), ("LOCATION", "Roe, End")]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "is empty"),
-        ("kind,value\n", "lists nothing"),
-        ("kind;value\nPERSON;Zyq\n", "lacks the column kind; its columns are parted by something else than a comma"),
+        ("kind,value\n", "has no records"),
+        ("kind;value\nPERSON;Zyq\n", "lacks the column kind; its columns are separated by something else than a comma"),
         ("kind,value\nPERSON,Zyq,Zyq\n", "has a line with more fields than the first one"),
         ("kind,value\nPERSON,Zyq\nPERSO,Zyq\n", "record 2: there is no kind of this name"),
         ("kind,name\nPERSON,Zyq\n", "lacks the column value"),
@@ -168,35 +168,35 @@ def test_a_list_is_read(tmp_path: Path, name: str, text: str) -> None:
 def test_a_list_that_is_wrong_is_refused_without_its_values(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "l.csv").write_text(text)
     with pytest.raises(UsageError, match=said) as caught:
-        read_list(tmp_path / "l.csv")
+        read_known_list(tmp_path / "l.csv")
     assert "Zyq" not in str(caught.value) and "PERSO," not in str(caught.value)
     with pytest.raises(UsageError, match="cannot be read"):
-        read_list(tmp_path / "gone.csv")
+        read_known_list(tmp_path / "gone.csv")
     with pytest.raises(UsageError, match="is a folder"):
-        read_list(tmp_path)
+        read_known_list(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "raw", "said"),
     [
         ("l.csv", b"kind,value\nPERSON,Zyq\xe9\n", "is not UTF-8"),
-        ("l.jsonl", b'{"kind": "PERSON", "value": ["Zyq"]}\n', "column value holds lists or objects"),
-        ("l.jsonl", b'{"kind": "PERSON", "value": {"Zyq": 1}}\n', "column value holds lists or objects"),
-        ("l.json", b'[{"kind": "PERSON", "value": "Zyq"}]', "has a line that is no JSON object"),
+        ("l.jsonl", b'{"kind": "PERSON", "value": ["Zyq"]}\n', "column value has lists or objects"),
+        ("l.jsonl", b'{"kind": "PERSON", "value": {"Zyq": 1}}\n', "column value has lists or objects"),
+        ("l.json", b'[{"kind": "PERSON", "value": "Zyq"}]', "has a line that is not a JSON object"),
     ],
 )
 def test_an_odd_list_is_refused_with_its_reason(tmp_path: Path, name: str, raw: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(raw)
     with pytest.raises(UsageError, match=said) as caught:
-        read_list(tmp_path / name)
+        read_known_list(tmp_path / name)
     assert "Zyq" not in str(caught.value)
 
 
 def test_whose_each_value_is() -> None:
     links = [(1, 10), (2, 10), (2, 11), (5, 12), *((100 + n, 50) for n in range(21))]
-    found = entities_of(pl.DataFrame(links, schema={"value_id": pl.Int64, "other": pl.Int64}, orient="row"))
+    found = build_entities(pl.DataFrame(links, schema={"value_id": pl.Int64, "other": pl.Int64}, orient="row"))
     assert dict(found.rows()) == {1: 1, 2: 1, 10: 1, 11: 1, 5: 5, 12: 5}  # a name with 21 addresses is nobody's
-    assert entities_of(pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})).rows() == []
+    assert build_entities(pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})).rows() == []
 
 
 def test_the_gathered_file_is_the_same_for_any_cut(tmp_path: Path) -> None:

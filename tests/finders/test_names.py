@@ -1,4 +1,4 @@
-"""Names of people, found by what the words are and what stands around them. All people in it are invented."""
+"""Names of people, found by the words and their context. All people in it are invented."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.keys import Key, value_ids
-from sanitize.core.parts import Column, Spans
-from sanitize.finders.names import BESIDE, Names
-from sanitize.finders.patterns import Patterns
-from sanitize.kinds.person import normalised
+from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.parts import FoundSpans, TextColumn
+from sanitize.finders.names import BESIDE_ADDRESS_SCORE, Names
+from sanitize.finders.patterns import PatternFinder
+from sanitize.kinds.person import normalise_name
 
 KEY = Key.from_seed(3)
-PATTERNS, NAMES = Patterns(KEY), Names(use="names")
+PATTERNS, NAMES = PatternFinder(KEY), Names(use="names")
 NAMES.open(KEY, None)
 
 
-def column(texts: Sequence[str]) -> Column:
+def column(texts: Sequence[str]) -> TextColumn:
     array = pa.array(texts, pa.large_string())
     found = PATTERNS.run(array)
-    kinds = pl.Series([kind.name for kind in PATTERNS.kinds]).gather(found.distinct.kind[found.which])
-    columns = {"text_no": found.text_no, "start_byte": found.start_byte, "stop_byte": found.stop_byte}
-    return Column(array, pl.DataFrame(columns).with_columns(kind=kinds, value_id=pl.Series(found.distinct.value_id[found.which])))
+    kinds = pl.Series([kind.name for kind in PATTERNS.kinds]).gather(found.distinct.kind[found.value_no])
+    columns = {"text_no": found.text_no, "start_byte": found.start_byte, "end_byte": found.end_byte}
+    return TextColumn(array, pl.DataFrame(columns).with_columns(kind=kinds, value_id=pl.Series(found.distinct.value_id[found.value_no])))
 
 
-def told(texts: Sequence[str], spans: Spans) -> list[list[tuple[str, float]]]:
+def told(texts: Sequence[str], spans: FoundSpans) -> list[list[tuple[str, float]]]:
     found: list[list[tuple[str, float]]] = [[] for _ in texts]
-    for text_no, start, stop, score in sorted(zip(spans.text_no, spans.start_byte, spans.stop_byte, spans.score, strict=True)):
+    for text_no, start, stop, score in sorted(zip(spans.text_no, spans.start_byte, spans.end_byte, spans.score, strict=True)):
         found[text_no].append((texts[text_no].encode()[start:stop].decode(), round(float(score), 2)))
     return found
 
 
 def names(text: str) -> list[str]:
-    (found,) = told([text], NAMES.run(column([text])))
+    (found,) = told([text], NAMES.find_spans(column([text])))
     return [name for name, _ in found]
 
 
@@ -104,7 +104,7 @@ NOT_FOUND = [
     "text", ["Núria Ángeles Gómez", "Dr. Øre Åse spoke to Zoë Brontë.", "From: José Müller <jm@example.com>\n\nHi José, ask René Müller"]
 )
 def test_decomposed_letters_are_letters(text: str) -> None:
-    """Names are found as well where accents stand behind their letters."""
+    """Names are also found where combining accents follow their letters."""
     found = names(unicodedata.normalize("NFC", text))
     assert found and names(unicodedata.normalize("NFD", text)) == [unicodedata.normalize("NFD", one) for one in found]
 
@@ -121,32 +121,32 @@ def test_what_is_none(text: str) -> None:
 
 def test_a_name_is_linked_to_its_address_where_they_are_alike() -> None:
     texts = ["From: Ann Roe <ann.roe@example.com>\nTo: Petra Haas <office@example.com>\n\n"]
-    spans = NAMES.run(column(texts))
-    assert told(texts, spans) == [[("Ann Roe", BESIDE), ("Petra Haas", BESIDE)]]
-    assert spans.links is not None
-    known = value_ids(pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY)
-    name = value_ids(pa.array(normalised(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()), "PERSON", KEY)
-    assert spans.links.rows() == [(known[0], name[0])]
+    spans = NAMES.find_spans(column(texts))
+    assert told(texts, spans) == [[("Ann Roe", BESIDE_ADDRESS_SCORE), ("Petra Haas", BESIDE_ADDRESS_SCORE)]]
+    assert spans.person_links is not None
+    known = compute_value_ids(pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY)
+    name = compute_value_ids(pa.array(normalise_name(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()), "PERSON", KEY)
+    assert spans.person_links.rows() == [(known[0], name[0])]
 
 
 def test_only_header_lines_without_prose() -> None:
     mined = Names(use="names", prose=False)
     mined.open(KEY, None)
     texts = ["From: Ann Roe <ann.roe@example.com>\nTo: x@example.com\n\nPetra Haas said"]
-    assert told(texts, mined.run(column(texts))) == [[("Ann Roe", BESIDE)]]
+    assert told(texts, mined.find_spans(column(texts))) == [[("Ann Roe", BESIDE_ADDRESS_SCORE)]]
 
 
 @given(st.lists(st.sampled_from([*FOUND, *NOT_FOUND, "Zo\u00eb", "x\n"]), max_size=8))
 @settings(max_examples=40)
 def test_a_text_is_read_by_itself(texts: list[str]) -> None:
-    """Whatever stands in the same batch: batches may be cut anywhere."""
-    together = told(texts, NAMES.run(column(texts)))
-    assert together == [told([text], NAMES.run(column([text])))[0] for text in texts]
+    """The result does not depend on other texts of the batch: batches may be cut anywhere."""
+    together = told(texts, NAMES.find_spans(column(texts)))
+    assert together == [told([text], NAMES.find_spans(column([text])))[0] for text in texts]
 
 
 @given(st.text(st.sampled_from("PetraHs .,-'\n\u2019\u00e9\u0130\x01\x02"), max_size=40))
 def test_noise_gives_spans_of_whole_characters(text: str) -> None:
-    spans = NAMES.run(column([text]))
-    for start, stop in zip(spans.start_byte, spans.stop_byte, strict=True):
+    spans = NAMES.find_spans(column([text]))
+    for start, stop in zip(spans.start_byte, spans.end_byte, strict=True):
         assert 0 <= start < stop <= len(text.encode())
         assert text.encode()[start:stop].decode()

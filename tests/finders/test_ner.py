@@ -1,4 +1,4 @@
-"""A model that tags tokens. It is made here, of random weights and a classifier fitted to them; all people in it are invented."""
+"""The finder `ner`, with a model of random weights and a classifier fitted to them; all people in it are invented."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ import pytest
 
 import sanitize
 from sanitize.core.keys import Key
-from sanitize.core.parts import Column
+from sanitize.core.parts import TextColumn
 from sanitize.errors import PlanError
-from sanitize.finders.ner import Ner, Tagger, _opened, _parted
+from sanitize.finders.ner import Ner, Tagger, _load_tagger, _split_label
 
 pytest.importorskip("transformers")
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-MISC"]  # of the model
 PLAIN = "the a lamp and of in near to went said saw with old new was is has but so for from on under over . , ! ?".split()
 KEY = Key.from_seed(5)
-NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "stop_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
 
 
 def finder(model: Path, **settings: Any) -> Ner:
-    made = Ner(use="ner", model=str(model), **{"overlap": 8, **settings}).settled()
-    made.fits()
+    made = Ner(use="ner", model=str(model), **{"overlap": 8, **settings}).resolve_settings()
+    made.validate_settings()
     made.open(KEY, None)
     return made
 
 
 def places(one: Ner, texts: list[str]) -> list[list[tuple[str, str, float]]]:
-    spans = one.run(Column(pa.array(texts, pa.large_string()), NOTHING))
+    spans = one.find_spans(TextColumn(pa.array(texts, pa.large_string()), NOTHING))
     out: list[list[tuple[str, str, float]]] = [[] for _ in texts]
-    for text_no, start, stop, kind, score in zip(spans.text_no, spans.start_byte, spans.stop_byte, spans.kind, spans.score, strict=True):
-        out[text_no].append((texts[text_no].encode()[start:stop].decode(), spans.kinds[kind], round(float(score), 3)))
+    for text_no, start, stop, kind, score in zip(spans.text_no, spans.start_byte, spans.end_byte, spans.kind_no, spans.score, strict=True):
+        out[text_no].append((texts[text_no].encode()[start:stop].decode(), spans.kind_names[kind], round(float(score), 3)))
     return out
 
 
@@ -84,14 +84,14 @@ def test_probabilities_are_the_same_to_the_bit(model: Path) -> None:
     texts = [_text(rng, 5) for _ in range(40)]
     made = finder(model)._tagger
     assert made is not None
-    together = next(iter(made.judged(pa.array(texts, pa.large_string()))))
+    together = next(iter(made.tag_texts(pa.array(texts, pa.large_string()))))
     for number, text in enumerate(texts):
-        alone = next(iter(made.judged(pa.array([text], pa.large_string()))))
+        alone = next(iter(made.tag_texts(pa.array([text], pa.large_string()))))
         assert (together.probabilities[together.text_no == number] == alone.probabilities).all()
 
 
 def test_the_shape_of_a_batch_hangs_on_the_length_of_its_pieces_alone(model: Path) -> None:
-    """What a larger model gives in its last bits hangs on that shape; this small one hides it."""
+    """The last bits of a larger model's results depend on that shape; this small model does not show it."""
     made = Tagger(model, "cpu", 0, 8, 64)
     shapes: list[tuple[int, ...]] = []
     judge = made.model
@@ -104,7 +104,7 @@ def test_the_shape_of_a_batch_hangs_on_the_length_of_its_pieces_alone(model: Pat
     of_size: dict[int, set[tuple[int, ...]]] = {}
     for texts in (["so"], ["so"] * 7, ["lamp " * 20], ["so", "lamp " * 20, "lamp " * 40, "so"]):
         shapes.clear()
-        list(made.judged(pa.array(texts, pa.large_string())))
+        list(made.tag_texts(pa.array(texts, pa.large_string())))
         for shape in shapes:
             of_size.setdefault(shape[1], set()).add(shape)
     assert of_size == {16: {(4, 16)}, 32: {(2, 32)}, 48: {(1, 48)}}
@@ -114,10 +114,10 @@ def test_pieces_judge_every_token_once_and_far_from_their_edges(model: Path) -> 
     made = finder(model)._tagger
     assert made is not None
     for size in range(400):
-        cuts = made.pieces(size)
+        cuts = made.split_into_windows(size)
         assert [place for _, _, low, high in cuts for place in range(low, high)] == list(range(size))
         for low, high, begin, end in cuts:
-            assert high - low == min(size, made.window)
+            assert high - low == min(size, made.window_tokens)
             assert begin == 0 or begin - low >= made.overlap // 2
             assert end == size or high - end >= made.overlap // 2
 
@@ -149,7 +149,7 @@ def test_scores(model: Path) -> None:
     ],
 )
 def test_labels_are_parted(label: str, parts: tuple[str, str]) -> None:
-    assert _parted(label) == parts
+    assert _split_label(label) == parts
 
 
 def relabelled(model: Path, folder: Path, labels: list[str]) -> Path:
@@ -166,7 +166,7 @@ def relabelled(model: Path, folder: Path, labels: list[str]) -> Path:
     [
         # plain labels: words of one kind in a row are one span
         (["O", "PER", "PERSON", "LOC", "GPE", "MISC"], "saw Ann Ben Roe", ["Ann Ben Roe"]),
-        # BILOU: a unit stands alone, a last word ends a span
+        # BILOU: a unit is a span of one word, a last word ends a span
         (["O", "U-PER", "L-PER", "B-LOC", "L-LOC", "O"], "Roe Ann Ben Roe", ["Roe", "Ann", "Ben", "Roe"]),
         (["O", "B-PER", "E-PER", "B-LOC", "E-LOC", "O"], "Ann Roe Roe Ben", ["Ann Roe", "Roe", "Ben"]),
     ],
@@ -186,18 +186,18 @@ def test_what_is_refused(model: Path, tmp_path: Path) -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({}, 'model = "PATH"'),
         ({"model": str(tmp_path / "nowhere")}, "nothing is downloaded"),
-        ({"model": str(strange)}, 'which kinds QUUX are; write { QUUX = "KIND" }'),
+        ({"model": str(strange)}, 'no kind is given for QUUX; write { QUUX = "KIND" }'),
         ({"model": str(model), "labels": {"PER": "PERSN"}}, "Did you mean PERSON"),
         ({"model": str(model), "labels": {"ORGA": "PERSON"}}, "ORGA, which the model does not have"),
         ({"model": str(tmp_path.parent)}, "names no labels"),
     ]
     for settings, said in table:
         with pytest.raises(PlanError, match="ner") as caught:
-            Ner(use="ner", **settings).settled().fits()
+            Ner(use="ner", **settings).resolve_settings().validate_settings()
         assert said in str(caught.value)
     with pytest.raises(PlanError, match="overlap = 40 does not fit"):
         Tagger(model, "cpu", 0, 40, 0)
-    with pytest.raises(PlanError, match="the model takes 64 tokens"):
+    with pytest.raises(PlanError, match="the model accepts at most 64 tokens"):
         Tagger(model, "cpu", 65, 8, 0)
 
 
@@ -206,14 +206,14 @@ def test_another_model_under_the_same_name_is_refused(model: Path, tmp_path: Pat
     one = finder(copied)
     assert one.model_sha256 and "transformers" in one.versions
     (copied / "config.json").write_text((copied / "config.json").read_text() + "\n")
-    _opened.cache_clear()
+    _load_tagger.cache_clear()
     with pytest.raises(PlanError, match="not the one that the plan was made with"):
         one.open(KEY, None)
-    assert Ner(use="ner", model=str(copied)).settled().model_sha256 != one.model_sha256
+    assert Ner(use="ner", model=str(copied)).resolve_settings().model_sha256 != one.model_sha256
 
 
 def test_a_plan_with_a_model(model: Path, tmp_path: Path) -> None:
-    """From the plan's text to the published one, with documents cut into other tasks."""
+    """From the plan to the published text, with documents divided into other tasks."""
     rng = random.Random(7)
     texts = [_text(rng, 40) + f" Ann Roe of Riverton, a{number}@example.com" for number in range(30)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")

@@ -1,4 +1,4 @@
-"""The pattern finder against a slow one written with Python's `re`, span for span; and what it finds, by hand."""
+"""The pattern finder against a slow reference implementation with Python's `re`, span for span; and expected findings, by hand."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.arrow_buffers import Buffers
-from sanitize.core.keys import Key, value_ids
+from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.core.keys import Key, compute_value_ids
 from sanitize.finders import patterns
-from sanitize.finders.patterns import Found, Patterns
-from sanitize.kinds.kind import BOUND, WORD, Kind, every_kind, kinds, known_countries
+from sanitize.finders.patterns import Detections, PatternFinder
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, known_countries, list_kinds
 
 KEY = Key.from_seed(7)
-FINDER = Patterns(KEY)
+FINDER = PatternFinder(KEY)
 WORLD = known_countries()
-EVERYWHERE = Patterns(KEY, WORLD)
+EVERYWHERE = PatternFinder(KEY, WORLD)
 ADDRESS_FIELDS = {
     before + field
     for before in ("", "resent-", "x-", "x-original-")
@@ -30,7 +30,7 @@ ADDRESS_FIELDS = {
 }
 ID_FIELDS = ("message-id", "in-reply-to", "references", "resent-message-id", "content-id", "original-message-id")
 
-# start, stop, start_byte, stop_byte, kind, value, value_id, section
+# start, stop, start_byte, end_byte, kind, value, value_id, section
 Row = tuple[int, int, int, int, str, str, int, str | None]
 
 
@@ -39,13 +39,15 @@ Row = tuple[int, int, int, int, str, str, int, str | None]
 
 @functools.cache
 def slow_pattern(home: tuple[str, ...], turn: int, inside: bool = False) -> re.Pattern[str]:
-    """What the patterns of a turn say together, in the words of another engine."""
-    some = [kind.pattern for kind in kinds(home).values() if kind.pattern and kind.turn == turn and not (inside and kind.name == "URL")]
-    return re.compile("|".join(some).replace(BOUND, r"\b").replace(r"\z", r"\Z"), re.ASCII)
+    """Returns the patterns of a phase as one alternation, in the syntax of Python's `re`."""
+    some = [
+        kind.pattern for kind in list_kinds(home).values() if kind.pattern and kind.phase == turn and not (inside and kind.name == "URL")
+    ]
+    return re.compile("|".join(some).replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
 
 
 def slow(text: str, home: tuple[str, ...] = ()) -> tuple[list[Row], Counter[tuple[str, str]]]:
-    """All occurrences in one text, and the refused candidates by kind and reason; `home`: countries whose numbers are looked for."""
+    """Returns all occurrences in one text, and the rejected candidates by kind and reason; `home`: countries of national identifiers."""
     skipped: Counter[tuple[str, str]] = Counter()
     spans: list[tuple[int, int, str, str | None]] = []
     for start, stop, kind, place in slow_turns(text, True, skipped, home):
@@ -63,7 +65,7 @@ def slow(text: str, home: tuple[str, ...] = ()) -> tuple[list[Row], Counter[tupl
 
 
 def slow_turns(text: str, outside: bool, skipped: Counter[tuple[str, str]], home: tuple[str, ...]) -> list[tuple[int, int, str, int]]:
-    """The spans of all turns, their kinds, and where each one's candidate began; a turn does not see what those before it found."""
+    """Returns the spans of all phases, their kinds, and the start of each one's candidate; a phase does not search earlier findings."""
     spans: list[tuple[int, int, str, int]] = []
     seen = text
     for turn in (1, 2, 3):
@@ -80,7 +82,7 @@ def slow_turns(text: str, outside: bool, skipped: Counter[tuple[str, str]], home
 def slow_candidate(
     text: str, start: int, stop: int, section: str | None, skipped: Counter[tuple[str, str]], home: tuple[str, ...], turn: int
 ) -> tuple[int, int, str] | None:
-    """The span without brackets and its kind, or None where its check or its boundaries refuse it."""
+    """Returns the span without brackets and its kind, or None if its check or its boundary rule rejects it."""
     bracketed = text[start] == "<" and text[stop - 1] == ">"
     start, stop = start + bracketed, stop - bracketed
     kind, reason, lead, trail = slow_kind(text[start:stop], bracketed, section, home, turn)
@@ -88,10 +90,10 @@ def slow_candidate(
         return None
     start, stop = start + lead, stop - trail
     if reason is None:
-        rule = every_kind()[kind]
+        rule = all_kinds()[kind]
         before, after = text[start - 1 : start].encode()[-1:], text[stop : stop + 1].encode()[:1]
-        left = not lead and before and text[start].encode()[0] in WORD and before[0] in rule.not_before
-        right = not trail and after and text[stop - 1].encode()[-1] in WORD and after[0] in rule.not_after
+        left = not lead and before and text[start].encode()[0] in ASCII_WORD_CHARS and before[0] in rule.not_preceded_by
+        right = not trail and after and text[stop - 1].encode()[-1] in ASCII_WORD_CHARS and after[0] in rule.not_followed_by
         if left or right:
             reason = "boundary"
         elif slow_doubt(text, start, stop, rule):
@@ -103,33 +105,33 @@ def slow_candidate(
 
 
 def slow_doubt(text: str, start: int, stop: int, kind: Kind) -> bool:
-    """True where a doubtful value does not stand in its context."""
+    """True if a value needs context, and its context does not satisfy the rule."""
     value = pl.Series("value", [text[start:stop]])
-    if kind.doubtful is None or kind.context is None or not kind.doubtful(value)[0]:
+    if kind.needs_context is None or kind.context_rule is None or not kind.needs_context(value)[0]:
         return False
     before, after = (bytes(byte if byte < 128 else 32 for byte in piece.encode()) for piece in (text[:start], text[stop:]))
     frame = pl.DataFrame(
         {"value": value, "before": [before[-48:].decode()], "spelled": [before[-48:].decode()], "after": [after[:16].decode()]}
     )
-    return not kind.context(frame)[0]
+    return not kind.context_rule(frame)[0]
 
 
 @functools.cache
 def slow_kind(
     value: str, bracketed: bool, section: str | None, home: tuple[str, ...], turn: int
 ) -> tuple[str | None, str | None, int, int]:
-    """The first kind that takes a candidate, why its check refuses it, and how many characters of it stand before and after the value.
-    What a national number refuses is asked of those of other countries."""
+    """Returns the first kind that matches a candidate, why its check rejects it, and the characters of it before and after the value.
+    A candidate that a national identifier rejects is offered to those of other countries."""
     frame = pl.DataFrame(
         {"value": [value], "bracketed": [bracketed], "id_field": [section in ID_FIELDS], "address_field": [section in ADDRESS_FIELDS]}
     )
     refused: tuple[str | None, str | None, int, int] = (None, None, 0, 0)
-    for kind in kinds(home).values():
-        if kind.turn != turn or not kind.pattern or not kind.takes(frame)[0]:
+    for kind in list_kinds(home).values():
+        if kind.phase != turn or not kind.pattern or not kind.is_value(frame)[0]:
             continue
-        before = re.match((kind.lead or "").replace(BOUND, r"\b").replace(r"\z", r"\Z"), value, re.ASCII)
+        before = re.match((kind.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), value, re.ASCII)
         lead = before.end() if before else 0
-        after = re.search(rf"(?:{kind.trail})\z".replace(r"\z", r"\Z"), value[lead:]) if kind.trail else None
+        after = re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value[lead:]) if kind.suffix_pattern else None
         trail = len(after[0]) if after else 0
         reason = kind.check(pl.Series([value[lead : len(value) - trail]]))[0] if kind.check is not None else None
         if reason is None or kind.country is None:
@@ -141,12 +143,12 @@ def slow_kind(
 
 @functools.cache
 def slow_id(kind: str, value: str) -> int:
-    form = every_kind()[kind].normalise(pl.Series([value]))[0]
-    return int(value_ids(pa.array([form], pa.large_string()), kind, KEY)[0])
+    form = all_kinds()[kind].normalise(pl.Series([value]))[0]
+    return int(compute_value_ids(pa.array([form], pa.large_string()), kind, KEY)[0])
 
 
 def slow_section(text: str, place: int) -> str | None:
-    """The header field of a place, `body`, or None where the text is no mail."""
+    """Returns the header field of a position, `body`, or None if the text is not a mail."""
     lines = text.split("\n")
     if lines[0].startswith("From ") and len(lines) > 1:
         lines = lines[1:]
@@ -168,12 +170,12 @@ def slow_section(text: str, place: int) -> str | None:
 # --- comparing --------------------------------------------------------------------------------------------------------------------
 
 
-def rows_of(found: Found, texts: list[str | None], known: list[Kind] = FINDER.kinds) -> list[list[Row]]:
-    """What the finder found, text by text, as the slow one tells it."""
+def rows_of(found: Detections, texts: list[str | None], known: list[Kind] = FINDER.kinds) -> list[list[Row]]:
+    """Returns the finder's results, text by text, in the format of the reference implementation."""
     out: list[list[Row]] = [[] for _ in texts]
     values, kind = found.distinct.value.to_pylist(), found.distinct.kind.tolist()
     ids = found.distinct.value_id.tolist()
-    columns = (found.text_no, found.start, found.stop, found.start_byte, found.stop_byte, found.which, found.section)
+    columns = (found.text_no, found.start, found.end, found.start_byte, found.end_byte, found.value_no, found.section_no)
     for text_no, start, stop, first, last, which, section in zip(*(column.tolist() for column in columns), strict=True):
         name = None if section < 0 else found.section_names[section]
         out[text_no].append((start, stop, first, last, known[kind[which]].name, values[which], ids[which], name))
@@ -181,7 +183,7 @@ def rows_of(found: Found, texts: list[str | None], known: list[Kind] = FINDER.ki
     return out
 
 
-def refused(found: Found, known: list[Kind] = FINDER.kinds) -> Counter[tuple[str, str]]:
+def refused(found: Detections, known: list[Kind] = FINDER.kinds) -> Counter[tuple[str, str]]:
     return Counter({(known[number].name, reason): times for (number, reason), times in found.skipped.items() if times})
 
 
@@ -189,8 +191,8 @@ def column(texts: list[str | None]) -> pa.LargeStringArray:
     return pa.array(texts, pa.large_string())
 
 
-def agree(texts: list[str], finder: Patterns = FINDER, home: tuple[str, ...] = ()) -> list[list[Row]]:
-    """Assert that both finders say the same, offsets in bytes and code points included; returns what they found."""
+def agree(texts: list[str], finder: PatternFinder = FINDER, home: tuple[str, ...] = ()) -> list[list[Row]]:
+    """Asserts that both finders give the same results, offsets in bytes and code points included; returns them."""
     found = finder.run(column(texts))
     made = rows_of(found, texts, finder.kinds)
     for text, mine in zip(texts, made, strict=True):
@@ -201,7 +203,7 @@ def agree(texts: list[str], finder: Patterns = FINDER, home: tuple[str, ...] = (
 
 
 PIECES = [
-    # values of every kind, whole and nearly
+    # values of every kind, valid and almost valid
     "bob@example.com",
     "Bob.Mann@EXAMPLE.org",
     "o'neil@example.com",
@@ -291,7 +293,7 @@ PIECES = [
     "例子.中国",
     "version ",
     "§ ",
-    # what stands between and around them
+    # text between and around them
     "",
     " ",
     "\n",
@@ -491,7 +493,7 @@ CASES: list[tuple[str, list[tuple[str, str]]]] = [
     ("写信给bob@example.com谢谢🙂ann@example.org", [("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "ann@example.org")]),
     (
         "Message-ID: <bob@example.com>\nFrom: <bob@example.com>\n\n<bob@example.com>",
-        # what reads like a person's address is one wherever it stands
+        # a text like a person's address is one in any position
         [("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "bob@example.com")],
     ),
     ("see <200102031234.A1234$ab@host> there", [("MESSAGE_ID", "200102031234.A1234$ab@host")]),
@@ -499,7 +501,7 @@ CASES: list[tuple[str, list[tuple[str, str]]]] = [
         "Subject: x\nReferences: <a.1@example.com>\n <b.2@example.com>\n\nno <c.3@example.com>",
         [("MESSAGE_ID", "a.1@example.com"), ("MESSAGE_ID", "b.2@example.com"), ("EMAIL_ADDRESS", "c.3@example.com")],
     ),
-    # what stands inside a URL is found too
+    # values inside a URL are found too
     (
         "go to http://www.example.com/?u=bob@example.com&x=1.",
         [("URL", "http://www.example.com/?u=bob@example.com&x=1"), ("EMAIL_ADDRESS", "bob@example.com")],
@@ -522,11 +524,11 @@ CASES: list[tuple[str, list[tuple[str, str]]]] = [
     ("4111-1111-1111-1111", [("CREDIT_CARD", "4111-1111-1111-1111")]),
     ("000-12-3456 and 123-45-6789", [("US_SSN", "123-45-6789")]),
     ("GB82 WEST 1234 5698 7654 32 and GB82 WEST 1234 5698 7654 33", [("IBAN_CODE", "GB82 WEST 1234 5698 7654 32")]),
-    # glued to a word there is no value
+    # no value is found next to a word character
     ("x713-555-0123, 713-555-0123y, 713-555-01234", []),
     ("bob@example.comé", [("EMAIL_ADDRESS", "bob@example.com")]),
     ("é713-555-0123é", [("PHONE_NUMBER", "713-555-0123")]),
-    # the marks of the scanner stand in the text itself
+    # the text itself contains the scanner's marks
     ("\x01bob@example.com\x02", [("EMAIL_ADDRESS", "bob@example.com")]),
     ("bob@exam\x01ple.com ann@example.com\x02", [("EMAIL_ADDRESS", "ann@example.com")]),
     ("\x02\x02\x01 713-555-0123\x01 \x00", [("PHONE_NUMBER", "713-555-0123")]),
@@ -550,7 +552,7 @@ def test_reasons_of_refused_candidates() -> None:
     assert refused(found)["IP_ADDRESS", "version"] == 1
     assert refused(found)["US_SSN", "range"] == 1
     assert refused(found)["EMAIL_ADDRESS", "file_name"] == 1
-    # what an earlier turn refused stands open to a later one; without a word that says so, it is no telephone number either
+    # a later phase searches what an earlier one rejected; without a context word it is not a telephone number either
     assert {reason for kind, reason in refused(found) if kind == "PHONE_NUMBER"} == {"context"}
 
 
@@ -575,26 +577,26 @@ def test_spellings_of_one_value_share_an_id_and_kinds_do_not() -> None:
     assert ids["713-555-0123"] == ids["+1 (713) 555-0123"]
     assert len(set(ids.values())) == 3
     assert all(0 <= one < 1 << 63 for one in ids.values())
-    other = Patterns(Key.from_seed(8)).run(column(["bob@example.com"]))
+    other = PatternFinder(Key.from_seed(8)).run(column(["bob@example.com"]))
     assert other.distinct.value_id[0] != ids["bob@example.com"]
 
 
 def test_a_section_is_never_an_address() -> None:
-    found = Patterns(KEY).run(pa.array(["From: bo@example.org\nann.roe@example.com: dee@example.net\n\nbody\n"], pa.large_string()))
-    assert [found.section_names[section] for section in found.section] == ["from", "header", "header"]
+    found = PatternFinder(KEY).run(pa.array(["From: bo@example.org\nann.roe@example.com: dee@example.net\n\nbody\n"], pa.large_string()))
+    assert [found.section_names[section] for section in found.section_no] == ["from", "header", "header"]
 
 
 def test_a_form_is_looked_for_in_the_texts_that_hold_all_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     scanned, archived = "X-Virus-Scanned: amavisd-new at lists.example.org", "Cc: bob at lists.example.org"
-    form = next(form for needs, form in kinds()["EMAIL_ADDRESS"].gate if len(needs) > 1)
-    real, asked = patterns.matches, []
+    form = next(form for needs, form in list_kinds()["EMAIL_ADDRESS"].prefilter if len(needs) > 1)
+    real, asked = patterns.find_matches, []
 
-    def seen(buffers: Buffers, pattern: str) -> tuple[np.ndarray, np.ndarray]:
+    def seen(buffers: TextBuffers, pattern: str) -> tuple[np.ndarray, np.ndarray]:
         if form in pattern:
-            asked.append(buffers.column().to_pylist())
+            asked.append(buffers.to_array().to_pylist())
         return real(buffers, pattern)
 
-    monkeypatch.setattr(patterns, "matches", seen)
+    monkeypatch.setattr(patterns, "find_matches", seen)
     for texts, there in (
         ([scanned], []),
         ([scanned, "a: b", "Cc: bob"], []),
@@ -603,7 +605,7 @@ def test_a_form_is_looked_for_in_the_texts_that_hold_all_that_it_needs(monkeypat
         ([], []),
     ):
         asked.clear()
-        Patterns(KEY).run(column(texts))
+        PatternFinder(KEY).run(column(texts))
         assert asked == ([there] if there else [])
 
 

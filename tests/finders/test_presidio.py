@@ -1,4 +1,4 @@
-"""Presidio behind a finder: offline, over windows, and with no text left out. All people in it are invented."""
+"""The finder `presidio`: offline, over windows, and with no text skipped. All people in it are invented."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize.core.arrow_buffers import Buffers
+from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Key
-from sanitize.core.parts import Column
+from sanitize.core.parts import TextColumn
 from sanitize.errors import PlanError
 from sanitize.finders import presidio
-from sanitize.finders.presidio import Analyzers, Presidio, Watched
+from sanitize.finders.presidio import Presidio, PresidioAnalyzers, TimedPattern
 from sanitize.plans.plan import load_plan
 
 pytest.importorskip("presidio_analyzer")
 
 KEY = Key.from_seed(5)
-NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "stop_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
 Found = list[list[tuple[str, str, float]]]
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks outside fails the test."""
+    """Any network access fails the test."""
 
     def refused(*_: object, **__: object) -> Any:
         raise AssertionError("somebody asked the network")
@@ -40,19 +40,19 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def finder(**settings: Any) -> Presidio:
-    made = Presidio(use="presidio", **settings).settled()
-    made.fits()
+    made = Presidio(use="presidio", **settings).resolve_settings()
+    made.validate_settings()
     made.open(KEY, None)
     return made
 
 
 def seen(one: Presidio, texts: list[str]) -> tuple[Found, list[int]]:
-    spans = one.run(Column(pa.array(texts, pa.large_string()), NOTHING))
+    spans = one.find_spans(TextColumn(pa.array(texts, pa.large_string()), NOTHING))
     out: Found = [[] for _ in texts]
-    for text_no, start, stop, kind, score in zip(spans.text_no, spans.start_byte, spans.stop_byte, spans.kind, spans.score, strict=True):
-        out[text_no].append((texts[text_no].encode()[start:stop].decode(), spans.kinds[kind], round(float(score), 3)))
-    assert spans.unread is not None
-    return out, spans.unread.tolist()
+    for text_no, start, stop, kind, score in zip(spans.text_no, spans.start_byte, spans.end_byte, spans.kind_no, spans.score, strict=True):
+        out[text_no].append((texts[text_no].encode()[start:stop].decode(), spans.kind_names[kind], round(float(score), 3)))
+    assert spans.unreadable_texts is not None
+    return out, spans.unreadable_texts.tolist()
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +110,19 @@ _BITS += ["1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa ", "credit card ", "+49 30 123456 
 
 
 def test_windows_lose_nothing(plain: Presidio) -> None:
-    """Anchored recognisers find in windows what they find in whole texts. Scores may lack a word of context that stands far away."""
+    """Anchored recognisers find in windows what they find in whole texts. Scores may miss a context word that is far away."""
     import numpy as np
 
     analyzers = plain._analyzers
     assert analyzers is not None
     rng = random.Random(11)
     texts = ["".join(rng.choice(_BITS) for _ in range(rng.randint(1, 60))) for _ in range(40)]
-    buffers = Buffers.of(pa.array(texts, pa.large_string()))
+    buffers = TextBuffers.from_array(pa.array(texts, pa.large_string()))
     low, high = buffers.offsets[:-1], buffers.offsets[1:]
-    windows = presidio._windows(buffers)
+    windows = presidio._cut_digit_windows(buffers)
     assert len(windows[0]) > 80 and (windows[2] - windows[1]).sum() < 0.8 * len(buffers.data)
-    whole = presidio._asked(analyzers.analyze["anchored"], buffers, (np.arange(len(texts)), low, high, low, high), set())
-    parts = presidio._asked(analyzers.analyze["anchored"], buffers, windows, set())
+    whole = presidio._run_analyzer(analyzers.analyze_by_group["anchored"], buffers, (np.arange(len(texts)), low, high, low, high), set())
+    parts = presidio._run_analyzer(analyzers.analyze_by_group["anchored"], buffers, windows, set())
     found = [sorted(zip(*(one[place].tolist() for place in range(3)), one[3], strict=True)) for one in (whole, parts)]
     assert found[0] == found[1] and len(found[0]) > 200
 
@@ -170,20 +170,20 @@ kinds = ["EMAIL_ADDRESS", "ORGANIZATION"]
     assert sum(table.num_rows for table in tables) == 11
     assert "EMP" not in str([table.to_pydict() for table in tables])
     aside = pa.concat_tables(pq.read_table(path) for path in (tmp_path / "out.private" / "quarantine" / "find").iterdir())
-    assert [(row["doc_no"], row["place"], row["reason"]) for row in aside.to_pylist()] == [(7, "row 7", "not_analysed")]
+    assert [(row["doc_no"], row["location"], row["reason"]) for row in aside.to_pylist()] == [(7, "row 7", "not_analysed")]
 
 
 def test_every_pattern_is_watched(plain: Presidio) -> None:
-    """Also after it was at work: a recogniser that compiles its patterns anew would be watched no more."""
+    """Also after a first run: a recogniser that compiled its patterns again would lose the time-out."""
     every = finder(
         recognizers=["CreditCardRecognizer", "IbanRecognizer", "UrlRecognizer", "UsItinRecognizer"], labels={"US_ITIN": "US_SSN"}
     )
     for one in (plain, every):
         seen(one, ["ann@example.com DE89 3704 0044 0532 0130 00 912-71-1234"])
         assert one._analyzers is not None
-        for analyze in one._analyzers.analyze.values():
+        for analyze in one._analyzers.analyze_by_group.values():
             for recognizer in analyze.func.__self__.registry.recognizers:
-                assert all(isinstance(pattern.compiled_regex, Watched) for pattern in getattr(recognizer, "patterns", ()))
+                assert all(isinstance(pattern.compiled_regex, TimedPattern) for pattern in getattr(recognizer, "patterns", ()))
 
 
 MODULE = '''
@@ -191,7 +191,7 @@ import re
 from presidio_analyzer import EntityRecognizer, RecognizerResult
 
 class Names(EntityRecognizer):
-    """Finds Name and a number, as a model would; fails where it is told to."""
+    """Finds Name and a number, as a model would; fails if it is configured to."""
     def __init__(self, supported_language="en"):
         super().__init__(supported_entities=["PERSON"], name="Names", supported_language=supported_language)
     def load(self):
@@ -238,14 +238,14 @@ def test_a_transformers_model_by_its_path(model: Path) -> None:
     ("settings", "said"),
     [
         ({"entities": ["PERSON"]}, "no recogniser finds PERSON"),
-        ({"entities": ["EMAIL_ADDRES"]}, "nothing says which kinds EMAIL_ADDRES are"),
+        ({"entities": ["EMAIL_ADDRES"]}, "no kind is given for EMAIL_ADDRES"),
         ({"entities": ["UUID"], "labels": {"UUID": "SECRT"}}, "Did you mean SECRET"),
         ({"recognizers": ["EmialRecognizer"]}, "Did you mean EmailRecognizer"),
-        ({"recognizers": ["pathlib.Path"]}, "no presidio_analyzer.EntityRecognizer"),
-        ({"recognizers": ["sanitize.finders.presidio.Watched"]}, "cannot be made"),
-        ({"recognizers": ["UuidRecognizer"]}, "say which they are in labels"),
-        ({"model": "somewhere"}, "goes with nlp"),
-        ({"nlp": "spacy"}, "goes with nlp"),
+        ({"recognizers": ["pathlib.Path"]}, "is not a presidio_analyzer.EntityRecognizer"),
+        ({"recognizers": ["sanitize.finders.presidio.TimedPattern"]}, "cannot be created"),
+        ({"recognizers": ["UuidRecognizer"]}, "map them to kinds in labels"),
+        ({"model": "somewhere"}, "is required with nlp"),
+        ({"nlp": "spacy"}, "is required with nlp"),
         ({"nlp": "spacy", "model": "en_core_web_sm"}, "python -m spacy download en_core_web_sm"),
         ({"nlp": "transformers", "model": "/nowhere"}, "nothing is downloaded"),
         ({"language": "qq"}, "spaCy cannot open it"),
@@ -255,30 +255,30 @@ def test_a_transformers_model_by_its_path(model: Path) -> None:
 )
 def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(PlanError, match="presidio") as caught:
-        Presidio(use="presidio", **settings).settled().fits()
+        Presidio(use="presidio", **settings).resolve_settings().validate_settings()
     assert said in str(caught.value)
 
 
 def test_rules_that_are_none(tmp_path: Path) -> None:
     for number, content in enumerate(["- 1", "recognizers: [{name: x}]", "a: [", "recognizers:\n  - {name: a, supported_entity: URL}"]):
         (tmp_path / f"{number}.yaml").write_text(content)
-        with pytest.raises(PlanError, match="no recognisers can be read"):
-            Analyzers(Presidio(use="presidio", rules=str(tmp_path / f"{number}.yaml")))
-    with pytest.raises(PlanError, match="no recognisers can be read"):
-        Analyzers(Presidio(use="presidio", rules=rules(tmp_path, "(a")))
+        with pytest.raises(PlanError, match="expected a YAML file of pattern recognisers"):
+            PresidioAnalyzers(Presidio(use="presidio", rules=str(tmp_path / f"{number}.yaml")))
+    with pytest.raises(PlanError, match="expected a YAML file of pattern recognisers"):
+        PresidioAnalyzers(Presidio(use="presidio", rules=rules(tmp_path, "(a")))
 
 
 def test_other_rules_are_another_index(tmp_path: Path) -> None:
-    one = Presidio(use="presidio", rules=rules(tmp_path, "a")).settled()
+    one = Presidio(use="presidio", rules=rules(tmp_path, "a")).resolve_settings()
     assert "presidio-analyzer 2" in one.versions
-    other = Presidio(use="presidio", rules=rules(tmp_path, "b")).settled()
+    other = Presidio(use="presidio", rules=rules(tmp_path, "b")).resolve_settings()
     assert one.rules_sha256 != other.rules_sha256
-    with pytest.raises(PlanError, match="rules is not what the plan was made with"):
-        one.settled()
+    with pytest.raises(PlanError, match="rules is not the one that the plan was made with"):
+        one.resolve_settings()
 
 
 def test_a_gliner_model_by_its_path(tmp_path: Path) -> None:
-    """One of random weights, which finds this and that: what is held is that it opens offline, and finds places of the text."""
+    """A model of random weights with arbitrary findings: tests that it opens offline, and that spans are inside the text."""
     pytest.importorskip("gliner")
     import torch
     from gliner import GLiNER
@@ -313,9 +313,9 @@ def test_a_plan_that_names_people_wants_more_than_a_blank_pipeline() -> None:
 
 
 def test_a_recogniser_of_a_users_own_seeks_what_it_says(tmp_path: Path) -> None:
-    assert not Presidio(use="presidio").seeks("LOCATION")
+    assert not Presidio(use="presidio").can_find("LOCATION")
     (tmp_path / "rules.yml").write_text(
         "recognizers:\n  - name: Town\n    supported_entity: LOCATION\n    supported_language: en\n"
         "    patterns:\n      - {name: town, regex: Zyqtown, score: 0.9}\n"
     )
-    assert Presidio(use="presidio", rules=str(tmp_path / "rules.yml")).seeks("LOCATION")
+    assert Presidio(use="presidio", rules=str(tmp_path / "rules.yml")).can_find("LOCATION")

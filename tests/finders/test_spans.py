@@ -1,4 +1,4 @@
-"""Spans that somebody else found. All people in them are invented."""
+"""The finder `spans`: spans found by another tool. All people in them are invented."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sanitize
-from sanitize.core.arrow_buffers import Buffers, bytes_at, code_points
+from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_points_to_bytes
 from sanitize.core.keys import Key
-from sanitize.core.parts import Column
+from sanitize.core.parts import TextColumn
 from sanitize.errors import InputRefused, PlanError, SanitizeError
 from sanitize.finders.spans import Spans
 
 TEXTS = ["Zoë Roe wrote to Ben.", "", "\U0001f600 Ann Poe, 12 Elm Lane", "a b"]
 IDS = ["m-1", "m-2", "m-3", "m-4"]
-NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "stop_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
 SEEN = [(0, "Zoë Roe", "PERSON"), (0, "Ben", "PERSON"), (2, "Ann Poe", "PERSON"), (2, "Elm Lane", "LOCATION")]
 PLACES = [("m-1", 0, 0, 7, "PERSON"), ("m-1", 0, 17, 20, "PERSON"), ("m-3", 2, 2, 9, "PERSON"), ("m-3", 2, 14, 22, "LOCATION")]
 
@@ -36,7 +36,7 @@ def results(doc_no: int) -> list[dict[str, Any]]:
     return [{"entity_type": kind, "start": start, "end": stop, "score": 0.75} for _, no, start, stop, kind in PLACES if no == doc_no]
 
 
-OWN = [{"doc_id": doc_id, "start": start, "stop": stop, "kind": kind} for doc_id, _, start, stop, kind in PLACES]
+OWN = [{"doc_id": doc_id, "start": start, "end": stop, "kind": kind} for doc_id, _, start, stop, kind in PLACES]
 DOLMA = [
     {"id": "m-1", "attributes": {"t__t__PERSON": [[0, 7, 1.0], [17, 20, 0.5]], "t__t__doc_count": [[0, 21, 2.0]]}},
     {"id": "m-3", "attributes": {"t__t__PERSON": [[2, 9, 1.0]], "t__t__LOCATION": [[14, 22, 1.0]]}},
@@ -55,23 +55,23 @@ FILES: dict[str, bytes] = {
 
 
 def finder(path: Path, **settings: Any) -> Spans:
-    made = Spans(use="spans", path=str(path), **settings).settled()
-    made.fits()
+    made = Spans(use="spans", path=str(path), **settings).resolve_settings()
+    made.validate_settings()
     made.open(Key.from_seed(1), None)
     return made
 
 
-def column(texts: list[str] = TEXTS, first: int = 0) -> Column:
+def column(texts: list[str] = TEXTS, first: int = 0) -> TextColumn:
     numbers = pl.Series(range(first, first + len(texts)), dtype=pl.Int64).to_numpy()
     ids = pa.array(IDS[first : first + len(texts)], pa.large_string())
-    return Column(pa.array(texts, pa.large_string()), NOTHING, numbers, ids, numbers.astype("int32") * 0)
+    return TextColumn(pa.array(texts, pa.large_string()), NOTHING, numbers, ids, numbers.astype("int32") * 0)
 
 
-def places(one: Spans, where: Column) -> list[tuple[int, str, str]]:
-    found = one.run(where)
+def places(one: Spans, where: TextColumn) -> list[tuple[int, str, str]]:
+    found = one.find_spans(where)
     texts = where.texts.to_pylist()
-    rows = zip(found.text_no, found.start_byte, found.stop_byte, found.kind, strict=True)
-    return [(int(no), texts[no].encode()[start:stop].decode(), found.kinds[kind]) for no, start, stop, kind in rows]
+    rows = zip(found.text_no, found.start_byte, found.end_byte, found.kind_no, strict=True)
+    return [(int(no), texts[no].encode()[start:stop].decode(), found.kind_names[kind]) for no, start, stop, kind in rows]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -79,27 +79,27 @@ def test_layouts(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(FILES[name])
     one = finder(tmp_path / name)
     assert places(one, column()) == SEEN
-    # a batch has its own share, and all of them together the whole file
+    # each batch matches its share of the spans, and all batches together the whole file
     parts = [column(TEXTS[:1]), column(TEXTS[1:], 1)]
     assert [found for part in parts for found in places(one, part)] == SEEN[:2] + [(no - 1, *rest) for no, *rest in SEEN[2:]]
-    assert sum(one.run(part).placed for part in parts) == 4
-    assert one.check(4, 0) == ()
+    assert sum(one.find_spans(part).matched_count for part in parts) == 4
+    assert one.check_matched(4, 0) == ()
 
 
 def test_bytes_and_parquet(tmp_path: Path) -> None:
     rows = [("m-1", 0, 8, "PERSON"), ("m-3", 5, 12, "PERSON")]
-    pl.DataFrame(rows, schema=["doc_id", "start", "stop", "kind"], orient="row").write_parquet(tmp_path / "s.parquet")
+    pl.DataFrame(rows, schema=["doc_id", "start", "end", "kind"], orient="row").write_parquet(tmp_path / "s.parquet")
     assert places(finder(tmp_path / "s.parquet", unit="bytes"), column()) == [SEEN[0], SEEN[2]]
 
 
 @given(st.lists(st.text(alphabet="aé\u20ac\U0001f600 ", max_size=8), min_size=1, max_size=5), st.data())
 def test_code_points_there_and_back(texts: list[str], data: st.DataObject) -> None:
-    buffers = Buffers.of(pa.array(texts, pa.large_string()))
+    buffers = TextBuffers.from_array(pa.array(texts, pa.large_string()))
     rows = [(no, data.draw(st.integers(0, len(text)))) for no, text in enumerate(texts) for _ in range(2)]
     text_no, place = (pl.Series(column, dtype=pl.Int64).to_numpy() for column in zip(*rows, strict=True))
-    (at,) = bytes_at(buffers, text_no, place)
+    (at,) = code_points_to_bytes(buffers, text_no, place)
     assert at.tolist() == [len(texts[no][:number].encode()) for no, number in rows]
-    assert code_points(buffers, text_no, buffers.offsets[text_no] + at)[0].tolist() == place.tolist()
+    assert bytes_to_code_points(buffers, text_no, buffers.offsets[text_no] + at)[0].tolist() == place.tolist()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_code_points_there_and_back(texts: list[str], data: st.DataObject) -> No
         (
             ("m-1", 15, 22),
             "code_points",
-            "1 of 2 spans of some documents end beyond their text; the first is span 1 of the file, for document 0",
+            "1 of 2 spans in one batch of documents end beyond their text; the first is span 1 of the file, for document 0",
         ),
         (("m-1", 3, 7), "bytes", "inside a character"),
         (("m-2", 0, 1), "code_points", "end beyond"),
@@ -117,9 +117,9 @@ def test_code_points_there_and_back(texts: list[str], data: st.DataObject) -> No
 def test_offsets_that_do_not_fit(tmp_path: Path, span: tuple[str, int, int], unit: str, said: str) -> None:
     doc_id, start, stop = span
     rows = [("m-1", 0, 2, "PERSON"), (doc_id, start, stop, "PERSON")]
-    pl.DataFrame(rows, schema=["doc_id", "start", "stop", "kind"], orient="row").write_ndjson(tmp_path / "s.jsonl")
+    pl.DataFrame(rows, schema=["doc_id", "start", "end", "kind"], orient="row").write_ndjson(tmp_path / "s.jsonl")
     with pytest.raises(InputRefused) as caught:
-        finder(tmp_path / "s.jsonl", unit=unit).run(column())
+        finder(tmp_path / "s.jsonl", unit=unit).find_spans(column())
     assert said in str(caught.value)
     assert "Roe" not in str(caught.value)
 
@@ -128,14 +128,14 @@ def test_offsets_that_do_not_fit(tmp_path: Path, span: tuple[str, int, int], uni
     ("name", "content", "said"),
     [
         ("none.jsonl", None, "there is no such file"),
-        ("a.csv", b"doc_id,start,kind\nm-1,1,PERSON\n", "lacks the column stop"),
+        ("a.csv", b"doc_id,start,kind\nm-1,1,PERSON\n", "lacks the column end"),
         ("a.csv", b"start,stop,kind\n1,2,PERSON\n", "lacks the column doc_id"),
-        ("a.csv", b"doc_id,start,stop,kind\nm-1,4,4,PERSON\n", "1 of 1 spans are none; the first is span 0"),
+        ("a.csv", b"doc_id,start,stop,kind\nm-1,4,4,PERSON\n", "1 of 1 spans are invalid; the first is span 0"),
         ("a.csv", b"doc_id,start,stop,kind\nm-1,x,4,PERSON\n", "cannot be read as own"),
         ("a.csv", b"doc_id,start,stop,kind,score\nm-1,1,4,PERSON,7\n", "a score from 0 to 1"),
-        ("a.csv", b"doc_id,doc_no,start,stop,kind\nm-1,1,1,4,PERSON\n", "may not agree"),
-        ("a.csv", b"doc_id,start,stop,kind\nm-1,1,4,QUUX\nm-1,1,4,Xanthippe\n", "which kinds QUUX, 1 labels in small letters are"),
-        ("a.jsonl", b'{"doc_id": "m-1", "start": 0.5, "stop": 4, "kind": "PERSON"}\n', "numbers that are not whole"),
+        ("a.csv", b"doc_id,doc_no,start,stop,kind\nm-1,1,1,4,PERSON\n", "may contradict each other"),
+        ("a.csv", b"doc_id,start,stop,kind\nm-1,1,4,QUUX\nm-1,1,4,Xanthippe\n", "no kind is given for QUUX, 1 labels in small letters"),
+        ("a.jsonl", b'{"doc_id": "m-1", "start": 0.5, "end": 4, "kind": "PERSON"}\n', "numbers that are not integers"),
         ("a.json", b'[[{"entity_type": "PERSON"}]]', "cannot be read as presidio"),
         ("a.jsonl", b'{"id": 1, "attributes": {"a__b__PERSON": [[1]]}}\n', "cannot be read as dolma"),
         ("a.parquet", b"PAR1", "cannot be read as own"),
@@ -154,9 +154,9 @@ def test_another_file_is_another_index(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_bytes(FILES["own.jsonl"])
     one = finder(tmp_path / "s.jsonl")
     (tmp_path / "s.jsonl").write_bytes(FILES["number.jsonl"])
-    assert Spans(use="spans", path=one.path).settled().sha256 != one.sha256
+    assert Spans(use="spans", path=one.path).resolve_settings().sha256 != one.sha256
     with pytest.raises(PlanError, match="sha256"):
-        Spans(use="spans", path=one.path, sha256=one.sha256).settled()
+        Spans(use="spans", path=one.path, sha256=one.sha256).resolve_settings()
 
 
 PLAN = """
@@ -180,7 +180,7 @@ def sanitized(folder: Path, rows: list[Any], more: str = "") -> tuple[list[str],
 
 
 def test_a_plan_with_spans(tmp_path: Path) -> None:
-    rows = [*OWN, {"doc_id": "m-3", "cell": 1, "start": 3, "stop": 10, "kind": "PERSON"}]
+    rows = [*OWN, {"doc_id": "m-3", "cell": 1, "start": 3, "end": 10, "kind": "PERSON"}]
     texts, told = sanitized(tmp_path, [{"cell": 0, **row} for row in rows])
     assert texts[0] == "[PERSON-1] wrote to [PERSON-2]." or texts[0] == "[PERSON] wrote to [PERSON]."
     assert "Ann Poe" not in " ".join(texts) and "Elm Lane" not in " ".join(texts)
@@ -188,8 +188,8 @@ def test_a_plan_with_spans(tmp_path: Path) -> None:
 
 
 def test_spans_of_other_documents_stop_the_run_unless_they_may(tmp_path: Path) -> None:
-    rows = [*OWN, {"doc_id": "m-9", "start": 0, "stop": 1, "kind": "PERSON"}]
-    with pytest.raises(InputRefused, match="1 of 5 spans name documents or cells that are not here; nothing was published"):
+    rows = [*OWN, {"doc_id": "m-9", "start": 0, "end": 1, "kind": "PERSON"}]
+    with pytest.raises(InputRefused, match="1 of 5 spans name documents or cells that are not in the corpus; nothing was published"):
         sanitized(tmp_path, rows)
     assert not (tmp_path / "out").exists()
     _, told = sanitized(tmp_path, rows, ", subset = true")

@@ -1,4 +1,4 @@
-"""The sample to label, what labels say, and the estimate without labels, on invented texts."""
+"""Samples to label, scores from labels, and estimates without labels, on invented texts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import sanitize
 from sanitize.cli.main import app
 from sanitize.errors import UsageError
-from sanitize.inspection.annotation import label, wilson
-from sanitize.inspection.capture_recapture import chao, chapman, histories, loglinear, together
+from sanitize.inspection.annotation import label, wilson_interval
+from sanitize.inspection.capture_recapture import capture_histories, chao_lower_bound, chapman_estimate, estimate_total, loglinear_estimate
 from sanitize.pipeline.index_build import Settings
 
 PLAIN, DENSE = 60, 90
@@ -28,7 +28,7 @@ PLAIN, DENSE = 60, 90
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index of a corpus of which half the documents hold nothing, some of them long."""
+    """The index of a corpus; half of its documents have no occurrence, some of them are long."""
     base = tmp_path_factory.mktemp("label")
     texts = [f"word{number} " * 500 for number in range(PLAIN)]
     texts += [f"Hello é {number}, write to person{number}@example.com or call 713-555-01{number % 100:02d}." for number in range(DENSE)]
@@ -55,7 +55,7 @@ def test_a_sample_has_finds_of_every_kind_and_passages_of_both_sorts(work: Path,
         else:
             assert row["missed"] is None and 0 < len(row["text"]) <= 1500
             assert (row["stratum"] == "documents with finds") == bool(row["found"])
-            assert all(row["text"][one["start"] : one["stop"]] == one["value"] for one in row["found"])
+            assert all(row["text"][one["start"] : one["end"]] == one["value"] for one in row["found"])
     # each passage stands for its share of the texts
     plain = sum(row["weight"] * len(row["text"]) for row in rows if row["stratum"] == "documents without finds")
     assert plain == pytest.approx(sum(len(f"word{number} " * 500) for number in range(PLAIN)), rel=0.01)
@@ -113,11 +113,11 @@ def test_scores_are_those_by_hand(work: Path, tmp_path: Path) -> None:
     rows += [passage(1.0, ["URL"] * 3 + ["IBAN_CODE"], ["URL"], wrong=(0,)), passage(4.0, ["URL"], []), passage(9.0, ["URL"], None)]
     told = label(work, score=labelled(tmp_path / "x", rows))
     url = told["kinds"]["URL"]
-    assert (url["judged"], url["right"], url["precision"], url["precision_interval"]) == (10, 8, 0.8, wilson(0.8, 10))
+    assert (url["judged"], url["right"], url["precision"], url["precision_interval"]) == (10, 8, 0.8, wilson_interval(0.8, 10))
     # right finds weigh 1 + 1 + 4, the missed one 1; their worth is 7^2 / (1 + 1 + 16 + 1)
     assert (url["found"], url["missed"]) == (3, 1)
     assert url["recall"] == pytest.approx(6 / 7)
-    assert url["recall_interval"] == pytest.approx(wilson(6 / 7, 49 / 19))
+    assert url["recall_interval"] == pytest.approx(wilson_interval(6 / 7, 49 / 19))
     assert told["kinds"]["IBAN_CODE"]["recall"] == 1.0 and told["kinds"]["IBAN_CODE"]["precision"] is None
     assert (told["rows"], told["not_labelled"]) == (14, 2)
 
@@ -165,14 +165,14 @@ def test_what_is_no_work_or_no_file_is_refused(work: Path, tmp_path: Path) -> No
 
 
 def other_index(work: Path, folder: Path, keep: float, finder: str) -> Path:
-    """A copy of an index as another finder might have made it: a share of the addresses, each one character longer, and no numbers."""
+    """A copy of an index as another finder might have built it: a share of the addresses, each one character longer, and no numbers."""
     import shutil
 
     shutil.copytree(work, folder)
     for path in sorted((folder / "tables" / "occurrences").glob("*.parquet")):
         rows = pl.read_parquet(path).with_columns(pl.col("kind", "finder").cast(pl.String))
         rows = rows.filter(pl.col("kind") == "EMAIL_ADDRESS", pl.col("doc_no") % 100 < 100 * keep)
-        rows.with_columns(finder=pl.lit(finder), stop=pl.col("stop") + 1).write_parquet(path)
+        rows.with_columns(finder=pl.lit(finder), stop=pl.col("end") + 1).write_parquet(path)
     return folder
 
 
@@ -197,24 +197,24 @@ def test_indexes_of_two_corpora_are_refused(work: Path, tmp_path: Path) -> None:
 
 
 def test_chapmans_estimate_by_hand() -> None:
-    one = chapman(20, 15, 10)
+    one = chapman_estimate(20, 15, 10)
     assert one["estimate"] == pytest.approx(21 * 16 / 11 - 1)
     assert one["missed_by_both"] == pytest.approx(21 * 16 / 11 - 1 - 25)
     half = 1.959963984540054 * (21 * 16 * 10 * 5 / (11**2 * 12)) ** 0.5
     assert one["interval"] == pytest.approx([max(25, 21 * 16 / 11 - 1 - half), 21 * 16 / 11 - 1 + half])
-    assert chapman(0, 4, 0)["estimate"] is None
+    assert chapman_estimate(0, 4, 0)["estimate"] is None
 
 
 @given(st.integers(1, 400), st.integers(1, 400), st.data())
 @settings(max_examples=60, deadline=None)
 def test_an_estimate_is_never_less_than_what_was_found(first: int, second: int, data: st.DataObject) -> None:
     both = data.draw(st.integers(0, min(first, second)))
-    one = chapman(first, second, both)
+    one = chapman_estimate(first, second, both)
     assert one["missed_by_both"] >= 0
     assert first + second - both <= one["interval"][0] <= one["interval"][1]
 
 
-SPAN = ["doc_no", "cell", "start", "stop"]
+SPAN = ["doc_no", "cell", "start", "end"]
 
 
 def spans(*rows: tuple[int, int, int]) -> pl.DataFrame:
@@ -231,25 +231,25 @@ def spans(*rows: tuple[int, int, int]) -> pl.DataFrame:
     ],
 )
 def test_what_lists_found_together(lists: list[list[tuple[int, int, int]]], found: dict[int, int]) -> None:
-    assert histories([spans(*one) for one in lists]) == found
+    assert capture_histories([spans(*one) for one in lists]) == found
 
 
 def test_chaos_bound_by_hand() -> None:
     # Chao 1987: S + (t - 1) / t * f1^2 / (2 f2)
-    assert chao(100, 30, 20, 3)["missed_at_least"] == pytest.approx(2 / 3 * 30**2 / 40)
-    assert chao(10, 6, 0, 2)["missed_at_least"] == pytest.approx(1 / 2 * 6 * 5 / 2)
-    low, high = chao(100, 30, 20, 3)["least_interval"]
+    assert chao_lower_bound(100, 30, 20, 3)["missed_at_least"] == pytest.approx(2 / 3 * 30**2 / 40)
+    assert chao_lower_bound(10, 6, 0, 2)["missed_at_least"] == pytest.approx(1 / 2 * 6 * 5 / 2)
+    low, high = chao_lower_bound(100, 30, 20, 3)["least_interval"]
     assert 100 < low < 115 < high
-    assert chao(7, 0, 7, 3) == {"least": 7, "least_interval": [7, 7], "missed_at_least": 0}
+    assert chao_lower_bound(7, 0, 7, 3) == {"least": 7, "least_interval": [7, 7], "missed_at_least": 0}
 
 
 def test_a_log_linear_model_recovers_what_it_assumes() -> None:
-    """Tables made by the model itself: 10,000 things, three finders, of which the first two agree more than chance."""
+    """Tables generated by the model itself: 10,000 things, three finders; the first two agree more than by chance."""
     cells = [(a, b, c) for a in (1, 0) for b in (1, 0) for c in (1, 0)]
     for extra, dependent in ((0.0, []), (1.5, [[0, 1]])):
         weights = np.array([np.exp(0.4 * a + 0.2 * b - 0.3 * c + extra * a * b) for a, b, c in cells])
         counts = 10_000 * weights / weights.sum()
-        told = loglinear(counts[:-1])  # type: ignore[arg-type]
+        told = loglinear_estimate(counts[:-1])  # type: ignore[arg-type]
         assert told["loglinear"] == pytest.approx(10_000, rel=1e-4)
         assert told["dependent"] == dependent
         assert told["loglinear_interval"][0] < 10_000 < told["loglinear_interval"][1]
@@ -258,15 +258,15 @@ def test_a_log_linear_model_recovers_what_it_assumes() -> None:
         counts[[number for number, cell in enumerate(cells) if test(cell)]].sum()
         for test in (lambda cell: cell[0], lambda cell: cell[1], lambda cell: cell[0] and cell[1])
     )
-    assert chapman(int(first), int(second), int(both))["estimate"] < 9_500
+    assert chapman_estimate(int(first), int(second), int(both))["estimate"] < 9_500
 
 
 def test_kinds_that_few_lists_found() -> None:
-    assert together({0b001: 5}, 3)["least"] is None
-    two = together({0b001: 5, 0b100: 3, 0b101: 4}, 3)  # the second list found none: it says nothing of the kind
+    assert estimate_total({0b001: 5}, 3)["least"] is None
+    two = estimate_total({0b001: 5, 0b100: 3, 0b101: 4}, 3)  # the second list found none: it says nothing of the kind
     assert two["least"] == pytest.approx(12 + 1 / 2 * 64 / 8) and two["loglinear"] is None
-    assert together({}, 3)["found"] == 0
-    assert together({0b111: 4}, 3)["loglinear"] is None
+    assert estimate_total({}, 3)["found"] == 0
+    assert estimate_total({0b111: 4}, 3)["loglinear"] is None
 
 
 def test_three_indexes_tell_what_all_missed(work: Path, tmp_path: Path) -> None:
@@ -295,6 +295,6 @@ def test_the_verb_tells_no_text(work: Path, tmp_path: Path) -> None:
     assert json.loads(scores.output)["not_labelled"] == 20
     other = other_index(work, tmp_path / "other", 0.5, "ner")
     estimate = runner.invoke(app, ["label", str(work), "--against", str(other)])
-    assert "only one of the two found any PHONE_NUMBER" in estimate.output
+    assert "only one index has any PHONE_NUMBER" in estimate.output
     for answer in (label(work, score=tmp_path / "s"), label(work, against=other)):
         assert "example.com" not in repr(answer) and "sanitize label" in repr(answer)

@@ -1,4 +1,4 @@
-"""A corpus made again from its manifest: the same bytes from the same inputs wherever they lie, and a clear word where that cannot be."""
+"""`sanitize replay`: the same bytes from the same inputs in any folder, and a clear error if a manifest cannot be replayed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli import main
-from sanitize.cli.demo import mails, write_mbox
-from sanitize.core.progress import Step
+from sanitize.cli.demo import generate_mails, write_mbox
+from sanitize.core.progress import ProgressUpdate
 from sanitize.errors import InputRefused, OutputBroken, PlanError, SanitizeError, UsageError
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.index_build import Settings
@@ -42,12 +42,12 @@ def there(folder: Path) -> set[str]:
 @pytest.mark.parametrize("name", plan_names())
 def test_a_resolved_plan_is_a_plan(name: str) -> None:
     plan = load_plan(name)
-    again = Plan.from_resolved(json.loads(json.dumps(plan.resolved())), "manifest.json: plan")
+    again = Plan.from_resolved(json.loads(json.dumps(plan.resolved_settings())), "manifest.json: plan")
     assert again == plan and again.hash() == plan.hash()
 
 
 def test_a_resolved_plan_is_checked() -> None:
-    resolved = load_plan("rmft", ["edit.0.keep=2", "edit.0.stores=mixed"]).resolved()
+    resolved = load_plan("rmft", ["edit.0.keep=2", "edit.0.stores=mixed"]).resolved_settings()
     assert Plan.from_resolved(resolved, "m").editors[0].keep == 2
     for wrong, word in (({"edit": []}, "no editor"), ({"surprise": 1}, "unknown key"), ({"edit": [{"use": "nothing"}]}, "no such part")):
         with pytest.raises(PlanError, match=f"^m: .*{word}"):
@@ -60,16 +60,16 @@ def test_a_resolved_plan_is_checked() -> None:
 def in_parquet(folder: Path) -> list[Path]:
     folder.mkdir()
     for no, seed in enumerate((3, 4)):
-        pq.write_table(mails(30, seed), folder / f"{no}.parquet", row_group_size=7)
+        pq.write_table(generate_mails(30, seed), folder / f"{no}.parquet", row_group_size=7)
     return [folder / "0.parquet", folder / "1.parquet"]
 
 
 def in_columns(folder: Path) -> list[Path]:
-    """Roles and policies of the user's own, quarantine too."""
+    """User-defined column roles and policies, and quarantined records."""
     folder.mkdir()
     rows = [
         {"no": f"d{at}", "who": f"user{at % 3}", "body": text, "note": f"see {text[-40:]}", "raw": b"bob@example.com", "n": at}
-        for at, text in enumerate(mails(40, 6)["text"].to_pylist())
+        for at, text in enumerate(generate_mails(40, 6)["text"].to_pylist())
     ]
     rows[5]["body"] *= 9
     pq.write_table(pa.Table.from_pylist(rows), folder / "a.parquet")
@@ -78,7 +78,7 @@ def in_columns(folder: Path) -> list[Path]:
 
 def in_jsonl(folder: Path) -> list[Path]:
     folder.mkdir()
-    lines = [json.dumps({"text": text}) for text in mails(40, 8)["text"].to_pylist()]
+    lines = [json.dumps({"text": text}) for text in generate_mails(40, 8)["text"].to_pylist()]
     lines[7] = '{"text": '
     (folder / "a.jsonl").write_text("\n".join(lines) + "\n")
     return [folder / "a.jsonl"]
@@ -86,7 +86,7 @@ def in_jsonl(folder: Path) -> list[Path]:
 
 def in_mbox(folder: Path) -> list[Path]:
     folder.mkdir()
-    write_mbox(mails(40, 9), folder / "a.mbox")
+    write_mbox(generate_mails(40, 9), folder / "a.mbox")
     return [folder / "a.mbox"]
 
 
@@ -121,7 +121,7 @@ def test_a_replay_gives_every_file_again(tmp_path: Path, case: str) -> None:
 
 
 def test_a_run_with_a_list_is_replayed_with_that_list(tmp_path: Path) -> None:
-    """No manifest holds the list: it has to be given again, and another one is told from it."""
+    """No manifest holds the list: it must be given again, and a different list is detected."""
     for name, value in (("ours", "Wexler Farrow"), ("other", "Wexler Farlow")):
         (tmp_path / f"{name}.csv").write_text(f"kind,value\nPERSON,{value}\n")
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Wexler Farrow wrote to wf@example.com"}) + "\n")
@@ -158,7 +158,7 @@ def made(original: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def changed(made: Path, change: Change) -> Path:
-    """A manifest that says something else."""
+    """The path of a changed copy of the manifest."""
     said = json.loads((made / "out" / "manifest.json").read_text())
     change(said)
     (made / "m.json").write_text(json.dumps(said))
@@ -173,8 +173,8 @@ def test_again_there_is_nothing_to_do(made: Path) -> None:
 
 
 def test_a_stopped_replay_goes_on(made: Path) -> None:
-    def stop(step: Step) -> None:
-        if (step.stage, step.done) == ("apply", 2):
+    def stop(step: ProgressUpdate) -> None:
+        if (step.stage, step.tasks_done) == ("apply", 2):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -265,7 +265,7 @@ REFUSED: dict[str, tuple[Change, type[Exception], str]] = {
     "a shard size that is none": (lambda said: said["settings"].update(rows_per_shard=0), OutputBroken, "settings.rows_per_shard"),
     "a hash that is none": (lambda said: said["shards"][0].update(sha256="../x"), OutputBroken, r"shards.0.sha256"),
     "code of its own": (own_part, UsageError, r"edit\[1\] uses a part from outside"),
-    "a plan that is none": (lambda said: said["plan"].update(edit=[]), PlanError, "no editor takes it"),
+    "a plan that is none": (lambda said: said["plan"].update(edit=[]), PlanError, "no editor names it"),
     "a plan that was changed": (lambda said: said["plan"]["edit"][0].update(keep=3), OutputBroken, "plan_hash does not follow"),
     "a seed that was changed": (lambda said: said["key"].update(seed=6), OutputBroken, "plan_hash does not follow"),
     "an input that was changed": (
@@ -300,7 +300,7 @@ def test_a_part_of_the_users_own_is_not_even_imported(made: Path, monkeypatch: p
 PLACES: dict[str, tuple[dict[str, str], str]] = {
     "OUT is the manifest's folder": ({"out": "out", "work": "w"}, "would compare it with itself"),
     "WORK is the run's": ({"out": "again", "work": "out.private"}, "holds another run"),
-    "OUT holds something": ({"out": "full", "work": "w"}, "is there already"),
+    "OUT holds something": ({"out": "full", "work": "w"}, "exists already"),
     "OUT in the input": ({"out": "in/again", "work": "w"}, "inside each other"),
 }
 
@@ -325,7 +325,7 @@ def test_no_manifest_at_all(tmp_path: Path, text: str | None) -> None:
 
 
 def test_whatever_a_manifest_says_it_is_refused_in_one_sentence(made: Path) -> None:
-    """Every part of a manifest, replaced by something else: no value of a wrong type comes as far as a bug."""
+    """Every field of a manifest is replaced by values of other types: none causes an internal error."""
     said = json.loads((made / "out" / "manifest.json").read_text())
     places = [(name,) for name in said] + [(name, inner) for name in said if isinstance(said[name], dict) for inner in said[name]]
     places += [("plan", "find", name) for name in said["plan"]["find"]] + [

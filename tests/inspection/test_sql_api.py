@@ -1,4 +1,4 @@
-"""Questions to a private folder from Python: the same answers as the command's, masked unless they are to be revealed."""
+"""Queries on a private folder from Python: the same results as from the commands, masked without `reveal`."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_verify(work: Path) -> None:
 
 
 def test_an_empty_answer_says_why(work: Path, tmp_path: Path) -> None:
-    from sanitize.inspection.sql_api import why_empty
-    from sanitize.storage.queries import query
+    from sanitize.inspection.sql_api import explain_empty_result
+    from sanitize.storage.queries import get_query
 
     for name, said in (
         ("blacklist_coverage", "blacklist of run .* has no .blacklist."),
@@ -87,7 +87,7 @@ def test_an_empty_answer_says_why(work: Path, tmp_path: Path) -> None:
         ("near_duplicate_groups", "drops of run .* has no ..drop.. part"),
     ):
         assert sanitize.sql(work, name=name).height == 0
-        assert re.search(said, why_empty(work, query(name).reads) or "")
-    assert why_empty(work, {"edits", "occurrences"}) is None
+        assert re.search(said, explain_empty_result(work, get_query(name).tables) or "")
+    assert explain_empty_result(work, {"edits", "occurrences"}) is None
     sanitize.find(work.parent / "in.parquet", work=tmp_path / "found", settings=Settings(seed=1, workers=1))
-    assert "nothing was run yet" in (why_empty(tmp_path / "found", {"drops"}) or "")
+    assert "nothing was run yet" in (explain_empty_result(tmp_path / "found", {"drops"}) or "")

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 
 from sanitize.core.keys import Draws, Key
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.age import KIND
 
-FINDER = Patterns(Key.from_seed(3), named=("AGE", "DATE_TIME"))
+FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
 
 def found(text: str) -> list[str]:
     seen = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(seen.start.tolist(), seen.stop.tolist(), seen.distinct.kind[seen.which].tolist(), strict=True)
+    rows = zip(seen.start.tolist(), seen.end.tolist(), seen.distinct.kind[seen.value_no].tolist(), strict=True)
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
@@ -196,9 +196,9 @@ UNSAID = [
 
 def test_every_word_that_makes_an_age() -> None:
     seen = FINDER.run(pa.array(WORDED + UNSAID, pa.large_string()))
-    ages = [FINDER.kinds[kind].name == KIND.name for kind in seen.distinct.kind[seen.which].tolist()]
+    ages = [FINDER.kinds[kind].name == KIND.name for kind in seen.distinct.kind[seen.value_no].tolist()]
     told = [0] * len(WORDED + UNSAID)
-    for text_no, start, stop, age in zip(seen.text_no.tolist(), seen.start.tolist(), seen.stop.tolist(), ages, strict=True):
+    for text_no, start, stop, age in zip(seen.text_no.tolist(), seen.start.tolist(), seen.end.tolist(), ages, strict=True):
         told[text_no] += age and ((WORDED + UNSAID)[text_no][start:stop] == "64" or 100)
     wrong = [text for text, times in zip(WORDED + UNSAID, told, strict=True) if times != (text in WORDED)]
     assert wrong == []
@@ -227,7 +227,7 @@ def test_in_words(text: str, value: str, form: str) -> None:
 def test_fakes_in_words_are_of_the_same_sort_and_found_again() -> None:
     values = pl.Series("value", ["sixty-four", "Sixty Four", "seventy", "twelve", "Two", "64"] * 60)
     rows = np.arange(len(values), dtype=np.uint64)
-    fakes = KIND.fake(values, Draws.at(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
+    fakes = KIND.make_surrogates(values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
     assert KIND.check is not None and KIND.check(fakes).is_null().all() and (fakes != values).all()
     shapes = [r"[a-z]+ty-[a-z]+", r"[A-Z][a-z]+ty [A-Z][a-z]+", r"[a-z]+ty", r"[a-z]+(?:en|elve)", r"[A-Z][a-z]{2,4}", "[1-9][0-9]"]
     for fake, shape in zip(fakes, shapes * 60, strict=True):
@@ -243,10 +243,10 @@ def test_one_value_in_several_phrases_is_one_value() -> None:
 def test_fakes_have_as_many_digits() -> None:
     values = pl.Series("value", ["7", "64", "101"] * 50)
     rows = np.arange(len(values), dtype=np.uint64)
-    draws = Draws.at(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), np.zeros(len(values), np.uint64), rows)
-    fakes = KIND.fake(values, draws, False)
+    draws = Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), np.zeros(len(values), np.uint64), rows)
+    fakes = KIND.make_surrogates(values, draws, False)
     assert KIND.check is not None and KIND.check(fakes).is_null().all()
     assert fakes.str.len_bytes().to_list() == values.str.len_bytes().to_list()
     assert (fakes != values).all()
-    assert KIND.takes(pl.DataFrame({"value": fakes})).all()
+    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
     assert KIND.normalise(pl.Series(["064", "0"])).to_list() == ["64", "0"]

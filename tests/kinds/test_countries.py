@@ -1,4 +1,4 @@
-"""National identifiers: looked for only where their country is named, known by their checks, and faked within them."""
+"""National identifiers: searched only where the plan names their country, validated by their checks; surrogates pass the same checks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from sanitize.core.keys import Draws, Key
 from sanitize.errors import PlanError
-from sanitize.finders.patterns import Patterns
-from sanitize.kinds.kind import every_kind, kind, kinds, known_countries
+from sanitize.finders.patterns import PatternFinder
+from sanitize.kinds.kind import all_kinds, get_kind, known_countries, list_kinds
 
 KEY = Key.from_seed(3)
 # kind: values of published examples or with check characters worked out by hand, as written; all are of nobody
@@ -69,30 +69,32 @@ CASES = [(name, text) for name, texts in GOOD.items() for text in texts]
 
 
 def found(text: str, countries: tuple[str, ...]) -> list[tuple[str, str]]:
-    finder = Patterns(KEY, countries, named=("AGE", "DATE_TIME"))
+    finder = PatternFinder(KEY, countries, opt_in_kinds=("AGE", "DATE_TIME"))
     result = finder.run(pa.array([text], pa.large_string()))
     values = result.distinct.value.to_pylist()
-    return [(finder.kinds[result.distinct.kind[which]].name, values[which]) for which in result.which]
+    return [(finder.kinds[result.distinct.kind[which]].name, values[which]) for which in result.value_no]
 
 
 def home(name: str) -> str:
-    country = kind(name).country
+    country = get_kind(name).country
     assert country is not None
     return country
 
 
 def written(name: str, text: str) -> str:
-    """The value in a text, without the words before it."""
-    lead = kind(name).lead
+    """The value in a text, without the label before it."""
+    lead = get_kind(name).prefix_pattern
     return text if lead is None else text[len(pl.Series([text]).str.extract(rf"\A({lead})").fill_null("")[0]) :]
 
 
 def draws(count: int) -> Draws:
-    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64))
+    return Draws.from_words(
+        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
+    )
 
 
 def test_every_identifier_has_cases() -> None:
-    national = {name for name, one in every_kind().items() if one.country is not None}
+    national = {name for name, one in all_kinds().items() if one.country is not None}
     assert national == set(GOOD) == set(BAD)
     assert {home(name) for name in GOOD} == set(known_countries())
 
@@ -108,8 +110,8 @@ def test_is_found_at_home(name: str, text: str) -> None:
 @pytest.mark.parametrize(("name", "text"), CASES)
 def test_is_not_found_elsewhere(name: str, text: str) -> None:
     assert name not in dict(found(text, ()))
-    assert name not in kinds() and name in kinds([home(name).lower()])
-    assert not [one for one in kinds([home(name)]).values() if one.country not in (None, home(name))]
+    assert name not in list_kinds() and name in list_kinds([home(name).lower()])
+    assert not [one for one in list_kinds([home(name)]).values() if one.country not in (None, home(name))]
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD.items() for text in texts])
@@ -126,40 +128,40 @@ def test_glued_to_a_word_there_is_none(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", GOOD)
 @pytest.mark.parametrize("reserved", [False, True])
 def test_fakes_are_of_their_kind(name: str, reserved: bool) -> None:
-    this = kind(name)
+    this = get_kind(name)
     values = pl.Series("value", [written(name, text) for text in GOOD[name]] * 40)
-    fakes = this.fake(values, draws(len(values)), reserved)
+    fakes = this.make_surrogates(values, draws(len(values)), reserved)
     assert this.check is not None and this.check(values).is_null().all() and this.check(fakes).is_null().all()
     frame = pl.DataFrame({"value": values}).with_columns(bracketed=False, id_field=False, address_field=False)
     # bare digits are taken behind their name only
-    assert this.takes(frame).to_list() == this.takes(frame.with_columns(value=fakes)).to_list() and this.takes(frame).any()
+    assert this.is_value(frame).to_list() == this.is_value(frame.with_columns(value=fakes)).to_list() and this.is_value(frame).any()
     drawn = "[0-9A-Za-z]" if name != "FI_PERSONAL_IDENTITY_CODE" else "[0-9A-Za-z-]"  # where the sign of the century is drawn too
     assert fakes.str.replace_all(drawn, "0").to_list() == values.str.replace_all(drawn, "0").to_list()
     assert (this.normalise(fakes) != this.normalise(values)).all()
     assert fakes.n_unique() > len(values) * 0.9
     some = np.arange(1, len(values), 3)
-    assert this.fake(values.gather(some), draws(len(values)).rows(some), reserved).to_list() == fakes.gather(some).to_list()
-    assert len(this.fake(values.clear(), draws(0), reserved)) == len(this.check(values.clear())) == 0
+    assert this.make_surrogates(values.gather(some), draws(len(values)).take(some), reserved).to_list() == fakes.gather(some).to_list()
+    assert len(this.make_surrogates(values.clear(), draws(0), reserved)) == len(this.check(values.clear())) == 0
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_another_attempt_is_another_fake(name: str) -> None:
-    """What is taken is drawn again: not the same number sixty-four times."""
-    this = kind(name)
+    """A surrogate that is already used is drawn again, and each of the sixty-four attempts gives another number."""
+    this = get_kind(name)
     values = pl.Series("value", [written(name, text) for text in GOOD[name]] * 5)
-    first, second = (this.fake(values, draws(len(values)).again(attempt), False) for attempt in (0, 1))
+    first, second = (this.make_surrogates(values, draws(len(values)).with_attempt(attempt), False) for attempt in (0, 1))
     assert (first != second).mean() > 0.9
 
 
 def test_spellings_of_one_number_are_one() -> None:
     for name, texts in GOOD.items():
-        forms = kind(name).normalise(pl.Series([written(name, text) for text in texts]))
+        forms = get_kind(name).normalise(pl.Series([written(name, text) for text in texts]))
         if name not in ("DE_TAX_ID", "NL_BSN", "BR_CNPJ"):  # their cases are of several numbers
             assert forms.n_unique() == 1, name
 
 
 def test_reserved_health_numbers() -> None:
-    assert kind("UK_NHS").fake(pl.Series(["943 476 5919"] * 20), draws(20), True).str.starts_with("999 ").all()
+    assert get_kind("UK_NHS").make_surrogates(pl.Series(["943 476 5919"] * 20), draws(20), True).str.starts_with("999 ").all()
 
 
 @pytest.mark.parametrize(
@@ -190,20 +192,20 @@ def test_among_all_countries(text: str, expected: list[tuple[str, str]]) -> None
 
 
 def test_an_unknown_country_lists_those_there_are() -> None:
-    with pytest.raises(PlanError, match=r"find\.countries: 'UK' is no country's code in ISO 3166; did you mean GB\?"):
-        kinds(["DE", "uk"])
+    with pytest.raises(PlanError, match=r"find\.countries: 'UK' is not a country code of ISO 3166; did you mean GB\?"):
+        list_kinds(["DE", "uk"])
     with pytest.raises(PlanError, match="DE"):
-        Patterns(KEY, ("XX",))
+        PatternFinder(KEY, ("XX",))
 
 
 def test_a_national_kind_is_known_by_name() -> None:
-    assert kind("ES_NIF").country == "ES"
+    assert get_kind("ES_NIF").country == "ES"
     with pytest.raises(PlanError, match="ES_NIF"):
-        kind("ES_NIFF")
+        get_kind("ES_NIFF")
 
 
 def test_what_nobody_takes_is_counted_once() -> None:
-    finder = Patterns(KEY, known_countries())
+    finder = PatternFinder(KEY, known_countries())
     result = finder.run(pa.array(["111 111 110 and 130 692 544"], pa.large_string()))
     skipped = {(finder.kinds[number].name, reason): times for (number, reason), times in result.skipped.items()}
     assert skipped == {("AU_TFN", "checksum"): 1, ("PHONE_NUMBER", "context"): 1}

@@ -1,4 +1,4 @@
-"""Wallet addresses: published test vectors, one letter wrong, and fakes whose check sums fit."""
+"""Wallet addresses: published test vectors, addresses with one wrong letter, and surrogates with valid check sums."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import kind
+from sanitize.kinds.kind import get_kind
 
-CRYPTO = kind("CRYPTO")
+CRYPTO = get_kind("CRYPTO")
 GOOD = [
     "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",  # the first block's
     "1111111111111111111114oLvT2",  # to nobody
@@ -27,7 +27,9 @@ GOOD = [
 
 
 def draws(count: int) -> Draws:
-    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64))
+    return Draws.from_words(
+        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
+    )
 
 
 @pytest.mark.parametrize("value", GOOD)
@@ -59,7 +61,7 @@ def test_all_in_one_column() -> None:
 @pytest.mark.parametrize("value", GOOD)
 def test_fakes_pass_their_check_in_the_same_form(value: str) -> None:
     assert CRYPTO.check is not None
-    fakes = CRYPTO.fake(pl.Series("v", [value] * 60), draws(60), False)
+    fakes = CRYPTO.make_surrogates(pl.Series("v", [value] * 60), draws(60), False)
     assert CRYPTO.check(fakes).is_null().all() and fakes.n_unique() == 60
     sizes = fakes.str.len_bytes()
     if value[0] in "13":
@@ -76,4 +78,4 @@ def test_fakes_pass_their_check_in_the_same_form(value: str) -> None:
 def test_mixed_networks_in_one_column() -> None:
     assert CRYPTO.check is not None
     values = pl.Series("v", GOOD * 5)
-    assert CRYPTO.check(CRYPTO.fake(values, draws(len(values)), False)).is_null().all()
+    assert CRYPTO.check(CRYPTO.make_surrogates(values, draws(len(values)), False)).is_null().all()

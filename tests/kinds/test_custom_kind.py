@@ -1,4 +1,4 @@
-"""Kinds that a plan brings: what they take and refuse, and that they are kinds like any other in every room."""
+"""Custom kinds of a plan: what they accept and refuse, and that every stage treats them like built-in kinds."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from hypothesis import strategies as st
 
 from sanitize.cli import main
 from sanitize.core.keys import Draws, Key
-from sanitize.engines.local import Local
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import PlanError, UsageError
 from sanitize.inspection import sql_api
 from sanitize.inspection.reproduction import replay
-from sanitize.inspection.rule_tests import rules
-from sanitize.kinds.custom_kind import CHECKS, Custom
-from sanitize.kinds.kind import bringing, every_kind
-from sanitize.kinds.pattern_check import fault
+from sanitize.inspection.rule_tests import check_kind_examples
+from sanitize.kinds.custom_kind import CHECKS, CustomKind
+from sanitize.kinds.kind import all_kinds, custom_kinds
+from sanitize.kinds.pattern_check import find_pattern_error
 from sanitize.pipeline.erasure.subject import subject
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
-from sanitize.pipeline.streaming.stream import Options, pipe, stream
-from sanitize.plans.detection_spec import Sought
+from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream
+from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import load_plan
-from sanitize.stages.scanner import Seeker
-from sanitize.verification.leak_check import check
+from sanitize.stages.scanner import Scanner
+from sanitize.verification.leak_check import verify
 
 KEY = Key.from_seed(5)
 STAFF = {"name": "STAFF_ID", "pattern": r"EMP-[0-9]{6}"}
 
 
 def found(texts: list[str], *customs: dict[str, Any], skipped: bool = False) -> Any:
-    """(kind, value, score) of what is found in some texts, by text, as far as it is of the plan's own kinds."""
-    own = tuple(Custom(**one) for one in customs)
-    with bringing(own):
-        seeker = Seeker(KEY, Sought(customs=own))
+    """(kind, value, score) of the occurrences of custom kinds, by text."""
+    own = tuple(CustomKind(**one) for one in customs)
+    with custom_kinds(own):
+        seeker = Scanner(KEY, DetectionSpec(custom_kinds=own))
         told = seeker.run(pa.array(texts, pa.large_string()))
     names = [kind.name for kind in seeker.kinds]
     if skipped:
@@ -49,7 +49,7 @@ def found(texts: list[str], *customs: dict[str, Any], skipped: bool = False) -> 
     assert told.score is not None
     spans: list[list[tuple[str, str, float]]] = [[] for _ in texts]
     for no, start, stop, low, high, which, score in zip(
-        told.text_no, told.start, told.stop, told.start_byte, told.stop_byte, told.which, told.score, strict=True
+        told.text_no, told.start, told.end, told.start_byte, told.end_byte, told.value_no, told.score, strict=True
     ):
         value = told.distinct.value[which].as_py()
         assert texts[no][start:stop] == value == texts[no].encode()[low:high].decode()
@@ -128,7 +128,7 @@ def test_what_is_refused_is_counted() -> None:
 
 
 def test_who_has_what_several_claim() -> None:
-    """Of equally sure and long ones the plan's own; of two of the plan's the longer, then the first; one inside another is both."""
+    """With equal score and length the custom kind wins; of two custom kinds the longer match, then the first; a nested match counts too."""
     card = {"name": "LOYALTY", "pattern": "4[0-9]{3}(?: [0-9]{4}){3}"}
     assert found(["4111 1111 1111 1111"], card) == [[("LOYALTY", "4111 1111 1111 1111", 1.0)]]
     assert found(["4111 1111 1111 1111"], card, skipped=True) == {("CREDIT_CARD", "overlap"): 1}
@@ -139,31 +139,31 @@ def test_who_has_what_several_claim() -> None:
 
 
 def test_a_kind_is_there_as_long_as_its_plan_works() -> None:
-    with bringing((Custom(**STAFF),)):
-        assert list(every_kind())[-1] == "STAFF_ID" and every_kind()["STAFF_ID"].name == "STAFF_ID"
-        with bringing((Custom(name="OTHER", words=("Falcon",)),)):
-            assert "STAFF_ID" not in every_kind() and "OTHER" in every_kind()
-        assert "OTHER" not in every_kind()
-    assert "STAFF_ID" not in every_kind()
+    with custom_kinds((CustomKind(**STAFF),)):
+        assert list(all_kinds())[-1] == "STAFF_ID" and all_kinds()["STAFF_ID"].name == "STAFF_ID"
+        with custom_kinds((CustomKind(name="OTHER", words=("Falcon",)),)):
+            assert "STAFF_ID" not in all_kinds() and "OTHER" in all_kinds()
+        assert "OTHER" not in all_kinds()
+    assert "STAFF_ID" not in all_kinds()
 
 
 def kinds_there(_: int) -> tuple[int, str]:
-    return os.getpid(), list(every_kind())[-1]
+    return os.getpid(), list(all_kinds())[-1]
 
 
 def test_a_worker_knows_the_kinds_of_its_task_and_no_others(tmp_path: Path) -> None:
-    engine = Local(workers=2, spill=tmp_path)
+    engine = LocalEngine(workers=2, spill=tmp_path)
     try:
-        with bringing((Custom(**STAFF),)):
+        with custom_kinds((CustomKind(**STAFF),)):
             first = [done.result for done in engine.map_shards(kinds_there, [0, 1])]
         second = [done.result for done in engine.map_shards(kinds_there, [0, 1])]
     finally:
         engine.close()
     assert {name for _, name in first} == {"STAFF_ID"} and os.getpid() not in dict(first)
-    assert {name for _, name in second} == {list(every_kind())[-1]}
+    assert {name for _, name in second} == {list(all_kinds())[-1]}
 
 
-# ---- identity and stand-ins ----
+# ---- normalised forms and surrogates ----
 
 
 @pytest.mark.parametrize(
@@ -178,14 +178,14 @@ def test_a_worker_knows_the_kinds_of_its_task_and_no_others(tmp_path: Path) -> N
     ],
 )
 def test_what_makes_two_spellings_one_value(normal: Any, same: list[str], others: list[str]) -> None:
-    forms = Custom(name="OWN", pattern="x", normal=normal).kind().normalise(pl.Series(same + others)).to_list()
+    forms = CustomKind(name="OWN", pattern="x", normal=normal).build_kind().normalise(pl.Series(same + others)).to_list()
     assert len(set(forms[: len(same)])) == 1 and not set(forms[: len(same)]) & set(forms[len(same) :])
 
 
-def stand_ins(custom: Custom, value: str, times: int = 40) -> list[str]:
+def stand_ins(custom: CustomKind, value: str, times: int = 40) -> list[str]:
     ids = pa.array([f"d{no}" for no in range(times)]).dictionary_encode()
-    draws = Draws.of(KEY, "test", ids, pl.Series([0] * times).to_numpy().astype("int32"), pl.Series([0] * times).to_numpy())
-    return custom.kind().fake(pl.Series("v", [value] * times), draws, False).to_list()
+    draws = Draws.for_occurrences(KEY, "test", ids, pl.Series([0] * times).to_numpy().astype("int32"), pl.Series([0] * times).to_numpy())
+    return custom.build_kind().make_surrogates(pl.Series("v", [value] * times), draws, False).to_list()
 
 
 @pytest.mark.parametrize(
@@ -204,25 +204,25 @@ def stand_ins(custom: Custom, value: str, times: int = 40) -> list[str]:
     ],
 )
 def test_a_stand_in_has_the_shape_and_not_the_value(custom: dict[str, Any], value: str, shape: str) -> None:
-    own = Custom(name="OWN", **custom)
+    own = CustomKind(name="OWN", **custom)
     made = stand_ins(own, value)
     assert len(set(made)) > 20 and value not in made
     assert not [one for one in made if not re.fullmatch(shape, one)]
     if own.check:
-        assert own.takes(pl.Series(made)).all()
+        assert own.is_valid_value(pl.Series(made)).all()
 
 
 @pytest.mark.parametrize("name", CHECKS)
 @given(data=st.data())
 @settings(max_examples=8, deadline=None)
 def test_a_check_holds_for_what_it_fitted_and_sees_a_wrong_digit(name: str, data: st.DataObject) -> None:
-    own = Custom(name="OWN", words=("x7",), check=name)
+    own = CustomKind(name="OWN", words=("x7",), check=name)
     digits = data.draw(st.text("0123456789", min_size=4, max_size=18))
-    fitted = own._fitted(pl.Series([digits]))[0]
-    assert own.takes(pl.Series([fitted])).all()
+    fitted = own._fit_check_characters(pl.Series([digits]))[0]
+    assert own.is_valid_value(pl.Series([fitted])).all()
     place = data.draw(st.integers(0, len(fitted) - 1))
     wrong = fitted[:place] + str((int(fitted[place]) + data.draw(st.integers(1, 9))) % 10) + fitted[place + 1 :]
-    assert not own.takes(pl.Series([wrong])).any()  # each of these checks sees every single wrong digit
+    assert not own.is_valid_value(pl.Series([wrong])).any()  # each of these checks sees every single wrong digit
 
 
 # ---- what may stand in a pattern, and in a plan ----
@@ -243,33 +243,33 @@ def test_a_check_holds_for_what_it_fitted_and_sees_a_wrong_digit(name: str, data
     ],
 )
 def test_a_good_pattern(pattern: str) -> None:
-    assert fault(pattern) is None
+    assert find_pattern_error(pattern) is None
 
 
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("a(?=b)", "character 2 looks around, which takes more than linear time; take it out"),
-        ("(?<!b)a", "character 1 looks around"),
-        (r"(a)\1", "character 4 refers back to a group"),
-        ("(?P<x>a)(?P=x)", "character 9 refers back to a group"),
+        ("a(?=b)", "character 2 is a look-around, which takes more than linear time; remove it"),
+        ("(?<!b)a", "character 1 is a look-around"),
+        (r"(a)\1", "character 4 is a backreference to a group"),
+        ("(?P<x>a)(?P=x)", "character 9 is a backreference to a group"),
         ("(?>a)b", "character 1 is an atomic group"),
         ("a++", "character 3 makes a repetition possessive"),
         ("a{2}+", "character 5 makes a repetition possessive"),
         ("(a)?(?(1)b|c)", "character 5 is a condition on a group"),
         ("(?x) a # b", "character 1 is the verbose flag"),
-        (r"a\Z", r"character 2 is the end of the text in another dialect; write \z"),
-        ("(a{1,1000}){1,1000}", "come to 1,000,000 steps, more than 10,000"),
+        (r"a\Z", r"character 2 is the end of the text in another regex dialect; write \z"),
+        ("(a{1,1000}){1,1000}", "expand to 1,000,000 steps, more than 10,000"),
         ("(?:x|(?:ab{1,300}c){2}){1,300}", "steps, more than 10,000"),
         (r"\w{1,900}", "larger than 10 MB"),
         ("[0-9", "character 1: unclosed character class"),
         ("a{3,2}", "character 2: invalid repetition count range"),
         (r"\p{Foo}", "character 1: Unicode property not found"),
-        ("a*", "matches where nothing stands"),
-        ("a|", "matches where nothing stands"),
-        (r"\b", "matches where nothing stands"),
-        (r"(?m)^|x", "matches where nothing stands"),
-        (r"\B", "matches where nothing stands"),
+        ("a*", "matches the empty text"),
+        ("a|", "matches the empty text"),
+        (r"\b", "matches the empty text"),
+        (r"(?m)^|x", "matches the empty text"),
+        (r"\B", "matches the empty text"),
         ("(?s).+", "matches all of a text of words"),
         (r"[\s\S]{1,9}", "matches all of a text of words"),
         ("[^0-9]+", "matches all of a text of words"),
@@ -278,13 +278,13 @@ def test_a_good_pattern(pattern: str) -> None:
     ],
 )
 def test_a_pattern_that_is_refused(pattern: str, said: str) -> None:
-    assert said in (fault(pattern) or "")
+    assert said in (find_pattern_error(pattern) or "")
 
 
 @given(pattern=st.text("ab()[]{}|*+?^$\\\\.,-123=:<>!PQ\n", max_size=12))
 @settings(max_examples=300, deadline=None)
 def test_whatever_is_said_to_be_a_pattern_is_refused_or_runs_and_matches_something(pattern: str) -> None:
-    if pattern and fault(pattern) is None:
+    if pattern and find_pattern_error(pattern) is None:
         every = pl.Series(["", "a", "ab 12", "\n", "aab\n1-2"]).str.extract_all(pattern).explode().drop_nulls()
         assert not every.eq("").any()
 
@@ -304,19 +304,19 @@ def plan_file(folder: Path, *customs: dict[str, Any], edit: str = "redact", more
     ("customs", "said"),
     [
         ([{"name": "staff", "words": ["Zyq"]}], "kind[0].name: expected up to 40 capital letters"),
-        ([{"name": "US_SSN", "words": ["Zyq"]}], "kind[0].name = US_SSN: is a kind of the house already"),
-        ([{"name": "DE_TAX_ID", "words": ["Zyq"]}], "kind[0].name = DE_TAX_ID: is a kind of the house already"),
-        ([STAFF, STAFF], "kind[1].name = STAFF_ID: stands there twice"),
+        ([{"name": "US_SSN", "words": ["Zyq"]}], "kind[0].name = US_SSN: is the name of a built-in kind"),
+        ([{"name": "DE_TAX_ID", "words": ["Zyq"]}], "kind[0].name = DE_TAX_ID: is the name of a built-in kind"),
+        ([STAFF, STAFF], "kind[1].name = STAFF_ID: is defined twice"),
         ([{"name": "OWN"}], "kind[0]: OWN has neither pattern nor words"),
-        ([{"name": "OWN", "pattern": "(?=Zyq)a"}], "kind[0].pattern: character 1 looks around"),
+        ([{"name": "OWN", "pattern": "(?=Zyq)a"}], "kind[0].pattern: character 1 is a look-around"),
         ([{"name": "OWN", "words": ["Zyq", " "]}], "kind[0].words: entry 2 is empty"),
-        ([{**STAFF, "context": ["x"]}], "kind[0].context: entry 1 is empty, or a single letter"),
-        ([{**STAFF, "check": "luhm"}], "kind[0].check = 'luhm': there is no such check; known: luhn, mod11_10, mod97, verhoeff."),
+        ([{**STAFF, "context": ["x"]}], "kind[0].context: entry 1 is empty or a single letter"),
+        ([{**STAFF, "check": "luhm"}], "kind[0].check = 'luhm': unknown check; known: luhn, mod11_10, mod97, verhoeff."),
         ([{**STAFF, "normal": "upper"}], "kind[0].normal: expected 'exact', 'casefold', 'digits' or 'compact'"),
         ([{**STAFF, "score": 2}], "kind[0].score: expected 1.0 or less"),
-        ([{**STAFF, "replacement": "EMP-{digits:3}"}], "kind[0].replacement: gives 1000 stand-ins"),
-        ([{**STAFF, "replacement": "EMP-{digit:6}"}], "kind[0].replacement: holds a field that is none"),
-        ([{**STAFF, "replacement": "EMP-{digits:6"}], "kind[0].replacement: holds a brace without its other half"),
+        ([{**STAFF, "replacement": "EMP-{digits:3}"}], "kind[0].replacement: allows 1000 surrogates"),
+        ([{**STAFF, "replacement": "EMP-{digit:6}"}], "kind[0].replacement: contains an invalid field"),
+        ([{**STAFF, "replacement": "EMP-{digits:6"}], "kind[0].replacement: contains an unmatched brace"),
         ([{**STAFF, "words_file": "gone.txt"}], "kind[0].words_file: cannot be read (FileNotFoundError)"),
         ([{**STAFF, "patern": "x"}], "kind[0].patern: unknown key"),
         ([{**STAFF, "words": "Zyq"}], "kind[0].words: expected a list in brackets"),
@@ -331,7 +331,7 @@ def test_a_kind_that_cannot_be_is_refused(tmp_path: Path, customs: list[dict[str
 def test_a_plan_decides_about_its_own_kinds_too(tmp_path: Path) -> None:
     path = plan_file(tmp_path, STAFF)
     for change, said in (
-        ('edit.0.kinds=["EMAIL_ADDRESS"]', "STAFF_ID is found, but no editor takes it"),
+        ('edit.0.kinds=["EMAIL_ADDRESS"]', "STAFF_ID is found, but no editor names it"),
         ('find.kinds=["EMAIL_ADDRESS"]', r"kind\[0\] is STAFF_ID, which is not in find.kinds"),
         ('find.finders=["names"]', 'find.finders lacks "patterns"'),
         ("kind=[]", "find.kinds: there is no kind 'STAFF_ID'"),
@@ -340,16 +340,20 @@ def test_a_plan_decides_about_its_own_kinds_too(tmp_path: Path) -> None:
         with pytest.raises(PlanError, match=said):
             load_plan(path, [change])
     plan = load_plan(path)
-    assert plan.checked == ["EMAIL_ADDRESS", "STAFF_ID"] and [one.name for one in plan.sought.customs] == ["STAFF_ID"]
+    assert plan.leak_checked_kinds == ["EMAIL_ADDRESS", "STAFF_ID"] and [one.name for one in plan.detection_spec.custom_kinds] == [
+        "STAFF_ID"
+    ]
 
 
 def test_what_decides_what_comes_out_is_in_the_hash_and_no_value_is_published(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("Blue Heron\n\n Falcon \nBlue Heron\n", "utf-8")
     one = {**STAFF, "words": ["Kestrel"], "words_file": "list.txt", "examples": ["EMP-123456"]}
     plan = load_plan(plan_file(tmp_path, one))
-    assert plan.customs[0].words == ("Kestrel", "Blue Heron", "Falcon") and not plan.customs[0].words_file
-    shown = json.dumps(plan.shown())
-    assert plan.shown()["kind"][0]["words"] == 3 and not [word for word in ("Kestrel", "Heron", "Falcon", "123456") if word in shown]
+    assert plan.custom_kinds[0].words == ("Kestrel", "Blue Heron", "Falcon") and not plan.custom_kinds[0].words_file
+    shown = json.dumps(plan.public_settings())
+    assert plan.public_settings()["kind"][0]["words"] == 3 and not [
+        word for word in ("Kestrel", "Heron", "Falcon", "123456") if word in shown
+    ]
     assert load_plan(plan_file(tmp_path, {**one, "examples": []})).hash() == plan.hash()
     for change in ({"words": []}, {"check": "luhn"}, {"replacement": "{digits:6}"}, {"score": 0.5}, {"case": "exact"}):
         assert load_plan(plan_file(tmp_path, {**one, **change})).hash() != plan.hash()
@@ -381,7 +385,7 @@ def texts_of(out: Path) -> list[str]:
 
 
 def test_a_run_keeps_firsts_counts_checks_and_can_be_asked(tmp_path: Path) -> None:
-    """Through find, vault, rmft, redact and verify, with workers of their own; then every verb that reads what is left."""
+    """Through find, vault, rmft, redact and verify, with worker processes; then every command that reads the output."""
     source = corpus(tmp_path)
     plan = load_plan(plan_file(tmp_path, STAFF, PROJECT, edit="rmft"))
     plan = load_plan(str(tmp_path / "own.toml"), ["edit.0.kinds=['EMAIL_ADDRESS', 'STAFF_ID']", "leave=['PROJECT']"])
@@ -396,7 +400,7 @@ def test_a_run_keeps_firsts_counts_checks_and_can_be_asked(tmp_path: Path) -> No
     made = re.findall(r"EMP-[0-9]{6}", " ".join(texts))
     assert len(made) == len(set(made)) == 7 and not re.search("[Ee]mp-654321|ＥＭＰ", " ".join(texts))
     assert texts == (run([source], tmp_path / "again", plan, settings=TOLD) and texts_of(tmp_path / "again"))
-    assert check(tmp_path / "out")["leaks"] == 0
+    assert verify(tmp_path / "out")["leaks"] == 0
     work = tmp_path / "out.private"
     assert sql_api.top(work, "STAFF_ID")["occurrences"].to_list() == [3, 2, 1]  # what was swept is none of the index
     with pytest.raises(UsageError, match="Did you mean STAFF_ID"):
@@ -430,9 +434,9 @@ def test_a_changed_kind_makes_the_index_anew_and_a_changed_replacement_does_not(
         return " ".join(run([source], out, plan, work, TOLD).get("notes", []))
 
     assert notes() == ""
-    assert "made with" not in notes(replacement="S-{digits:6}", examples=["EMP-123456"])
-    assert "made with other kinds of the plan's own; it is made again" in notes(pattern="EMP-[0-9]{5,6}")
-    assert "other kinds of the plan's own" in notes(pattern="EMP-[0-9]{5,6}", words=["Falcon"])
+    assert "was built with" not in notes(replacement="S-{digits:6}", examples=["EMP-123456"])
+    assert "built with other custom kinds; it is rebuilt" in notes(pattern="EMP-[0-9]{5,6}")
+    assert "other custom kinds" in notes(pattern="EMP-[0-9]{5,6}", words=["Falcon"])
 
 
 def test_a_plan_chooses_among_them(tmp_path: Path) -> None:
@@ -456,12 +460,12 @@ def test_a_stream_does_what_a_run_does(tmp_path: Path) -> None:
     there = []
     for row in stream(iter(rows), plan, seed=1, rows=2):
         there.append(row["text"])
-        assert "STAFF_ID" not in every_kind()  # the caller's kinds are as they were
+        assert "STAFF_ID" not in all_kinds()  # the caller's kinds are as they were
     other = next(iter(stream(iter(rows), "redact", seed=1)))
     assert "EMP-123456" in other["text"]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     run([source], tmp_path / "out", plan, settings=TOLD)
-    pipe([source], tmp_path / "out.jsonl", plan, None, Options(seed=1, workers=2, rows=2))
+    run_stream([source], tmp_path / "out.jsonl", plan, None, StreamSettings(seed=1, workers=2, max_batch_records=2))
     piped = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
     assert (there, texts_of(tmp_path / "out"), piped) == (wanted,) * 3
 
@@ -490,7 +494,7 @@ PIECES = st.lists(
 @given(texts=st.lists(PIECES.map(" ".join), min_size=1, max_size=5), keep=st.integers(0, 1))
 @settings(max_examples=5, deadline=None)
 def test_no_value_is_left_behind(tmp_path_factory: pytest.TempPathFactory, texts: list[str], keep: int) -> None:
-    """After a run every value stands as often as the plan keeps it, and what stands instead is no value of the corpus."""
+    """After a run every value occurs as often as the plan keeps it, and no surrogate is a value of the corpus."""
     folder = tmp_path_factory.mktemp("law")
     plan = load_plan(plan_file(folder, STAFF, PROJECT, edit="rmft"), [f"edit.0.keep={keep}"])
     run([corpus(folder, texts)], folder / "out", plan, settings=Settings(seed=1, workers=1))
@@ -507,7 +511,7 @@ def test_no_value_is_left_behind(tmp_path_factory: pytest.TempPathFactory, texts
 def test_rules_are_tried_on_their_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     good = {**STAFF, "examples": ["EMP-123456", "EMP-000000"], "counter_examples": ["EMP-12", "TEMP-1234567"]}
     pin = {"name": "PIN", "pattern": "[0-9]{4}", "context": ["pin"], "examples": ["pin: 2001"], "counter_examples": ["2001"]}
-    assert rules(load_plan(plan_file(tmp_path, good, pin)))["failed"] == []
+    assert check_kind_examples(load_plan(plan_file(tmp_path, good, pin)))["failed"] == []
     bad = {
         "name": "CODE",
         "pattern": "[0-9]{4} ?[0-9]{4}",
@@ -517,15 +521,15 @@ def test_rules_are_tried_on_their_examples(tmp_path: Path, capsys: pytest.Captur
     }
     loses = {"name": "LOSES", "pattern": "4111[0-9 ]+", "score": 0.1, "examples": ["4111 1111 1111 1111"]}
     path = plan_file(tmp_path, bad, pin, loses)
-    told = rules(path)
+    told = check_kind_examples(path)
     assert told["tried"] == 10
     assert [(one["kind"], one["list"], one["entry"], one["why"]) for one in told["failed"]] == [
-        ("CODE", "examples", 1, "its check (luhn) refuses it"),
+        ("CODE", "examples", 1, "its check (luhn) rejects it"),
         ("CODE", "examples", 2, "nothing in it matches"),
-        ("CODE", "examples", 3, "a letter or digit adjoins it; give the kind inside_words = true if it may stand so"),
-        ("CODE", "examples", 4, "only characters 1 to 9 of 13 are taken"),
-        ("CODE", "counter_examples", 0, "characters 3 to 11 of 11 are taken"),
-        ("LOSES", "examples", 0, "another kind has it"),
+        ("CODE", "examples", 3, "a letter or digit adjoins it; give the kind inside_words = true if it may occur inside words"),
+        ("CODE", "examples", 4, "only characters 1 to 9 of 13 match"),
+        ("CODE", "counter_examples", 0, "characters 3 to 11 of 11 match"),
+        ("LOSES", "examples", 0, "it overlaps a value of another kind, which is preferred"),
     ]
     for arguments, code in ((["rules", "test", path, "--json"], 2), (["rules", "test", "rmft"], 0), (["rules", "tset", path], 2)):
         monkeypatch.setattr("sys.argv", ["sanitize", *arguments])
@@ -535,4 +539,4 @@ def test_rules_are_tried_on_their_examples(tmp_path: Path, capsys: pytest.Captur
         out, err = capsys.readouterr()
         assert "1234 567" not in out + err and "4111" not in out + err
         if "--json" in arguments:
-            assert json.loads(out) == json.loads(json.dumps(told)) and "6 of 10 examples come out otherwise" in err
+            assert json.loads(out) == json.loads(json.dumps(told)) and "6 of 10 examples failed" in err

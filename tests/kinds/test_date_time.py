@@ -1,4 +1,4 @@
-"""Dates and times: what is one, what cannot be, one identity for several spellings, and stand-ins that keep the spelling."""
+"""Dates and times: what is accepted, what is refused, one normalised form for several spellings, and surrogates that keep the spelling."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.keys import Draws, Key
-from sanitize.finders.patterns import Patterns
-from sanitize.kinds.date_time import _MAIL, KIND, _normalised
+from sanitize.finders.patterns import PatternFinder
+from sanitize.kinds.date_time import _RFC5322_DATE, KIND, _normalise_parsed
 
-FINDER = Patterns(Key.from_seed(3), named=("AGE", "DATE_TIME"))
+FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
 
 def found(text: str) -> list[str]:
-    """The dates that the whole finder sees in a text."""
+    """The dates that the finder `patterns`, with all kinds, reports in a text."""
     seen = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(seen.start.tolist(), seen.stop.tolist(), seen.distinct.kind[seen.which].tolist(), strict=True)
+    rows = zip(seen.start.tolist(), seen.end.tolist(), seen.distinct.kind[seen.value_no].tolist(), strict=True)
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
@@ -97,7 +97,7 @@ WEEKDAYS = [
 @pytest.mark.parametrize(("text", "expected"), WEEKDAYS)
 def test_short_weekdays_need_a_word(text: str, expected: list[str]) -> None:
     assert found(text) == expected
-    fakes = KIND.fake(pl.Series("value", ["Wed"] * 50), draws(50), False)
+    fakes = KIND.make_surrogates(pl.Series("value", ["Wed"] * 50), draws(50), False)
     assert fakes.n_unique() == 6 and all(found(f"on {fake} we") == [fake] for fake in fakes)
 
 
@@ -134,7 +134,7 @@ BEHIND = [
 def test_a_word_makes_it_a_date(text: str, value: str, identity: str) -> None:
     assert found(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [identity]
     rows = np.arange(50, dtype=np.uint64)
-    fakes = KIND.fake(pl.Series("value", [value] * 50), draws(50).rows(rows.astype(np.intp)), False)
+    fakes = KIND.make_surrogates(pl.Series("value", [value] * 50), draws(50).take(rows.astype(np.intp)), False)
     assert {re.sub("[0-9]", "0", fake) for fake in fakes} == {re.sub("[0-9]", "0", value)} and fakes.n_unique() > 20
     assert all(found(text.replace(value, fake)) == [fake] for fake in fakes)
 
@@ -208,13 +208,13 @@ def test_every_day_has_one_identity_in_all_spellings(day: datetime.date) -> None
 @settings(max_examples=60, deadline=None)
 def test_what_is_read_by_place_is_what_is_read_by_pattern(moment: datetime.datetime, zone: str) -> None:
     value = pl.Series([f"{moment:%a}, {moment.day} {moment:%b %Y %H:%M:%S} {zone}"])
-    assert value.str.contains(_MAIL).all()
-    assert KIND.normalise(value).to_list() == _normalised(value).to_list() == [f"{moment:%Y-%m-%dT%H:%M:%S}{zone[:5]}"]
+    assert value.str.contains(_RFC5322_DATE).all()
+    assert KIND.normalise(value).to_list() == _normalise_parsed(value).to_list() == [f"{moment:%Y-%m-%dT%H:%M:%S}{zone[:5]}"]
 
 
 def draws(count: int) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
-    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
+    return Draws.from_words(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
 
 
 def shape(text: str) -> str:
@@ -224,13 +224,13 @@ def shape(text: str) -> str:
 
 def test_fakes_keep_the_spelling_and_can_be() -> None:
     values = pl.Series("value", [text for text, _ in DATES] * 40 + ["2012", "1998"])
-    fakes = KIND.fake(values, draws(len(values)), False)
+    fakes = KIND.make_surrogates(values, draws(len(values)), False)
     assert KIND.check is not None and KIND.check(fakes).is_null().all()
-    assert KIND.takes(pl.DataFrame({"value": fakes})).all()
+    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
     assert [shape(fake) for fake in fakes] == [shape(value) for value in values]
     assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.9
     some = np.arange(1, len(values), 3)
-    assert KIND.fake(values.gather(some), draws(len(values)).rows(some), False).to_list() == fakes.gather(some).to_list()
+    assert KIND.make_surrogates(values.gather(some), draws(len(values)).take(some), False).to_list() == fakes.gather(some).to_list()
 
 
 def test_ordinals_of_a_fake_are_those_of_its_day() -> None:
@@ -239,7 +239,7 @@ def test_ordinals_of_a_fake_are_those_of_its_day() -> None:
     )
     endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd"}
     seen = set()
-    for value, fake in zip(values, KIND.fake(values, draws(len(values)), False), strict=True):
+    for value, fake in zip(values, KIND.make_surrogates(values, draws(len(values)), False), strict=True):
         found = re.search("([0-9]+)([a-z]{2})(?![a-z])", fake, re.IGNORECASE)
         assert found and found[2].lower() == endings.get(int(found[1]), "th") and found[2].isupper() == ("ND" in value)
         seen.add(int(found[1]))
@@ -248,7 +248,7 @@ def test_ordinals_of_a_fake_are_those_of_its_day() -> None:
 
 def test_the_weekday_of_a_fake_is_that_of_its_date() -> None:
     values = pl.Series(["Mon, 14 May 2001 16:39:00 -0700", "Monday, May 14, 2001", "Mon May 14 12:00:00 2001"] * 60)
-    fakes = KIND.fake(values, draws(len(values)), False)
+    fakes = KIND.make_surrogates(values, draws(len(values)), False)
     for fake in fakes:
         words = re.findall("[A-Za-z]+|[0-9]+", fake)
         numbers = [word for word in words if word.isdigit()]
@@ -267,4 +267,7 @@ def test_normalise_twice_is_once(value: str) -> None:
 
 def test_no_values_at_all() -> None:
     none = pl.Series("value", [], dtype=pl.String)
-    assert KIND.check is not None and len(KIND.check(none)) == len(KIND.normalise(none)) == len(KIND.fake(none, draws(0), False)) == 0
+    assert (
+        KIND.check is not None
+        and len(KIND.check(none)) == len(KIND.normalise(none)) == len(KIND.make_surrogates(none, draws(0), False)) == 0
+    )

@@ -1,4 +1,4 @@
-"""Words, zones and limits of dates one by one: what makes a year, a time or a short weekday one, and what takes it back."""
+"""Words, zones and limits of dates one by one: context that makes a year, a time or a short weekday a date, or prevents it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from sanitize.core.keys import Key
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.date_time import KIND
 
-FINDER = Patterns(Key.from_seed(3), named=("DATE_TIME",))
+FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("DATE_TIME",))
 YEARS = """
 in since during of until till by before after from through between year years early late mid circa ca spring summer fall
 autumn winter Q1 q4 born founded class FY Copyright date dated to and a the for
@@ -146,7 +146,9 @@ def test_every_word_and_zone() -> None:
     texts = [text for text, _ in FOUND] + [f"x\n{text}\ny" for text, _ in KNOWN]
     seen = FINDER.run(pa.array(texts, pa.large_string()))
     told: list[list[str]] = [[] for _ in texts]
-    for text_no, start, stop, which in zip(*(column.tolist() for column in (seen.text_no, seen.start, seen.stop, seen.which)), strict=True):
+    for text_no, start, stop, which in zip(
+        *(column.tolist() for column in (seen.text_no, seen.start, seen.end, seen.value_no)), strict=True
+    ):
         if FINDER.kinds[seen.distinct.kind[which]].name == KIND.name:
             told[text_no].append(texts[text_no][start:stop])
     expected = [dates for _, dates in FOUND] + [[text] for text, _ in KNOWN]

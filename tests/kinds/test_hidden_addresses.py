@@ -1,4 +1,4 @@
-"""Hidden addresses word by word: each way to say `@` and a dot, each top-level domain, escape, field and opening by which one is known."""
+"""Obfuscated addresses one by one: each way to write `@` and a dot, each top-level domain, escape, header field and context."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from sanitize.core.keys import Key
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 
-FINDER = Patterns(Key.from_seed(3))
+FINDER = PatternFinder(Key.from_seed(3))
 BOB = "bob@example.com"
 TLDS = "com org net edu gov mil info biz name io ai dev app uk de fr es nl pl se fi dk ch ca au nz jp cn kr br ru cz eu ie mx za".split()
 SHOUTED = "COM ORG NET EDU GOV Com Org Net Edu".split()
@@ -64,7 +64,7 @@ def test_every_way_to_hide_an_address() -> None:
     seen = FINDER.run(pa.array(texts, pa.large_string()))
     forms, kinds = seen.distinct.normalised.to_pylist(), seen.distinct.kind
     told: list[list[str]] = [[] for _ in texts]
-    for text_no, which in zip(seen.text_no.tolist(), seen.which.tolist(), strict=True):
+    for text_no, which in zip(seen.text_no.tolist(), seen.value_no.tolist(), strict=True):
         if FINDER.kinds[kinds[which]].name == "EMAIL_ADDRESS":
             told[text_no].append(forms[which])
     expected = [[form] for _, form in TAKES] + [[] for _ in NOTHING]
@@ -74,7 +74,7 @@ def test_every_way_to_hide_an_address() -> None:
 
 @pytest.mark.parametrize("size", [4, 5, 6])
 def test_a_name_of_more_words_is_cut(size: int) -> None:
-    """Four ` dot ` in a name and three in a host are read; of a longer one the end is found."""
+    """Four ` dot ` in a local part and three in a host are matched; of a longer address only the end is found."""
     names = [chr(ord("a") + at) for at in range(size)]
     seen = FINDER.run(pa.array([f"{' dot '.join(names)} at example dot com"], pa.large_string()))
     assert seen.distinct.normalised.to_pylist() == [".".join(names[-5:]) + "@example.com"]

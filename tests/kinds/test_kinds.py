@@ -1,4 +1,4 @@
-"""Every kind: what it takes, what it refuses and why, and that its fakes are of its own kind. All people in it are invented."""
+"""Every kind: what it accepts, what it refuses and why, and that its surrogates are of the same kind. All people are invented."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from sanitize.core.keys import Draws
 from sanitize.errors import PlanError
-from sanitize.kinds.kind import BOUND, grid, joined, kind, kinds, parted, reshaped, ungrid
+from sanitize.kinds.kind import (
+    BOUNDARY,
+    flatten_strings,
+    from_byte_matrix,
+    get_kind,
+    list_kinds,
+    redraw_characters,
+    to_byte_matrix,
+    unflatten_strings,
+)
 
 NAMES = [
     "MESSAGE_ID",
@@ -28,18 +37,18 @@ NAMES = [
     "PHONE_NUMBER",
     "X500_NAME",
 ]
-KINDS = {name: kind(name) for name in NAMES}
+KINDS = {name: get_kind(name) for name in NAMES}
 PATTERN = "|".join(f"(?:{k.pattern})" for k in KINDS.values())
-PYTHON = re.compile(PATTERN.replace(BOUND, r"\b").replace(r"\z", r"\Z"), re.ASCII)
+PYTHON = re.compile(PATTERN.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
 
 
 def draws(count: int, document: int = 7) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
-    return Draws.at(b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows)
+    return Draws.from_words(b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows)
 
 
 def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]]:
-    """(kind, value, reason) of every candidate, as a finder would see them."""
+    """(kind, value, reason) of every candidate, as in a finder."""
     marked = pl.Series([text]).str.replace_all(PATTERN, "\x01$0\x02")[0]
     spans, at = [], 0
     for piece in re.split("([\x01\x02])", marked):
@@ -56,21 +65,21 @@ def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]
         start, stop = start + bracketed, stop - (text[stop - 1] == ">")
         value = text[start:stop]
         frame = pl.DataFrame({"value": [value], "bracketed": [bracketed], "id_field": [id_field], "address_field": [False]})
-        owner = next((k for k in KINDS.values() if k.takes(frame)[0]), None)
+        owner = next((k for k in KINDS.values() if k.is_value(frame)[0]), None)
         assert owner is not None, "nobody takes what the patterns found"
-        before = re.match((owner.lead or "").replace(BOUND, r"\b").replace(r"\z", r"\Z"), value)
-        after = re.search(rf"(?:{owner.trail})\z".replace(r"\z", r"\Z"), value) if owner.trail else None
+        before = re.match((owner.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), value)
+        after = re.search(rf"(?:{owner.suffix_pattern})\z".replace(r"\z", r"\Z"), value) if owner.suffix_pattern else None
         lead, trail = len(before[0]) if before else 0, len(after[0]) if after else 0
         start, stop, value = start + lead, stop - trail, value[lead : len(value) - trail]
-        if not lead and text[:start].encode()[-1:] in [bytes([b]) for b in owner.not_before]:
+        if not lead and text[:start].encode()[-1:] in [bytes([b]) for b in owner.not_preceded_by]:
             continue
-        if not trail and text[stop:].encode()[:1] in [bytes([b]) for b in owner.not_after]:
+        if not trail and text[stop:].encode()[:1] in [bytes([b]) for b in owner.not_followed_by]:
             continue
-        if owner.doubtful is not None and owner.context is not None and owner.doubtful(pl.Series("value", [value]))[0]:
+        if owner.needs_context is not None and owner.context_rule is not None and owner.needs_context(pl.Series("value", [value]))[0]:
             seen = pl.DataFrame(
                 {"value": [value], "before": [text[:start][-48:]], "spelled": [text[:start][-48:]], "after": [text[stop:][:16]]}
             )
-            if not owner.context(seen)[0]:
+            if not owner.context_rule(seen)[0]:
                 continue
         out.append((owner.name, value, owner.check(pl.Series([value]))[0] if owner.check else None))
     return out
@@ -338,7 +347,7 @@ HIDDEN += ["jos\u00e9@b\u00fccher.example", "иван@пример.рф", "bob.l
 
 
 def shape(name: str, value: str) -> str:
-    """What a fake of this kind keeps."""
+    """What a surrogate of this kind keeps."""
     if name == "IP_ADDRESS" and ":" not in value:
         return value.count(".") * "."
     if name == "IP_ADDRESS":
@@ -359,66 +368,68 @@ def shape(name: str, value: str) -> str:
 def test_fakes_are_of_their_kind(name: str, reserved: bool) -> None:
     this = KINDS[name]
     values = pl.Series("value", SAMPLES[name] * 20)
-    fakes = this.fake(values, draws(len(values)), reserved)
+    fakes = this.make_surrogates(values, draws(len(values)), reserved)
     assert fakes.name == "value"
     frame = pl.DataFrame({"value": fakes}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False))
-    assert this.takes(frame).all()
+    assert this.is_value(frame).all()
     if not reserved:
         assert [shape(name, fake) for fake in fakes] == [shape(name, value) for value in values]
     if not (reserved and name == "US_SSN"):  # these are refused on purpose
         assert this.check is None or this.check(fakes).is_null().all()
     assert (this.normalise(fakes) != this.normalise(values)).mean() > (0.99 if name != "EMAIL_ADDRESS" else 0.999)
-    assert this.fake(values, draws(len(values)), reserved).to_list() == fakes.to_list()
+    assert this.make_surrogates(values, draws(len(values)), reserved).to_list() == fakes.to_list()
     some = np.arange(1, len(values), 3)
-    assert this.fake(values.gather(some), draws(len(values)).rows(some), reserved).to_list() == fakes.gather(some).to_list()
+    assert this.make_surrogates(values.gather(some), draws(len(values)).take(some), reserved).to_list() == fakes.gather(some).to_list()
 
 
 def test_bare_fakes_of_bare_addresses_match_from_end_to_end() -> None:
     values = pl.Series(["bob@example.com", "a.b..c@example.co.uk", "x_@example.xn--p1ai", "O'Neil+tag@EXAMPLE.museum"] * 50)
-    fakes = KINDS["EMAIL_ADDRESS"].fake(values, draws(len(values)), False)
+    fakes = KINDS["EMAIL_ADDRESS"].make_surrogates(values, draws(len(values)), False)
     assert fakes.str.contains(rf"\A(?:{KINDS['EMAIL_ADDRESS'].pattern})\z").all()
 
 
 def test_fakes_and_parts_of_hidden_addresses() -> None:
     this = KINDS["EMAIL_ADDRESS"]
     values = pl.Series("value", HIDDEN * 20)
-    assert this.split is not None
-    parts = this.split(values)
+    assert this.split_components is not None
+    parts = this.split_components(values)
     assert parts.columns == PARTS
     assert parts.select(pl.concat_str(pl.all())).to_series().to_list() == values.to_list()
     assert parts.rows()[0] == ("", "bob", "", "", " at ", "example", " dot ", "com")
     for reserved in (False, True):
-        fakes = this.fake(values, draws(len(values)), reserved)
+        fakes = this.make_surrogates(values, draws(len(values)), reserved)
         assert fakes.str.contains(rf"\A(?:{this.pattern})\z").all()
         assert this.check is not None and this.check(fakes).is_null().all()
         assert not set(this.normalise(fakes)) & set(this.normalise(values))
-    spelled = this.fake(values, draws(len(values)), False)
+    spelled = this.make_surrogates(values, draws(len(values)), False)
     assert spelled[0].count(" at ") == 1 and spelled[0].endswith(" dot com") and "[at]" in spelled[1]
 
 
 @pytest.mark.parametrize("at", [" at ", " AT ", "(at)", " (at) ", "[at]", " [at] ", "%40", "\uff20", " (@) "])
 @pytest.mark.parametrize("local", ["jane.moody", "hans_maximov", "o-brien", "peter.smith", "a1.b2", "jane dot doe", "ann", "ann.b.kovac"])
 def test_a_hidden_address_is_cut_where_a_plain_one_is(local: str, at: str) -> None:
-    """A name's letters in `sep` would stay: it is what a variant keeps."""
+    """Letters of a name in `sep` would not be replaced, since a variant keeps the separators."""
     this = KINDS["EMAIL_ADDRESS"]
-    assert this.split is not None
-    plain, hidden = this.split(pl.Series([f"{local.replace(' dot ', '.')}@uni.example", f"{local}{at}uni.example"])).rows(named=True)
+    assert this.split_components is not None
+    plain, hidden = this.split_components(pl.Series([f"{local.replace(' dot ', '.')}@uni.example", f"{local}{at}uni.example"])).rows(
+        named=True
+    )
     for name in ("lead", "first", "last", "domain", "dot", "tld"):
         assert hidden[name] == plain[name], name
     assert hidden["sep"] == (" dot " if " dot " in local else plain["sep"]) and hidden["at"] == at
-    fake = this.fake(pl.Series([f"{local}{at}uni.example"] * 20), draws(20), False)
+    fake = this.make_surrogates(pl.Series([f"{local}{at}uni.example"] * 20), draws(20), False)
     words = set(re.findall("[a-z]{3,}", local)) - {"dot"}
     assert sum(word in one for word in words for one in fake) < 20  # of 20 or 40: a drawn name may be the same
 
 
 def test_address_fakes_rarely_repeat() -> None:
     values = pl.Series(["bob.mann@example.com", "bob@example.com"] * 5_000)
-    assert KINDS["EMAIL_ADDRESS"].fake(values, draws(len(values)), False).n_unique() == len(values)
+    assert KINDS["EMAIL_ADDRESS"].make_surrogates(values, draws(len(values)), False).n_unique() == len(values)
 
 
 def test_reserved_ranges() -> None:
     def fakes(name: str, value: str) -> pl.Series:
-        return KINDS[name].fake(pl.Series([value] * 50), draws(50), True)
+        return KINDS[name].make_surrogates(pl.Series([value] * 50), draws(50), True)
 
     assert fakes("EMAIL_ADDRESS", "bob@corp.net").str.contains(r"@example[.](?:com|net|org)\z").all()
     assert fakes("EMAIL_ADDRESS", "bob@corp").str.ends_with(".example").all()
@@ -438,17 +449,17 @@ def test_no_values_at_all(name: str) -> None:
     frame = pl.DataFrame({"value": none}, {"value": pl.String}).with_columns(
         bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(False)
     )
-    assert len(this.takes(frame)) == len(this.normalise(none)) == len(this.fake(none, draws(0), False)) == 0
-    assert len(this.fake(none, draws(0), True)) == 0
+    assert len(this.is_value(frame)) == len(this.normalise(none)) == len(this.make_surrogates(none, draws(0), False)) == 0
+    assert len(this.make_surrogates(none, draws(0), True)) == 0
     assert this.check is None or this.check(none).dtype == pl.String
-    assert this.split is None or this.split(none).height == 0
+    assert this.split_components is None or this.split_components(none).height == 0
 
 
 PARTS = ["lead", "first", "sep", "last", "at", "domain", "dot", "tld"]
 
 
 def test_split() -> None:
-    split = KINDS["EMAIL_ADDRESS"].split
+    split = KINDS["EMAIL_ADDRESS"].split_components
     assert split is not None
     table = split(pl.Series(["kenneth..lay@example.co.uk", "bob@corp", ".bob.m-x@example.com"]))
     assert table.columns == PARTS
@@ -467,7 +478,7 @@ HOST = st.text("ab1.-_[]:A", min_size=1, max_size=12)
 @given(st.lists(st.tuples(LOCAL, HOST), min_size=1, max_size=30))
 def test_split_joins_to_the_value(pairs: list[tuple[str, str]]) -> None:
     values = pl.Series([f"{local}@{host}" for local, host in pairs])
-    split = KINDS["EMAIL_ADDRESS"].split
+    split = KINDS["EMAIL_ADDRESS"].split_components
     assert split is not None
     assert split(values).select(pl.concat_str(pl.all())).to_series().to_list() == values.to_list()
 
@@ -477,7 +488,7 @@ def test_split_joins_to_the_value(pairs: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_normalise_twice_is_once(name: str, data: st.DataObject) -> None:
     this = KINDS[name]
-    values = st.from_regex(re.compile(this.pattern.replace(BOUND, "").replace(r"\z", ""), re.ASCII), fullmatch=True)
+    values = st.from_regex(re.compile(this.pattern.replace(BOUNDARY, "").replace(r"\z", ""), re.ASCII), fullmatch=True)
     column = pl.Series(data.draw(st.lists(values, min_size=1, max_size=5)), dtype=pl.String).str.strip_chars("<>")
     once = this.normalise(column)
     assert this.normalise(once).to_list() == once.to_list()
@@ -485,39 +496,41 @@ def test_normalise_twice_is_once(name: str, data: st.DataObject) -> None:
 
 def test_reshaped_keeps_class_and_kept_bytes() -> None:
     values = pl.Series(["Ab-09 é", "", "zz"])
-    flat, _ = joined(values)
-    out = reshaped(values, draws(3), flat == ord("-"))
+    flat, _ = flatten_strings(values)
+    out = redraw_characters(values, draws(3), flat == ord("-"))
     assert out.str.contains(r"\A(?:[A-Z][a-z]-[0-9]{2} é|[a-z]{2}|)\z").all()
     assert out.to_list() != values.to_list()
-    assert reshaped(values, draws(3), np.ones(len(flat), bool)).to_list() == values.to_list()
+    assert redraw_characters(values, draws(3), np.ones(len(flat), bool)).to_list() == values.to_list()
 
 
 def test_grid_and_joined_give_the_values_back() -> None:
     values = pl.Series("v", ["ab", "", "abcdef"])
-    assert ungrid(grid(values), "v").equals(values)
-    assert parted(*joined(values), "v").equals(values)
-    assert parted(*joined(values.slice(1)), "v").equals(values.slice(1))
+    assert from_byte_matrix(to_byte_matrix(values), "v").equals(values)
+    assert unflatten_strings(*flatten_strings(values), "v").equals(values)
+    assert unflatten_strings(*flatten_strings(values.slice(1)), "v").equals(values.slice(1))
 
 
 def test_order() -> None:
-    assert [name for name in kinds() if name in NAMES] == NAMES
-    ranks = [k.rank for k in kinds().values()]
+    assert [name for name in list_kinds() if name in NAMES] == NAMES
+    ranks = [k.rank for k in list_kinds().values()]
     assert ranks == sorted(ranks)
 
 
 def test_patterns_keep_their_contract() -> None:
     for name, this in KINDS.items():
-        assert re.compile(this.pattern.replace(BOUND, r"\b").replace(r"\z", r"\Z")).groups == 0, name
-        assert not (this.numeric and r"\z" in this.pattern), "a number is looked for in pieces of a text, whose ends are not the text's"
-        assert not this.gate or "|".join(form for _, form in this.gate) == this.pattern, name
-        assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", this.pattern.replace(BOUND, "").replace(r"\z", "")), name
+        assert re.compile(this.pattern.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z")).groups == 0, name
+        assert not (this.digit_lines_only and r"\z" in this.pattern), (
+            "a number is looked for in pieces of a text, whose ends are not the text's"
+        )
+        assert not this.prefilter or "|".join(form for _, form in this.prefilter) == this.pattern, name
+        assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", this.pattern.replace(BOUNDARY, "").replace(r"\z", "")), name
         everything = pl.Series([f"{chr(at)}" for at in range(32)])
         assert not (everything.str.replace_all(this.pattern, "")).eq("").any(), name
 
 
 def test_a_wrong_name_lists_the_near_one() -> None:
     with pytest.raises(PlanError, match="EMAIL_ADDRESS"):
-        kind("EMAIL_ADRESS")
+        get_kind("EMAIL_ADRESS")
 
 
 @pytest.mark.parametrize(
@@ -544,6 +557,6 @@ def test_a_wrong_name_lists_the_near_one() -> None:
     ],
 )
 def test_long_unbroken_runs_stay_cheap(unit: str) -> None:
-    """Work that grows with the square of a run would take minutes here."""
+    """Quadratic work in the length of a run would take minutes here."""
     text = pl.Series([(unit * 125_000)[:500_000]])
     assert text.str.replace_all(PATTERN, "\x01$0\x02").str.len_bytes()[0] >= 400_000

@@ -1,4 +1,4 @@
-"""Telephone numbers: which digits are one by their shape, which by the words around them, and which are not. All numbers are invented."""
+"""Telephone numbers: digits that are one by their shape, digits that need context, and others. All numbers are invented."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.keys import Draws, Key
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.phone_number import KIND
 
-FINDER = Patterns(Key.from_seed(3), named=("AGE", "DATE_TIME"))
+FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
 
 def found(text: str) -> list[str]:
-    """The telephone numbers that the whole finder sees in a text."""
+    """The telephone numbers that the finder `patterns`, with all kinds, reports in a text."""
     seen = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(seen.start.tolist(), seen.stop.tolist(), seen.distinct.kind[seen.which].tolist(), strict=True)
+    rows = zip(seen.start.tolist(), seen.end.tolist(), seen.distinct.kind[seen.value_no].tolist(), strict=True)
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
@@ -160,19 +160,19 @@ def test_refuses_with_a_reason(value: str, reason: str) -> None:
 
 def draws(count: int) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
-    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
+    return Draws.from_words(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
 
 
 def test_fakes_keep_the_shape_and_are_accepted() -> None:
     values = pl.Series("value", (BY_SHAPE + BY_WORDS) * 20)
-    fakes = KIND.fake(values, draws(len(values)), False)
+    fakes = KIND.make_surrogates(values, draws(len(values)), False)
     assert KIND.check is not None and KIND.check(fakes).is_null().all()
-    assert KIND.takes(pl.DataFrame({"value": fakes})).all()
+    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
     shape = [re.sub("[0-9]", "0", value) for value in values]
     assert [re.sub("[0-9]", "0", fake) for fake in fakes] == shape
     assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.99
     for value in BY_SHAPE + BY_WORDS:
-        alone = KIND.fake(pl.Series([value]), draws(1), False)
+        alone = KIND.make_surrogates(pl.Series([value]), draws(1), False)
         assert re.sub("[0-9]", "0", alone[0]) == re.sub("[0-9]", "0", value)
     # zeros that say what kind of number it is stay
     zeros = values.str.extract(r"\A([(]?0*)")

@@ -1,5 +1,5 @@
-"""How many numbers of the regions that are known are found as they are written at home: numbers of libphonenumber's own examples, and drawn
-ones that its plans hold valid, in its national format. Each floor is what was measured, less what another draw may take away.
+"""Recall for numbers in the national formats of the known regions: libphonenumber's own examples, and drawn numbers that its numbering
+plans accept, in its national format. Each lower bound is the measured recall, less what another sample may differ.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import pytest
 from phonenumbers import PhoneNumberFormat, PhoneNumberType
 
 from sanitize.core.keys import Key
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.phone_number import KIND, REGIONS
 
-FINDER = Patterns(Key.from_seed(3), named=("AGE", "DATE_TIME"))
+FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 COUNT = 60  # numbers of each region and sort
 LINE, MOBILE = PhoneNumberType.FIXED_LINE, PhoneNumberType.MOBILE
 WORDS = {  # what people of a region write before a number
@@ -38,7 +38,7 @@ WORDS = {  # what people of a region write before a number
 
 @functools.cache
 def numbers(region: str, sort: int) -> tuple[str, ...]:
-    """Valid numbers of a region and sort in its national format, the same ones every time."""
+    """Valid numbers of a region and type in its national format, the same ones every time."""
     draw = random.Random(f"{region} {sort}")
     example = phonenumbers.example_number_for_type(region, sort)
     assert example is not None
@@ -57,10 +57,10 @@ def numbers(region: str, sort: int) -> tuple[str, ...]:
 
 
 def share(text: str, written: tuple[str, ...]) -> float:
-    """The share of the numbers that are found whole in the text, and nothing else."""
+    """The share of numbers that are found exactly, in a text with one number."""
     seen = FINDER.run(pa.array([text.format(one) for one in written], pa.large_string()))
     found: list[list[str]] = [[] for _ in written]
-    for row, start, stop, which in zip(seen.text_no, seen.start, seen.stop, seen.which, strict=True):
+    for row, start, stop, which in zip(seen.text_no, seen.start, seen.end, seen.value_no, strict=True):
         if FINDER.kinds[seen.distinct.kind[which]].name == KIND.name:
             found[row].append(text.format(written[row])[start:stop])
     return sum(one == [number] for one, number in zip(found, written, strict=True)) / len(written)
@@ -86,7 +86,7 @@ LABELS = ["Ph: ", "Mob: ", "Mob. ", "Ann: ", "Ann - ", "Fax/", "Portable : ", "T
 
 @pytest.mark.parametrize("label", LABELS)
 def test_a_label_does_not_hide_a_number(label: str) -> None:
-    """A number that is found by itself is found behind any word, a colon or a dash too."""
+    """A number that is found without context is also found after any word, a colon or a dash."""
     for number in ("020 7946 0958", "03-1234-5678", "089 / 636-48018", "(11) 91234-5678"):
         assert share(label + "{}", (number,)) == 1, number
 

@@ -1,13 +1,13 @@
-"""Words that make a number one for calling, and words that make it something else, one by one."""
+"""Words that make a number a telephone number, and words that make it something else, one by one."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from sanitize.core.keys import Key
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 
-FINDER = Patterns(Key.from_seed(3))
+FINDER = PatternFinder(Key.from_seed(3))
 LOCAL = "555-0199"  # one only where the text says so
 SAYS = """
 phone phones phone-number phone-numbers cellphone cell-phone telephone telephones tel tele telefon telefono telefax cell cellular mobile
@@ -96,7 +96,7 @@ NOTHING = [
 def test_every_word_about_a_number() -> None:
     texts = TAKES + NOTHING
     seen = FINDER.run(pa.array(texts, pa.large_string()))
-    phones = [FINDER.kinds[kind].name == "PHONE_NUMBER" for kind in seen.distinct.kind[seen.which].tolist()]
+    phones = [FINDER.kinds[kind].name == "PHONE_NUMBER" for kind in seen.distinct.kind[seen.value_no].tolist()]
     told = [0] * len(texts)
     for text_no, phone in zip(seen.text_no.tolist(), phones, strict=True):
         told[text_no] += phone

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from sanitize.core.keys import Key
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 
-FINDER = Patterns(Key.from_seed(3))
+FINDER = PatternFinder(Key.from_seed(3))
 MAIL, ID, IP, URL, SECRET = "EMAIL_ADDRESS", "MESSAGE_ID", "IP_ADDRESS", "URL", "SECRET"
 
 # text, then (kind, value, identity) of all that is in it
@@ -133,11 +133,11 @@ def test_probe(text: str, expected: list[tuple[str, str, str]]) -> None:
 
 
 def found(texts: list[str]) -> list[list[tuple[str, str, str]]]:
-    """(kind, value, identity) of all occurrences, text by text; the value cut out by code points and by bytes alike."""
+    """(kind, value, normalised form) of all occurrences, by text; checks that code point and byte spans give the same value."""
     result = FINDER.run(pa.array(texts, pa.large_string()))
     forms = result.distinct.normalised.to_pylist()
     out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
-    columns = (result.text_no, result.start, result.stop, result.start_byte, result.stop_byte, result.which)
+    columns = (result.text_no, result.start, result.end, result.start_byte, result.end_byte, result.value_no)
     for text_no, start, stop, first, last, which in zip(*(column.tolist() for column in columns), strict=True):
         value = texts[text_no][start:stop]
         assert texts[text_no].encode()[first:last].decode() == value
@@ -146,7 +146,7 @@ def found(texts: list[str]) -> list[list[tuple[str, str, str]]]:
 
 
 def test_all_probes_in_one_column() -> None:
-    """What one text holds changes nothing for its neighbours."""
+    """The content of one text does not change the result for its neighbours."""
     assert found([text for _, text, _ in PROBES]) == [expected for _, _, expected in PROBES]
 
 
@@ -160,4 +160,4 @@ def test_hidden_forms_of_one_address_are_one_value() -> None:
         "BOB%40example.com",
     ]
     result = FINDER.run(pa.array(hidden, pa.large_string()))
-    assert len(result.which) == len(hidden) and len(set(result.distinct.value_id[result.which].tolist())) == 1
+    assert len(result.value_no) == len(hidden) and len(set(result.distinct.value_id[result.value_no].tolist())) == 1

@@ -1,4 +1,4 @@
-"""Secrets: every issuer's form, what is one character short of it, key blocks, and the passwords of URLs. All are made up on the spot."""
+"""Secrets: every issuer's format, the same one character too short, key blocks, and passwords in URLs. All are generated in the tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from sanitize.core.keys import Draws, Key
-from sanitize.finders.patterns import Patterns
-from sanitize.kinds.kind import kind
+from sanitize.finders.patterns import PatternFinder
+from sanitize.kinds.kind import get_kind
 
-FINDER = Patterns(Key.from_seed(3))
-SECRET = kind("SECRET")
+FINDER = PatternFinder(Key.from_seed(3))
+SECRET = get_kind("SECRET")
 LETTERS, DIGITS = "AbCdEfGhIjKlMnOpQrStUvWxYz", "0123456789"
 BODY = (LETTERS + DIGITS) * 8
 HEX = "0123456789abcdef" * 4
@@ -74,11 +74,13 @@ def block(kind_of: str = "RSA ", body: str = LINES) -> str:
 def found(text: str) -> list[tuple[str, str]]:
     result = FINDER.run(pa.array([text], pa.large_string()))
     values = result.distinct.value.to_pylist()
-    return [(FINDER.kinds[result.distinct.kind[which]].name, values[which]) for which in result.which]
+    return [(FINDER.kinds[result.distinct.kind[which]].name, values[which]) for which in result.value_no]
 
 
 def draws(count: int) -> Draws:
-    return Draws.at(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64))
+    return Draws.from_words(
+        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
+    )
 
 
 @pytest.mark.parametrize("issuer", ISSUED)
@@ -94,7 +96,7 @@ def test_a_token_is_found_and_one_that_is_too_short_is_not(issuer: str) -> None:
 @pytest.mark.parametrize("issuer", ISSUED)
 def test_a_fake_is_another_of_the_same_issuer(issuer: str) -> None:
     prefix, body = ISSUED[issuer]
-    fakes = SECRET.fake(pl.Series("v", [prefix + body] * 50), draws(50), False)
+    fakes = SECRET.make_surrogates(pl.Series("v", [prefix + body] * 50), draws(50), False)
     assert fakes.n_unique() == 50 and fakes.str.starts_with(prefix).all() and (fakes.str.len_bytes() == len(prefix + body)).all()
     for fake in fakes.head(5):
         assert found(fake) == [("SECRET", fake)] and fake != prefix + body
@@ -104,7 +106,7 @@ def test_a_fake_is_another_of_the_same_issuer(issuer: str) -> None:
 def test_a_name_tells_a_key_and_is_no_part_of_it(place: str) -> None:
     before, key, after = NAMED[place]
     assert [value for name, value in found(before + key + after) if name == "SECRET"] == [key]
-    for fake in SECRET.fake(pl.Series("v", [key] * 5), draws(5), False):
+    for fake in SECRET.make_surrogates(pl.Series("v", [key] * 5), draws(5), False):
         assert fake != key and ("SECRET", fake) in found(before + fake + after)
     assert not [one for one in found(before.replace("ey", "eyed").replace("/bot", "/robot") + key[:-3] + after) if one[0] == "SECRET"]
     if place != "telegram api":
@@ -132,7 +134,7 @@ def test_key_blocks() -> None:
     assert found(block().replace("PRIVATE", "PUBLIC")) == []
     forms = SECRET.normalise(pl.Series([block(), block().replace("\n", "\r\n"), block().replace("\n", "\\n")]))
     assert forms.n_unique() == 1
-    fake = SECRET.fake(pl.Series([block()]), draws(1), False)[0]
+    fake = SECRET.make_surrogates(pl.Series([block()]), draws(1), False)[0]
     assert fake.startswith("-----BEGIN RSA PRIVATE KEY-----\n") and fake.endswith("\n-----END RSA PRIVATE KEY-----")
     assert fake.count("\n") == block().count("\n") and not set(re.findall("[A-Za-z0-9]{8,}", fake)) & set(
         re.findall("[A-Za-z0-9]{8,}", LINES)

@@ -1,4 +1,4 @@
-"""Numbers in groups, whatever blank or hyphen stands between them: found whole, one identity, a stand-in in the same writing."""
+"""Numbers in groups with any blank or hyphen between them: found whole, one normalised form, a surrogate with the same separators."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from sanitize.core.keys import Draws, Key
-from sanitize.finders.patterns import Patterns
-from sanitize.kinds.kind import BLANKS, BOUND, HYPHENS, kind, loosened
-from sanitize.text.decodings import views
+from sanitize.finders.patterns import PatternFinder
+from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, get_kind, widen_separators
+from sanitize.text.decodings import iter_decodings
 
 KEY = Key.from_seed(3)
-FINDER = Patterns(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))
+FINDER = PatternFinder(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))
 # what stands for `~`: no-break, figure, thin, narrow and wide blanks; hyphens, dashes, minus; two or three of them
 SINGLE = ["\u00a0", "\u2007", "\u2009", "\u202f", "\u3000", "\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2212", "\uff0d"]
 DOUBLED = ["  ", " -", "- ", "\u00a0-", "-\u202f"]
@@ -46,10 +46,10 @@ CASES = [(word, number.replace("~", gap), name, form) for word, number, name, fo
 
 
 def found(texts: list[str]) -> list[list[tuple[str, str, str]]]:
-    """The values in each text: kind, value, identity."""
+    """The values in each text: kind, value, normalised form."""
     seen = FINDER.run(pa.array(texts, pa.large_string()))
     out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
-    for row, start, stop, which in zip(seen.text_no, seen.start, seen.stop, seen.which, strict=True):
+    for row, start, stop, which in zip(seen.text_no, seen.start, seen.end, seen.value_no, strict=True):
         name = FINDER.kinds[seen.distinct.kind[which]].name
         out[row].append((name, texts[row][start:stop], str(seen.distinct.normalised[which])))
     return out
@@ -66,7 +66,7 @@ def test_whatever_stands_between_the_groups() -> None:
 
 
 def test_an_old_spelling_is_the_same_value() -> None:
-    """One identity, so one value_id, for a number in any writing."""
+    """One normalised form, and so one value_id, for a number with any separators."""
     plain = [(word, number.replace("~", "-" if gaps is not BLANK else " ")) for word, number, _, _, gaps in WRITTEN]
     said = [one[0][2] for one in found([word + value for word, value in plain])]
     assert said == [form for _, _, _, form, _ in WRITTEN]
@@ -74,14 +74,14 @@ def test_an_old_spelling_is_the_same_value() -> None:
 
 def draws(count: int) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
-    return Draws.at(b"sixteen bytes ok", rows, rows)
+    return Draws.from_words(b"sixteen bytes ok", rows, rows)
 
 
 @pytest.mark.parametrize("reserved", [False, True])
 def test_a_stand_in_keeps_the_separators(reserved: bool) -> None:
     for name in {name for _, _, name, _ in CASES}:
         values = pl.Series([value for _, value, of, _ in CASES if of == name])
-        fakes = kind(name).fake(values, draws(len(values)), reserved)
+        fakes = get_kind(name).make_surrogates(values, draws(len(values)), reserved)
         assert fakes.str.replace_all("[0-9A-Z*]", "").to_list() == values.str.replace_all("[0-9A-Z*]", "").to_list(), name
         assert (fakes != values).all(), name
 
@@ -107,7 +107,7 @@ def test_what_is_none(text: str) -> None:
 
 
 def test_an_open_number_ends_at_a_wide_gap() -> None:
-    """Two blanks end a number whose length is not known: what follows is the next thing of the line."""
+    """Two blanks end a number of unknown length: what follows is the next item on the line."""
     texts = ["tel 01 99 00 12 34  75001 Paris", "(020) 7946 0958  12345", "call 78 651 450  2001"]
     assert [[value for _, value, _ in one] for one in found(texts)] == [["01 99 00 12 34"], ["(020) 7946 0958"], ["78 651 450"]]
 
@@ -139,7 +139,7 @@ BESIDE = [
     ],
 )
 def test_what_stands_beside_a_number_is_none_of_it(value: str, name: str) -> None:
-    """A wide gap leads to the next thing of a line: an expiry date, a code, a year, another number."""
+    """A wide gap separates the next item on the line: an expiry date, a code, a year, another number."""
     texts = [f"see {before}{value}{behind}, as said" for before, behind in BESIDE]
     missed = [text for text, one in zip(texts, found(texts), strict=True) if not any(of == name and value in seen for of, seen, _ in one)]
     assert not missed
@@ -150,7 +150,7 @@ def test_a_trunk_zero_begins_behind_a_wide_gap() -> None:
 
 
 def test_the_classes_are_what_unicode_calls_so() -> None:
-    """Every blank of Unicode that ends no line, and every dash that looks like a hyphen, once."""
+    """The constants contain each Unicode blank that ends no line, and each dash that looks like a hyphen, once."""
     blank, hyphen = re.compile(f"[{BLANKS}]"), re.compile(f"[{HYPHENS}]")
     every = [chr(code) for code in range(0x20, 0x10000)]
     assert [one for one in every if unicodedata.category(one) == "Zs" and one != "\u1680"] == [one for one in every if blank.fullmatch(one)]
@@ -159,16 +159,16 @@ def test_the_classes_are_what_unicode_calls_so() -> None:
 
 
 def test_loosened_leaves_all_else() -> None:
-    same = rf"{BOUND}(?:[0-9]{{3}}|[A-F-]x?){BOUND}\-"
-    assert loosened(same) == same
-    assert re.fullmatch(loosened("[0-9] ?[0-9]-[0-9][ .-]{2}x"), "1\u00a0 2 \u2013 3.\u2011x")
-    assert not re.fullmatch(loosened("[0-9] [0-9]", twice=False), "1  2")
+    same = rf"{BOUNDARY}(?:[0-9]{{3}}|[A-F-]x?){BOUNDARY}\-"
+    assert widen_separators(same) == same
+    assert re.fullmatch(widen_separators("[0-9] ?[0-9]-[0-9][ .-]{2}x"), "1\u00a0 2 \u2013 3.\u2011x")
+    assert not re.fullmatch(widen_separators("[0-9] [0-9]", allow_repeated=False), "1  2")
 
 
 def test_the_leak_check_sees_through_the_same_separators() -> None:
-    """Digits, whatever stands between them, up to four bytes: the view of the full check knows what the finder knows."""
+    """Digits with up to four bytes between them: the full leak check searches all forms that the finder reports."""
     texts = [
         value for _, value, name, _ in CASES if name in ("PHONE_NUMBER", "CREDIT_CARD", "US_SSN") and not set(value) & set("(*\u3000\uff0d")
     ]
-    (view,) = views(pa.array(texts, pa.large_string()), 40, ("digits",))
+    (view,) = iter_decodings(pa.array(texts, pa.large_string()), 40, ("digits",))
     assert view.pieces.to_pylist() == [re.sub("[^0-9]", "", text) for text in texts]

@@ -1,4 +1,4 @@
-"""User names and handles: found where the text says that they are, and nowhere else. All people in it are invented."""
+"""User names and handles: found where the text marks them as such, and nowhere else. All people are invented."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 from sanitize.core.keys import Draws, Key
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.user_name import KIND
 
-FINDER = Patterns(Key.from_seed(3), named=("USER_NAME",))
+FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("USER_NAME",))
 
 
 def found(text: str) -> list[str]:
     seen = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(seen.start.tolist(), seen.stop.tolist(), seen.distinct.kind[seen.which].tolist(), strict=True)
+    rows = zip(seen.start.tolist(), seen.end.tolist(), seen.distinct.kind[seen.value_no].tolist(), strict=True)
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
@@ -65,13 +65,13 @@ def test_takes_nothing(text: str) -> None:
 
 def test_one_name_in_several_places_is_one_value() -> None:
     seen = FINDER.run(pa.array(["@ALee, user: alee in /home/alee/x"], pa.large_string()))
-    assert len(seen.which) == 3 and len(set(seen.distinct.value_id[seen.which].tolist())) == 1
+    assert len(seen.value_no) == 3 and len(set(seen.distinct.value_id[seen.value_no].tolist())) == 1
 
 
 def test_fakes_keep_the_shape_and_are_found_again() -> None:
     values = pl.Series("value", ["ann_lee", "Bob99", "a.lee", "x7"] * 25)
     rows = np.arange(len(values), dtype=np.uint64)
-    fakes = KIND.fake(values, Draws.at(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
+    fakes = KIND.make_surrogates(values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
     assert KIND.check is not None and (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.98
-    assert fakes.str.len_bytes().to_list() == values.str.len_bytes().to_list() and KIND.takes(pl.DataFrame({"value": fakes})).all()
+    assert fakes.str.len_bytes().to_list() == values.str.len_bytes().to_list() and KIND.is_value(pl.DataFrame({"value": fakes})).all()
     assert [found(f"user: {fake}, yes") for fake in fakes] == [[fake] for fake in fakes]

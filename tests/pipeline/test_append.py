@@ -1,5 +1,5 @@
-"""What is appended: the same index as one run over everything, new shards beside old ones that nobody touches, and a way out wherever that
-cannot be. All people are invented."""
+"""Append: the same index as one run over all files, new shards beside unchanged old ones, and a clear error where an append is
+impossible. All people are invented."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from sanitize.core.keys import Key
 from sanitize.editors.pseudonymize import Pseudonymize
 from sanitize.errors import InputRefused, LeakFound, PlanError, QuarantineExceeded, SanitizeError, UsageError
 from sanitize.inspection import sql_api
-from sanitize.pipeline.append import one_pseudonym, without_said
+from sanitize.pipeline.append import check_pseudonyms_consistent, remove_replacement_values
 from sanitize.pipeline.erasure.subject import subject
 from sanitize.pipeline.index_build import Settings
-from sanitize.pipeline.index_increments import Batch, has_grown, new_among, place_of
+from sanitize.pipeline.index_increments import IndexIncrement, hash_path, select_new_files, starts_with_earlier_file
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
-from sanitize.storage.corpus import Corpus, sha256
+from sanitize.storage.corpus import Corpus, file_sha256
 from sanitize.storage.publication import shard_name, shard_names
-from sanitize.verification.leak_check import check
+from sanitize.verification.leak_check import verify
 
 PER_SHARD = 4
 CURATED = "edit.0.stores=curated"
@@ -51,7 +51,7 @@ def document(number: int, text: str = "") -> dict[str, Any]:
 
 
 class Place:
-    """A folder with input files and what is made of them."""
+    """A folder with input files and the outputs made from them."""
 
     def __init__(self, here: Path) -> None:
         self.here, self.out, self.work = here, here / "out", here / "out.private"
@@ -77,8 +77,8 @@ class Place:
         return [str(text) for text in Corpus.open(self.out).table(["text"]).column(0).to_pylist()]
 
     def shards(self) -> dict[str, tuple[int, str]]:
-        """Of each shard the file itself and what it holds."""
-        return {path.name: (path.stat().st_ino, sha256(path)) for path in sorted((self.out / "data").iterdir())}
+        """Inode and content of each shard."""
+        return {path.name: (path.stat().st_ino, file_sha256(path)) for path in sorted((self.out / "data").iterdir())}
 
     def table(self, *place: str) -> pl.DataFrame:
         paths = sorted(self.work.joinpath(*place).glob("*.parquet"))
@@ -99,7 +99,7 @@ def test_a_run_over_more_files_says_that_they_can_be_added(place: Place) -> None
     put(place, "a.jsonl")
     place.go()
     put(place, "b.parquet")
-    with pytest.raises(UsageError, match="1 new.*use --append to go on with it, or use --replace"):
+    with pytest.raises(UsageError, match="1 new.*use --append to add the new files, or use --replace"):
         place.go()
     with pytest.raises(UsageError, match="^((?!--append).)*$"):
         place.go(plan="redact")
@@ -136,7 +136,7 @@ def test_an_append_is_the_index_of_one_run(place: Place) -> None:
     place.append(changes=[CURATED])  # the whole folder
     found = place.append(*put(place, "c.jsonl"), changes=[CURATED])  # the new files alone
     one = in_one(place, changes=[CURATED])
-    for table in (("tables", "occurrences"), ("tables", "ids"), ("tables", "skipped"), ("quarantine", "find")):
+    for table in (("tables", "occurrences"), ("tables", "document_ids"), ("tables", "skipped"), ("quarantine", "find")):
         mine, theirs = place.table(*table), one.table(*table)
         if table[1] == "skipped":
             mine, theirs = (
@@ -172,7 +172,7 @@ def test_an_earlier_part_is_what_it_was(place: Place) -> None:
     assert [Path(one["path"]).name for one in manifest["shards"]] == list(place.shards()) == sorted(place.shards())
     Corpus.open(place.out).check()
     for mode in ("fast", "full"):
-        assert check(place.out, mode=mode)["leaks"] == 0
+        assert verify(place.out, mode=mode)["leaks"] == 0
     before = place.shards()
     for inputs in ([], first, [place.here / "in" / "b.parquet"]):
         assert place.append(*inputs)["changed"] is False
@@ -187,7 +187,7 @@ def test_every_plan_that_looks_at_no_whole_corpus(place: Place, plan: str) -> No
     assert len(texts) == 13 and texts[8:] == one[8:]
     if plan != "erase":  # what stands for a value hangs on no other document
         assert texts == one
-    assert check(place.out)["leaks"] == 0
+    assert verify(place.out)["leaks"] == 0
 
 
 WORDS = [
@@ -204,7 +204,8 @@ TEXTS = st.lists(st.sampled_from([*WORDS, "From: ", "x", "é", "\n\n", "", "(", 
 @hypothesis.settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.lists(TEXTS, min_size=1, max_size=5), min_size=2, max_size=3), size=st.integers(1, 6), keep=st.integers(1, 2))
 def test_however_the_files_come(batches: list[list[str]], size: int, keep: int) -> None:
-    """For any documents, batches and shards: the index of one run, and where each is decided by what came before it, its texts."""
+    """For any documents, increments and shards: the index equals that of one run, and, where earlier documents decide everything, so do
+    the texts."""
     with tempfile.TemporaryDirectory() as folder:
         here, one = Place(Path(folder) / "here"), Place(Path(folder) / "one")
         changes = [CURATED, "edit.0.avoid=seen", f"edit.0.keep={keep}"]
@@ -215,13 +216,13 @@ def test_however_the_files_come(batches: list[list[str]], size: int, keep: int) 
             here.go(files[-1], changes=changes, rows_per_shard=size, append=no > 0)
         one.go(*files, changes=changes, rows_per_shard=size)
         assert here.texts() == one.texts()
-        for table in ("occurrences", "ids"):
+        for table in ("occurrences", "document_ids"):
             assert here.table("tables", table).equals(one.table("tables", table))
         counted = [each.table("tables", "value_counts").sort("value_id") for each in (here, one)]
         assert counted[0].equals(counted[1])
         told, wanted = (Corpus.open(each.out).manifest["summary"] for each in (here, one))
         assert {name: told[name] for name in SAME} == {name: wanted[name] for name in SAME}
-        assert check(here.out, mode="fast")["leaks"] == 0
+        assert verify(here.out, mode="fast")["leaks"] == 0
 
 
 @pytest.mark.parametrize("keep", [2])
@@ -250,7 +251,7 @@ def test_a_new_value_that_a_variant_said_is_never_kept(place: Place) -> None:
     assert len(new) == 2 and not any(said in text.lower() for text in new)
     assert "a.new@example.com" in new[1]
     for mode in ("fast", "full"):  # the old shard says it by chance, and had no way to know
-        assert check(place.out, mode=mode)["leaks"] == 0
+        assert verify(place.out, mode=mode)["leaks"] == 0
     # and later ones know it still
     place.append(place.put("c.jsonl", [document(102, f"{said} again")]), verify="full")
     assert said not in place.texts()[10]
@@ -277,7 +278,7 @@ def test_what_was_missed_before_and_is_known_now_stops(place: Place, where: str)
 
 
 def test_swept_shards_stand_as_well(place: Place) -> None:
-    """A shard that was made again with what the check found is not made anew without it."""
+    """A shard that was rewritten after a sweep is not rewritten without it."""
     place.go(place.put("a.jsonl", [document(0, "bob@example.com"), document(1, "ask ｂｏｂ@example.com")]), plan="erase")
     shards = place.shards()
     sweep = place.table("runs", next((place.work / "runs").iterdir()).name, "sweep")
@@ -308,7 +309,7 @@ def test_who_is_forgotten_stays_forgotten(place: Place) -> None:
 
 
 def test_names_known_from_lists_are_looked_for(place: Place) -> None:
-    """A finder of two rounds looks at the new documents with what all documents told, and at the old ones not again."""
+    """A finder with two rounds searches the new documents with the values of all documents, and does not search the old ones again."""
     listed = place.here / "known.csv"
     listed.write_text("kind,value\nPERSON,Zoe Quill\n")
     place.go(place.put("a.jsonl", [document(0, "Zoe Quill was here")]), plan="names", known=listed)
@@ -329,36 +330,36 @@ def gone(place: Place) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Place], object] | None, dict[str, Any], type[SanitizeError], str]] = {
-    "no OUT": (lambda place: shutil.rmtree(place.out), {}, UsageError, "not there to be added to"),
-    "no WORK": (lambda place: shutil.rmtree(place.work), {}, UsageError, "no index that could be added to"),
+    "no OUT": (lambda place: shutil.rmtree(place.out), {}, UsageError, "does not exist, so nothing can be appended"),
+    "no WORK": (lambda place: shutil.rmtree(place.work), {}, UsageError, "no index to append to"),
     "an index only begun": (
         lambda place: (place.work / "index.json").write_text(
             json.dumps({**json.loads((place.work / "index.json").read_text()), "complete": False})
         ),
         {},
         UsageError,
-        "not complete; run the command that made it",
+        "not complete; run the command that builds it",
     ),
-    "another plan": (None, {"plan": "redact"}, UsageError, "made by another plan"),
-    "other settings of the plan": (None, {"changes": ["edit.0.keep=2"]}, UsageError, "made by another plan"),
-    "another seed": (None, {"seed": 2}, UsageError, "made with another key"),
+    "another plan": (None, {"plan": "redact"}, UsageError, "made with another plan"),
+    "other settings of the plan": (None, {"changes": ["edit.0.keep=2"]}, UsageError, "made with another plan"),
+    "another seed": (None, {"seed": 2}, UsageError, "built with another key"),
     "other shards": (None, {"rows_per_shard": 5}, UsageError, "other columns or settings"),
     "another sample": (None, {"sample": 0.5}, UsageError, "another --sample"),
     "other roles": (None, {"columns": Columns(roles=Roles(id="id"))}, UsageError, "other columns or settings"),
     "another policy": (None, {"columns": Columns(policies={"user_id": "keep"})}, UsageError, "made with another key, other settings"),
     "a file that changed": (changed, {}, UsageError, "file 1 of the input: was read by an earlier run and has changed"),
-    "a file that is gone": (gone, {}, UsageError, "1 files that an earlier run has read are gone"),
+    "a file that is gone": (gone, {}, UsageError, "1 files that an earlier run read are missing"),
     "a new column": (
         lambda place: place.put("c.jsonl", [{**document(50), "more": "x"}]),
         {},
         InputRefused,
-        r"bring 1 columns \(more\)",
+        r"have 1 columns \(more\)",
     ),
     "a column of another type": (
         lambda place: place.put("c.parquet", [{**document(50), "n": "x"}]),
         {},
         QuarantineExceeded,
-        "1 of 5 records were set aside .1 wrong_schema",
+        "1 of 5 records were quarantined .1 wrong_schema",
     ),
     "a bad night": (
         lambda place: (place.here / "in" / "c.jsonl").write_text('{"text": 1\n' * 3 + json.dumps(document(50))),
@@ -386,7 +387,7 @@ def test_what_is_refused(made: Path, tmp_path: Path, case: str) -> None:
     # an index knows its files by their places
     described, key = (place.work / "index.json").read_text().replace(str(made), str(place.here)), Key.from_seed(1)
     for file in filter(Path.is_file, made.rglob("*")):
-        lies, lay = (place_of(str(at / file.relative_to(made)), key) for at in (place.here, made))
+        lies, lay = (hash_path(str(at / file.relative_to(made)), key) for at in (place.here, made))
         described = described.replace(f'"{lay}"', f'"{lies}"')
     (place.work / "index.json").write_text(described)
     before, more, error, said = REFUSED[case]
@@ -413,7 +414,7 @@ def test_droppers(place: Place) -> None:
     source = (Path(str(plans.__file__)).parent / "rmft.toml").read_text()
     plan.write_text(source.replace("[[edit]]", '[[drop]]\nuse = "exact_dup"\n\n[[edit]]', 1))
     place.go(*put(place, "a.jsonl"), plan=str(plan))
-    with pytest.raises(PlanError, match=r"drop\[0\].use = 'exact_dup' has to know which of all documents stay"):
+    with pytest.raises(PlanError, match=r"drop\[0\].use = 'exact_dup' has to know which documents of the whole corpus remain"):
         place.append(*put(place, "b.parquet"), plan=str(plan))
 
 
@@ -425,7 +426,7 @@ def test_files_are_known_by_their_bytes(place: Place) -> None:
     place.go()
     one.rename(place.here / "in" / "0-moved.jsonl")
     told = place.append()
-    assert told["changed"] is False and "1 of the given files are, byte for byte" in told["notes"][0]
+    assert told["changed"] is False and "1 of the given files are byte-identical" in told["notes"][0]
     # a second copy beside the first is new: one might have meant it
     shutil.copy(two, place.here / "in" / "z-copy.parquet")
     assert place.append()["documents_in"] == 18
@@ -439,7 +440,7 @@ def test_files_are_known_by_their_bytes(place: Place) -> None:
 
 @pytest.mark.parametrize("how", [Path.rename, shutil.copytree])
 def test_a_private_folder_at_another_place(place: Place, monkeypatch: pytest.MonkeyPatch, how: Callable[[Path, Path], object]) -> None:
-    """WORK goes on where it is, whatever it was called by when it was made; the one that it was copied from is not asked."""
+    """WORK can be used at another path; the folder it was copied from is not read."""
     put(place, "a.jsonl")
     monkeypatch.chdir(place.here)
     settings = Settings(seed=1, workers=1, rows_per_shard=PER_SHARD)
@@ -448,12 +449,12 @@ def test_a_private_folder_at_another_place(place: Place, monkeypatch: pytest.Mon
     if place.work.exists():
         shutil.rmtree(place.work / "documents")
     place.work = place.here / "elsewhere"
-    assert len(sql_api.documents_of(place.work) or ()) == 1
+    assert len(sql_api.find_document_sources(place.work) or ()) == 1
     assert place.append()["changed"] is False
     assert place.append(*put(place, "b.parquet"))["documents_in"] == 13
     place.out.rename(place.here / "moved")
     place.out = place.here / "moved"
-    assert check(place.out, place.work, mode="fast")["leaks"] == 0
+    assert verify(place.out, place.work, mode="fast")["leaks"] == 0
     assert place.append(*put(place, "c.jsonl"))["documents_in"] == 20
 
 
@@ -480,14 +481,14 @@ ELSEWHERE: dict[str, tuple[Callable[[Path], object], bool, str]] = {
         "file 1 of the input: 1 files beside it were read by an earlier run in a folder at another",
     ),
     "changed, files by name": (elsewhere_changed, False, "file 1 of the input: 1 files beside it were read"),
-    "changed, another name": (elsewhere_renamed, True, "1 files that an earlier run has read at another place are gone"),
+    "changed, another name": (elsewhere_renamed, True, "1 files that an earlier run read at another path are missing"),
     "grown, another name": (elsewhere_grown, False, "file 3 of the input: begins with all bytes of a file"),
 }
 
 
 @pytest.mark.parametrize("case", ELSEWHERE)
 def test_a_folder_at_another_place_is_the_same(tmp_path: Path, case: str) -> None:
-    """Its documents would be there twice."""
+    """Otherwise its documents would be in the corpus twice."""
     place = Place(tmp_path)
     put(place, "a.jsonl", "b.parquet")
     place.go()
@@ -496,7 +497,7 @@ def test_a_folder_at_another_place_is_the_same(tmp_path: Path, case: str) -> Non
     (tmp_path / "in").rename(there)
     (there / "new.jsonl").write_text(json.dumps(document(99)) + "\n")
     new = place.append(there)
-    assert new["documents_in"] == 14 and "2 of the given files are, byte for byte" in new["notes"][0]
+    assert new["documents_in"] == 14 and "2 of the given files are byte-identical" in new["notes"][0]
     change(there)
     with pytest.raises(UsageError, match=said):
         place.append(*([there] if as_folder else sorted(there.iterdir())))
@@ -504,7 +505,7 @@ def test_a_folder_at_another_place_is_the_same(tmp_path: Path, case: str) -> Non
 
 
 def test_a_name_that_comes_every_night_is_no_change(place: Place) -> None:
-    """Folders of their own with the same names inside."""
+    """Separate folders that contain files with the same names."""
     for night in range(3):
         folder = place.here / f"night-{night}"
         folder.mkdir()
@@ -515,7 +516,7 @@ def test_a_name_that_comes_every_night_is_no_change(place: Place) -> None:
 
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_page_that_comes_every_month_is_no_folder_that_was_moved(place: Place, by_name: bool) -> None:
-    """Beside data of the same name, and beside data of another; short pages and long ones."""
+    """Beside data with the same name, and beside data with another; short pages and long ones."""
     for month in range(3):
         folder = place.here / f"month-{month}"
         folder.mkdir()
@@ -530,7 +531,7 @@ def test_a_page_that_comes_every_month_is_no_folder_that_was_moved(place: Place,
 
 
 def test_a_folder_that_was_moved_is_known_by_a_file_of_the_same_sort(place: Place) -> None:
-    """Even a small one of many."""
+    """Even by a small one of many."""
     for no in range(4):
         place.put(f"part-{no}.jsonl", [document(no * 9 + one) for one in range(3 + no)])
     place.go()
@@ -549,17 +550,17 @@ def test_many_files_that_are_alike_take_no_more_time_for_it(folders: list[str]) 
     page = (300, "page")
     paths = [f"/in/{no}/{name}" for no in range(many) for name in ("page.txt", "data.jsonl")]
     files = [file for no in range(many) for file in (page, (900, f"old {no}"))]
-    before = Batch(files=tuple(files), paths=tuple(place_of(path, key) for path in paths), published=True)
+    before = IndexIncrement(files=tuple(files), path_hashes=tuple(hash_path(path, key) for path in paths), published=True)
     given = [(f"/new/{no}/{name}", *file) for no in range(many) for name, file in (("page.txt", page), ("data.jsonl", (900, f"new {no}")))]
     began = time.process_time()
-    new, moved = new_among(given, folders, [before], key)
+    new, moved = select_new_files(given, folders, [before], key)
     assert (len(new), moved) == (many, many) and time.process_time() - began < 5
 
 
 def test_which_files_begin_with_an_earlier_one(tmp_path: Path) -> None:
     def grown(name: str, before: bytes, now: bytes) -> bool:
         (tmp_path / name).write_bytes(now)
-        return has_grown(str(tmp_path / name), len(now), {len(before): {hashlib.sha256(before).hexdigest()}})
+        return starts_with_earlier_file(str(tmp_path / name), len(now), {len(before): {hashlib.sha256(before).hexdigest()}})
 
     line, other = b'{"text": "%s"}\n' % (b"x" * 300), b'{"text": "y"}\n'
     assert grown("a.jsonl", line, line + other) and grown("a.csv", line + other, line + other + line)
@@ -583,14 +584,14 @@ class Stop(BaseException):
 
 
 def stopped(monkeypatch: pytest.MonkeyPatch, place: Place, point: str, **more: Any) -> bool:
-    """An append that ends at a point; False where it did not come by."""
+    """Run an append that is stopped at a failpoint; False if it does not reach the failpoint."""
 
     def at(name: str) -> None:
         if name == point:
             raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(failpoints, "at", at)
+        patch.setattr(failpoints, "hit", at)
         try:
             place.append(**more)
         except Stop:
@@ -606,7 +607,7 @@ def test_an_append_that_was_begun(place: Place, monkeypatch: pytest.MonkeyPatch)
         assert not json.loads((place.work / "index.json").read_text())["batches"][-1]["published"]
     three = place.here / "c.jsonl"
     three.write_text("".join(json.dumps(document(number)) + "\n" for number in FILES["c.jsonl"]))
-    with pytest.raises(UsageError, match="an append of 1 files was begun and is not published, and 1 of them"):
+    with pytest.raises(UsageError, match="an append of 1 files was started and is not published; 1 of them"):
         place.append(three)
     # given with more it grows
     told = place.append(two, three)
@@ -631,7 +632,7 @@ def test_an_append_that_was_begun_is_taken_back(place: Place, monkeypatch: pytes
     assert stopped(monkeypatch, place, "run:judged")
     two.unlink()
     (three,) = put(place, "c.jsonl")
-    with pytest.raises(UsageError, match="use --replace to take that append back"):
+    with pytest.raises(UsageError, match="use --replace to discard that append"):
         place.append()
     shards = place.shards()
     assert place.append(replace=True)["documents_in"] == 15
@@ -640,7 +641,7 @@ def test_an_append_that_was_begun_is_taken_back(place: Place, monkeypatch: pytes
     undisturbed.go(*put(undisturbed, "a.jsonl"))
     undisturbed.append(*put(undisturbed, "c.jsonl"))
     assert place.texts() == undisturbed.texts()
-    for table in ("occurrences", "value_counts", "partial_counts", "ids"):
+    for table in ("occurrences", "value_counts", "partial_counts", "document_ids"):
         assert place.table("tables", table).equals(undisturbed.table("tables", table))
 
 
@@ -654,7 +655,7 @@ def test_a_file_that_changes_under_the_reader(place: Place, monkeypatch: pytest.
             two.write_bytes(two.read_bytes() + b"x")
 
     with monkeypatch.context() as patch, pytest.raises(InputRefused, match="changed while it was being read"):
-        patch.setattr(failpoints, "at", at)
+        patch.setattr(failpoints, "hit", at)
         place.append()
     assert place.shards() == shards
     put(place, "b.parquet")
@@ -662,20 +663,20 @@ def test_a_file_that_changes_under_the_reader(place: Place, monkeypatch: pytest.
 
 
 def test_two_plans_on_one_index(place: Place) -> None:
-    """Each OUT is brought up to what the index holds by its own append."""
+    """Each OUT is extended to the current index by an append of its own."""
     place.go(*put(place, "a.jsonl"))
     other = object.__new__(Place)
     other.here, other.out, other.work = place.here, place.here / "redacted", place.work
     other.go(plan="redact")
     put(place, "b.parquet")
     assert place.append()["documents_in"] == 13
-    assert check(other.out, other.work)["shards"] == 2  # of what it was made of
+    assert verify(other.out, other.work)["shards"] == 2  # of what it was made of
     put(place, "c.jsonl")
     assert other.append(plan="redact")["documents_in"] == 20
     assert [part["inputs"] for part in Corpus.open(other.out).manifest["batches"]] == [1, 2]
     assert place.append()["documents_in"] == 20
     assert [part["inputs"] for part in Corpus.open(place.out).manifest["batches"]] == [1, 1, 1]
-    with pytest.raises(UsageError, match=r"in 3 parts .--append"):
+    with pytest.raises(UsageError, match=r"in 3 increments .--append"):
         place.go()
     # an OUT that is gone is made again of all that the index holds
     shutil.rmtree(place.out)
@@ -687,16 +688,18 @@ def test_two_plans_on_one_index(place: Place) -> None:
 
 
 def test_stopped_anywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every named point OUT is the old one or the new one, and the same command ends with the bytes of one that nobody stopped."""
+    """At every failpoint OUT is the old or the new version, and the same command then ends with the bytes of an uninterrupted one."""
     place.go(*put(place, "a.jsonl"))
     undisturbed = elsewhere(place, "undisturbed")
     undisturbed.go(*put(undisturbed, "a.jsonl"))
     put(undisturbed, "b.parquet")
     undisturbed.append()
-    wanted = {path.relative_to(undisturbed.out): sha256(path) for path in undisturbed.out.rglob("*") if path.is_file()}
+    wanted = {path.relative_to(undisturbed.out): file_sha256(path) for path in undisturbed.out.rglob("*") if path.is_file()}
     put(place, "b.parquet")
     old = place.shards()
-    points = [point for point in failpoints.POINTS if not point.startswith(("stream:", "key:", "lines:", "swap:aside", "find:gathered"))]
+    points = [
+        point for point in failpoints.FAILPOINTS if not point.startswith(("stream:", "key:", "lines:", "swap:aside", "find:gathered"))
+    ]
     for point in points:
         assert stopped(monkeypatch, place, point), point
         if point == "swap:done":
@@ -707,7 +710,7 @@ def test_stopped_anywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None
     place.append()
     for path in place.work.rglob("*"):
         assert path.is_dir() or "/stage/" in str(path) or stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
-    assert {path.relative_to(place.out): sha256(path) for path in place.out.rglob("*") if path.is_file()} == wanted
+    assert {path.relative_to(place.out): file_sha256(path) for path in place.out.rglob("*") if path.is_file()} == wanted
     assert place.shards().items() >= old.items()
     assert place.append()["changed"] is False
 
@@ -725,9 +728,9 @@ def test_firsts_without_what_was_said(tmp_path: Path) -> None:
     firsts, said = tmp_path / "firsts.parquet", tmp_path / "said.parquet"
     pq.write_table(pa.table({"value_id": [5, 6, 7], "doc_no": [1, 2, 3]}), firsts)
     pq.write_table(pa.table({"value_id": [1, 6, 9]}), said)
-    without_said(firsts, [said])
+    remove_replacement_values(firsts, [said])
     assert pq.read_table(firsts).column("doc_no").to_pylist() == [1, 3]
-    without_said(firsts, [])
+    remove_replacement_values(firsts, [])
     assert pq.read_table(firsts).num_rows == 2
 
 
@@ -753,13 +756,13 @@ def test_one_pseudonym_for_a_value(tmp_path: Path, new: list[tuple[str, int]], b
     old = labels("old.parquet", [("bob@x.example", 1), ("dee@x.example", 2)])
     if bad and scope == "corpus":
         with pytest.raises(UsageError, match=f"pseudonyms of {bad} values"):
-            one_pseudonym(editors, [old], [labels("new.parquet", new)], [values])
+            check_pseudonyms_consistent(editors, [old], [labels("new.parquet", new)], [values])
     else:
-        one_pseudonym(editors, [old], [labels("new.parquet", new)], [values])
+        check_pseudonyms_consistent(editors, [old], [labels("new.parquet", new)], [values])
 
 
 def test_without_hard_links(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On another file system shards are copied; what they hold is the same."""
+    """On another file system shards are copied; their contents are the same."""
     place.go(*put(place, "a.jsonl"))
     hashes = {name: known for name, (_, known) in place.shards().items()}
     put(place, "b.parquet")

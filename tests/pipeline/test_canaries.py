@@ -1,4 +1,5 @@
-"""The drill: invented people go the user's way in every run; what must go is counted gone or stops the run; nothing of the user's leaks."""
+"""The canary check: documents of invented people pass through every run; a value that must be removed is counted as removed or stops the
+run; no value of the user's documents is used."""
 
 from __future__ import annotations
 
@@ -13,48 +14,48 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.core.text_cells import Leaf
+from sanitize.core.text_cells import LeafPath
 from sanitize.editors.redact import Redact
-from sanitize.engines.local import Local
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import OutputBroken
-from sanitize.finders.patterns import Found, Patterns
-from sanitize.kinds.kind import kinds
+from sanitize.finders.patterns import Detections, PatternFinder
+from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline import canaries
 from sanitize.pipeline.run import Settings, run
 from sanitize.plans.plan import load_plan
-from sanitize.storage.corpus import Documents, Source
+from sanitize.storage.corpus import DocumentFile, Documents
 
 MAILS = [f"From: canary{number}@example.com\nSubject: canary\n\n" + "canary word\n" * number for number in range(1, 9)]
 
 
 @pytest.fixture(autouse=True)
 def fresh(shapes: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canaries, "_shapes", shapes)
-    canaries._DONE.clear()
+    monkeypatch.setattr(canaries, "_get_document_shapes", shapes)
+    canaries._RESULTS.clear()
 
 
 def documents(folder: Path, texts: Sequence[str | None] = tuple(MAILS)) -> Documents:
     table = pa.table({"text": pa.array(texts, pa.large_string())})
     pq.write_table(table, folder / "in.parquet")
-    source = Source(path=str(folder / "in.parquet"), rows=len(texts), first_doc_no=0, columns={"text": "text"})
-    return Documents(sources=(source,) if texts else (), schema=table.schema, main=Leaf("text"))
+    source = DocumentFile(path=str(folder / "in.parquet"), rows=len(texts), first_doc_no=0, columns={"text": "text"})
+    return Documents(files=(source,) if texts else (), schema=table.schema, main_leaf=LeafPath("text"))
 
 
 def drilled(folder: Path, plan: str = "rmft", texts: Sequence[str | None] = tuple(MAILS), changes: Sequence[str] = ()) -> dict[str, Any]:
-    engine = Local(workers=1, spill=folder)
-    return canaries.drill(engine, load_plan(plan, changes), documents(folder, texts), folder / "drill")
+    engine = LocalEngine(workers=1, spill=folder)
+    return canaries.check_canaries(engine, load_plan(plan, changes), documents(folder, texts), folder / "drill")
 
 
 @pytest.mark.parametrize(("plan", "changes"), [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("erase", ()), ("redact", ())])
 def test_every_promised_form_is_gone(tmp_path: Path, plan: str, changes: tuple[str, ...]) -> None:
     result = drilled(tmp_path, plan, changes=changes)
-    kinds_drilled = len(load_plan(plan).edited)
-    assert result["gone"] == result["planted"] >= kinds_drilled * canaries.PEOPLE * 3
+    kinds_drilled = len(load_plan(plan).editor_no_by_kind)
+    assert result["gone"] == result["planted"] >= kinds_drilled * canaries.CANARY_COUNT * 3
     assert result["hidden"]["planted"] > 0 and result["not_drilled"] == []
-    for way in canaries.WAYS:
+    for way in canaries.CANARY_FORMS:
         counted = result["by_form"][way.name]
-        assert not way.promised or counted["gone"] == counted["planted"] > 0
-    assert result["by_form"]["base64"]["gone"] == 0 and result["by_form"]["base64"]["planted"] == kinds_drilled * canaries.PEOPLE
+        assert not way.must_be_removed or counted["gone"] == counted["planted"] > 0
+    assert result["by_form"]["base64"]["gone"] == 0 and result["by_form"]["base64"]["planted"] == kinds_drilled * canaries.CANARY_COUNT
     assert not (tmp_path / "drill").exists()
 
 
@@ -64,20 +65,20 @@ def test_a_plan_whose_part_promises_nothing_is_drilled_in_the_rest(tmp_path: Pat
 
 
 def test_every_kind_has_an_example_that_its_own_rules_take() -> None:
-    """A kind without an example is not drilled; the shipped ones all are."""
-    key = canaries.Key(b"x" * 32, public=True)
+    """A kind without an example is not checked; all shipped kinds have one."""
+    key = canaries.Key(b"x" * 32, is_public=True)
     for name in canaries._EXAMPLES:
-        values = canaries._values(key, name)
-        assert len(set(values)) == canaries.PEOPLE and canaries._EXAMPLES[name] not in values
-    assert {kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).edited} <= set(canaries._EXAMPLES)
-    assert set(canaries._EXAMPLES) <= set(kinds())
+        values = canaries._generate_values(key, name)
+        assert len(set(values)) == canaries.CANARY_COUNT and canaries._EXAMPLES[name] not in values
+    assert {kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind} <= set(canaries._EXAMPLES)
+    assert set(canaries._EXAMPLES) <= set(list_kinds())
 
 
 def test_the_same_plan_and_shapes_give_the_same_numbers(tmp_path: Path) -> None:
     first = drilled(tmp_path)
-    canaries._DONE.clear()
+    canaries._RESULTS.clear()
     assert drilled(tmp_path) == first
-    canaries._DONE.clear()
+    canaries._RESULTS.clear()
     assert drilled(tmp_path, texts=[text.replace("canary", "secret") for text in MAILS]) == first
 
 
@@ -96,66 +97,66 @@ def test_a_column_of_nulls_without_a_type_is_no_harm(tmp_path: Path) -> None:
 def test_nested_texts_have_shapes_and_none_is_no_harm(tmp_path: Path) -> None:
     kind = pa.list_(pa.struct([("content", pa.string())]))
     for said, expected in (
-        ([None], canaries._USUAL),
+        ([None], canaries._DEFAULT_SHAPES),
         ([[{"content": "From: x\n\nhello"}, {"content": "a"}]], ((True, 2, 4), (False, 1, 1))),
     ):
         table = pa.table({"turns": pa.array(said, kind)})
         pq.write_table(table, tmp_path / "in.parquet")
-        source = Source(path=str(tmp_path / "in.parquet"), rows=1, first_doc_no=0, columns={"turns": "turns"})
-        made = Documents(sources=(source,), schema=table.schema, main=Leaf("turns", ("[]", "content")))
-        assert canaries._shapes(made) == expected
+        source = DocumentFile(path=str(tmp_path / "in.parquet"), rows=1, first_doc_no=0, columns={"turns": "turns"})
+        made = Documents(files=(source,), schema=table.schema, main_leaf=LeafPath("turns", ("[]", "content")))
+        assert canaries._get_document_shapes(made) == expected
 
 
 def test_nothing_of_the_documents_is_in_the_drill(tmp_path: Path) -> None:
-    shapes = canaries._shapes(documents(tmp_path))
-    key = canaries.Key(b"x" * 32, public=True)
-    texts, plants = canaries._documents(key, ["EMAIL_ADDRESS", "PHONE_NUMBER"], 1, shapes)
+    shapes = canaries._get_document_shapes(documents(tmp_path))
+    key = canaries.Key(b"x" * 32, is_public=True)
+    texts, plants = canaries._build_documents(key, ["EMAIL_ADDRESS", "PHONE_NUMBER"], 1, shapes)
     assert not [text for text in texts if re.search("canary", text, re.IGNORECASE)]
     assert {text.startswith("Subject: ") for text in texts} == {True}
     for plant in plants:
-        written = texts[plant.doc_no].encode()[plant.start : plant.stop].decode()
+        written = texts[plant.doc_no].encode()[plant.start_byte : plant.end_byte].decode()
         assert written and not written[0].isspace() and not written[-1].isspace()
     assert (
-        len(plants) == 2 * canaries.PEOPLE * (1 + len(canaries.WAYS)) - 4 * canaries.PEOPLE
+        len(plants) == 2 * canaries.CANARY_COUNT * (1 + len(canaries.CANARY_FORMS)) - 4 * canaries.CANARY_COUNT
     )  # numbers: no upper case, at or URL; mail: no digits
 
 
 def blind(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """The finder no longer knows one kind."""
-    whole = Patterns.run
+    """Make the finder ignore one kind."""
+    whole = PatternFinder.run
 
-    def run_and_forget(self: Patterns, texts: Any) -> Found:
+    def run_and_forget(self: PatternFinder, texts: Any) -> Detections:
         import dataclasses
 
         found = whole(self, texts)
         number = [one.name for one in self.kinds].index(kind)
-        rows = found.distinct.kind[found.which] != number
-        columns = ("text_no", "start_byte", "stop_byte", "start", "stop", "which", "section")
+        rows = found.distinct.kind[found.value_no] != number
+        columns = ("text_no", "start_byte", "end_byte", "start", "end", "value_no", "section_no")
         return dataclasses.replace(found, **{name: getattr(found, name)[rows] for name in columns})
 
-    monkeypatch.setattr(Patterns, "run", run_and_forget)
+    monkeypatch.setattr(PatternFinder, "run", run_and_forget)
 
 
 def test_a_finder_that_lost_a_kind_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blind(monkeypatch, "PHONE_NUMBER")
     pq.write_table(pa.table({"text": ["nothing to see"]}), tmp_path / "in.parquet")
-    with pytest.raises(OutputBroken, match=r"the drill: .* PHONE_NUMBER \(as written\)"):
+    with pytest.raises(OutputBroken, match=r"canary check: .* PHONE_NUMBER \(as written\)"):
         run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
     assert not (tmp_path / "out").exists()
 
 
 def test_an_editor_that_forgets_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the user's document it does nothing wrong; the drill sees what it would do in others."""
-    whole = Redact.run
+    """The editor is correct on the user's document; the canary check shows what it would do with others."""
+    whole = Redact.edit_occurrences
 
     def run_and_forget(self: Redact, batch: Any) -> Any:
         rows, texts, labels = whole(self, batch)
         stays = np.array([not value.startswith("4") for value in batch.occurrences["value"].gather(rows)], np.bool_)
         return rows[stays], texts.filter(pa.array(stays)), labels
 
-    monkeypatch.setattr(Redact, "run", run_and_forget)
+    monkeypatch.setattr(Redact, "edit_occurrences", run_and_forget)
     pq.write_table(pa.table({"text": ["mail bob.lee@example.com"]}), tmp_path / "in.parquet")
-    with pytest.raises(OutputBroken, match="the drill"):
+    with pytest.raises(OutputBroken, match="canary check"):
         run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
 
 

@@ -1,4 +1,5 @@
-"""Silence: in this corpus every token is a canary, and none is ever heard outside WORK, whatever is run and however it fails."""
+"""No message contains a value: in this corpus every token is a canary, and none may appear outside WORK, whatever command runs and
+however it fails."""
 
 from __future__ import annotations
 
@@ -23,17 +24,17 @@ import pytest
 from sanitize.cli import main
 from sanitize.core import keys
 from sanitize.core.keys import Key
-from sanitize.core.parts import Batch, Counts
-from sanitize.engines.local import Local
+from sanitize.core.parts import Aggregates, EditBatch
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import SanitizeError
-from sanitize.finders.patterns import Patterns
-from sanitize.pipeline.index_build import Indexing, Settings
+from sanitize.finders.patterns import PatternFinder
+from sanitize.pipeline.index_build import IndexBuilder, Settings
 from sanitize.pipeline.run import find, run
 from sanitize.plans.plan import load_plan
-from sanitize.reporting.html_report import Sample
+from sanitize.reporting.html_report import EditSample
 from sanitize.stages import detection, rewriting
 from sanitize.storage import corpus, publication, queries
-from sanitize.text.literal_search import Flagged
+from sanitize.text.literal_search import LiteralMatcher
 
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
 MUST_GO = re.compile(r"canary\d+@|212-555-01", re.IGNORECASE)
@@ -64,7 +65,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture()
 def sanitize(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """The console script in this process: its exit code, and all that was written to stdout and stderr, by workers too."""
+    """Run the console script in this process; returns its exit code and all output on stdout and stderr, including that of workers."""
     held = signal.getsignal(signal.SIGTERM)
 
     def command(*words: object) -> tuple[int, str]:
@@ -83,7 +84,7 @@ def sanitize(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
 
 
 def quiet(folder: Path) -> None:
-    """No canary outside WORK and the input, and none in the records of WORK that are for people."""
+    """No canary occurs outside WORK and the input, nor in the records of WORK that people read."""
     for path in folder.rglob("*"):
         inside = path.relative_to(folder).parts
         if not path.is_file() or inside[0].startswith("in.") or path.suffix == ".parquet":
@@ -126,12 +127,18 @@ def test_every_verb_is_silent(here: Path, sanitize: Command) -> None:
         *(["status", "out.private"], ["status", "out.private", "--json"], ["verify", "out"], ["verify", "out", "--json"]),
         *(["explain", "in.jsonl"], ["explain", "in.jsonl", "--json"], ["explain", "in.jsonl", "--plan", "erase"]),
         *(["run", "in.jsonl", "-o", "out", "--dry-run"], ["sql", "out.private", "--list"], ["sql", "out.private", "--init"]),
-        *(["sql", "out.private", f"SELECT * FROM {table}"] for table in ("occurrences", "documents", "edits", "value_counts", '"values"')),
-        *(["sql", "out.private", "SELECT min(text) FROM documents"], ["sql", "out.private", 'SELECT md5(value) FROM "values" LIMIT 0']),
+        *(
+            ["sql", "out.private", f"SELECT * FROM {table}"]
+            for table in ("occurrences", "documents", "edits", "value_counts", "value_spellings")
+        ),
+        *(
+            ["sql", "out.private", "SELECT min(text) FROM documents"],
+            ["sql", "out.private", "SELECT md5(value) FROM value_spellings LIMIT 0"],
+        ),
         *(["list", what] for what in ("kinds", "plans", "editors")),
     ):
         silent(sanitize(*words))
-    for name in queries.queries():
+    for name in queries.load_queries():
         assert heard(sanitize("sql", "out.private", "--name", name)[1]) == []
     quiet(here)
 
@@ -151,7 +158,7 @@ def test_what_is_quarantined_is_not_quoted(here: Path, sanitize: Command) -> Non
     assert "not_utf8" in answer[1]
     silent(sanitize("run", "in.jsonl", "-o", "out2"), 5)
     silent(sanitize("run", "in.jsonl", "-o", "out3", "--strict"), 5)
-    silent(sanitize("sql", "out.private", "SELECT reason, place FROM quarantine"))
+    silent(sanitize("sql", "out.private", "SELECT reason, location FROM quarantine"))
     quiet(here)
 
 
@@ -221,7 +228,7 @@ def test_a_damaged_input_is_not_quoted(here: Path, sanitize: Command, change: Ca
 STAGES = {
     "read": (reading, "stage_task"),
     "find": (detection, "find_task"),
-    "apply": (rewriting, "apply_task"),
+    "apply": (rewriting, "rewrite_task"),
     "verify": (importlib.import_module("sanitize.pipeline.run"), "verify_task"),
 }
 
@@ -248,7 +255,7 @@ def loud(*_: Any, **__: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("room", "name"),
-    [(publication, "fsync"), (publication, "sha256"), (publication, "swap"), (corpus, "fsync"), (publication, "write_json")],
+    [(publication, "fsync"), (publication, "file_sha256"), (publication, "swap_folders"), (corpus, "fsync"), (publication, "write_json")],
 )
 def test_a_full_disk_is_one_line(here: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, room: Any, name: str) -> None:
     monkeypatch.setattr(room, name, loud)
@@ -267,15 +274,15 @@ def test_a_full_disk_while_the_corpus_is_built_leaves_the_old_one(here: Path, sa
     sanitize("run", "in.jsonl", "-o", "out")
     before = (here / "out" / "manifest.json").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(publication, "swap", loud)
+        patch.setattr(publication, "swap_folders", loud)
         silent(sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact", "--replace"), 7)
     assert (here / "out" / "manifest.json").read_bytes() == before
     silent(sanitize("verify", "out"))
 
 
 def test_an_error_of_duckdb_is_not_quoted(here: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = SimpleNamespace(text="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
-    monkeypatch.setattr(queries, "query", lambda name: told)
+    told = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
+    monkeypatch.setattr(queries, "get_query", lambda name: told)
     silent(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1), 7)
     quiet(here)
 
@@ -284,11 +291,11 @@ def test_an_error_of_duckdb_is_not_quoted(here: Path, sanitize: Command, monkeyp
 @pytest.mark.parametrize(
     "query",
     [
-        'SELECT CAST(value AS INTEGER) FROM "values"',
-        'SELECT error(value) FROM "values"',
+        "SELECT CAST(value AS INTEGER) FROM value_spellings",
+        "SELECT error(value) FROM value_spellings",
         "SELECT CAST(text AS DATE) FROM documents",
         "SELECT strptime(text, '%Y') FROM documents",
-        'SELECT list_extract([1], value) FROM "values"',
+        "SELECT list_extract([1], value) FROM value_spellings",
         "SELECT * FROM documents WHERE n = text",
     ],
 )
@@ -302,7 +309,7 @@ def test_a_query_that_fails_on_a_value_does_not_quote_it(
 
 
 def test_a_text_that_is_no_utf8_is_not_quoted_by_the_shell(here: Path, sanitize: Command) -> None:
-    """DuckDB's own error prints the text."""
+    """DuckDB's own error message would print the text."""
     parquet_with(here, no_utf8)
     silent(sanitize("run", "in.parquet", "-o", "out", "--workers", 1))
     for query in ("SELECT upper(text) FROM documents", "SELECT max(length(text)) FROM documents", "SELECT text FROM documents"):
@@ -345,7 +352,7 @@ def quoting(*_: Any) -> Any:
 
 
 def everything(error: BaseException) -> str:
-    """All that a traceback, a log of it, and its chain would say, without the lines of source."""
+    """All text of a traceback, a log of it, and its exception chain, without the source lines."""
     chain, one = [], error
     while one is not None:
         chain += [str(one), repr(one), repr(one.args)]
@@ -356,21 +363,21 @@ def everything(error: BaseException) -> str:
 
 
 def test_errors_of_the_house_carry_nothing_along(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who calls from Python sees the exception with its chain: ours must break it off."""
+    """A Python caller sees the exception with its chain: our exceptions must cut the chain."""
     troubles: list[Callable[[], Any]] = []
     parquet_with(here, cut_short)
     troubles.append(lambda: find([Path("in.parquet")], Path("w1"), Settings(workers=1)))
     (here / "in.bad.jsonl").write_bytes(b'{"text": "canary0001 \xff"}\n')
     troubles.append(lambda: find([Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)))
-    told = SimpleNamespace(text="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
+    told = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
 
     def counted() -> None:
-        Local(workers=1, spill=here / "spill").sql(told.text, {}, here / "x.parquet")
+        LocalEngine(workers=1, spill=here / "spill").sql(told.text, {}, here / "x.parquet")
 
     troubles.append(counted)
 
     def full() -> None:
-        with publication.disk_trouble(here):
+        with publication.translate_disk_errors(here):
             loud()
 
     troubles.append(full)
@@ -400,16 +407,16 @@ def test_reprs_show_no_value(made: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     import polars as pl
 
     told = Settings(seed=1, workers=1)
-    with Indexing([Path("in.jsonl")], Path("out.private"), told) as hall:
-        found = hall.find()
+    with IndexBuilder([Path("in.jsonl")], Path("out.private"), told) as hall:
+        found = hall.build()
         texts = pa.array([line(number)["text"] for number in range(3)], pa.large_string())
-        occurrences = Patterns(Key.from_seed(1)).run(texts)
-        batch = Batch(
+        occurrences = PatternFinder(Key.from_seed(1)).run(texts)
+        batch = EditBatch(
             occurrences=pl.DataFrame({"value": ["canary0001@example.com"], "kept": [True]}),
             doc_ids=pa.array(["canary0001"]).dictionary_encode(),
         )
-        things = [told, hall, found, load_plan("rmft"), hall.documents, hall.leaves, Counts({}), hall.engine, hall.key]
-        things += [Flagged.read(next(Path("out.private").glob("runs/*/counts/flagged.parquet")))]
+        things = [told, hall, found, load_plan("rmft"), hall.documents, hall.leaves, Aggregates({}), hall.engine, hall.key]
+        things += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/flagged.parquet")))]
         for thing in things:
             assert heard(repr(thing) + str(thing)) == [], type(thing)
         # bug: a table in a dataclass is printed with its values
@@ -418,4 +425,17 @@ def test_reprs_show_no_value(made: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_sample_shows_no_value() -> None:
     # bug: a dataclass prints its fields, and these are raw
-    assert heard(repr(Sample(kind="EMAIL_ADDRESS", before="canary0001@example.com", after="x", lead="canaryword", tail="canaryword"))) == []
+    assert (
+        heard(
+            repr(
+                EditSample(
+                    kind="EMAIL_ADDRESS",
+                    original="canary0001@example.com",
+                    replacement="x",
+                    text_before="canaryword",
+                    text_after="canaryword",
+                )
+            )
+        )
+        == []
+    )

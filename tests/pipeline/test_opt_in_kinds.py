@@ -1,4 +1,4 @@
-"""Kinds that are looked for on request, values that a plan names, and what goes with neither: runs and streams alike."""
+"""Opt-in kinds and values that a plan names (allow, deny): runs and streams treat them alike."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from sanitize.inspection.annotation import label
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find, run
-from sanitize.pipeline.streaming.stream import Options, pipe, stream
+from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream
 from sanitize.plans.plan import load_plan
 
 SETTINGS = Settings(seed=1, workers=1)
@@ -50,7 +50,7 @@ def test_nothing_is_asked_for_unless_a_plan_names_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["leave", "redact"])
 def test_a_stream_does_what_a_run_does(where: str, tmp_path: Path) -> None:
-    """Kinds are numbered by the finder; a stream that numbered them otherwise would edit ages for telephones."""
+    """The finder numbers the kinds; a stream with other numbers would edit ages as telephone numbers."""
     asked = [*ASKED, "DE_TAX_ID"]
     named = plan(
         tmp_path / "own.toml",
@@ -72,7 +72,7 @@ def test_the_index_follows_what_is_asked_for(tmp_path: Path) -> None:
     without = load_plan(plan(tmp_path / "less.toml", edit={"redact": BASE}))
     run([file], tmp_path / "one", without, tmp_path / "work", SETTINGS)
     summary = run([file], tmp_path / "two", own, tmp_path / "work", SETTINGS)
-    assert any("other kinds on request" in note for note in summary["notes"])
+    assert any("other opt-in kinds" in note for note in summary["notes"])
     assert summary["by_kind"]["DATE_TIME"]["occurrences"] == 2
 
 
@@ -88,7 +88,7 @@ def test_no_day_is_its_own_stand_in(tmp_path: Path) -> None:
 
 def test_too_few_values_for_pseudonyms_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     named = load_plan(plan(tmp_path / "own.toml", edit={"pseudonymize": ["DATE_TIME"], "redact": ["AGE"]}))
-    with pytest.raises(PlanError, match="DATE_TIME are too few"):
+    with pytest.raises(PlanError, match="too few possible values for unique pseudonyms: DATE_TIME"):
         run([corpus(tmp_path, TEXTS)], tmp_path / "out", named, settings=SETTINGS)
     assert not (tmp_path / "out").exists()
 
@@ -116,10 +116,10 @@ def test_values_that_a_plan_names_are_not_published(more: str, tmp_path: Path) -
 def test_a_stream_refuses_what_it_would_not_read(name: str, content: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputRefused, match="use `sanitize run`"):
-        pipe([tmp_path / name], tmp_path / "out.jsonl", load_plan("rmft"), None, Options(seed=1))
+        run_stream([tmp_path / name], tmp_path / "out.jsonl", load_plan("rmft"), None, StreamSettings(seed=1))
 
 
 def test_a_sample_wants_a_folder_that_is_there(tmp_path: Path) -> None:
     find([corpus(tmp_path, TEXTS)], tmp_path / "work", SETTINGS)
-    with pytest.raises(UsageError, match="there is no such folder"):
+    with pytest.raises(UsageError, match="its folder does not exist"):
         label(tmp_path / "work", out=tmp_path / "nowhere" / "sample.jsonl")

@@ -1,4 +1,5 @@
-"""`--sample`: a share of the documents, drawn by their ids under the key, whatever they lie in; all that a run promises holds for them."""
+"""`--sample`: a share of the documents, drawn by their ids with the key, independent of their files; all guarantees of a run hold for
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.options import share
+from sanitize.cli.options import parse_share
 from sanitize.errors import InputRefused, UsageError
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.index_build import Settings
@@ -57,7 +58,7 @@ def test_what_is_set_aside_is_sampled_too(tmp_path: Path, inputs: dict[str, Path
     assert 25 < summary["quarantined"] < 75 and 110 < len(rows) < 190
     assert made(tmp_path, "b", inputs["noid"], 0.5)[1] == rows
     aside = pq.read_table(tmp_path / "a.private" / "quarantine" / "read" / "00000.parquet").to_pylist()
-    assert all((int(row["place"].removeprefix("line ")) - 1) % 4 == 0 and row["reason"] == "not_json" for row in aside)
+    assert all((int(row["location"].removeprefix("line ")) - 1) % 4 == 0 and row["reason"] == "not_json" for row in aside)
 
 
 def test_another_share_makes_the_index_anew_and_a_replay_the_same(tmp_path: Path, inputs: dict[str, Path]) -> None:
@@ -73,10 +74,10 @@ def test_another_share_makes_the_index_anew_and_a_replay_the_same(tmp_path: Path
 
 
 def test_shares(tmp_path: Path, inputs: dict[str, Path]) -> None:
-    assert share("1%", "--sample") == 0.01
+    assert parse_share("1%", "--sample") == 0.01
     with pytest.raises(UsageError, match="--sample many"):
-        share("many", "--sample")
+        parse_share("many", "--sample")
     with pytest.raises(UsageError, match="--sample 0: expected a share of the documents above 0"):
         Settings(sample=0.0)
-    with pytest.raises(InputRefused, match="the sample holds no record; take a larger share"):
+    with pytest.raises(InputRefused, match="the sample holds no record; give a larger share"):
         made(tmp_path, "a", inputs["a"], 1e-9)

@@ -1,4 +1,5 @@
-"""Folders may be called anything: what looks like a pattern, a URL or a partition is a name, in INPUT, OUT, WORK and a stream's state."""
+"""Folders may have any name: a name that looks like a pattern, a URL or a partition is taken literally in INPUT, OUT, WORK and a
+stream's state."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Command = Callable[..., str]
 
 @pytest.fixture(params=NAMES)
 def here(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with such a name as it is typed, from the folder above, with one mail box, Parquet and JSON lines in it."""
+    """A folder with such a name, given relative to its parent, with one mailbox, Parquet and JSON lines in it."""
     monkeypatch.chdir(tmp_path)
     folder = Path(request.param)
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Plans: the shipped ones decide about every kind, a wrong one says what is wrong, and the hash is of all that matters."""
+"""Plans: the shipped ones decide about every kind, an invalid one is explained, and the hash covers all that decides the output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from sanitize.errors import PlanError
 from sanitize.inspection.preview import explain
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan, plan_names
@@ -44,7 +44,7 @@ def test_there_are_the_plans_that_are_shipped() -> None:
 
 
 def test_there_are_the_kinds_that_are_decided() -> None:
-    assert {name for name, kind in kinds().items() if kind.pattern} == KINDS  # the others are for plans with finders that find them
+    assert {name for name, kind in list_kinds().items() if kind.pattern} == KINDS  # the others are for plans with finders that find them
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -52,8 +52,8 @@ def test_a_shipped_plan_decides_about_every_kind(name: str) -> None:
     plan = load_plan(name)
     every = KINDS | ({"PERSON"} if name == "names" else set())
     assert set(plan.find.kinds) == every
-    assert set(plan.edited) | set(plan.leave) == every and not set(plan.edited) & set(plan.leave)
-    decided = {kind: (plan.editors[number].use, plan.editors[number].keep) for kind, number in plan.edited.items()}
+    assert set(plan.editor_no_by_kind) | set(plan.leave) == every and not set(plan.editor_no_by_kind) & set(plan.leave)
+    decided = {kind: (plan.editors[number].use, plan.editors[number].keep) for kind, number in plan.editor_no_by_kind.items()}
     assert {**decided, **dict.fromkeys(plan.leave)} == SHIPPED[name]
 
 
@@ -62,7 +62,7 @@ def test_what_a_plan_promises(name: str) -> None:
     plan = load_plan(name)
     assert plan.name == name and plan.about.endswith(".")
     assert plan.publishable == (name not in ("baseline", "blacklist", "dp_mlm", "header_dedup"))
-    policies = {editor.use + str(editor.keep): editor.policy for editor in plan.editors}
+    policies = {editor.use + str(editor.keep): editor.removal_policy for editor in plan.editors}
     promised = {use + str(keep): "keep" if keep else "erase" for use, keep in set(SHIPPED[name].values()) - {None}}
     assert policies == {use: "ledger" if use in ("header_dedup0", "dp_mlm0") else policy for use, policy in promised.items()}
     assert not [word for word in ("no pii", "anonym", "complian") if word in plan.about.lower()]
@@ -97,29 +97,29 @@ def own(folder: Path, text: str = GOOD) -> str:
 
 def test_a_plan_from_a_file(tmp_path: Path) -> None:
     plan = load_plan(own(tmp_path))
-    assert (plan.name, plan.leave, plan.edited, plan.publishable) == ("mine", ("URL",), {"EMAIL_ADDRESS": 0}, True)
+    assert (plan.name, plan.leave, plan.editor_no_by_kind, plan.publishable) == ("mine", ("URL",), {"EMAIL_ADDRESS": 0}, True)
     assert plan.find.finders == ("patterns",)
     assert plan.editors[0].keep == 1
 
 
 def test_the_first_editor_that_names_a_kind_has_it(tmp_path: Path) -> None:
     plan = load_plan(own(tmp_path, GOOD + '[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS", "URL"]\n'))
-    assert plan.edited == {"EMAIL_ADDRESS": 0, "URL": 1}
-    said = "in vain: the first editor that names a kind decides about all of it, "
-    assert plan.without_effect == [
+    assert plan.editor_no_by_kind == {"EMAIL_ADDRESS": 0, "URL": 1}
+    said = "without effect: the first editor that names a kind handles all of its occurrences, "
+    assert plan.ineffective_settings == [
         f"leave names URL {said}edit[1].kinds (redact)",
         f"edit[1].kinds names EMAIL_ADDRESS {said}edit[0].kinds (rmft)",
     ]
-    assert not load_plan("rmft").without_effect
+    assert not load_plan("rmft").ineffective_settings
 
 
 def test_what_a_plan_says_in_vain_is_told(tmp_path: Path) -> None:
-    """By the run and by `explain`: a second editor of a kind would do nothing without a word."""
+    """Reported by the run and by `explain`: a second editor of a kind would silently have no effect."""
     pl.DataFrame({"text": ["ann@example.com"]}).write_parquet(tmp_path / "in.parquet")
     plan = load_plan(own(tmp_path, GOOD + '[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS", "URL"]\n'))
     ran = run(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
     told = explain([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
-    assert ran["notes"] == told["notes"] == plan.without_effect
+    assert ran["notes"] == told["notes"] == plan.ineffective_settings
 
 
 WRONG = [
@@ -145,7 +145,7 @@ WRONG = [
     ("blacklist of none", "[find]", "[blacklist]\nk = 0\n[find]", ["mine.toml: blacklist.k", "expected 1 or more"]),
     ("blacklist too long", "[find]", "[blacklist]\nn = 4\n[find]", ["mine.toml: blacklist.n", "expected 3 or less"]),
     ("unknown key of blacklist", "[find]", "[blacklist]\ndirekt = true\n[find]", ["blacklist.direkt: unknown key", "Did you mean direct?"]),
-    ("masks without a list", 'use = "rmft"', 'use = "mask_words"', ["edit[0].use = 'mask_words'", "give the plan a [blacklist] table"]),
+    ("masks without a list", 'use = "rmft"', 'use = "mask_words"', ["edit[0].use = 'mask_words'", "add a [blacklist] table to the plan"]),
     (
         "masks what is not listed",
         '[[edit]]\nuse = "rmft"',
@@ -156,13 +156,13 @@ WRONG = [
         "masks words that nobody lists",
         '[[edit]]\nuse = "rmft"',
         '[blacklist]\nk = 1\n[[edit]]\nuse = "mask_words"\nreasons = ["direct", "indirect"]',
-        ["edit[0].reasons names indirect", "blacklist.k = 1 lists no word"],
+        ["edit[0].reasons names indirect", "blacklist.k = 1 lists no indirect identifiers"],
     ),
     (
         "kinds without a promise",
         'use = "rmft"',
         'use = "mask_words"\nreasons = ["indirect"]',
-        ["mine.toml: edit[0]", 'takes the reason "direct"'],
+        ["mine.toml: edit[0]", 'needs the reason "direct"'],
     ),
     ("no find", '[find]\nkinds = ["EMAIL_ADDRESS", "URL"]', "", ["mine.toml: find"]),
     ("unknown finder", "[find]", '[find]\nfinders = ["pattern"]', ["mine.toml: find.finders", "Did you mean patterns?"]),
@@ -174,7 +174,7 @@ WRONG = [
     ("left but not found", 'leave = ["URL"]', 'leave = ["URL", "US_SSN"]', ["leave names US_SSN", "not in find.kinds"]),
     ("edited but not found", 'kinds = ["EMAIL_ADDRESS"]', 'kinds = ["EMAIL_ADDRESS", "US_SSN"]', ["edit[0].kinds names US_SSN"]),
     ("unknown kind left", 'leave = ["URL"]', 'leave = ["URI"]', ["leave: there is no kind 'URI'", "known: "]),
-    ("undecided", 'leave = ["URL"]', "", ["mine.toml: URL is found, but no editor takes it", "`leave`"]),
+    ("undecided", 'leave = ["URL"]', "", ["mine.toml: URL is found, but no editor names it", "`leave`"]),
     ("no TOML", "[find]", "[find", ["mine.toml: not TOML"]),
     (
         "unknown dropper",
@@ -226,7 +226,7 @@ CHANGES = [
     (["publishable=false"], lambda plan: plan.publishable is False),
     (
         ['find.kinds=["EMAIL_ADDRESS", "URL"]', 'edit.0.kinds=["EMAIL_ADDRESS"]', "edit.1.kinds=[]", 'leave=["URL"]'],
-        lambda plan: len(plan.edited) == 1,
+        lambda plan: len(plan.editor_no_by_kind) == 1,
     ),
 ]
 
@@ -291,7 +291,7 @@ def test_the_hash_is_not_of_names_and_words(tmp_path: Path) -> None:
 
 
 def test_resolved_holds_every_setting() -> None:
-    resolved = load_plan("rmft").resolved()
+    resolved = load_plan("rmft").resolved_settings()
     assert resolved["edit"][0] == {
         "use": "rmft",
         "kinds": ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"],

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from sanitize import errors
-from sanitize.errors import MissingExtra, PlanError, SanitizeError, UsageError, nearest
+from sanitize.errors import MissingExtra, PlanError, SanitizeError, UsageError, suggest_names
 
 TREE = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, SanitizeError)]
 DRAWN = dict(re.findall(r"(\w+) {2,}(\d)  ?", errors.__doc__ or ""))
@@ -69,4 +69,4 @@ def test_missing_extra_says_what_to_install() -> None:
     ],
 )
 def test_nearest(word: str, names: list[str], expected: str) -> None:
-    assert nearest(word, names) == expected
+    assert suggest_names(word, names) == expected

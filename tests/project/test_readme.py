@@ -25,9 +25,9 @@ import pytest
 
 import sanitize.cli.main
 from benchmarks.detection import board
-from sanitize.cli.demo import SEED, demo, mails, write_mbox
+from sanitize.cli.demo import DEMO_SEED, generate_mails, run_demo, write_mbox
 from sanitize.core import parts
-from sanitize.kinds.kind import Kind, every_kind, house_kinds, known_countries
+from sanitize.kinds.kind import Kind, all_kinds, builtin_kinds, known_countries
 from sanitize.plans.plan import load_plan, plan_names
 from sanitize.storage import queries, table_schemas
 
@@ -42,7 +42,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 SHELL = [line.removeprefix("$ ") for language, text in BLOCKS if language in ("bash", "console") for line in text.splitlines()]
 COMMANDS = [line for line in SHELL if re.match(r"sanitize(-train|-eval)? ", line)]
 LEARN = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
-MODULES = {"sanitize": "sanitize", "sanitize-train": "train.cli", "sanitize-eval": "eval.cli"}
+MODULES = {"sanitize": "sanitize", "sanitize-train": "sanitize.train.cli", "sanitize-eval": "sanitize.eval.cli"}
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/tables.md", "docs/kinds.md", "docs/sql.md", "docs/train.md")
 UPDATE = "run `python tests/project/test_readme.py`"
 
@@ -52,7 +52,7 @@ UPDATE = "run `python tests/project/test_readme.py`"
 
 def anywhere() -> dict[str, Kind]:
     """The kinds that are of no country, those on request too."""
-    return {name: one for name, one in house_kinds().items() if one.country is None}
+    return {name: one for name, one in builtin_kinds().items() if one.country is None}
 
 
 def does(plan: str, kind: str) -> str:
@@ -60,7 +60,7 @@ def does(plan: str, kind: str) -> str:
     chosen = load_plan(plan)
     if kind in chosen.leave:
         return "left"
-    number = chosen.edited.get(kind)
+    number = chosen.editor_no_by_kind.get(kind)
     if number is None:
         return "not looked for"
     settings = chosen.editors[number].model_dump()
@@ -68,7 +68,7 @@ def does(plan: str, kind: str) -> str:
         return f"`[{kind}]`"
     if settings["use"] == "rmft":
         stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
-        return stay + ("variant" if house_kinds()[kind].parts and settings["anchors"] else "fake")
+        return stay + ("variant" if builtin_kinds()[kind].components and settings["anchors"] else "fake")
     named = {
         "header_dedup": "repeats leave the headers",
         "mask_words": "each word a mask",
@@ -92,7 +92,7 @@ def plans_block() -> list[str]:
 def kinds_page() -> str:
     names = sorted(plan_names(), key=lambda name: (name != "rmft", name))
     rows = [[f"`{kind.name}`", kind.about, *(does(name, kind.name) for name in names)] for kind in anywhere().values()]
-    national = [kind.name for kind in house_kinds().values() if kind.country]
+    national = [kind.name for kind in builtin_kinds().values() if kind.country]
     assert {does(name, kind) for name in names for kind in national} == {"not looked for"}
     rows.append(["national identifiers, below", "numbers of eighteen countries", *["not looked for"] * len(names)])
     return "\n".join(
@@ -108,7 +108,7 @@ def kinds_page() -> str:
             *NATIONAL,
             *markdown(
                 ["country", "kind", "what it is"],
-                sorted([f"`{kind.country}`", f"`{kind.name}`", kind.about] for kind in every_kind().values() if kind.country),
+                sorted([f"`{kind.country}`", f"`{kind.name}`", kind.about] for kind in all_kinds().values() if kind.country),
             ),
             "",
             file_says("countries.national_id"),
@@ -151,11 +151,11 @@ def file_says(name: str) -> str:
 
 
 WHERE = {
-    "ids": "tables/ids",
+    "document_ids": "tables/document_ids",
     "occurrences": "tables/occurrences",
     "value_counts": "tables/value_counts",
     "skipped": "tables/skipped",
-    "values": "vault/values",
+    "value_spellings": "vault/values",
     "quarantine": "quarantine/find",
     "swept": "runs/*/sweep",
     "edits": "runs/*/edits",
@@ -181,13 +181,13 @@ def tables_page() -> str:
         "view, with texts and raw values masked unless you add `--reveal`. Spans are half-open. `documents` is one more view: the input",
         "in standard form, by `doc_no`.",
     ]
-    for table in table_schemas.ALL.values():
+    for table in table_schemas.ALL_TABLES.values():
         place = WHERE.get(table.name)
         where = f"In `{place}/`" if place else f"Made when asked, from {MADE[table.name]}" if table.name in MADE else "In no folder yet"
-        lines += ["", f"## {table.name}", "", f"{table.row[0].upper()}{table.row[1:]}. {where}.", ""]
+        lines += ["", f"## {table.name}", "", f"{table.row_description[0].upper()}{table.row_description[1:]}. {where}.", ""]
         lines += markdown(
             ["column", "type", "what it is"],
-            [[f"`{field.name}`", spoken(str(field.type)), table.columns[field.name]] for field in table.schema],
+            [[f"`{field.name}`", spoken(str(field.type)), table.column_descriptions[field.name]] for field in table.schema],
         )
     return "\n".join([*lines, ""])
 
@@ -196,13 +196,13 @@ def sql_page() -> str:
     """docs/sql.md: what stands there by hand, and every query as its header describes it."""
     page = (ROOT / "docs" / "sql.md").read_text("utf-8")
     lines: list[str] = []
-    for query in sorted(queries.queries().values(), key=lambda query: (not query.askable, query.name)):
-        if not query.askable and "## Asked by a run" not in lines:
+    for query in sorted(queries.load_queries().values(), key=lambda query: (not query.is_user_query, query.name)):
+        if not query.is_user_query and "## Asked by a run" not in lines:
             lines += ["## Asked by a run", "", "Over tables that exist only while a plan runs.", ""]
-        takes = ", ".join(f"`{one.name}={one.spelled}`" for one in query.takes) or "nothing"
-        lines += [f"### {query.name}", "", query.does, ""]
-        lines += [f"- reads: {', '.join(f'`{name}`' for name in query.reads)}", f"- takes: {takes}"]
-        lines += [f"- gives: {', '.join(f'`{name}`' for name in query.gives)}", ""]
+        takes = ", ".join(f"`{one.name}={one.usage}`" for one in query.parameters) or "nothing"
+        lines += [f"### {query.name}", "", query.description, ""]
+        lines += [f"- reads: {', '.join(f'`{name}`' for name in query.tables)}", f"- takes: {takes}"]
+        lines += [f"- gives: {', '.join(f'`{name}`' for name in query.output_columns)}", ""]
     return re.sub(r"(?s)(<!-- queries -->\n).*(<!-- /queries -->)", lambda found: "\n".join([found[1], *lines]) + found[2], page)
 
 
@@ -210,7 +210,7 @@ def look_block() -> list[str]:
     """What a first look at the demo's mails says."""
     said = ["```text"]
     with tempfile.TemporaryDirectory() as folder:
-        write_mbox(mails(2_000, SEED), Path(folder) / "mails.mbox")
+        write_mbox(generate_mails(2_000, DEMO_SEED), Path(folder) / "mails.mbox")
         assert command(["find", "mails.mbox", "--work", "look.private", "--seed", "1"], Path(folder)).returncode == 0
         for words in LOOKS:
             done = command(shlex.split(words), Path(folder))
@@ -254,8 +254,8 @@ def demo_block() -> list[str]:
     """What `sanitize demo` says, up to where things lie; the time it took is left out."""
     said: list[str] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        demo(Path("demo"), 2_000, said.append)
-    text = re.sub(r"WHAT WAS FOUND \(.*\)", "WHAT WAS FOUND", "\n".join(said)).partition("\nWHERE IT LIES")[0]
+        run_demo(Path("demo"), 2_000, said.append)
+    text = re.sub(r"WHAT WAS FOUND \(.*\)", "WHAT WAS FOUND", "\n".join(said)).partition("\nFILES\n")[0]
     return ["```text", *(line.rstrip() for line in text.strip().splitlines()), "```"]
 
 
@@ -278,7 +278,7 @@ def parts_block() -> list[str]:
     return [
         f"- `{name}` ({what}): {(importlib.import_module(f'sanitize.{parts.PACKAGES[room]}.{name}').__doc__ or '').partition(chr(10))[0]}"
         for room, what in (("drop", "drops"), ("edit", "edits"))
-        for name in parts.names(room)  # type: ignore[arg-type]
+        for name in parts.list_part_names(room)  # type: ignore[arg-type]
     ]
 
 
@@ -455,8 +455,8 @@ def test_numbers_are_rendered_from_the_results() -> None:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
     """A folder where every command of the README was run in order, and what each said."""
     folder = tmp_path_factory.mktemp("readme")
-    write_mbox(mails(60, 7), folder / "mails.mbox")
-    write_mbox(mails(20, 8), folder / "tonight.mbox")
+    write_mbox(generate_mails(60, 7), folder / "mails.mbox")
+    write_mbox(generate_mails(20, 8), folder / "tonight.mbox")
     with (folder / "mails.mbox").open("a") as file:
         file.write(
             "From x Thu Jan  1 00:00:00 1970\nFrom: Ann Roe <ann.roe@example.com>\nTo: bo@example.org\nSubject: Lunch\n\nAt one? Ann Roe\n"
@@ -550,12 +550,12 @@ def test_the_plan_that_is_shown_is_one(tmp_path: Path) -> None:
 
 
 def test_tables_lie_where_the_page_says(ran: tuple[Path, dict[str, str]]) -> None:
-    assert WHERE.keys() | MADE.keys() == table_schemas.ALL.keys()
+    assert WHERE.keys() | MADE.keys() == table_schemas.ALL_TABLES.keys()
     for name, place in WHERE.items():
         files = list((ran[0] / "shared.private").glob(f"{place}/*.parquet")) if place else []
         assert bool(files) == bool(place), name
         for file in files:
-            assert pq.read_schema(file).names == table_schemas.ALL[name].schema.names
+            assert pq.read_schema(file).names == table_schemas.ALL_TABLES[name].schema.names
 
 
 def test_the_shell_is_one() -> None:
@@ -579,7 +579,7 @@ def code(page: Path) -> str:
 
 
 def test_every_verb_is_named() -> None:
-    verbs = sanitize.cli.main.VERBS
+    verbs = sanitize.cli.main.COMMANDS
     assert sorted(verbs) == sorted(path.stem for path in (ROOT / "sanitize" / "cli" / "commands").glob("[a-z]*.py"))
     assert len(verbs) >= 9
     for verb in verbs:
@@ -589,10 +589,14 @@ def test_every_verb_is_named() -> None:
 
 
 def test_every_option_exists() -> None:
-    helps = [help_of(verb) for verb in sanitize.cli.main.VERBS]
+    helps = [help_of(verb) for verb in sanitize.cli.main.COMMANDS]
     helps += [
         command(words, ROOT, module).stdout
-        for module, *words in (["train.cli", "run", "--help"], ["eval.cli", "run", "--help"], ["eval.cli", "frontier", "--help"])
+        for module, *words in (
+            ["sanitize.train.cli", "run", "--help"],
+            ["sanitize.eval.cli", "run", "--help"],
+            ["sanitize.eval.cli", "frontier", "--help"],
+        )
     ]
     known = set(re.findall(r"--[a-z-]+", "".join(helps)))
     ahead = {"--verify"}  # `--verify full` is named as still to come; the option itself is there

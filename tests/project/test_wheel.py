@@ -26,9 +26,9 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built wheel; no network, the build backend is the one installed here."""
+    """The wheel, built from the source distribution; no network, the build backend is the one installed here."""
     target = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", target, ROOT, cwd=target)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, ROOT, cwd=target)  # the wheel is built from the sdist
     return next(target.glob("*.whl"))
 
 
@@ -68,7 +68,12 @@ def trap(tmp_path: Path) -> Path:
 
 def test_everything_is_inside(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder, inside in (("sql", "sanitize/storage/sql"), ("sanitize", "sanitize"), ("train", "train")):
+    for folder, inside in (
+        ("sql", "sanitize/storage/sql"),
+        ("sanitize", "sanitize"),
+        ("train", "sanitize/train"),
+        ("eval", "sanitize/eval"),
+    ):
         there = {
             f"{inside}/{path.relative_to(ROOT / folder).as_posix()}"
             for path in (ROOT / folder).rglob("*")
@@ -79,12 +84,12 @@ def test_everything_is_inside(wheel: Path) -> None:
         "sanitize/storage/sql/value_counts.sql",
         "sanitize/plans/rmft.toml",
         "sanitize/py.typed",
-        "train/__init__.py",
-        "train/recipes/rmft.toml",
-        "train/objectives/ppmlm.py",
-        "eval/__init__.py",
+        "sanitize/train/__init__.py",
+        "sanitize/train/recipes/rmft.toml",
+        "sanitize/train/objectives/ppmlm.py",
+        "sanitize/eval/__init__.py",
     } <= names
-    assert not [name for name in names if name.startswith(("tests/", "benchmarks/", "sql/"))]
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sanitize"}
 
 
 def test_no_name_is_taken_for_ours(home: Path, trap: Path) -> None:
@@ -93,6 +98,9 @@ def test_no_name_is_taken_for_ours(home: Path, trap: Path) -> None:
     assert "run" in run(home / "bin/sanitize", "--help", cwd=trap)
     assert "run" in run(home / "bin/python", "-m", "sanitize", "--help", cwd=trap)
     assert "early_detection" in run(home / "bin/sanitize-train", "list", cwd=trap)
+    assert "early_detection" in run(home / "bin/python", "-m", "sanitize.train.cli", "list", cwd=trap)
+    assert "perplexity" in run(home / "bin/python", "-m", "sanitize.eval.cli", "list", cwd=trap)
+    assert "perplexity" in run(home / "bin/sanitize-eval", "list", cwd=trap)
 
 
 def test_the_wheel_does_the_main_job(home: Path, trap: Path) -> None:

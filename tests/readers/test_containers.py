@@ -1,4 +1,4 @@
-"""The containers beside Parquet, JSON lines and mail: CSV, JSON arrays, plain text, Arrow, and folders of `datasets`."""
+"""Readers for CSV, JSON arrays, plain text, Arrow, and folders of `datasets`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ import pytest
 import sanitize.readers.csv
 import sanitize.readers.text
 from sanitize.errors import InputRefused, UsageError
-from sanitize.readers.byte_streams import opened
-from sanitize.readers.csv import records
-from sanitize.readers.json_array import elements
-from sanitize.readers.survey import REASONS, Roles, Survey, mail_text, stage, survey
+from sanitize.readers.byte_streams import open_stream
+from sanitize.readers.csv import iter_records
+from sanitize.readers.json_array import iter_elements
+from sanitize.readers.survey import REASONS, Roles, Survey, parse_mail, stage_unit, survey_inputs
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 real = pytest.mark.skipif(not SHARED.is_dir(), reason="the real corpora are not beside this repository")
@@ -46,15 +46,15 @@ def write(path: Path, content: bytes | pa.Table) -> Path:
 
 
 def staged(found: Survey, out: Path, limit: int = LIMIT) -> tuple[list[dict[str, Any]], Aside]:
-    """All documents of a survey, and (position in the corpus, file name, place, reason) of what is set aside."""
+    """All documents of a survey, and (position in the corpus, file name, location, reason) of each quarantined record."""
     rows: list[dict[str, Any]] = []
     aside: Aside = []
     out.mkdir(exist_ok=True)
     for unit in found.units:
-        made = stage(unit, found.layout, out / "one", out / "aside", limit)
+        made = stage_unit(unit, found.layout, out / "one", out / "aside", limit)
         table, set_aside = pq.read_table(out / "one"), pq.read_table(out / "aside").to_pylist()
         assert table.num_rows == made.rows and len(set_aside) == made.quarantined and unit.rows in (None, made.rows)
-        aside += [(len(rows) + one["row"], os.path.basename(one["source"]), one["place"], one["reason"]) for one in set_aside]
+        aside += [(len(rows) + one["row"], os.path.basename(one["source"]), one["location"], one["reason"]) for one in set_aside]
         rows += table.cast(found.schema).to_pylist()
     assert all(reason in REASONS for *_, reason in aside)
     assert all(set(rows[row].values()) == {None} for row, *_ in aside)
@@ -62,7 +62,7 @@ def staged(found: Survey, out: Path, limit: int = LIMIT) -> tuple[list[dict[str,
 
 
 def read(path: Path, roles: Roles | None = None, limit: int = LIMIT) -> tuple[list[dict[str, Any]], Aside]:
-    return staged(survey([path], roles or Roles()), path.parent / "staged", limit)
+    return staged(survey_inputs([path], roles or Roles()), path.parent / "staged", limit)
 
 
 # mails of invented people, with all that containers stumble over
@@ -140,7 +140,7 @@ def test_the_same_mails_in_every_container(tmp_path: Path, name: str) -> None:
 
 
 def test_they_make_one_corpus(tmp_path: Path) -> None:
-    """A folder with all of them: one schema, and a CSV's words for numbers beside JSON's numbers."""
+    """A folder with all formats: one schema, with numbers as text in CSV and as numbers in JSON."""
     write(tmp_path / "in" / "1.csv", b"text,n\na,1\n")
     write(tmp_path / "in" / "2.json", b'[{"text": "b", "n": 2}]')
     write(tmp_path / "in" / "3.arrow", arrow(pa.table({"text": ["c"]})))
@@ -193,7 +193,7 @@ def test_no_record_of_a_csv_is_lost(tmp_path: Path, name: str, packed: bool) -> 
 
 
 def test_a_csv_is_cut_anywhere(tmp_path: Path) -> None:
-    """What a record is does not hang on the chunks in which a file is read; of a good file it is what Python's own parser makes of it."""
+    """Records do not depend on the chunks in which a file is read; for a valid file they equal those of Python's own parser."""
     random.seed(3)
     pieces = ['"', '""', ",", "\n", "\r\n", "a", "bc", " ", "ü", '","', '"\n"', '"x\ny"']
     for trial in range(300):
@@ -201,8 +201,8 @@ def test_a_csv_is_cut_anywhere(tmp_path: Path) -> None:
         path = write(tmp_path / "a.csv", raw)
         made = []
         for chunk in (1, 2, 5, 1 << 20):
-            with opened(str(path)) as stream:
-                made.append(list(records(stream, str(path), ",", 30, chunk)))
+            with open_stream(str(path)) as stream:
+                made.append(list(iter_records(stream, str(path), ",", 30, chunk)))
         assert made[0] == made[1] == made[2] == made[3], trial
     rows = [["".join(random.choices('ab",\n\r ü', k=random.randint(0, 9))) for _ in range(3)] for _ in range(300)]
     out = io.StringIO()
@@ -223,13 +223,13 @@ def test_a_csv_is_cut_anywhere(tmp_path: Path) -> None:
     ],
 )
 def test_first_lines(tmp_path: Path, name: str, raw: bytes, names: list[str]) -> None:
-    found = survey([write(tmp_path / name, raw)], Roles())
+    found = survey_inputs([write(tmp_path / name, raw)], Roles())
     assert found.schema.names[3:] == names
     assert [row["text"] for row in staged(found, tmp_path / "out")[0]] == ["a"]
 
 
 def test_the_time_of_a_hostile_csv(tmp_path: Path) -> None:
-    """Quotes that are never closed, by the thousand: no line is read over and over."""
+    """Thousands of quotes that are never closed: no line is read repeatedly."""
     for content in (b'"a,1\nb,2\n' * 40_000, b'"' * 400_000, b'5" d,1\n' * 60_000 + b'"', b'a,"' * 100_000, b'"\n' * 200_001):
         path = write(tmp_path / "a.csv", b"text,n\n" + content)
         began = time.process_time()
@@ -269,7 +269,7 @@ def test_no_element_of_an_array_is_lost(tmp_path: Path, name: str) -> None:
 def test_an_array_is_cut_anywhere_and_a_large_element_is_not_held() -> None:
     raw = json.dumps([{"a": '"]}\\'}, {"b": "x" * 500}, [["]"]], {"c": {"d": [1, "\\"]}}]).encode()
     for chunk in (1, 2, 5, 1 << 18):
-        found = list(elements(io.BufferedReader(io.BytesIO(raw)), limit=60, chunk=chunk))
+        found = list(iter_elements(io.BufferedReader(io.BytesIO(raw)), limit=60, chunk_bytes=chunk))
         assert [one and json.loads(one) for *_, one in found] == [{"a": '"]}\\'}, None, [["]"]], {"c": {"d": [1, "\\"]}}], chunk
         assert [raw[at : at + 1] for _, at, _ in found] == [b"{", b"{", b"[", b"{"]
 
@@ -290,13 +290,13 @@ def test_an_array_is_cut_anywhere_and_a_large_element_is_not_held() -> None:
 
     tracemalloc.start()
     with pytest.raises(MemoryError):
-        list(elements(io.BufferedReader(Endless(), 1 << 16), limit=1_000, chunk=1 << 16))
+        list(iter_elements(io.BufferedReader(Endless(), 1 << 16), limit=1_000, chunk_bytes=1 << 16))
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
     tracemalloc.stop()
 
 
 def test_a_csv_and_an_array_that_break_off(tmp_path: Path) -> None:
-    """In the middle of a text over many lines: they are no records."""
+    """The break is inside a text of many lines, which are not records."""
     whole = gzip.compress(b'text,n\na,1\nb,2\n"' + b"one,line\n" * 20_000 + b'",3\n', 0)
     rows, aside = read(write(tmp_path / "a.csv.gz", whole[: len(whole) // 2]))
     assert [row["text"] for row in rows] == ["a", "b", None]
@@ -321,12 +321,12 @@ SPLIT = {
 @pytest.mark.parametrize("split", SPLIT)
 @pytest.mark.parametrize("name", ["a.txt", "a.text", "a.txt.gz"])
 def test_text_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str, name: str, size: int) -> None:
-    monkeypatch.setattr(sanitize.readers.survey, "SMALL", size)
-    monkeypatch.setattr(sanitize.readers.text, "PIECE", 7)
+    monkeypatch.setattr(sanitize.readers.survey, "SMALL_MBOX_BYTES", size)
+    monkeypatch.setattr(sanitize.readers.text, "UNIT_BYTES", 7)
     raw = b"\xef\xbb\xbf" + TEXT.encode()
     write(tmp_path / "in" / name, gzip.compress(raw) if name.endswith("gz") else raw)
     write(tmp_path / "in" / "b.txt", b"b\n")
-    found = survey([tmp_path / "in"], Roles(split=split))
+    found = survey_inputs([tmp_path / "in"], Roles(split=split))
     assert (found.units[0].rows is None) == (split != "file") and len(found.units[0].files) == (1 if split != "file" and size == 1 else 2)
     rows, aside = staged(found, tmp_path / "out")
     assert [row["text"] for row in rows] == [*SPLIT[split], "b\n" if split == "file" else "b"] and not aside
@@ -391,7 +391,7 @@ def test_bad_arrow(tmp_path: Path) -> None:
     # a name that is no text
     whole = arrow(pa.table({"text": ["a"], "nnnn": ["b"]})).replace(b"nnnn", b"nn\xff\xfe")
     with pytest.raises(InputRefused, match="cannot read it"):
-        survey([write(tmp_path / "n.arrow", whole)], Roles())
+        survey_inputs([write(tmp_path / "n.arrow", whole)], Roles())
     # an offset that points out of the file
     one = arrow(pa.table({"text": ["aaaa", "bbbb", "cccc"]}))
     at = one.index(b"\x04\0\0\0\x08\0\0\0\x0c\0\0\0")
@@ -422,11 +422,11 @@ def test_a_folder_of_datasets(tmp_path: Path) -> None:
     (hub / "data").mkdir()
     whole.to_parquet(hub / "data" / "train-00000-of-00001.parquet")
     for name, expected in (("one", texts), ("dict", texts[6:] + texts[:6]), ("hub", texts)):
-        found = survey([tmp_path / name], Roles())
+        found = survey_inputs([tmp_path / name], Roles())
         rows, aside = staged(found, tmp_path / "out")
-        assert ([row["text"] for row in rows], aside, found.bad) == (expected, [], []), name
+        assert ([row["text"] for row in rows], aside, found.unreadable) == (expected, [], []), name
         assert {type(row["n"]) for row in rows} == {int}
-        assert [unit.view for unit in found.units] == [name == "hub"] * len(found.units)
+        assert [unit.in_place for unit in found.units] == [name == "hub"] * len(found.units)
     # the same names elsewhere are data, or set aside
     write(tmp_path / "other" / "state.json", lines([{"text": "Ohio"}]))
     write(tmp_path / "other" / "README.md", b"# About")
@@ -440,35 +440,45 @@ def test_a_folder_of_datasets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "roles", "said"),
     [
-        ("a.csv", b"Call Ann,1\nCall Bob,2\n", Roles(), "its first line does not name its columns"),
-        ("a.csv", b"text,text\na,b\n", Roles(), "each once"),
-        ("a.csv", b"text,n\na,b\n", Roles(text=("body",)), "--text-column says which"),
-        ("a.csv", b"PK\3\4\0\0Call Ann", Roles(), "its content is not what .csv says"),
+        ("a.csv", b"Call Ann,1\nCall Bob,2\n", Roles(), "its first line does not name each of its columns once"),
+        ("a.csv", b"text,text\na,b\n", Roles(), "each of its columns once"),
+        ("a.csv", b"text,n\na,b\n", Roles(text=("body",)), "set by --text-column"),
+        ("a.csv", b"PK\3\4\0\0Call Ann", Roles(), "its content does not match its suffix .csv"),
         ("a.csv", b"text,n\ra,1\r", Roles(), "lines end with LF or CRLF"),
         ("a.csv", b"body,n\na,1\n", Roles(), "Name the main text's column with --text-column NAME, or put a line of names first"),
-        ("a.csv", "text,n\nCall Ann,1\n".encode("utf-16"), Roles(), "its content is not what .csv says (it is in UTF-16; expected UTF-8)"),
-        ("a.csv", b"text\0,n\nCall Ann,1\n", Roles(), "says (it holds NUL bytes, as no text of people does)"),
-        ("a.csv", "text,n\nCall Ann,1\n".encode("utf-16-le"), Roles(), "says (it holds NUL bytes, as no text of people does)"),
-        ("a.txt", "Call\nAnn\n".encode("utf-16-le"), Roles(), "says (it holds NUL bytes, as no text of people does)"),
-        ("a.txt", b"\x89PNG\r\n\x1a\n\0\0Call Ann", Roles(), "its content is not what .txt says"),
-        ("a.jsonl", '{"text": "Call Ann"}\n'.encode("utf-16-be"), Roles(), "its content is not what .jsonl says (it holds NUL bytes"),
-        ("a.parquet", b"\0Call Ann", Roles(), "its content is not what .parquet says. "),
+        (
+            "a.csv",
+            "text,n\nCall Ann,1\n".encode("utf-16"),
+            Roles(),
+            "its content does not match its suffix .csv (it is in UTF-16; expected UTF-8)",
+        ),
+        ("a.csv", b"text\0,n\nCall Ann,1\n", Roles(), "(it holds NUL bytes, which do not occur in text)"),
+        ("a.csv", "text,n\nCall Ann,1\n".encode("utf-16-le"), Roles(), "(it holds NUL bytes, which do not occur in text)"),
+        ("a.txt", "Call\nAnn\n".encode("utf-16-le"), Roles(), "(it holds NUL bytes, which do not occur in text)"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\0\0Call Ann", Roles(), "its content does not match its suffix .txt"),
+        (
+            "a.jsonl",
+            '{"text": "Call Ann"}\n'.encode("utf-16-be"),
+            Roles(),
+            "its content does not match its suffix .jsonl (it holds NUL bytes",
+        ),
+        ("a.parquet", b"\0Call Ann", Roles(), "its content does not match its suffix .parquet. "),
         ("a.tsv", b"", Roles(), "it has no bytes"),
-        ("a.csv.gz", gzip.compress(b"text" * 9_000, mtime=0)[:-30], Roles(), "it breaks off before its end"),
-        ("a.json", b'{\n "text": "Call Ann"\n}', Roles(), "its content is not what .json says"),
-        ("a.json", b"[1, 2]", Roles(), "its content is not what .json says"),
-        ("a.json", b"[] []", Roles(), "it is no JSON"),
-        ("a.json", b'[{"text": "Call Ann', Roles(), "it breaks off before its end"),
-        ("a.json", b"[", Roles(), "its content is not what .json says"),
-        ("a.txt", b"\x89PNG\0Call Ann", Roles(), "its content is not what .txt says"),
-        ("a.arrow", b"Call Ann", Roles(), "its content is not what .arrow says"),
+        ("a.csv.gz", gzip.compress(b"text" * 9_000, mtime=0)[:-30], Roles(), "it ends too early"),
+        ("a.json", b'{\n "text": "Call Ann"\n}', Roles(), "its content does not match its suffix .json"),
+        ("a.json", b"[1, 2]", Roles(), "its content does not match its suffix .json"),
+        ("a.json", b"[] []", Roles(), "it is not valid JSON"),
+        ("a.json", b'[{"text": "Call Ann', Roles(), "it ends too early"),
+        ("a.json", b"[", Roles(), "its content does not match its suffix .json"),
+        ("a.txt", b"\x89PNG\0Call Ann", Roles(), "its content does not match its suffix .txt"),
+        ("a.arrow", b"Call Ann", Roles(), "its content does not match its suffix .arrow"),
         ("a.arrow", b"\xff\xff\xff\xff\xff\xff\xff\x7fCall Ann", Roles(), "cannot read it"),
         ("a.arrow", b"ARROW1\0\0", Roles(), "cannot read it"),
     ],
 )
 def test_named_files_are_refused(tmp_path: Path, name: str, content: bytes, roles: Roles, said: str) -> None:
     with pytest.raises(InputRefused) as caught:
-        survey([write(tmp_path / name, content)], roles)
+        survey_inputs([write(tmp_path / name, content)], roles)
     assert said in str(caught.value)
     assert "Ann" not in str(caught.value)
 
@@ -492,15 +502,15 @@ def test_a_nul_costs_itself(tmp_path: Path, name: str, content: bytes, texts: li
 @pytest.mark.parametrize("content", [b"[]", b" [\n] \n"])
 @pytest.mark.parametrize("roles", [Roles(), Roles(text=("said[].text",), user="who", id="no")])
 def test_an_array_without_elements_has_no_records(tmp_path: Path, content: bytes, roles: Roles) -> None:
-    """Its columns are whatever the other files have."""
+    """A file without records takes the columns of the other files."""
     write(tmp_path / "in" / "a.json", content)
     record = {"text": "hi", "said": [{"text": "hi"}], "who": 7, "no": "x"}
     write(tmp_path / "in" / "b.jsonl", json.dumps(record).encode() + b"\n")
-    both, alone = survey([tmp_path / "in"], roles), survey([tmp_path / "in" / "b.jsonl"], roles)
-    assert (both.bad, both.schema, len(both.units)) == ([], alone.schema, 2)
-    staged = [stage(unit, both, tmp_path / f"{unit.no}.parquet", tmp_path / f"{unit.no}.q", 1_000) for unit in both.units]
+    both, alone = survey_inputs([tmp_path / "in"], roles), survey_inputs([tmp_path / "in" / "b.jsonl"], roles)
+    assert (both.unreadable, both.schema, len(both.units)) == ([], alone.schema, 2)
+    staged = [stage_unit(unit, both, tmp_path / f"{unit.no}.parquet", tmp_path / f"{unit.no}.q", 1_000) for unit in both.units]
     assert [(one.rows, one.quarantined) for one in staged] == [(0, 0), (1, 0)]
-    assert survey([tmp_path / "in" / "a.json"], Roles()).bad == []
+    assert survey_inputs([tmp_path / "in" / "a.json"], Roles()).unreadable == []
 
 
 # --- real corpora -----------------------------------------------------------------------------------------------------------------
@@ -508,22 +518,22 @@ def test_an_array_without_elements_has_no_records(tmp_path: Path, content: bytes
 
 @real
 def test_the_eight_containers(tmp_path: Path) -> None:
-    """Six hold the whole mails, as sent; the mbox the same mails, each ended by a line end; the text file their bodies in one text."""
+    """Six hold the whole raw mails; the mbox the same mails, each ended by a line end; the text file their bodies in one text."""
     at = SHARED / "formats"
-    first, aside = staged(survey([at / "enron200.parquet"], Roles()), tmp_path / "a")
+    first, aside = staged(survey_inputs([at / "enron200.parquet"], Roles()), tmp_path / "a")
     assert len(first) == 200 and not aside
     for name in ("csv", "json", "jsonl", "jsonl.gz", "tsv"):
-        assert staged(survey([at / f"enron200.{name}"], Roles()), tmp_path / "b") == (first, []), name
-    mbox, aside = staged(survey([at / "enron200.mbox"], Roles()), tmp_path / "c")
-    assert [row["text"].rstrip("\n") for row in mbox] == [mail_text(row["text"].encode())[0].rstrip("\n") for row in first] and not aside
-    ((text,), aside) = staged(survey([at / "enron200.txt"], Roles()), tmp_path / "d")
+        assert staged(survey_inputs([at / f"enron200.{name}"], Roles()), tmp_path / "b") == (first, []), name
+    mbox, aside = staged(survey_inputs([at / "enron200.mbox"], Roles()), tmp_path / "c")
+    assert [row["text"].rstrip("\n") for row in mbox] == [parse_mail(row["text"].encode())[0].rstrip("\n") for row in first] and not aside
+    ((text,), aside) = staged(survey_inputs([at / "enron200.txt"], Roles()), tmp_path / "d")
     assert text["text"] == "\n\n".join(row["text"].partition("\n\n")[2] for row in first) and not aside
-    paragraphs, _ = staged(survey([at / "enron200.txt"], Roles(split="paragraphs")), tmp_path / "e")
+    paragraphs, _ = staged(survey_inputs([at / "enron200.txt"], Roles(split="paragraphs")), tmp_path / "e")
     assert [p["text"] for p in paragraphs] == [part for part in text_paragraphs(text["text"]) if part]
 
 
 def text_paragraphs(text: str) -> list[str]:
-    """The paragraphs of a text, slowly."""
+    """The paragraphs of a text, by a simple reference implementation."""
     held: list[list[str]] = [[]]
     for line in text.split("\n"):
         if line.strip():

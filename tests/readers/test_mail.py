@@ -1,4 +1,4 @@
-"""Mail text: what a person reads of a mail, byte for byte. All people are invented."""
+"""Mail as the text that a person would read, byte for byte. All people are invented."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.readers.mail import mail_text, mails
+from sanitize.readers.mail import iter_mails, parse_mail
 
 PLAIN = b"From: Ann Lee <Ann.Lee@Example.com>\nTo: bo@example.com\nSubject: Lunch\n\nCall 555-0100.\n"
 
@@ -20,11 +20,11 @@ def mail(body: bytes, *fields: bytes) -> bytes:
 
 
 def body(raw: bytes) -> str:
-    return mail_text(raw)[0].partition("\n\n")[2]
+    return parse_mail(raw)[0].partition("\n\n")[2]
 
 
 def head(field: bytes) -> str:
-    return mail_text(field + b"\n\nx")[0].partition("\n\n")[0]
+    return parse_mail(field + b"\n\nx")[0].partition("\n\n")[0]
 
 
 PARTS = b"""--b
@@ -99,7 +99,7 @@ Content-Type: text/html
     ],
 )
 def test_text_as_it_stands(raw: bytes, text: str) -> None:
-    assert mail_text(raw)[0] == text
+    assert parse_mail(raw)[0] == text
 
 
 @pytest.mark.parametrize(
@@ -205,13 +205,13 @@ def test_html_where_there_is_no_plain_part(html: bytes, text: str) -> None:
     ],
 )
 def test_user(field: bytes, user: str | None) -> None:
-    assert mail_text(field + b"\n\nx")[1] == user
+    assert parse_mail(field + b"\n\nx")[1] == user
 
 
 def test_deep_nesting_loses_nothing() -> None:
     for depth in (10, 200, 2_000):
         raw = b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (level, level) for level in range(depth))
-        assert "the core" in mail_text(raw + b"\nthe core\n")[0]
+        assert "the core" in parse_mail(raw + b"\nthe core\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,9 @@ def test_deep_nesting_loses_nothing() -> None:
 def test_hostile_mails_do_not_hang(piece: bytes) -> None:
     many = piece * (500_000 // len(piece))
     begin = time.process_time()
-    mail_text(b"From: " + many + b"\n\nx")
-    mail_text(b"Content-Type: text/html" + many[:100_000] + b"\n\n" + many)
-    mail_text(b"Content-Type: multipart/mixed; boundary=b\n\n" + many)
+    parse_mail(b"From: " + many + b"\n\nx")
+    parse_mail(b"Content-Type: text/html" + many[:100_000] + b"\n\n" + many)
+    parse_mail(b"Content-Type: multipart/mixed; boundary=b\n\n" + many)
     assert time.process_time() - begin < 10
 
 
@@ -262,7 +262,7 @@ def test_hostile_mails_do_not_hang(piece: bytes) -> None:
     )
 )
 def test_any_bytes_give_text(lines: list[bytes]) -> None:
-    text, _ = mail_text(b"\n".join(lines))
+    text, _ = parse_mail(b"\n".join(lines))
     text.encode()
     assert "\r" not in text
 
@@ -305,23 +305,23 @@ MAILS = [
 
 def split(raw: bytes, **options: int) -> list[tuple[int, bytes | None]]:
     options = {"limit": 1 << 20} | options
-    return list(mails(io.BufferedReader(io.BytesIO(raw)), **options))  # type: ignore[arg-type]
+    return list(iter_mails(io.BufferedReader(io.BytesIO(raw)), **options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1 << 20])
 def test_mbox_is_split_at_envelope_lines(chunk: int) -> None:
-    assert split(MBOX, chunk=chunk) == MAILS
-    assert split(MBOX + b"\n", chunk=chunk) == MAILS
-    crlf = split(MBOX.replace(b"\n", b"\r\n"), chunk=chunk)
+    assert split(MBOX, chunk_bytes=chunk) == MAILS
+    assert split(MBOX + b"\n", chunk_bytes=chunk) == MAILS
+    crlf = split(MBOX.replace(b"\n", b"\r\n"), chunk_bytes=chunk)
     assert [raw and raw.replace(b"\r\n", b"\n") for _, raw in crlf] == [raw for _, raw in MAILS]
-    assert len(split(MBOX.replace(b"\n", b"\r"), chunk=chunk)) == len(MAILS)
+    assert len(split(MBOX.replace(b"\n", b"\r"), chunk_bytes=chunk)) == len(MAILS)
 
 
 def test_mbox_ranges_cover_every_mail_once() -> None:
     for cut in range(1, len(MBOX)):
-        assert split(MBOX, stop=cut) + split(MBOX, start=cut) == MAILS
+        assert split(MBOX, end_byte=cut) + split(MBOX, start_byte=cut) == MAILS
 
 
 def test_mail_over_the_limit_is_skipped_and_the_next_is_not() -> None:
     raw = b"From a Mon 10:00\n\n" + b"x" * 100_000 + b"\n\nFrom b Mon 10:00\nSubject: b\n\nshort\n"
-    assert split(raw, limit=50, chunk=1_000) == [(0, None), (raw.index(b"From b"), b"Subject: b\n\nshort\n")]
+    assert split(raw, limit=50, chunk_bytes=1_000) == [(0, None), (raw.index(b"From b"), b"Subject: b\n\nshort\n")]

@@ -1,4 +1,4 @@
-"""Files to documents: what counts, in which order, in which form, and what is set aside with which words."""
+"""Surveys and staging: which files count, their order, the standard form, and which records are quarantined with which reason."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 import sanitize.readers.jsonl
 import sanitize.readers.mail
 import sanitize.readers.parquet
-from sanitize.core.text_cells import leaves
+from sanitize.core.text_cells import list_text_leaves
 from sanitize.errors import InputRefused, UsageError
-from sanitize.readers.standard_form import standard
-from sanitize.readers.survey import REASONS, Roles, Survey, faults, mail_text, stage, survey
+from sanitize.readers.standard_form import standardize_batch
+from sanitize.readers.survey import REASONS, Roles, Survey, find_faults, parse_mail, stage_unit, survey_inputs
 
 LIMIT = 1 << 20
 MAIL = b"From: Ann Lee <ann@example.com>\nSubject: %s\n\nCall 555-0100.\n"
@@ -41,16 +41,16 @@ def write(path: Path, content: bytes | pa.Table) -> Path:
 
 
 def staged(found: Survey, out: Path, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
-    """All documents of a survey, and (position in the corpus, file name, place, reason) of what is set aside."""
+    """All documents of a survey, and (position in the corpus, file name, location, reason) of each quarantined record."""
     rows: list[dict[str, Any]] = []
     aside: list[tuple[int, str, str, str]] = []
     out.mkdir(exist_ok=True)
     for unit in found.units:
         unit, layout = pickle.loads(pickle.dumps((unit, found.layout)))
-        made = stage(unit, layout, out / f"{unit.no}.parquet", out / f"{unit.no}.aside.parquet", limit)
+        made = stage_unit(unit, layout, out / f"{unit.no}.parquet", out / f"{unit.no}.aside.parquet", limit)
         table, set_aside = pq.read_table(out / f"{unit.no}.parquet"), pq.read_table(out / f"{unit.no}.aside.parquet").to_pylist()
         assert table.num_rows == made.rows and len(set_aside) == made.quarantined and unit.rows in (None, made.rows)
-        aside += [(len(rows) + one["row"], os.path.basename(one["source"]), one["place"], one["reason"]) for one in set_aside]
+        aside += [(len(rows) + one["row"], os.path.basename(one["source"]), one["location"], one["reason"]) for one in set_aside]
         rows += table.cast(found.schema).to_pylist()
     assert all(reason in REASONS for *_, reason in aside)
     assert all(set(rows[row].values()) == {None} for row, *_ in aside)
@@ -62,7 +62,7 @@ TEXT = Roles()
 
 
 def read(path: Path, roles: Roles = TEXT, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
-    return staged(survey([path], roles), path.parent / "staged", limit)
+    return staged(survey_inputs([path], roles), path.parent / "staged", limit)
 
 
 # --- formats ----------------------------------------------------------------------------------------------------------------------
@@ -101,29 +101,29 @@ def test_mail_containers_give_the_same_mails(tmp_path: Path) -> None:
     for name in ("a.mbox", "tree", "maildir", "eml"):
         assert read(tmp_path / name) == (expected, []), name
     assert read(tmp_path / "b.parquet", Roles(text=("raw",))) == (expected, [])
-    assert survey([tmp_path / "maildir"], Roles()).ignored == [str(tmp_path / "maildir" / "dovecot-uidlist")]
-    assert survey([tmp_path / "tree"], Roles()).units[0].rows == 3
+    assert survey_inputs([tmp_path / "maildir"], Roles()).ignored == [str(tmp_path / "maildir" / "dovecot-uidlist")]
+    assert survey_inputs([tmp_path / "tree"], Roles()).units[0].rows == 3
 
 
 def test_a_mail_with_an_envelope_line_in_a_tree(tmp_path: Path) -> None:
     write(tmp_path / "t" / "1", b"From ann@example.com Mon Jan  5 10:00:00 2026\n" + MAIL % b"a")
     write(tmp_path / "t" / "2", MAIL % b"b")
-    found = survey([tmp_path / "t"], Roles())
-    assert [(unit.format, unit.how, unit.rows) for unit in found.units] == [("mail", ("mbox", "mail"), None)]
+    found = survey_inputs([tmp_path / "t"], Roles())
+    assert [(unit.format, unit.file_formats, unit.rows) for unit in found.units] == [("mail", ("mbox", "mail"), None)]
     assert [row["text"] for row in staged(found, tmp_path / "out")[0]] == [(MAIL % b"a").decode(), (MAIL % b"b").decode()]
 
 
 def test_large_files_are_cut_and_nothing_is_lost_or_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for reader in (sanitize.readers.jsonl, sanitize.readers.mail, sanitize.readers.parquet):
-        monkeypatch.setattr(reader, "PIECE", 1_000)
-    monkeypatch.setattr(sanitize.readers.survey, "SMALL", 100)
+        monkeypatch.setattr(reader, "UNIT_BYTES", 1_000)
+    monkeypatch.setattr(sanitize.readers.survey, "SMALL_MBOX_BYTES", 100)
     texts = ["x" * (number % 90) + str(number) for number in range(300)]
     write(tmp_path / "a.jsonl", b"\n".join(lines([{"text": text}]) for text in texts))
     raws = [b"From: a@example.com\n\n" + text.encode() + b"\n" for text in texts]
     write(tmp_path / "a.mbox", b"\n".join(b"From a Mon 10:00\n" + raw for raw in raws))
     pq.write_table(pa.table({"raw": raws}), tmp_path / "a.parquet", row_group_size=20)
     for name, roles in (("a.jsonl", Roles()), ("a.mbox", Roles()), ("a.parquet", Roles(text=("raw",)))):
-        found = survey([tmp_path / name], roles)
+        found = survey_inputs([tmp_path / name], roles)
         assert len(found.units) > 3, name
         rows, aside = staged(found, tmp_path / "out")
         assert [row["text"].removeprefix("From: a@example.com\n\n").rstrip("\n") for row in rows] == texts, name
@@ -132,14 +132,14 @@ def test_large_files_are_cut_and_nothing_is_lost_or_doubled(tmp_path: Path, monk
 
 def test_staged_files_carry_nothing_but_the_data(tmp_path: Path) -> None:
     table = pa.table({"text": pa.array(["Ann Lee"] * 12_000).dictionary_encode()}).replace_schema_metadata({"k": "Ann"})
-    found = survey([write(tmp_path / "a.parquet", table)], Roles())
-    stage(found.units[0], found, tmp_path / "o", tmp_path / "q", LIMIT)
+    found = survey_inputs([write(tmp_path / "a.parquet", table)], Roles())
+    stage_unit(found.units[0], found, tmp_path / "o", tmp_path / "q", LIMIT)
     meta = pq.read_metadata(tmp_path / "o")
     assert [meta.row_group(number).num_rows for number in range(meta.num_row_groups)] == [5_000, 5_000, 2_000]
     assert meta.metadata is None and meta.row_group(0).column(2).statistics is None
     assert "DICTIONARY" not in str(meta.row_group(0).column(2).encodings)
-    large = survey([write(tmp_path / "b.parquet", pa.table({"text": ["x" * 1_000_000] * 40}))], Roles())
-    stage(large.units[0], large.layout, tmp_path / "o", tmp_path / "q", LIMIT)
+    large = survey_inputs([write(tmp_path / "b.parquet", pa.table({"text": ["x" * 1_000_000] * 40}))], Roles())
+    stage_unit(large.units[0], large.layout, tmp_path / "o", tmp_path / "q", LIMIT)
     meta = pq.read_metadata(tmp_path / "o")
     assert max(meta.row_group(number).num_rows for number in range(meta.num_row_groups)) <= 16
 
@@ -183,17 +183,17 @@ CHATS = [
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_standard(tmp_path: Path, suffix: str, rows: list[dict[str, Any]], roles: Roles, names: list[str], first: dict[str, Any]) -> None:
     path = write(tmp_path / f"a.{suffix}", lines(rows) if suffix == "jsonl" else pa.Table.from_pylist(rows))
-    found = survey([path], roles)
+    found = survey_inputs([path], roles)
     assert found.schema.names == names
-    assert found.layout.leaf in map(str, leaves(found.schema))
+    assert found.layout.main_path in map(str, list_text_leaves(found.schema))
     documents, aside = staged(found, tmp_path / "out")
     assert list(documents[0]) == names and {name: documents[0][name] for name in first} == first
     assert len(documents) == len(rows) and not aside
     for unit in found.units:
-        assert unit.view == (suffix == "parquet")
-        if unit.view:
+        assert unit.in_place == (suffix == "parquet")
+        if unit.in_place:
             batch = pq.read_table(path).combine_chunks().to_batches()[0]
-            assert standard(batch, unit.columns, found.schema).to_pylist() == documents
+            assert standardize_batch(batch, unit.column_mapping, found.schema).to_pylist() == documents
 
 
 def test_binary_columns_are_mails(tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ def test_binary_columns_are_mails(tmp_path: Path) -> None:
         {"doc_id": None, "user_id": None, "text": None, "h_from": "h2", "also": (MAIL % b"b").decode()},
     ]
     assert aside == [(2, "a.parquet", "row 2", "too_large")]
-    found = survey([path], Roles(text=("raw",), user="h_from"))
-    assert found.schema.names == ["doc_id", "user_id", "text", "also"] and not found.units[0].view
+    found = survey_inputs([path], Roles(text=("raw",), user="h_from"))
+    assert found.schema.names == ["doc_id", "user_id", "text", "also"] and not found.units[0].in_place
     assert [row["user_id"] for row in staged(found, tmp_path / "out")[0]] == ["h1", "h2", "h3"]
 
 
@@ -220,7 +220,7 @@ def test_columns_of_several_inputs_are_united(tmp_path: Path) -> None:
     a = write(tmp_path / "a.parquet", pa.table({"text": ["A"], "x": pa.array([None], pa.null()), "y": [1.5]}))
     b = write(tmp_path / "b.parquet", pa.table({"z": ["zed"], "x": [3], "text": ["B"]}))
     c = write(tmp_path / "c.mbox", b"From a Mon 10:00\n" + MAIL % b"c")
-    found = survey([b, c, a], Roles())
+    found = survey_inputs([b, c, a], Roles())
     assert found.schema == pa.schema(
         [("doc_id", pa.large_string()), ("user_id", pa.large_string()), ("text", pa.large_string())]
         + [("z", pa.large_string()), ("x", pa.int64()), ("y", pa.float64())]
@@ -236,7 +236,7 @@ def test_columns_of_several_inputs_are_united(tmp_path: Path) -> None:
 def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> None:
     one = write(tmp_path / "1.jsonl", lines([{"text": "a", "n": 1, "m": 1, "o": {}, "e": [], "z": None, "s": {"k": 1}}]))
     two = write(tmp_path / "2.jsonl", lines([{"text": "b", "n": 2.5, "m": [True, "ä\n"], "o": {"p": 1}, "e": ["t"], "s": {"l": "v"}}]))
-    rows, aside = staged(survey([one, two], Roles()), tmp_path / "out")
+    rows, aside = staged(survey_inputs([one, two], Roles()), tmp_path / "out")
     assert not aside
     assert rows[0] == dict.fromkeys(("doc_id", "user_id", "z")) | {
         "text": "a", "n": 1.0, "m": "1", "o": {"p": None}, "e": [], "s": {"k": 1, "l": None},
@@ -250,16 +250,16 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "content", "roles", "error", "said"),
     [
-        ("a.parquet", b"PAR0 this is none", Roles(), InputRefused, "its content is not what .parquet says"),
-        ("a.parquet", b"PAR1 cut", Roles(), InputRefused, "it breaks off before its end"),
+        ("a.parquet", b"PAR0 this is none", Roles(), InputRefused, "its content does not match its suffix .parquet"),
+        ("a.parquet", b"PAR1 cut", Roles(), InputRefused, "it ends too early"),
         ("a.parquet", b"PAR1\0\0\0\0PAR1", Roles(), InputRefused, "cannot read it"),
         ("a.parquet", b"PARE\0\0\0\0PARE", Roles(), InputRefused, "it is encrypted"),
-        ("a.jsonl", b"\0\1\2\3", Roles(), InputRefused, "its content is not what .jsonl says"),
-        ("a.jsonl", b"not json\nneither\n", Roles(), InputRefused, "it is no JSON"),
-        ("a.jsonl.gz", b"\x1f\x8b\x08cut", Roles(), InputRefused, "it breaks off before its end"),
+        ("a.jsonl", b"\0\1\2\3", Roles(), InputRefused, "its content does not match its suffix .jsonl"),
+        ("a.jsonl", b"not json\nneither\n", Roles(), InputRefused, "it is not valid JSON"),
+        ("a.jsonl.gz", b"\x1f\x8b\x08cut", Roles(), InputRefused, "it ends too early"),
         ("a.jsonl", b"", Roles(), InputRefused, "it has no bytes"),
-        ("a.mbox", MAIL, Roles(), InputRefused, "its content is not what .mbox says"),
-        ("a.eml", b"no header\n", Roles(), InputRefused, "its content is not what .eml says"),
+        ("a.mbox", MAIL, Roles(), InputRefused, "its content does not match its suffix .mbox"),
+        ("a.eml", b"no header\n", Roles(), InputRefused, "its content does not match its suffix .eml"),
         ("a.xml", b"<text>Call Ann</text>\n", Roles(), InputRefused, "its format is not known. Parquet, Arrow, CSV"),
         (
             "a.jsonl",
@@ -282,30 +282,30 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
 def test_named_files_are_refused(tmp_path: Path, name: str, content: bytes, roles: Roles, error: type[Exception], said: str) -> None:
     path = write(tmp_path / name, content)
     with pytest.raises(error) as caught:
-        survey([path], roles)
+        survey_inputs([path], roles)
     assert said in str(caught.value)
     assert "Call Ann" not in str(caught.value)
 
 
 def test_refusals_of_places_and_conflicts(tmp_path: Path) -> None:
     with pytest.raises(InputRefused, match="there is no such file or folder"):
-        survey([tmp_path / "none"], Roles())
+        survey_inputs([tmp_path / "none"], Roles())
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputRefused, match=r"nothing in this folder can be read \(0 files\)"):
-        survey([tmp_path / "empty"], Roles())
+        survey_inputs([tmp_path / "empty"], Roles())
     write(tmp_path / "junk" / "a.bin", b"\0\1")
     with pytest.raises(InputRefused, match=r"nothing in this folder can be read \(1 files\)"):
-        survey([tmp_path / "junk"], Roles())
+        survey_inputs([tmp_path / "junk"], Roles())
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputRefused, match="it is a pipe"):
-        survey([tmp_path / "pipe"], Roles())
+        survey_inputs([tmp_path / "pipe"], Roles())
     a = write(tmp_path / "a.parquet", pa.table({"text": ["A"], "n": [1]}))
     b = write(tmp_path / "b.parquet", pa.table({"text": ["B"], "n": ["1"]}))
     with pytest.raises(InputRefused, match=r"column n: int64 in .*a\.parquet, but large_string in .*b\.parquet"):
-        survey([a, b], Roles())
+        survey_inputs([a, b], Roles())
     chats, mbox = write(tmp_path / "c.jsonl", lines(CHATS)), write(tmp_path / "d.mbox", b"From a Mon 10:00\n" + MAIL)
     with pytest.raises(UsageError, match="one corpus has its main text in one column"):
-        survey([chats, mbox], Roles(text=("messages[].content",)))
+        survey_inputs([chats, mbox], Roles(text=("messages[].content",)))
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------------------
@@ -326,10 +326,10 @@ def test_corpus_order_is_bytewise_by_path_and_names_are_no_patterns(tmp_path: Pa
     ]
     for name in reversed(names):
         write(tmp_path / "in" / name, lines([{"text": name.encode("utf-8", "surrogateescape").hex()}]))
-    found = survey([tmp_path / "in"], Roles())
+    found = survey_inputs([tmp_path / "in"], Roles())
     rows, _ = staged(found, tmp_path / "out")
     assert [bytes.fromhex(row["text"]) for row in rows] == sorted(os.fsencode(name) for name in names)
-    two = survey([tmp_path / "in" / "a.jsonl", tmp_path / "in" / "a"], Roles())
+    two = survey_inputs([tmp_path / "in" / "a.jsonl", tmp_path / "in" / "a"], Roles())
     assert [os.path.basename(unit.path) for unit in two.units] == ["a.jsonl", "z.jsonl"]
     assert [unit.no for unit in found.units] == list(range(len(names)))
 
@@ -358,7 +358,7 @@ def test_what_counts_in_a_folder(tmp_path: Path) -> None:
     (folder / "k").symlink_to(folder)
     (folder / "l").symlink_to("nowhere")
     os.mkfifo(folder / "m")
-    found = survey([folder], Roles())
+    found = survey_inputs([folder], Roles())
     rows, aside = staged(found, tmp_path / "out")
     texts = ["sent", "Call Ann", None, None, None, "P", "f", "g", None, None, None, "Call Ann", None, None, None, None]
     assert [
@@ -376,24 +376,24 @@ def test_what_counts_in_a_folder(tmp_path: Path) -> None:
         ("m", "file", "not_a_file"),
         ("README.md", "file", "unknown_format"),
     ]
-    assert [os.path.basename(path) for path, _ in found.bad] == [name for _, name, _, _ in aside]
+    assert [os.path.basename(path) for path, _ in found.unreadable] == [name for _, name, _, _ in aside]
     assert {os.path.basename(path) for path in found.ignored} == {".hidden.jsonl", "config", "_SUCCESS"}
     assert all(size == os.path.getsize(path) for path, size in found.files)
     assert len(found.files) == len(rows) - 4  # links and the pipe have no bytes of their own
 
 
 def test_many_small_files_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sanitize.readers.survey, "FILES", 10)
+    monkeypatch.setattr(sanitize.readers.survey, "MAX_UNIT_FILES", 10)
     for number in range(25):
         write(tmp_path / "in" / f"{number:02d}", MAIL % b"%d" % number)
-    assert [len(unit.files) for unit in survey([tmp_path / "in"], Roles()).units] == [10, 10, 5]
+    assert [len(unit.files) for unit in survey_inputs([tmp_path / "in"], Roles()).units] == [10, 10, 5]
 
 
-# --- what is set aside ------------------------------------------------------------------------------------------------------------
+# --- quarantined records ---------------------------------------------------------------------------------------------------------
 
 
 def test_bad_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sanitize.readers.jsonl, "SAMPLE", 1)
+    monkeypatch.setattr(sanitize.readers.jsonl, "SAMPLE_LINES", 1)
     good = {"text": "a", "n": 1, "s": {"k": 1}, "note": "x"}
     content = b"\xef\xbb\xbf" + lines(
         [
@@ -469,8 +469,8 @@ def test_bad_rows_of_parquet(tmp_path: Path) -> None:
     wrong = pa.StringArray.from_buffers(5, *raw.buffers()[1:], raw.buffers()[0], raw.null_count)
     nested = pa.ListArray.from_arrays(pa.array([0, 1, 1, 1, 1, 1], pa.int32()), wrong.slice(1, 1))
     path = write(tmp_path / "a.parquet", pa.table({"text": wrong, "tags": nested}))
-    found = survey([path], Roles())
-    assert found.units[0].view
+    found = survey_inputs([path], Roles())
+    assert found.units[0].in_place
     rows, aside = staged(found, tmp_path / "out", 1_000)
     assert [row["text"] for row in rows] == [None, None, None, None, "fine too"]
     assert [(place, reason) for *_, place, reason in aside] == [
@@ -479,7 +479,11 @@ def test_bad_rows_of_parquet(tmp_path: Path) -> None:
         ("row 2", "too_large"),
     ]
     batch = pq.read_table(path).combine_chunks().to_batches()[0]
-    assert faults(standard(batch, found.units[0].columns, found.schema), 1_000) == {0: "not_utf8", 1: "not_utf8", 2: "too_large"}
+    assert find_faults(standardize_batch(batch, found.units[0].column_mapping, found.schema), 1_000) == {
+        0: "not_utf8",
+        1: "not_utf8",
+        2: "too_large",
+    }
 
 
 def test_damaged_parquet_never_gives_fewer_rows(tmp_path: Path) -> None:
@@ -491,7 +495,7 @@ def test_damaged_parquet_never_gives_fewer_rows(tmp_path: Path) -> None:
         rows, aside = read(tmp_path / "b.parquet", Roles(text=("raw",)))
         assert [row["text"] for row in rows if row["text"]] == [raw.decode() for raw in raws[-len(rows) + len(aside) :]]
         assert len(rows) == 200 and {reason for *_, reason in aside} <= {"unreadable"}
-    found = survey([tmp_path / "a.parquet"], Roles(text=("raw",)))
+    found = survey_inputs([tmp_path / "a.parquet"], Roles(text=("raw",)))
     (tmp_path / "a.parquet").unlink()
     assert len(staged(found, tmp_path / "out")[1]) == 200
 
@@ -505,13 +509,13 @@ RAW = Roles(text=("raw",))
 
 @real
 def test_real_formats_agree(tmp_path: Path) -> None:
-    parquet, aside = staged(survey([SHARED / "formats/enron200.parquet"], Roles()), tmp_path / "a")
+    parquet, aside = staged(survey_inputs([SHARED / "formats/enron200.parquet"], Roles()), tmp_path / "a")
     assert len(parquet) == 200 and not aside
     for name in ("jsonl", "jsonl.gz"):
-        assert staged(survey([SHARED / f"formats/enron200.{name}"], Roles()), tmp_path / "b") == (parquet, []), name
-    mbox, aside = staged(survey([SHARED / "formats/enron200.mbox"], Roles()), tmp_path / "c")
+        assert staged(survey_inputs([SHARED / f"formats/enron200.{name}"], Roles()), tmp_path / "b") == (parquet, []), name
+    mbox, aside = staged(survey_inputs([SHARED / "formats/enron200.mbox"], Roles()), tmp_path / "c")
     # The text column holds mails as they were sent; an mbox ends every mail with a line end.
-    expected = [mail_text(row["text"].encode())[0].rstrip("\n") for row in parquet]
+    expected = [parse_mail(row["text"].encode())[0].rstrip("\n") for row in parquet]
     assert [row["text"].rstrip("\n") for row in mbox] == expected and not aside
 
 
@@ -530,14 +534,14 @@ def test_real_formats_agree(tmp_path: Path) -> None:
     ],
 )
 def test_real_corpora_are_read_whole(tmp_path: Path, name: str, roles: Roles, count: int) -> None:
-    rows, aside = staged(survey([SHARED / name], roles), tmp_path / "out", 32 << 20)
+    rows, aside = staged(survey_inputs([SHARED / name], roles), tmp_path / "out", 32 << 20)
     assert len(rows) == count and not aside
 
 
 @real
 def test_a_real_tree_is_its_table(tmp_path: Path) -> None:
-    tree, _ = staged(survey([SHARED / "mail/enron_maildir_arora-h"], Roles()), tmp_path / "a")
-    table, _ = staged(survey([SHARED / "mail/enron.parquet"], RAW), tmp_path / "b")
+    tree, _ = staged(survey_inputs([SHARED / "mail/enron_maildir_arora-h"], Roles()), tmp_path / "a")
+    table, _ = staged(survey_inputs([SHARED / "mail/enron.parquet"], RAW), tmp_path / "b")
     mine = sorted((row for row in table if row["custodian"] == "arora-h"), key=lambda row: row["source_path"].encode())
     assert len(tree) == 654
     assert [(row["text"], row["user_id"]) for row in tree] == [(row["text"], row["user_id"]) for row in mine]
@@ -545,7 +549,7 @@ def test_a_real_tree_is_its_table(tmp_path: Path) -> None:
 
 @real
 def test_the_stress_set_survives(tmp_path: Path) -> None:
-    found = survey([SHARED / "stress/fixtures", SHARED / "stress/synthetic"], Roles())
+    found = survey_inputs([SHARED / "stress/fixtures", SHARED / "stress/synthetic"], Roles())
     rows, aside = staged(found, tmp_path / "out")
     there = sum(len(names) for folder in ("fixtures", "synthetic") for _, _, names in os.walk(SHARED / "stress" / folder))
     assert len(found.files) == there and not found.ignored
@@ -558,9 +562,9 @@ def test_the_stress_set_survives(tmp_path: Path) -> None:
 def test_a_row_group_is_read_in_place_where_memory_holds_it_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, fits: bool
 ) -> None:
-    """A dictionary page holds the text once: the file says 50 KB a row group, which are 500 KB or 5 MB."""
-    monkeypatch.setattr(sanitize.readers.parquet, "VIEW_BYTES", 1_000_000)
+    """A dictionary page holds the text once: the footer says 50 KB a row group, which decodes to 500 KB or 5 MB."""
+    monkeypatch.setattr(sanitize.readers.parquet, "MAX_VIEW_GROUP_BYTES", 1_000_000)
     pq.write_table(pa.table({"text": ["x" * 50_000] * 100}), tmp_path / "a.parquet", row_group_size=rows)
-    (unit,) = (found := survey([tmp_path / "a.parquet"], TEXT)).units
-    assert unit.view
-    assert sanitize.readers.parquet.readable(unit, found.layout, LIMIT) is fits
+    (unit,) = (found := survey_inputs([tmp_path / "a.parquet"], TEXT)).units
+    assert unit.in_place
+    assert sanitize.readers.parquet.is_readable_in_place(unit, found.layout, LIMIT) is fits

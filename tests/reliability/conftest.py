@@ -1,7 +1,8 @@
-"""A house to break: a corpus in which every token is a canary, the command on it in processes of its own, and what must hold after each.
+"""Fixtures for the reliability tests: a corpus in which every token is a canary, commands over it in separate processes, and the checks
+after each.
 
-However a run ends, the same things are asked: OUT is absent, old or whole; WORK holds nothing but what has a place there; no canary is
-heard; and the same command, run again, ends with the bytes of a run that nobody disturbed.
+However a run ends, the checks are the same: OUT is absent, old or complete; WORK contains only known files; no canary appears in messages;
+and the same command, run again, ends with the bytes of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ PLACES = re.compile(
     | tasks/(read|find)/\d{5}\.json | tasks/read/(aside(-\d{4})?|view-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
     | tasks/known/(\d{5}|gathered(-\d{4})?)\.json | rounds/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet
     | rounds/entities(-\d{4})?\.parquet | vault/rounds/(values/\d{5}|forms(-\d{4})?)\.parquet
-    | tables/(occurrences|partial_counts|ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
+    | tables/(occurrences|partial_counts|document_ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
     | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|find)/\d{5}\.parquet
     | vault/tombstones/\d{5}\.json | receipts/\d{5}\.json | replay\.json
      | fetched/\d+-\d{5}/.+ | tasks/fetch/\d{5}\.json | tasks/fetched\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
@@ -58,7 +59,7 @@ PLACES = re.compile(
 
 @dataclass(frozen=True)
 class Said:
-    """How a command ended, and all that it said."""
+    """Exit code and all output of a command."""
 
     code: int
     out: str
@@ -70,7 +71,7 @@ def heard(said: str) -> list[str]:
 
 
 def tree(folder: Path) -> str:
-    """One hash of all files of a folder, their names included."""
+    """One hash of all files of a folder, including their names."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     told = [(path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
@@ -119,7 +120,7 @@ class House:
         return [sys.executable, "-m", "sanitize", "run", *map(str, told)]
 
     def start(self, *more: object, workers: int = 1, env: dict[str, str] | None = None) -> Any:
-        """The command, leading a session of its own."""
+        """Start the command as the leader of a session of its own."""
         words = self.words(*more, workers=workers)
         told = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
         if self.forked is not None and words[1:3] == ["-m", "sanitize"] and "LD_PRELOAD" not in told:
@@ -129,7 +130,7 @@ class House:
         )
 
     def ended(self, process: Any) -> Said:
-        """What a command said in the end, with no canary in it and no process left of it."""
+        """Wait for a command and return its result; checks that its output has no canary and that none of its processes is left."""
         out, err = process.communicate(timeout=120)
         assert heard(out + err) == []
         assert "Traceback" not in err, err
@@ -143,7 +144,7 @@ class House:
         return self.ended(self.start(*more, workers=workers, env=env))
 
     def again(self) -> dict[str, Any]:
-        """The same command in this process, to its end; OUT is then what it has to be."""
+        """Run the same command in this process to its end; OUT must then be the expected one."""
         told = Settings(columns=Columns(), seed=SEED, workers=1, rows_per_shard=PER_SHARD, replace=True)
         summary = run(self.inputs, self.out, load_plan("rmft"), None, told)
         assert tree(self.out) == self.wanted["new"]
@@ -151,12 +152,12 @@ class House:
         return summary
 
     def put_old(self) -> None:
-        """An earlier version under OUT, made elsewhere by another plan."""
+        """Put an earlier version in OUT, built elsewhere with another plan."""
         assert self.old is not None
         shutil.copytree(self.old, self.out)
 
     def state(self) -> str:
-        """OUT as a reader finds it: absent, old or new, and whole."""
+        """The state of OUT as a reader sees it: absent, old or new, and complete."""
         if not self.out.exists():
             return "absent"
         Corpus.open(self.out).check()
@@ -166,7 +167,7 @@ class House:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """OUT looked at all the time: never a half of it."""
+        """Watch OUT all the time: it is never incomplete."""
         done, trouble = threading.Event(), []
 
         def watch() -> None:
@@ -201,7 +202,8 @@ class House:
         assert trouble == []
 
     def clean(self) -> None:
-        """After a command that ended by itself: nothing beside OUT, nothing in WORK without a place, all of it private, all silent."""
+        """After a command that ended by itself: no files beside OUT, only known files in WORK, all of them private, none with a canary
+        in messages."""
         names = {path.name for path in self.here.iterdir()} - {path.name for path in self.inputs} - {"shim.so", "shim.log"}
         assert names <= {"out", "out.private"}, names
         self.silent()
@@ -218,14 +220,14 @@ class House:
             assert mode & 0o077 == 0 or "/stage/" in place, f"{place}: {mode:04o}"
 
     def silent(self) -> None:
-        """No canary in what is published beside the kept text, nor in a record, description or lock of WORK."""
+        """No canary in what is published besides the kept text, nor in a record, description or lock of WORK."""
         for path in self.here.rglob("*"):
             if path.is_file() and path.suffix != ".parquet" and path not in self.inputs:
                 assert heard(path.read_bytes().decode("latin-1")) == [], path
 
 
 def of_session(leader: int) -> list[int]:
-    """The processes of a session that are still there (Linux); zombies are not."""
+    """The processes of a session that still exist (Linux); zombies do not count."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):
@@ -237,7 +239,7 @@ def of_session(leader: int) -> list[int]:
 
 @pytest.fixture(scope="session")
 def places() -> re.Pattern[str]:
-    """All that may lie in WORK between two commands."""
+    """All paths that may exist in WORK between two commands."""
     return PLACES
 
 
@@ -252,7 +254,7 @@ Build = Callable[[int, str], Path]
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """The OUT of an undisturbed run over so many documents with a plan; made once for each."""
+    """The OUT of an undisturbed run of a plan over this many documents; built once for each."""
     made: dict[tuple[int, str], Path] = {}
 
     def one(documents: int, plan: str) -> Path:
@@ -268,7 +270,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture()
 def starter(request: pytest.FixtureRequest, forked: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """How commands are started: the long forms start every one anew, as a user does."""
+    """How commands are started: the long tests start a new interpreter each time, as a user does."""
     return None if request.node.get_closest_marker("soak") else forked
 
 
@@ -287,7 +289,7 @@ def large(tmp_path: Path, build: Build, starter: Callable[..., Any] | None) -> H
 
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library that makes calls to the disk fail, compiled."""
+    """The compiled library that makes file system calls fail."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if sys.platform != "linux" or compiler is None:
         pytest.skip("the failing calls are made by a library that is compiled for Linux")
@@ -299,7 +301,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture()
 def calls(shim: Path) -> Callable[..., list[list[str]]]:
-    """A command under the shim: what it did to files below its folder, call by call."""
+    """Run a command under the shim; returns the calls it made on files below its folder."""
 
     def command(house: Any, said: list[Any], **env: str) -> list[list[str]]:
         log = house.here / "shim.log"

@@ -1,4 +1,4 @@
-"""An append that is killed leaves the OUT that it was to add to, and the same command ends with the bytes of one that nobody disturbed."""
+"""An append that is killed leaves OUT as it was, and the same command then ends with the bytes of an undisturbed append."""
 
 from __future__ import annotations
 

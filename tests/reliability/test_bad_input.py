@@ -1,4 +1,4 @@
-"""Bad input of every sort through the whole command: no crash, no hang, no lost later record, every record accounted for by reason."""
+"""Bad input of every kind through the whole command: no crash, no hang, no later record lost, every record accounted for by reason."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def write(path: Path, content: bytes) -> Path:
 
 @pytest.fixture(scope="module")
 def all_at_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """Every bad file between two good ones, in one folder, through one run that changes nothing."""
+    """Every bad file between two good ones, in one folder, in one run that changes nothing."""
     base = tmp_path_factory.mktemp("bad")
     write(base / "in" / "!first.parquet", parquet(GOOD.append_column("n", [[1, 2, 3]])))
     write(base / "in" / "\U0010ffffzlast.jsonl", lines({"text": "the last", "n": 1}))
@@ -215,20 +215,20 @@ def test_a_bad_file_that_is_named_is_refused(tmp_path: Path, name: str) -> None:
 def test_the_limit_of_what_is_set_aside(tmp_path: Path, option: dict[str, Any], said: str) -> None:
     for number in range(4):
         write(tmp_path / "in" / f"{number}.eml", MAIL % b"a" if number else b"")
-    with pytest.raises(QuarantineExceeded, match=rf"1 of 4 records were set aside \(1 empty_file\); {said}"):
+    with pytest.raises(QuarantineExceeded, match=rf"1 of 4 records were quarantined \(1 empty_file\); {said}"):
         run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, **option))
     assert not (tmp_path / "out").exists()
     assert run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=0.25))["quarantined"] == 1
 
 
 def test_a_file_that_nobody_can_look_into_counts_once(tmp_path: Path) -> None:
-    """How many records it had nobody knows: docs/input.md says so, since a share of the records says little then."""
+    """The number of its records is unknown: docs/input.md says so, since a share of the records means little then."""
     for number in range(19):
         write(tmp_path / "in" / f"{number:02}.eml", MAIL % b"a")
     write(tmp_path / "in" / "large.parquet", parquet(pa.table({"text": ["x"] * 1_000}))[:-30])
     summary = run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1))
     assert (summary["documents_in"], summary["quarantine"]) == (20, {"truncated": 1})
-    with pytest.raises(QuarantineExceeded, match="1 of 20 records were set aside"):
+    with pytest.raises(QuarantineExceeded, match="1 of 20 records were quarantined"):
         run([tmp_path / "in"], tmp_path / "strict", settings=Settings(workers=1, strict=True))
 
 
@@ -250,7 +250,7 @@ def test_ids_that_repeat_or_are_missing(tmp_path: Path) -> None:
     rows = [{"doc_id": one, "text": f"call 212-555-01{number:02}"} for number, one in enumerate(["a", "a", None, "", "a"])]
     write(tmp_path / "in.jsonl", lines(*rows))
     summary = run([tmp_path / "in.jsonl"], tmp_path / "out", "baseline", settings=told())
-    assert summary["documents_out"] == 5 and "1 ids stand for more than one document" in summary["notes"][0]
+    assert summary["documents_out"] == 5 and "1 ids belong to more than one document" in summary["notes"][0]
     assert pq.read_table(tmp_path / "out" / "data" / "train-00000-of-00001.parquet")["doc_id"].to_pylist() == ["a", "a", "2", "", "a"]
 
 
@@ -275,7 +275,7 @@ def test_flipped_bits_and_cuts_never_lose_a_row_and_with_checksums_never_change_
     for number in range(1, 25):
         write(tmp_path / "in" / f"cut{number:02}.parquet", raw[: len(raw) * number // 25])
     summary = run([tmp_path / "in"], tmp_path / "out", "baseline", settings=told())
-    unseen = {row["source"] for row in aside(tmp_path) if row["place"] == "file"}
+    unseen = {row["source"] for row in aside(tmp_path) if row["location"] == "file"}
     assert summary["documents_in"] == summary["documents_out"] + summary["quarantined"]
     assert summary["documents_in"] == 40 * (25 + flips - len(unseen)) + len(unseen)
     if checksums:
@@ -306,18 +306,19 @@ pq.ParquetFile.__init__ = __init__
 
 @pytest.fixture()
 def killers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], None]]:
-    """Children in which the Parquet library dies of files with certain names, when it looks at them or only when it reads their rows."""
+    """Child processes in which the Parquet library crashes on files with certain names, when it surveys them or only when it reads their
+    rows."""
 
     def begin(early: bool) -> None:
         write(tmp_path / "site" / "sitecustomize.py", KILLS.replace("{early}", str(early)).encode())
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "site"), *filter(None, sys.path)]))
-        monkeypatch.setattr(sandbox, "PATIENCE", 10.0)  # a child that begins on a busy machine needs some of it to import
-        while worker_process._spare:
-            worker_process._spare.pop().kill()
+        monkeypatch.setattr(sandbox, "BASE_TIME_LIMIT_S", 10.0)  # a child that begins on a busy machine needs some of it to import
+        while worker_process._idle_workers:
+            worker_process._idle_workers.pop().kill()
 
     yield begin
-    while worker_process._spare:
-        worker_process._spare.pop().kill()
+    while worker_process._idle_workers:
+        worker_process._idle_workers.pop().kill()
 
 
 # the time that a file which hangs is given is waited for: once here, in each place in the long form
@@ -344,8 +345,8 @@ def test_a_file_that_kills_its_reader_costs_itself(
 @pytest.mark.parametrize(
     ("name", "said", "early"),
     [
-        ("crash", "ended without a word", True),
-        ("crash", "ended without a word", False),
+        ("crash", "crashed", True),
+        ("crash", "crashed", False),
         pytest.param("hang", "takes far longer", True, marks=pytest.mark.soak),
         ("fill", "takes more memory", True),
     ],
@@ -364,8 +365,8 @@ def test_a_mail_that_kills_costs_itself(tmp_path: Path, killers: Callable[[bool]
     killers(True)
     site = tmp_path / "site" / "sitecustomize.py"
     site.write_text(
-        "import os\nimport sanitize.readers.mail as m\ntext = m.mail_text\n"
-        "m.mail_text = lambda raw: os._exit(9) if b'KILL' in raw else text(raw)\n"
+        "import os\nimport sanitize.readers.mail as m\ntext = m.parse_mail\n"
+        "m.parse_mail = lambda raw: os._exit(9) if b'KILL' in raw else text(raw)\n"
     )
     for number in range(30):
         write(tmp_path / "in" / f"{number:02}.eml", MAIL % (b"KILL" if number in (7, 19) else b"%d" % number))
@@ -383,7 +384,7 @@ RECORDS = {"broken.jsonl": 7, "many_tiny_records.jsonl": 50_000}
 
 @real
 def test_the_whole_stress_set(tmp_path: Path) -> None:
-    """745 odd and hostile files, and the list of them: one command takes them all, and says what it left out."""
+    """745 odd and hostile files, and the list of them: one command accepts them all, and reports what it left out."""
     summary = run([STRESS], tmp_path / "out", settings=Settings(workers=2))
     there = [json.loads(line)["file"] for line in (STRESS / "MANIFEST.jsonl").read_text().splitlines()]
     assert summary["documents_in"] == summary["documents_out"] + summary["quarantined"]

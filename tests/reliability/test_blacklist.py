@@ -1,4 +1,4 @@
-"""A run with a blacklist and masks that crashes at named points ends with the bytes of one that nobody disturbed, and leaves nothing."""
+"""A run with a blacklist and masks that crashes at failpoints is resumed to the bytes of an undisturbed run, and leaves no files behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that ends at any named point leaves OUT absent, old or whole, and the same command ends with the same bytes."""
+"""A run that ends at any failpoint leaves OUT absent, old or complete, and the same command then ends with the same bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sanitize.core import failpoints
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.storage import publication
-from sanitize.storage.locks import holder_of
+from sanitize.storage.locks import read_lock_holder
 
 ROOT = Path(__file__).resolve().parents[2]
 STRIDE = int(os.environ.get("SOAK_STRIDE", "1"))
@@ -52,19 +52,19 @@ def test_every_point_is_passed_at_one_place() -> None:
     found: list[str] = []
     for path in (ROOT / "sanitize").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "failpoints.at":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "failpoints.hit":
                 assert isinstance(node.args[0], ast.Constant), path
                 found.append(node.args[0].value)
-    assert sorted(found) == sorted(failpoints.POINTS)
-    assert {told.rpartition(":")[0] for told in INTO_NOTHING + OVER_AN_OLD_ONE} | ELSEWHERE == set(failpoints.POINTS)
+    assert sorted(found) == sorted(failpoints.FAILPOINTS)
+    assert {told.rpartition(":")[0] for told in INTO_NOTHING + OVER_AN_OLD_ONE} | ELSEWHERE == set(failpoints.FAILPOINTS)
 
 
 def test_an_unknown_point_is_refused() -> None:
-    assert failpoints._told("task:renamed:12") == ("task:renamed", 12)
-    assert failpoints._told("task:renamed") == ("task:renamed", 1)
-    assert failpoints._told("") == ("", 0)
+    assert failpoints._parse_setting("task:renamed:12") == ("task:renamed", 12)
+    assert failpoints._parse_setting("task:renamed") == ("task:renamed", 1)
+    assert failpoints._parse_setting("") == ("", 0)
     with pytest.raises(ValueError, match="no such point"):
-        failpoints._told("task:unheard")
+        failpoints._parse_setting("task:unheard")
 
 
 @pytest.mark.parametrize("points", [INTO_NOTHING, OVER_AN_OLD_ONE], ids=["into nothing", "over an old one"])
@@ -80,7 +80,7 @@ def test_crashes_one_after_another(house: Any, points: tuple[str, ...]) -> None:
             assert house.state() == ("new" if told == "swap:done:1" else first), told
             # what a run that was killed leaves is a file, never a lock
             assert (house.work / "run.lock").stat().st_size and (told == "work:made:1" or (house.here / ".out.sanitize-lock").exists())
-            assert holder_of(house.work) is None
+            assert read_lock_holder(house.work) is None
             house.silent()
         house.again()
     assert not (house.work / "run.lock").stat().st_size
@@ -97,7 +97,7 @@ def test_a_crash_before_the_key_has_its_name(house: Any) -> None:
 
 
 def test_a_crash_while_out_stands_aside(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a system cannot exchange two folders, OUT is absent for a moment; the old one is kept until the new one is there."""
+    """On a system that cannot exchange two folders, OUT is absent for a moment; the old one is kept until the new one is in place."""
 
     class Crash(BaseException):
         pass
@@ -109,11 +109,11 @@ def test_a_crash_while_out_stands_aside(house: Any, monkeypatch: pytest.MonkeyPa
     house.put_old()
     monkeypatch.setattr(publication, "_exchange", lambda *_: False)
     with monkeypatch.context() as patch:
-        patch.setattr(failpoints, "at", here)
+        patch.setattr(failpoints, "hit", here)
         with pytest.raises(Crash):
             house.again()
     assert house.state() == "absent" and (house.here / ".out.sanitize-old").is_dir()
-    publication.mend(house.out)  # what the next run does first
+    publication.recover_output(house.out)  # what the next run does first
     assert house.state() == "old"
     house.again()
 
@@ -127,7 +127,7 @@ def test_a_worker_that_dies_is_one_clear_error(house: Any) -> None:
 
 
 def crashed_and_resumed(house: Any, point: str, times: int, first: str) -> bool:
-    """One crash, one resume; False where the run did not come by the point so often."""
+    """One crash, one resume; False if the run did not reach the failpoint that often."""
     if first == "old":
         house.put_old()
     with house.watched():
@@ -144,9 +144,9 @@ def crashed_and_resumed(house: Any, point: str, times: int, first: str) -> bool:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("point", [point for point in failpoints.POINTS if point not in ELSEWHERE])
+@pytest.mark.parametrize("point", [point for point in failpoints.FAILPOINTS if point not in ELSEWHERE])
 def test_a_crash_each_time(house: Any, point: str) -> None:
-    """Every time that a run comes by a point, over OUT absent and old. SOAK_STRIDE=n takes every n-th time."""
+    """Every time that a run reaches a failpoint, with OUT absent and old. SOAK_STRIDE=n takes every n-th time."""
     times = 1 - STRIDE
     while True:
         times += STRIDE

@@ -1,4 +1,5 @@
-"""The same result anywhere: however the input is cut, whoever does the work, killed or not; and what one document's result hangs on."""
+"""The same result everywhere: for any division of the input, any number of workers, killed or not; and what the result of one document
+depends on."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import mails, write_mbox
+from sanitize.cli.demo import generate_mails, write_mbox
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
@@ -33,7 +34,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def corpus() -> pa.Table:
-    return mails(MAILS, 5)
+    return generate_mails(MAILS, 5)
 
 
 def told(**more: Any) -> Settings:
@@ -41,7 +42,7 @@ def told(**more: Any) -> Settings:
 
 
 def cut(table: pa.Table, folder: Path, files: int, group: int, write: Callable[[pa.Table, Path, int], None] | None = None) -> Path:
-    """The documents as so many files of one folder, in order."""
+    """Write the documents as a number of files in one folder, in order."""
     folder.mkdir(parents=True)
     for no in range(files):
         low, high = len(table) * no // files, len(table) * (no + 1) // files
@@ -78,7 +79,7 @@ def as_mbox(table: pa.Table, path: Path, _group: int) -> None:
 
 
 def as_mails(table: pa.Table, path: Path, _group: int) -> None:
-    """One mail a file, in folders of a maildir's kind."""
+    """Write one mail per file, in folders like those of a maildir."""
     path.mkdir()
     for no, text in enumerate(table["text"].to_pylist()):
         (path / f"{no:05d}.eml").write_text(text, "utf-8")
@@ -142,7 +143,7 @@ from sanitize.pipeline.run import run
 def main():
     source, out, workers, rows, stage, tasks = sys.argv[1:7]
     def progress(step):
-        if step.total and step.stage == stage and step.done == int(tasks):
+        if step.total_tasks and step.stage == stage and step.tasks_done == int(tasks):
             os.killpg(0, signal.SIGKILL)
     run(source, out, "rmft", settings=Settings(seed=7, workers=int(workers), rows_per_shard=int(rows), progress=progress))
 
@@ -152,7 +153,7 @@ if __name__ == "__main__":
 
 
 def worked(base: Path, source: Path, out: Path, *, workers: int, threads: int, rows: int = 40, kill: tuple[str, int] = ("", 0)) -> int:
-    """Run in a process group of its own, where `kill` (stage, tasks done) ends all of it by SIGKILL; returns the exit code."""
+    """Run in a process group of its own, where `kill` (stage, tasks done) ends all of it with SIGKILL; returns the exit code."""
     script = base / "script.py"
     script.write_text(SCRIPT)
     numbers = {name: str(threads) for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "ARROW_IO_THREADS", "RAYON_NUM_THREADS")}
@@ -171,7 +172,7 @@ def worked(base: Path, source: Path, out: Path, *, workers: int, threads: int, r
 
 @pytest.fixture(scope="module")
 def whole(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
-    """A corpus in three files, and what one worker makes of it in one go."""
+    """A corpus in three files, and the output of one uninterrupted run with one worker."""
     base = tmp_path_factory.mktemp("whole")
     source = cut(corpus, base / "in", 3, 40)
     run(source, base / "out", "rmft", settings=told())
@@ -202,10 +203,10 @@ def test_workers_threads_and_kills_make_no_difference(
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
 def test_a_large_corpus_is_the_same_anywhere(tmp_path: Path) -> None:
-    """30,000 mails in every cut, by 1, 2 and 4 workers of 1 to 8 threads, each killed at a place of its own and resumed.
-    SOAK_MAILS=n takes so many mails."""
+    """30,000 mails, divided in every way, with 1, 2 and 4 workers of 1 to 8 threads, each killed at another point and resumed.
+    SOAK_MAILS=n sets the number of mails."""
     many = int(os.environ.get("SOAK_MAILS", "30000"))
-    corpus, rng, first = mails(many, 11), random.Random(3), None
+    corpus, rng, first = generate_mails(many, 11), random.Random(3), None
     ways = [(files, group, workers) for files, group in WAYS for workers in (1, 2, 4)]
     for number, (files, group, workers) in enumerate(ways):
         source, out = tmp_path / "in" / f"{files}-{group}", tmp_path / f"out-{number}"
@@ -224,13 +225,13 @@ def test_a_large_corpus_is_the_same_anywhere(tmp_path: Path) -> None:
 
 
 def halved(corpus: pa.Table) -> tuple[pa.Table, np.ndarray[Any, np.dtype[np.int64]]]:
-    """A random half of the documents, and where each stood."""
+    """A random half of the documents, and the position of each in the whole corpus."""
     stay = np.sort(np.random.default_rng(4).choice(len(corpus), len(corpus) // 2, replace=False))
     return corpus.take(pa.array(stay)), stay
 
 
 def sanitized(base: Path, name: str, corpus: pa.Table, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path]:
-    """The documents after a plan, and the folder of what it did."""
+    """The documents after a plan, and the folder of the run."""
     source = cut(corpus, base / f"in-{name}", 1, 1000)
     summary = run(source, base / name, load_plan(plan, changes), settings=told())
     return table_of(base / name), base / f"{name}.private" / "runs" / summary["plan_hash"]
@@ -265,8 +266,8 @@ def test_without_an_id_column_draws_hang_on_the_position(tmp_path: Path, corpus:
 
 @pytest.mark.parametrize("stores", ["curated", "corpus"])
 def test_rmft_hangs_on_the_corpus_by_its_firsts_and_stores_alone(tmp_path: Path, corpus: pa.Table, stores: str) -> None:
-    """Half of the documents go. In the others: a value whose first place went has a new first place, the first of those that are left;
-    with stores of the corpus, what a variant is drawn from is another list. Nothing else changes."""
+    """Half of the documents are removed. In the others, a value whose first occurrence was removed has a new one, the first of those
+    left; with pools of the corpus, variants are drawn from another list. Nothing else changes."""
     some, stay = halved(corpus)
     runs = {}
     for name, documents, places in (("whole", corpus, np.arange(len(corpus))), ("half", some, stay)):
@@ -291,7 +292,7 @@ def test_rmft_hangs_on_the_corpus_by_its_firsts_and_stores_alone(tmp_path: Path,
     changed = 0
     for place, row in runs["half"][1].items():
         before = edits[place]
-        assert (row["stop_byte"], row["kind"], row["part"]) == (before["stop_byte"], before["kind"], before["part"])
+        assert (row["end_byte"], row["kind"], row["part"]) == (before["end_byte"], before["kind"], before["part"])
         if row["kind"] in drawn:
             changed += row["replacement"] != before["replacement"]
         else:
@@ -305,7 +306,7 @@ def test_rmft_hangs_on_the_corpus_by_its_firsts_and_stores_alone(tmp_path: Path,
 
 
 def test_what_is_swept_hangs_on_what_was_found_elsewhere(tmp_path: Path) -> None:
-    """A value in look-alike characters is known as one only where its plain form was found: that is corpus-wide knowledge, in each plan."""
+    """A value in look-alike characters is recognized only if its plain form was found somewhere: corpus-wide knowledge, in every plan."""
     hidden = "write to ｂｏｂ@example.com"
     both = pa.table({"doc_id": ["a", "b"], "text": ["bob@example.com", hidden]})
     whole, _ = sanitized(tmp_path, "whole", both, "redact")
@@ -318,7 +319,7 @@ def test_what_is_swept_hangs_on_what_was_found_elsewhere(tmp_path: Path) -> None
 
 
 def again(base: Path, out: Path, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path, Row]:
-    """A published folder sanitized once more, its pseudonyms kept."""
+    """A published folder sanitized once more, with its pseudonyms kept."""
     settings = told(columns=Columns(policies={"user_id": "keep"}))
     summary = run(out / "data", base / "again", load_plan(plan, changes), settings=settings)
     return table_of(base / "again"), base / "again.private" / "runs" / summary["plan_hash"], summary
@@ -335,14 +336,12 @@ def test_redacting_twice_is_redacting_once(tmp_path: Path, corpus: pa.Table, lab
 
 
 def test_erasing_twice_touches_what_was_erased_and_nothing_else(tmp_path: Path, corpus: pa.Table) -> None:
-    """A fake is a value like any other, so a second run replaces it by another; every edit lies on a replacement of the first run."""
+    """A surrogate is a value like any other, so a second run replaces it with another; every edit covers a replacement of the first run."""
     once, folder = sanitized(tmp_path, "once", corpus, "erase")
     twice, second, summary = again(tmp_path, tmp_path / "once", "erase")
     made = spans_of(read(folder / "edits"))
     for edit in read(second / "edits"):
-        assert any(low <= edit["start_byte"] and edit["stop_byte"] <= high for low, high in made[edit["doc_no"], edit["cell"]]), edit[
-            "kind"
-        ]
+        assert any(low <= edit["start_byte"] and edit["end_byte"] <= high for low, high in made[edit["doc_no"], edit["cell"]]), edit["kind"]
     assert summary["kept_originals"] == 0
     originals = {row["value"] for row in read(tmp_path / "once.private" / "vault" / "values")}
     fakes = {row["value"] for row in read(tmp_path / "again.private" / "vault" / "values")}
@@ -351,7 +350,8 @@ def test_erasing_twice_touches_what_was_erased_and_nothing_else(tmp_path: Path, 
 
 
 def test_rmft_twice_keeps_the_same_originals(tmp_path: Path, corpus: pa.Table) -> None:
-    """A variant is never a real value, so the firsts of the first run are the only originals of the second, and firsts again."""
+    """A variant is never a real value, so the first occurrences of the first run are the only originals of the second, and first
+    occurrences again."""
     once, folder = sanitized(tmp_path, "once", corpus, "rmft")
     _, second, _ = again(tmp_path, tmp_path / "once", "rmft")
     kept = [{(row["doc_no"], row["value_id"]) for row in read(place / "kept")} for place in (folder, second)]
@@ -365,12 +365,12 @@ def test_rmft_twice_keeps_the_same_originals(tmp_path: Path, corpus: pa.Table) -
 
 
 def spans_of(edits: Iterator[Row]) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Where the replacements of each cell stand in the output, in bytes."""
+    """The spans of replacements in each cell of the output, in bytes."""
     shift: dict[tuple[int, int], int] = {}
     spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for edit in edits:
         place, size = (edit["doc_no"], edit["cell"]), len(edit["replacement"].encode())
         start = edit["start_byte"] + shift.get(place, 0)
         spans.setdefault(place, []).append((start, start + size))
-        shift[place] = shift.get(place, 0) + size - (edit["stop_byte"] - edit["start_byte"])
+        shift[place] = shift.get(place, 0) + size - (edit["end_byte"] - edit["start_byte"])
     return spans

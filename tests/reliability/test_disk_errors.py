@@ -1,4 +1,4 @@
-"""A disk that is full, fails or stays broken at any one call: one clear error, OUT as it was, and the same command goes on afterwards."""
+"""A disk that is full, fails once or stays broken at any call: one clear error, OUT unchanged, and the same command succeeds afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Calls = Callable[..., list[list[str]]]
 
 
 def failing(house: Any, calls: Calls, number: int, code: int, stays: bool) -> bool:
-    """One run whose call of that number fails, and what must hold after it; False where it has no such call."""
+    """One run whose n-th call fails, and the checks after it; False if it has no such call."""
     if house.work.exists():
         shutil.rmtree(house.work)
     shutil.rmtree(house.out, ignore_errors=True)
@@ -35,8 +35,8 @@ def failing(house: Any, calls: Calls, number: int, code: int, stays: bool) -> bo
     if said[0].code:
         assert said[0].code == 7, where
         assert said[0].err.count("error: ") == 1 and said[0].out == "", where
-        assert " MB are free there" in said[0].err and "Make room" in said[0].err, where
-        assert "a run over this input takes about" in said[0].err or "out.private" in failed[0][2], where
+        assert " MB are free there" in said[0].err and "Free some disk space" in said[0].err, where
+        assert "a run over this input needs about" in said[0].err or "out.private" in failed[0][2], where
         # after the exchange OUT is the new one, whatever fails
         assert house.state() == ("new" if failed[0][1] == "fsync" and failed[0][2] == str(house.here) else "old"), where
     else:
@@ -92,7 +92,7 @@ def test_a_call_that_fails(house: Any, calls: Calls, number: int, code: int, sta
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("code", "stays"), [(FULL, False), (FULL, True), (BROKEN, False), (TOO_MANY, False)])
 def test_every_call_that_fails(house: Any, calls: Calls, code: int, stays: bool) -> None:
-    """The first, the second, ... until a run has no call left that could fail. SOAK_STRIDE=n takes every n-th."""
+    """The first call, the second, ... until a run has no further call that could fail. SOAK_STRIDE=n takes every n-th."""
     number = 1
     while failing(house, calls, number, code, stays):
         number += int(os.environ.get("SOAK_STRIDE", "1"))
@@ -102,7 +102,7 @@ def test_every_call_that_fails(house: Any, calls: Calls, code: int, stays: bool)
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -f counts in other units elsewhere")
 @pytest.mark.parametrize("kilobytes", [4, pytest.param(0, marks=pytest.mark.soak), pytest.param(8, marks=pytest.mark.soak)])
 def test_files_that_may_not_grow(house: Any, kilobytes: int) -> None:
-    """A limit on the size of files (RLIMIT_FSIZE); Python ignores the signal that comes with it."""
+    """A limit on the size of files (RLIMIT_FSIZE); Python ignores the signal that accompanies it."""
     house.put_old()
     words = house.words()
     house.words = lambda *more, workers=1: ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", *words]

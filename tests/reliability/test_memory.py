@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.storage import row_groups
-from sanitize.storage.corpus import writer
-from sanitize.storage.row_groups import batches, cut, text_bytes
+from sanitize.storage.corpus import open_text_writer
+from sanitize.storage.row_groups import read_bounded_batches, row_text_bytes, split_rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in kilobytes here")
 REST = 420  # MB of a process that has all libraries loaded and a batch in hand: the stated constant
@@ -35,7 +35,7 @@ def run(base: Path, *more: object) -> tuple[dict[str, Any], float]:
 
 
 def corpus(path: Path, documents: int) -> None:
-    """Documents of about 3 KB, with the same 1,000 values however many there are."""
+    """Documents of about 3 KB, with the same 1,000 values for any number of documents."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(path, pa.schema([("text", pa.string())])) as out:
         for first in range(0, documents, 1_000):
@@ -59,7 +59,7 @@ LONG = [pytest.param(name, marks=pytest.mark.soak) for name in ("a.csv.gz", "a.t
 
 @pytest.mark.parametrize("name", ["a.json.gz", "a.arrow", *LONG])
 def test_files_that_are_read_in_one_piece_take_no_more_memory_for_their_size(tmp_path: Path, name: str) -> None:
-    """A JSON array, a CSV, a text of paragraphs and an Arrow stream of 60 MB, of which no more than a batch is held."""
+    """A JSON array, a CSV, a text of paragraphs and an Arrow stream of 60 MB; at most one batch of each is held."""
     texts = [f"Mail {no} to user{no % 1_000}@example.com.\n{'The quick brown fox. ' * 140}" for no in range(20_000)]
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / name
@@ -89,7 +89,7 @@ def test_a_hundred_times_the_corpus_takes_no_more_memory(tmp_path: Path) -> None
 
 @pytest.mark.soak
 def test_what_a_million_distinct_values_cost(tmp_path: Path) -> None:
-    """The values of a corpus are held once for each task and once for the checks: about 0.5 KB a value, as docs/input.md says."""
+    """The values of a corpus are held once for each task and once for the checks: about 0.5 KB per value, as docs/input.md says."""
     (tmp_path / "in").mkdir()
     texts = [f"Write to first{no}.last{no}@host{no % 1_000}.example.com." for no in range(1_000_000)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in" / "a.parquet", row_group_size=10_000)
@@ -135,7 +135,7 @@ def test_a_bomb_is_refused_before_memory_is_spent(tmp_path: Path, name: str, mak
 
 
 def test_a_parquet_bomb_is_refused_by_its_footer(tmp_path: Path) -> None:
-    """Three kilobytes that unpack to 600 MB; the others beside it are read."""
+    """Three kilobytes that decompress to 600 MB; the other files beside it are read."""
     repeated(tmp_path / "in" / "a.parquet")
     corpus(tmp_path / "in" / "b.parquet", 50)
     summary, peak = run(tmp_path, "--workers", 1)
@@ -144,12 +144,14 @@ def test_a_parquet_bomb_is_refused_by_its_footer(tmp_path: Path) -> None:
 
 
 def test_batches_are_cut_by_what_they_unpack_to(tmp_path: Path) -> None:
-    """Neither a dictionary page, nor row groups that follow each other, make a batch larger than it may be."""
+    """Neither a dictionary page, nor consecutive row groups, make a batch larger than allowed."""
     texts = ["x" * 900_000] * 50 + ["y"] * 50
     for options in ({"row_group_size": 3}, {"row_group_size": 100}, {"row_group_size": 100, "use_dictionary": False}):
         pq.write_table(pa.table({"text": texts, "tags": [["a", None], None] * 50}), tmp_path / "a.parquet", **options)  # type: ignore[arg-type]
         meta = pq.read_metadata(tmp_path / "a.parquet")
-        made = list(batches(str(tmp_path / "a.parquet"), meta, range(meta.num_row_groups), rows=1_000, bytes=2_000_000))
+        made = list(
+            read_bounded_batches(str(tmp_path / "a.parquet"), meta, range(meta.num_row_groups), max_rows=1_000, max_bytes=2_000_000)
+        )
         assert all(int(sizes.sum()) <= 2_000_000 for _, sizes in made)
         assert [text for batch, _ in made for text in batch.column("text").to_pylist()] == texts
         assert [int(size) for _, sizes in made for size in sizes] == [900_001, 900_000] * 25 + [2, 1] * 25
@@ -160,17 +162,17 @@ def test_a_reference_past_a_dictionary_is_an_error() -> None:
         [pa.DictionaryArray.from_arrays(pa.array([0, 5], pa.int32()), pa.array(["a"]), safe=False)], ["text"]
     )
     with pytest.raises(pa.ArrowInvalid):
-        text_bytes(batch)
+        row_text_bytes(batch)
 
 
 def test_row_groups_of_the_output_are_bounded_and_do_not_hang_on_the_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_groups, "ROW_GROUP", 7)
+    monkeypatch.setattr(row_groups, "ROW_GROUP_ROWS", 7)
     monkeypatch.setattr(row_groups, "ROW_GROUP_BYTES", 50)
     texts = pa.table({"text": pa.array(["x" * (number * 13 % 31) for number in range(60)] + ["y" * 80, ""], pa.large_string())})
 
     def groups(sizes: Iterable[int]) -> list[int]:
-        with writer(tmp_path / "a.parquet", texts.schema) as out:
-            made, first = row_groups.Groups(out), 0
+        with open_text_writer(tmp_path / "a.parquet", texts.schema) as out:
+            made, first = row_groups.RowGroupWriter(out), 0
             for size in sizes:
                 made.add(texts.slice(first, size))
                 first += size
@@ -180,5 +182,5 @@ def test_row_groups_of_the_output_are_bounded_and_do_not_hang_on_the_batches(tmp
         return [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
 
     lengths = np.array([len(text) for text in texts["text"].to_pylist()])
-    expected = [high - low for low, high in cut(lengths, 50, 7)]
+    expected = [high - low for low, high in split_rows(lengths, 50, 7)]
     assert groups([62]) == groups([1] * 62) == groups([30, 2, 30]) == expected and max(expected) <= 7 and 1 in expected

@@ -1,5 +1,5 @@
-"""What holds for a run holds for `stream`, `label`, `subject` and `replay`: wherever the disk fails, a signal comes or the process dies,
-there is one clear end, what they make is absent, old or whole, and the same command goes on to the same bytes."""
+"""The guarantees of a run hold for `stream`, `label`, `subject` and `replay`: wherever the disk fails, a signal arrives or the process
+dies, there is one clear end, the output is absent, old or complete, and the same command resumes to the same bytes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 
-from sanitize.core.failpoints import POINTS
+from sanitize.core.failpoints import FAILPOINTS
 from sanitize.inspection.annotation import label
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.erasure.subject import subject
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
-from sanitize.pipeline.streaming.stream import Options, pipe
+from sanitize.pipeline.streaming.stream import StreamSettings, run_stream
 from sanitize.plans.plan import load_plan
 from sanitize.readers.staging import Columns
 from sanitize.storage.corpus import read_json
@@ -51,7 +51,7 @@ def state_of(place: Path) -> str:
 
 @dataclass
 class Verb:
-    """A command at work in a house: what it makes, how it is said, and how it ends where nobody disturbs it."""
+    """A command over a corpus: its output, its arguments, and its undisturbed result."""
 
     house: Any
     name: str
@@ -74,7 +74,7 @@ class Verb:
         shutil.copytree(self.before, self.house.here, symlinks=True, dirs_exist_ok=True)
 
     def state(self) -> str:
-        """Absent, old or new; a stream's file may also be a beginning of what it is to be, as it is cut to what was acknowledged."""
+        """Absent, old or new; a stream's file may also be a prefix of the final one, as it is truncated to the acknowledged records."""
         found = state_of(self.made)
         if self.name == "stream" and found != self.new:
             return "old"
@@ -82,7 +82,7 @@ class Verb:
         return "new" if found == self.new else "old"
 
     def goes_on(self) -> None:
-        """The same command ends with the bytes of one that nobody disturbed, and nothing is left that has no place."""
+        """The same command ends with the bytes of an undisturbed one, and no unknown file is left."""
         if self.name != "label" or self.state() == "old":  # a sample that is there is never written over
             self.again()
         assert self.state() == "new"
@@ -117,7 +117,9 @@ def verb(request: pytest.FixtureRequest, house: Any, places: Any) -> Iterator[Ve
         (here / "who.txt").write_text(PERSON + "\n")
     shutil.rmtree(here / "cache", ignore_errors=True)
     again: dict[str, Callable[[], object]] = {
-        "stream": lambda: pipe(house.inputs[:1], here / "out.jsonl", load_plan("rmft"), here / "state", Options(seed=1, rows=7)),
+        "stream": lambda: run_stream(
+            house.inputs[:1], here / "out.jsonl", load_plan("rmft"), here / "state", StreamSettings(seed=1, max_batch_records=7)
+        ),
         "label": lambda: label(house.work, n=12),
         "subject": lambda: subject(house.work, here / "who.txt", erase=True, documents=here / "ids.txt", seed=1, workers=1),
         "replay": lambda: replay(here / "manifest.json", house.inputs, here / "again", workers=1),
@@ -146,7 +148,7 @@ Calls = Callable[..., list[list[str]]]
 
 
 def failing(verb: Verb, calls: Calls, number: int, code: int, stays: bool = False) -> bool:
-    """One command whose call of that number fails, and what must hold after it; False where it has no such call."""
+    """One command whose n-th call fails, and the checks after it; False if it has no such call."""
     verb.restore()
     said: list[Any] = []
     done = calls(verb.house, said, SHIM_FAIL=str(number), SHIM_ERRNO=str(code), **({"SHIM_STAYS": "1"} if stays else {}))
@@ -154,7 +156,7 @@ def failing(verb: Verb, calls: Calls, number: int, code: int, stays: bool = Fals
     where = f"call {number} of {len(done)}: {failed[0][1:4] if failed else ''}, error {code}: {said[0]}"
     if said[0].code:
         assert failed and said[0].code == 7, where
-        assert said[0].err.count("error: ") == 1 and " MB are free there" in said[0].err and "Make room" in said[0].err, where
+        assert said[0].err.count("error: ") == 1 and " MB are free there" in said[0].err and "Free some disk space" in said[0].err, where
         assert said[0].out == "" or verb.name == "stream", where
         verb.state()
     else:
@@ -177,7 +179,7 @@ def test_a_call_that_fails(verb: Verb, calls: Calls, number: int, code: int) -> 
 @pytest.mark.parametrize(("code", "stays"), [(FULL, False), (FULL, True), (BROKEN, False), (TOO_MANY, False)])
 @pytest.mark.parametrize("verb", VERBS, indirect=True)
 def test_every_call_that_fails(verb: Verb, calls: Calls, code: int, stays: bool) -> None:
-    """The first, the second, ... until a command has no call left that could fail. SOAK_STRIDE=n takes every n-th."""
+    """The first call, the second, ... until a command has no further call that could fail. SOAK_STRIDE=n takes every n-th."""
     number = 1
     while failing(verb, calls, number, code, stays):
         number += int(os.environ.get("SOAK_STRIDE", "1"))
@@ -188,7 +190,7 @@ def test_every_call_that_fails(verb: Verb, calls: Calls, code: int, stays: bool)
 
 
 def crashing(verb: Verb, point: str, times: int) -> bool:
-    """One command that dies at a point, and what must hold after it; False where it does not come by."""
+    """One command that dies at a failpoint, and the checks after it; False if it does not reach the failpoint."""
     verb.restore()
     said = verb.house.command(SANITIZE_CRASH_AT=f"{point}:{times}")
     assert said.code in (0, 137), said
@@ -212,9 +214,9 @@ def test_a_crash(verb: Verb, point: str) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("verb", VERBS, indirect=True)
 def test_a_crash_at_every_point(verb: Verb) -> None:
-    """Each time a point is come by. SOAK_STRIDE=n takes every n-th."""
+    """Each time a failpoint is reached. SOAK_STRIDE=n takes every n-th."""
     come = set()
-    for point in POINTS:
+    for point in FAILPOINTS:
         times = 1
         while crashing(verb, point, times):
             come.add(point)
@@ -232,7 +234,7 @@ def test_a_crash_at_every_point(verb: Verb) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("verb", VERBS, indirect=True)
 def test_killed_at_any_moment(verb: Verb) -> None:
-    """SIGKILL to the group, also in what goes on, up to three times in a row. SOAK_KILLS=n does it so often."""
+    """SIGKILL to the group, also while the command resumes, up to three times in a row. SOAK_KILLS=n sets the number of times."""
     draw = random.Random(f"{verb.name}")
     began = time.monotonic()
     verb.restore()
@@ -257,7 +259,7 @@ BEGUN = {"stream": "state/state.json", "label": "out.private", "subject": "out.p
 
 
 def stopped(verb: Verb, number: signal.Signals, group: bool, later: float = 0.0) -> bool:
-    """One command that is sent a signal when it has begun, or so many seconds later; False where it had ended before."""
+    """One command that gets a signal when it has started, or some seconds later; False if it had ended before."""
     verb.restore()
     process = verb.house.start()
     until = time.monotonic() + 100
@@ -275,7 +277,7 @@ def stopped(verb: Verb, number: signal.Signals, group: bool, later: float = 0.0)
     ended = said.code == 0 or (said.code == -number and said.out)  # it had answered; the signal met the interpreter on its way out
     assert ended or said.code == 128 + number, said
     if not ended:
-        assert "stopped; the same command goes on from here" in said.err and "error: " not in said.err
+        assert "stopped; the same command resumes from here" in said.err and "error: " not in said.err
     verb.state()
     verb.goes_on()
     return not ended
@@ -301,7 +303,7 @@ def test_a_signal_at_many_moments(verb: Verb, number: signal.Signals) -> None:
 
 
 def test_a_stream_that_waits_is_stopped(tmp_path: Path) -> None:
-    """One who waits for the next record hears a signal at once, and what was sent before is acknowledged."""
+    """A stream that waits for the next record reacts to a signal at once, and the records sent before are acknowledged."""
     rows = [json.dumps({"text": f"mail w{number}@example.com"}) + "\n" for number in range(6)]
     words = [sys.executable, "-m", "sanitize", "stream", "--state", str(tmp_path / "state"), "--seed", "1"]
     told = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}

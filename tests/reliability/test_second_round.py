@@ -1,5 +1,5 @@
-"""Find in two rounds: the same result for any cut, worker count, kill and resume; an index that serves the plans of its finders; what a
-user's list adds. All people in it are invented."""
+"""Find in two rounds: the same result for any division, worker count, kill and resume; an index that serves all plans with its finders;
+the effect of a user's list. All people in it are invented."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import mails
+from sanitize.cli.demo import generate_mails
 from sanitize.errors import PlanError, UsageError
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find, run
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "in.parquet"
-    pq.write_table(mails(90, 5), path)
+    pq.write_table(generate_mails(90, 5), path)
     return path
 
 
@@ -40,7 +40,7 @@ def told(**more: Any) -> Settings:
 
 @pytest.fixture(scope="module")
 def wanted(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """An undisturbed run: its folder, and what it said."""
+    """An undisturbed run: its folder and its summary."""
     folder = tmp_path_factory.mktemp("wanted")
     return folder, run(corpus, folder / "out", "names", settings=told())
 
@@ -61,7 +61,7 @@ def test_what_two_rounds_find(wanted: tuple[Path, dict[str, Any]]) -> None:
     known = found.drop_nulls("entity_id").group_by("entity_id").agg(pl.col("kind").unique())
     assert known.height > 20 and all({"PERSON", "EMAIL_ADDRESS"} <= set(kinds) for kinds in known["kind"])
     assert found.group_by("value_id").agg(pl.col("entity_id").n_unique())["entity_id"].max() == 1
-    assert found.equals(found.sort("doc_no", "cell", "start", -pl.col("stop"), maintain_order=True))
+    assert found.equals(found.sort("doc_no", "cell", "start", -pl.col("end"), maintain_order=True))
 
 
 @pytest.mark.parametrize(("workers", "rows"), [(2, 25), (1, 25)])
@@ -100,7 +100,7 @@ def test_killed_and_resumed(
     places: re.Pattern[str],
     starter: Callable[..., Any] | None,
 ) -> None:
-    """One crash after the other, each in the resume of the one before: within a round, between the two, and behind them."""
+    """One crash after the other, each in the resume of the one before: within a round, between the two, and after them."""
     words = [sys.executable, "-m", "sanitize", "run", corpus, "-o", tmp_path / "out", "--plan", "names", "--seed", 7]
     words += ["--rows-per-shard", 25, "--workers", 1]
     for point in CRASHES:
@@ -133,7 +133,7 @@ def test_an_index_serves_all_plans_of_its_finders(corpus: Path, tmp_path: Path) 
     # one with others has the index made again, and says so
     summary = run(corpus, tmp_path / "plain", "rmft", work, told())
     (note,) = summary["notes"]
-    assert "made with other finders (patterns, names, known); it is made again" in note
+    assert "built with other finders (patterns, names, known); it is rebuilt" in note
     assert "PERSON" not in summary["by_kind"] and not (work / "rounds").exists() and not (work / "vault" / "rounds").exists()
 
 
@@ -143,7 +143,7 @@ def test_a_users_list(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("kind,value\nLOCATION,Zyqtown\nORGANIZATION,Blorb Works\n")
     source = tmp_path / "in.jsonl"
     settings = told(known=tmp_path / "list.csv", verify="full")
-    with pytest.raises(UsageError, match="lists values of LOCATION, and plan rmft says nothing of that kind") as caught:
+    with pytest.raises(UsageError, match="lists values of LOCATION, and plan rmft does not name that kind") as caught:
         run(source, tmp_path / "out", "rmft", settings=settings)
     assert "Zyq" not in str(caught.value) and not (tmp_path / "out.private").exists()
     kinds = '["LOCATION", "ORGANIZATION"]'
@@ -168,7 +168,9 @@ def test_known_without_a_list_is_refused_where_nothing_else_finds_the_kind(tmp_p
     (tmp_path / "list.csv").write_text("kind,value\nPERSON,Ann Roe\n")
     plan = load_plan("redact", ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]', 'find.finders=["patterns", "known"]'])
     second = {"out": tmp_path / "out"} if verb is run else {"work": tmp_path / "work"}
-    with pytest.raises(PlanError, match="plan redact: PERSON: find.finders has only `known` for it, .*--known FILE, or add one of .*names"):
+    with pytest.raises(
+        PlanError, match="plan redact: PERSON: find.finders has only `known` for this kind, .*--known FILE, or add one of .*names"
+    ):
         verb([tmp_path / "in.jsonl"], plan=plan, settings=told(), **second)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "list.csv"]
     verb([tmp_path / "in.jsonl"], plan=plan, settings=told(known=tmp_path / "list.csv"), **second)
@@ -181,7 +183,7 @@ def test_a_kind_that_no_finder_finds_is_refused() -> None:
         load_plan("redact", ['find.kinds=["LOCATION"]', 'edit.0.kinds=["LOCATION"]', 'find.finders=["patterns", "names"]'])
     with pytest.raises(PlanError, match="there is no such part"):
         load_plan("names", ['find.finders=["patterns", "name"]'])
-    with pytest.raises(PlanError, match="stands there twice"):
+    with pytest.raises(PlanError, match="is listed twice"):
         load_plan("names", ['find.finders=["patterns", "names", {use = "names", prose = false}]'])
     with pytest.raises(PlanError, match="find.finders.1.*prose"):
         load_plan("names", ['find.finders=["patterns", {use = "names", prose = "maybe"}]'])

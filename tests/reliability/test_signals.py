@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, at any stage, to the group or to the command alone: an end in good order, nobody left behind, nothing lost."""
+"""Ctrl-C and SIGTERM, in any stage, to the group or to the command alone: an orderly end, no process left behind, nothing lost."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sanitize.engines.local import Local
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import Locked
-from sanitize.storage.locks import locked, out_locked
+from sanitize.storage.locks import lock_output, lock_workspace
 
 # a stage has begun when this lies in the folder
 STAGES = {
@@ -32,7 +32,7 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def stopped(house: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> bool:
-    """A run that is sent a signal in a stage, and what must hold then; False where it had ended before."""
+    """A run that gets a signal in a stage, and the checks then; False if it had ended before."""
     process: subprocess.Popen[str] = house.start(workers=workers)
     until = time.monotonic() + 100
     while not list(house.here.glob(STAGES[stage])) and process.poll() is None:
@@ -47,7 +47,7 @@ def stopped(house: Any, stage: str, number: signal.Signals, group: bool, workers
         assert house.state() == "new"
         return False
     assert said.code == CODES[number], said
-    assert "stopped; the same command goes on from here" in said.err and "error: " not in said.err
+    assert "stopped; the same command resumes from here" in said.err and "error: " not in said.err
     assert house.state() == "absent"
     house.clean()
     return True
@@ -79,15 +79,15 @@ def test_a_signal_in_every_stage(large: Any, stage: str, number: signal.Signals,
 
 
 def test_a_query_is_stopped(tmp_path: Path) -> None:
-    """What DuckDB does can take minutes: a signal is heard all the same."""
+    """A DuckDB query can take minutes: a signal is handled nevertheless."""
     script = (
         "import sys; from pathlib import Path; import duckdb; from sanitize.cli import main as cli; "
-        "from sanitize.engines.local import Local\n"
+        "from sanitize.engines.local import LocalEngine\n"
         "sys.argv = ['sanitize', '--version']\n"
         "def app():\n"
         "    print('begun', flush=True)\n"
         "    query = 'SELECT sum(hash(a.range, b.range)) FROM range(1000000) a, range(1000000) b'\n"
-        "    Local(workers=1, spill=Path('spill')).scalar(query, {})\n"
+        "    LocalEngine(workers=1, spill=Path('spill')).scalar(query, {})\n"
         "cli.app = app; cli.main()"
     )
     root = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ cli.main()
 
 
 def test_an_import_is_not_broken_off(tmp_path: Path) -> None:
-    """A library in C++ that is stopped inside an import aborts the process; the signal is heard behind it."""
+    """A C++ library that is interrupted during its import aborts the process; the signal is handled after the import."""
     (tmp_path / "slow.py").write_text(
         "import time\nuntil = time.monotonic() + 0.5\nwhile time.monotonic() < until: time.sleep(0.01)\nprint('whole', flush=True)\n"
     )
@@ -140,7 +140,7 @@ def test_an_import_is_not_broken_off(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_signal_while_libraries_are_imported(house: Any) -> None:
-    """Thirty moments of the first seconds of a command."""
+    """Thirty moments in the first seconds of a command."""
     for moment in range(30):
         process = house.start()
         time.sleep(0.1 * moment)
@@ -154,13 +154,13 @@ def test_a_signal_while_libraries_are_imported(house: Any) -> None:
 
 
 def test_a_held_work_and_a_held_out_are_left_alone(house: Any) -> None:
-    """The exit code of `Locked` is held in the tests of the command."""
+    """The exit code of `Locked` is checked in the tests of the command line."""
     house.put_old()
     house.work.mkdir()
-    for name, hold in (("out.private", locked(house.work)), ("out", out_locked(house.out))):
+    for name, hold in (("out.private", lock_workspace(house.work)), ("out", lock_output(house.out))):
         with hold, pytest.raises(Locked) as caught:
             house.again()
-        said = rf"{house.here}/{name}: process {os.getpid()} on {os.uname().nodename} has been at work here for [0-9]+ s; wait for it"
+        said = rf"{house.here}/{name}: locked by process {os.getpid()} on {os.uname().nodename} for [0-9]+ s; wait until it ends"
         assert re.match(said, str(caught.value))
         assert house.state() == "old"
     house.again()
@@ -199,7 +199,7 @@ def test_twenty_times_two_runs_at_once(house: Any, own_work: bool) -> None:
 
 
 def test_a_lock_whose_file_went_away_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OUT's lock is a file that its holder takes away: who opened it just before must not hold a file that has no name."""
+    """The holder of OUT's lock deletes the lock file: a process that opened it just before must not hold a file without a name."""
     out, whole, times = tmp_path / "out", fcntl.flock, [0]
 
     def late(handle: int, how: int) -> None:
@@ -209,9 +209,9 @@ def test_a_lock_whose_file_went_away_is_taken_anew(tmp_path: Path, monkeypatch: 
         whole(handle, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with out_locked(out):
+    with lock_output(out):
         assert times[0] == 2 and (tmp_path / ".out.sanitize-lock").stat().st_size
-        with pytest.raises(Locked), out_locked(out):
+        with pytest.raises(Locked), lock_output(out):
             pass
     assert not list(tmp_path.iterdir())
 
@@ -220,10 +220,10 @@ def test_a_lock_whose_file_went_away_is_taken_anew(tmp_path: Path, monkeypatch: 
 
 
 def test_workers_at_work_are_ended(tmp_path: Path) -> None:
-    engine = Local(workers=2, spill=tmp_path)
+    engine = LocalEngine(workers=2, spill=tmp_path)
     tasks = engine.map_shards(time.sleep, [0.0, 600.0, 600.0])
     next(tasks)
-    workers = [child._process.pid for child in engine._children if child._process is not None]
+    workers = [child._process.pid for child in engine._workers if child._process is not None]
     began = time.monotonic()
     engine.close()
     assert len(workers) == 2 and time.monotonic() - began < 20

@@ -1,6 +1,6 @@
-"""Hundreds of kills at random moments, also while a run resumes: the bytes at the end are those of a run that nobody disturbed.
+"""Hundreds of kills at random moments, also while a run resumes: the final bytes are those of an undisturbed run.
 
-SOAK_KILLS=n says how many (300). Each is SIGKILL to the whole process group; up to five fall on one WORK before a run may end.
+SOAK_KILLS=n sets the number of kills (300). Each is a SIGKILL to the whole process group; up to five hit one WORK before a run may end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was done is used again as long as all it depends on is the same, and not a moment longer: room by room."""
+"""Results of finished tasks are reused exactly as long as everything they depend on is the same, stage by stage."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.readers import staging
-from sanitize.readers.sandbox import Reading
+from sanitize.readers.sandbox import SandboxedReader
 from sanitize.readers.staging import Columns
-from sanitize.readers.survey import Unit
+from sanitize.readers.survey import InputUnit
 from sanitize.stages import detection, rewriting
 from sanitize.storage import table_schemas
-from sanitize.storage.publication import recorded
+from sanitize.storage.publication import load_record
 
 hall = importlib.import_module("sanitize.pipeline.run")  # the module: `sanitize.run` is also the name of what it does
-ROOMS = {"find": (detection, "find_task"), "apply": (rewriting, "apply_task"), "verify": (hall, "verify_task")}
+ROOMS = {"find": (detection, "find_task"), "apply": (rewriting, "rewrite_task"), "verify": (hall, "verify_task")}
 
 
 @pytest.fixture()
 def done(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """How often each room was at work."""
+    """How often the tasks of each stage ran."""
     times: Counter[str] = Counter()
     for name, (room, task) in ROOMS.items():
         whole = getattr(room, task)
@@ -44,7 +44,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
             return whole(one)
 
         monkeypatch.setattr(room, task, counting)
-    drilled = canaries.drill
+    drilled = canaries.check_canaries
 
     def drilling(*given: Any) -> dict[str, Any]:
         before = Counter(times)
@@ -53,15 +53,15 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         times.update(before)  # the drill goes through the rooms with documents of its own
         return told
 
-    monkeypatch.setattr(canaries, "drill", drilling)
-    decode = Reading._decode
+    monkeypatch.setattr(canaries, "check_canaries", drilling)
+    decode = SandboxedReader._stage_units
 
-    def decoding(self: Reading, units: list[Unit]) -> dict[int, dict[str, Any]]:
+    def decoding(self: SandboxedReader, units: list[InputUnit]) -> dict[int, dict[str, Any]]:
         # this happens in a process of its own: what has no record that fits is done there
-        times.update("read" for job in map(self._job, units) if recorded(job.record, job.fingerprint) is None)
+        times.update("read" for job in map(self._staging_job, units) if load_record(job.record_path, job.fingerprint) is None)
         return decode(self, units)
 
-    monkeypatch.setattr(Reading, "_decode", decoding)
+    monkeypatch.setattr(SandboxedReader, "_stage_units", decoding)
     yield times
 
 
@@ -71,9 +71,9 @@ def again(house: Any, **more: Any) -> dict[str, Any]:
 
 
 def another(name: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """A library of another version."""
-    there = {**index_state.versions(), name: "0.0.1"}
-    return lambda patch: patch.setattr(index_state, "versions", lambda: there)
+    """A library with another version."""
+    there = {**index_state.get_library_versions(), name: "0.0.1"}
+    return lambda patch: patch.setattr(index_state, "get_library_versions", lambda: there)
 
 
 def version(room: Any, name: str = "VERSION") -> Callable[[pytest.MonkeyPatch], None]:
@@ -90,7 +90,7 @@ OF_THE_PLAN: list[Change] = [
     ("an editor", version(Rmft), {}, PLAN),
     ("another editor", version(Redact), {}, PLAN),
     ("apply", version(rewriting), {}, PLAN),
-    ("verify", version(run_state, "VERIFY"), {}, PLAN),
+    ("verify", version(run_state, "LEAK_CHECK_VERSION"), {}, PLAN),
     ("no verify", lambda patch: None, {"verify": "off"}, {}),
     ("polars", another("polars"), {}, PLAN),
 ]
@@ -152,14 +152,14 @@ def test_another_input_is_told_in_numbers(house: Any, done: Counter[str]) -> Non
     inputs, texts = list(house.inputs), house.inputs[0].read_bytes()
     for change, said in (
         (lambda: house.inputs[0].write_bytes(texts.replace(b"wrote", b"wrotE", 1)), "1 of 2 files changed: file 1, "),
-        (lambda: house.inputs.pop(), "2 files, now 1, 1 of them gone or changed, 0 new"),
+        (lambda: house.inputs.pop(), "2 files, now 1, 1 of them missing or changed, 0 new"),
         (lambda: house.inputs.reverse(), "the same files, in another order"),
     ):
         change()
         with pytest.raises(UsageError) as caught:
             again(house, replace=False)
         message = str(caught.value)
-        assert said in message and all(way in message for way in ("Put the input back", "--replace", "another --work"))
+        assert said in message and all(way in message for way in ("Restore the input", "--replace", "another --work"))
         assert "in.a" not in message and not done  # a file's name may be a person's
         house.inputs[:] = inputs
         inputs[0].write_bytes(texts)
@@ -167,14 +167,14 @@ def test_another_input_is_told_in_numbers(house: Any, done: Counter[str]) -> Non
     assert done == {"verify": 3}
     done.clear()
     inputs[0].write_bytes(texts.replace(b"wrote", b"wrotE", 1))
-    with pytest.raises(UsageError, match="was made of another input .1 of 2 files changed: file 1, "):
+    with pytest.raises(UsageError, match="was made from another input .1 of 2 files changed: file 1, "):
         again(house, replace=False)
     summary = again(house)
     assert "another input (1 of 2 files changed" in " ".join(summary["notes"]) and done == EVERY
 
 
 def test_an_input_that_changes_under_our_hands_is_refused(house: Any, done: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the end of find and again just before OUT is swapped; what was read of it is forgotten."""
+    """At the end of find and again just before OUT is swapped; what was read of the input is deleted."""
     house.put_old()
     texts = house.inputs[0].read_bytes()
     for room, name in ((detection, "find_task"), (hall, "verify_task")):

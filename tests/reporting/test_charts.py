@@ -1,4 +1,4 @@
-"""The figures of a report: well-formed, escaped, small, inside their frames; as files too."""
+"""Charts of the report: SVG is well-formed, escaped, small and within its frame; chart files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sanitize.errors import MissingExtra, UsageError
 from sanitize.reporting import charts as figures
-from sanitize.reporting.charts import Bars, Curves, Figure, draw, svg
+from sanitize.reporting.charts import Chart, RankCurves, ShareBars, render_svg, write_charts
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -27,15 +27,15 @@ HOSTILE = [
     "&lt;b&gt; 'quoted'",
     "",
 ]
-CURVES = Curves(name="EMAIL_ADDRESS", before=[(50, 10), (5, 90), (1, 200)], after=[(2, 25), (1, 1100)])
-BARS = Bars(name="What became of it", parts=("kept", "label"), rows=(("EMAIL_ADDRESS", (30, 10)), ("US_SSN", (0, 7))))
+CURVES = RankCurves(name="EMAIL_ADDRESS", before=[(50, 10), (5, 90), (1, 200)], after=[(2, 25), (1, 1100)])
+BARS = ShareBars(name="What became of it", segments=("kept", "label"), rows=(("EMAIL_ADDRESS", (30, 10)), ("US_SSN", (0, 7))))
 STEPS = st.dictionaries(st.integers(1, 10**7), st.integers(1, 10**7), min_size=1, max_size=40).map(
     lambda one: sorted(one.items(), reverse=True)
 )
 
 
-def parsed(figure: Figure) -> Xml.Element:
-    return Xml.fromstring(svg(figure))
+def parsed(figure: Chart) -> Xml.Element:
+    return Xml.fromstring(render_svg(figure))
 
 
 def points(element: Xml.Element, name: str) -> list[tuple[float, float]]:
@@ -45,7 +45,7 @@ def points(element: Xml.Element, name: str) -> list[tuple[float, float]]:
 
 @given(STEPS, st.one_of(st.just([]), STEPS))
 def test_a_curve_stays_in_its_frame_and_falls(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
-    element = parsed(Curves(name="K", before=before, after=after))
+    element = parsed(RankCurves(name="K", before=before, after=after))
     for name, steps in (("before", before), ("after", after)):
         if steps:
             drawn = points(element, name)
@@ -56,7 +56,7 @@ def test_a_curve_stays_in_its_frame_and_falls(before: list[tuple[int, int]], aft
 
 
 def test_a_point_is_where_its_numbers_are() -> None:
-    element = parsed(Curves(name="K", before=[(100, 1), (10, 9), (1, 990)], after=[]))
+    element = parsed(RankCurves(name="K", before=[(100, 1), (10, 9), (1, 990)], after=[]))
     # two decades up in 180 pixels, three across in 282
     drawn = points(element, "before")
     assert (
@@ -65,18 +65,18 @@ def test_a_point_is_where_its_numbers_are() -> None:
         and drawn[2] == (140.0, 102.0)
         and drawn[-1] == (328.0, 192.0)
     )
-    assert CURVES.rows() == [(1, 50, 2), (10, 50, 2), (100, 5, 1), (1000, 0, 1), (1125, 0, 1)]
-    assert Curves(name="K", before=[(1, 1)], after=[(1, 1)]).rows() == [(1, 1, 1)]
+    assert CURVES.table_rows() == [(1, 50, 2), (10, 50, 2), (100, 5, 1), (1000, 0, 1), (1125, 0, 1)]
+    assert RankCurves(name="K", before=[(1, 1)], after=[(1, 1)]).table_rows() == [(1, 1, 1)]
 
 
 def test_many_steps_make_a_small_figure() -> None:
     steps = [(count, 1 + 10**6 // count**2) for count in range(50_000, 0, -1)]
-    assert len(svg(Curves(name="K", before=steps, after=steps))) < 40_000
+    assert len(render_svg(RankCurves(name="K", before=steps, after=steps))) < 40_000
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)).filter(any), min_size=1, max_size=12))
 def test_bars_fill_their_rows(rows: list[tuple[int, int]]) -> None:
-    element = parsed(Bars(name="B", parts=("kept", "label"), rows=tuple((f"K{no}", row) for no, row in enumerate(rows))))
+    element = parsed(ShareBars(name="B", segments=("kept", "label"), rows=tuple((f"K{no}", row) for no, row in enumerate(rows))))
     by_row: dict[str, list[Xml.Element]] = {}
     for rect in element.iter("rect"):
         by_row.setdefault(str(rect.get("y")), []).append(rect)
@@ -90,21 +90,21 @@ def test_bars_fill_their_rows(rows: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_only_text(name: str) -> None:
-    for figure in (Curves(name=name, before=[(2, 1)], after=[]), Bars(name=name, parts=("kept",), rows=((name, (3,)),))):
-        element, text = parsed(figure), svg(figure)
+    for figure in (RankCurves(name=name, before=[(2, 1)], after=[]), ShareBars(name=name, segments=("kept",), rows=((name, (3,)),))):
+        element, text = parsed(figure), render_svg(figure)
         assert {one.tag for one in element.iter()} <= {"svg", "line", "text", "path", "polyline", "rect"}
         assert not [key for one in element.iter() for key in one.attrib if key.startswith("on") or key in ("href", "style", "src")]
         assert not re.search("[\x00-\x1f\x7f-\x9f\u202e\ufffe\uffff]", text)
-        assert str(element.get("aria-label")).startswith(figures.visible(name))
+        assert str(element.get("aria-label")).startswith(figures.escape_controls(name))
 
 
 @pytest.mark.parametrize("format", ["png", "svg"])
 def test_files_are_drawn(tmp_path: Path, format: str) -> None:
-    made = draw([BARS, CURVES, CURVES], tmp_path / "new" / "figures", format)
+    made = write_charts([BARS, CURVES, CURVES], tmp_path / "new" / "figures", format)
     assert [path.name for path in made] == [
         f"{name}.{format}" for name in ("what-became-of-it", "rank-frequency-EMAIL_ADDRESS", "rank-frequency-EMAIL_ADDRESS-2")
     ]
-    again = draw([BARS, CURVES, CURVES], tmp_path / "again", format)
+    again = write_charts([BARS, CURVES, CURVES], tmp_path / "again", format)
     assert [path.read_bytes() for path in made] == [path.read_bytes() for path in again]
     for path in made:
         if format == "png":
@@ -115,8 +115,8 @@ def test_files_are_drawn(tmp_path: Path, format: str) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_files_of_hostile_names(tmp_path: Path, name: str) -> None:
-    figures = [Curves(name=name, before=[(2, 1)], after=[(1, 2)]), Bars(name=name, parts=("kept",), rows=((name, (3,)),))]
-    for path in draw(figures, tmp_path, "svg"):
+    figures = [RankCurves(name=name, before=[(2, 1)], after=[(1, 2)]), ShareBars(name=name, segments=("kept",), rows=((name, (3,)),))]
+    for path in write_charts(figures, tmp_path, "svg"):
         assert path.parent == tmp_path and re.fullmatch(r"[A-Za-z0-9_-]+\.svg", path.name)
         tags = {one.tag.rpartition("}")[2] for one in Xml.parse(path).getroot().iter()}
         assert "script" not in tags
@@ -125,8 +125,8 @@ def test_files_of_hostile_names(tmp_path: Path, name: str) -> None:
 
 def test_another_format_or_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="png, svg"):
-        draw([BARS], tmp_path, "jpeg")
+        write_charts([BARS], tmp_path, "jpeg")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"corpus-sanitize\[plots\]"):
-        draw([BARS], tmp_path / "none", "png")
+        write_charts([BARS], tmp_path / "none", "png")
     assert not (tmp_path / "none").exists()

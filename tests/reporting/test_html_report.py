@@ -1,4 +1,4 @@
-"""The report and the card: escaped, honest, self-contained, and without a value. All people in it are invented."""
+"""The HTML report and the dataset card: escaping, wording, no external resources, no values. All people are invented."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import jinja2
 import pytest
 import yaml
 
-from sanitize.reporting.charts import Curves
-from sanitize.reporting.html_report import ReportTables, Sample, _render, _size_category, card, report
-from sanitize.reporting.html_report import figures as figures_of
+from sanitize.reporting.charts import RankCurves
+from sanitize.reporting.html_report import EditSample, ReportTables, _render, _size_category, render_card, render_report
+from sanitize.reporting.html_report import build_charts as figures_of
 from sanitize.text import mail_headers
 
 SUMMARY: dict[str, Any] = {
@@ -69,14 +69,14 @@ SUMMARY: dict[str, Any] = {
 }
 HISTOGRAM = [("EMAIL_ADDRESS", 1, 200), ("EMAIL_ADDRESS", 5, 90), ("EMAIL_ADDRESS", 50, 10), ("CREDIT_CARD", 1, 50), ("URL", 10, 5)]
 SAMPLES = [
-    Sample(
+    EditSample(
         kind="EMAIL_ADDRESS",
-        lead="From: Ada Quill <",
-        before="ada.quill@example.org",
-        after="ada.moor@hill.example.net",
-        tail=">\nHi",
+        text_before="From: Ada Quill <",
+        original="ada.quill@example.org",
+        replacement="ada.moor@hill.example.net",
+        text_after=">\nHi",
     ),
-    Sample(kind="CREDIT_CARD", before="4111 1111 1111 1111", after="[CREDIT_CARD]"),
+    EditSample(kind="CREDIT_CARD", original="4111 1111 1111 1111", replacement="[CREDIT_CARD]"),
 ]
 FATES = [  # kind, fate, section, occurrences, values
     ("EMAIL_ADDRESS", "original", None, 1, 300),
@@ -96,15 +96,15 @@ FATES = [  # kind, fate, section, occurrences, values
 LEDGER = [
     {
         "part": "dp_mlm",
-        "unit": "word",
+        "privacy_unit": "word",
         "documents": 12,
-        "units": 340,
+        "unit_count": 340,
         "epsilon_per_unit": 25.0,
         "epsilon_per_document": 708.3333,
         "epsilon_of_worst": 2000.0,
     }
 ]
-TABLES = ReportTables(histogram=HISTOGRAM, fates=FATES, samples=SAMPLES)
+TABLES = ReportTables(frequency_histogram=HISTOGRAM, outcomes=FATES, samples=SAMPLES)
 HOSTILE = [
     "<script>alert(1)</script>",
     "</style></title><img src=x onerror=alert(1)>",
@@ -161,7 +161,7 @@ def changed(**facts: Any) -> dict[str, Any]:
 
 
 def rows_of(html: str, head: str) -> list[list[str]]:
-    """The cells of the first table with a column of that head."""
+    """The cells of the first table that has a column with this heading."""
     for table in re.findall(r"<table.*?</table>", html, re.DOTALL):
         rows = [
             [" ".join(unescape(re.sub("<.*?>", "", cell)).split()) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL)]
@@ -173,7 +173,7 @@ def rows_of(html: str, head: str) -> list[list[str]]:
 
 
 def test_the_page_stands_alone() -> None:
-    html = report(SUMMARY, TABLES)
+    html = render_report(SUMMARY, TABLES)
     page = Page(html)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert ("content", policy) in page.attributes and ("http-equiv", "Content-Security-Policy") in page.attributes
@@ -201,18 +201,18 @@ def test_hostile_names_are_only_text(name: str) -> None:
     facts |= {"blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": name, "ngrams": 5}]}}
     facts |= {"parts": [{"part": name, "by_field": {name: {"occurrences": 1, "spans": 1, "lines": 1}}}]}
     facts |= {"outputs": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
-    sample = Sample(kind=name, before=name, after=name, lead=name, tail=name)
-    ledger = [LEDGER[0] | {"part": name, "unit": name}]
+    sample = EditSample(kind=name, original=name, replacement=name, text_before=name, text_after=name)
+    ledger = [LEDGER[0] | {"part": name, "privacy_unit": name}]
     fates = [(name, "original", None, 3, 4), (name, "stand_in", name, 3, 1)]
-    given = ReportTables(histogram=[(name, 3, 4)], fates=fates, ledger=ledger, samples=[sample])
-    plain = Page(report(FULL, replace(TABLES, ledger=LEDGER)))
-    page = Page(report(facts, given))
+    given = ReportTables(frequency_histogram=[(name, 3, 4)], outcomes=fates, ledger=ledger, samples=[sample])
+    plain = Page(render_report(FULL, replace(TABLES, ledger=LEDGER)))
+    page = Page(render_report(facts, given))
     assert set(page.tags) <= set(plain.tags) and not [a for a, _ in page.attributes if a.startswith("on") or a == "src"]
     assert "49" not in page.text and not re.search("[\x00-\x09\x0b-\x1f\u202e]", page.text)
-    markdown = card(facts)
+    markdown = render_card(facts)
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", markdown) and "<" not in markdown.split("---\n", 2)[2]
     assert [line for line in markdown.splitlines() if line.startswith("#")] == [
-        line for line in card(changed()).splitlines() if line.startswith("#")
+        line for line in render_card(changed()).splitlines() if line.startswith("#")
     ]
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3, 7}
@@ -220,7 +220,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
 
 
 def test_no_raw_value_stands_on_it() -> None:
-    text = report(SUMMARY, TABLES)
+    text = render_report(SUMMARY, TABLES)
     assert not re.search("quill|moor|hill|4111|1111 1111|ada", text, re.IGNORECASE)
     assert "aaa.aaaa" in text and "9999 9999 9999 9999" in text
 
@@ -243,9 +243,9 @@ def test_a_bare_summary_is_enough() -> None:
         "leaks",
     )
     bare = dict.fromkeys(names, 0)
-    page = Page(report(bare))
-    assert "not checked" in page.text and "keep private" in page.text and "No record was set aside." in page.text
-    assert "was not checked" in card(bare)
+    page = Page(render_report(bare))
+    assert "not checked" in page.text and "keep private" in page.text and "No record was quarantined." in page.text
+    assert "was not checked" in render_card(bare)
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ def test_a_bare_summary_is_enough() -> None:
     [
         (
             {},
-            "0 of 350 flagged values found in these forms: exact, case-folded, NFKC",
-            "0 of 350 flagged values found in these forms",
+            "0 of 350 removed values found in these forms: exact, case-folded, NFKC",
+            "0 of 350 removed values found in these forms",
         ),
         (
             {"key": "seed"},
@@ -265,15 +265,15 @@ def test_a_bare_summary_is_enough() -> None:
         ({"verify": {"mode": "off"}}, "not checked", "The result was not checked"),
         (
             {"kept_originals": 300},
-            "300 original values stand in the texts on purpose",
-            "300 original values stand in the texts on purpose",
+            "300 original values are in the texts on purpose",
+            "300 original values are in the texts on purpose",
         ),
         ({"leaks": 1}, "1 leak", "1 of 350"),
-        ({"verify": SUMMARY["verify"] | {"values_checked": 0}}, "nothing to look for", "0 of 0 flagged values"),
+        ({"verify": SUMMARY["verify"] | {"values_checked": 0}}, "nothing to check", "0 of 0 removed values"),
     ],
 )
 def test_the_words_stay_honest(facts: dict[str, Any], on_page: str, on_card: str) -> None:
-    html, markdown = report(changed(**facts), TABLES), card(changed(**facts))
+    html, markdown = render_report(changed(**facts), TABLES), render_card(changed(**facts))
     assert on_page in Page(html).text and on_card in markdown
     for text in (html, markdown):
         assert not re.search(r"\bno pii\b|anonym|complian|guarantee|\bsafe\b", text, re.IGNORECASE)
@@ -284,22 +284,22 @@ _KIND = "kind, and what the plan does"
 
 
 def test_what_became_of_each_kind() -> None:
-    """Counted from the tables where they are there, else from the summary."""
-    html = report(SUMMARY, TABLES)
+    """Outcomes are counted from the tables if given, else from the summary."""
+    html = render_report(SUMMARY, TABLES)
     cells = rows_of(html, _KIND)
-    assert cells[0][:9] == [_KIND, "occurrences", "values", "documents", "kept", "left", "stand-in", "label", "dropped"]
+    assert cells[0][:9] == [_KIND, "occurrences", "values", "documents", "kept", "left", "surrogate", "label", "dropped"]
     assert cells[1][:9] == ["EMAIL_ADDRESS", "1,150", "300", "900", "300", "0", "850", "0", "7"]
     assert cells[2][:9] == ["CREDIT_CARD", "50", "50", "40", "0", "0", "0", "50", "0"]
     assert cells[3][:9] == ["URL", "50", "20", "45", "0", "50", "0", "0", "0"]
     # below each: what the plan does with it, and what its check refused, across the table
     under = re.findall(r'<tr class="under"><td colspan="9">(.*?)</td></tr>', html)
     assert [said.partition("; skipped: ")[2] for said in under] == ["", "luhn 4", ""] and all(under)
-    cells = rows_of(report(SUMMARY), _KIND)
+    cells = rows_of(render_report(SUMMARY), _KIND)
     assert [row[4:7] for row in cells] == [["kept", "left", "replaced"], ["300", "0", "850"], ["0", "0", "50"], ["0", "50", "0"]]
 
 
 def test_where_it_stood_names_no_rare_field() -> None:
-    html = report(SUMMARY, TABLES)
+    html = render_report(SUMMARY, TABLES)
     assert "one-person" not in html
     assert rows_of(html, "place") == [
         ["place", "EMAIL_ADDRESS", "CREDIT_CARD", "URL", "all"],
@@ -308,50 +308,50 @@ def test_where_it_stood_names_no_rare_field() -> None:
         ["no mail", "–", "–", "50 0%", "50 0%"],
         ["other header fields", "50 100%", "–", "–", "50 100%"],
     ]
-    known = sorted(mail_headers.WELL_KNOWN)
+    known = sorted(mail_headers.WELL_KNOWN_FIELDS)
     many = [("URL", "original", field, 100 + number, 1) for number, field in enumerate(known)] + [("URL", "original", "body", 1, 1)]
-    places = rows_of(report(SUMMARY, ReportTables(fates=many)), "place")[1:]
+    places = rows_of(render_report(SUMMARY, ReportTables(outcomes=many)), "place")[1:]
     rest = sum(100 + number for number in range(len(known) - 12))
     assert len(places) == 14 and places[0] == ["other header fields", f"{rest:,} 0%", f"{rest:,} 0%"] and places[1][0] == known[-1]
-    assert "Where it stood" not in report(SUMMARY, ReportTables(histogram=HISTOGRAM))
+    assert "Where the values occur" not in render_report(SUMMARY, ReportTables(frequency_histogram=HISTOGRAM))
     many = [(f"KIND_{number}", "original", "from", 1, 1) for number in range(20)]
     kinds = {kind: SUMMARY["by_kind"]["URL"] for kind, *_ in many}
-    assert rows_of(report(changed(by_kind=kinds), ReportTables(fates=many)), "place")[1][-2:] == ["12 0%", "20 0%"]
+    assert rows_of(render_report(changed(by_kind=kinds), ReportTables(outcomes=many)), "place")[1][-2:] == ["12 0%", "20 0%"]
 
 
 def test_curves_are_those_of_the_tables() -> None:
-    figures = {figure.name: figure for figure in figures_of(SUMMARY, TABLES) if isinstance(figure, Curves)}
+    figures = {figure.name: figure for figure in figures_of(SUMMARY, TABLES) if isinstance(figure, RankCurves)}
     assert list(figures) == ["EMAIL_ADDRESS", "CREDIT_CARD", "URL"]
     mail = figures["EMAIL_ADDRESS"]
     assert (mail.before, mail.after) == ([(50, 10), (5, 90), (1, 200)], [(2, 25), (1, 1100)])
-    assert mail.rows() == [(1, 50, 2), (10, 50, 2), (100, 5, 1), (1000, 0, 1), (1125, 0, 1)]
+    assert mail.table_rows() == [(1, 50, 2), (10, 50, 2), (100, 5, 1), (1000, 0, 1), (1125, 0, 1)]
     assert figures["CREDIT_CARD"].after == [] and figures["URL"].after == [(10, 5)]
-    assert rows_of(report(SUMMARY, TABLES), "rank")[2] == ["10", "50", "2"]
+    assert rows_of(render_report(SUMMARY, TABLES), "rank")[2] == ["10", "50", "2"]
 
 
 def test_what_was_reduced_is_told() -> None:
-    html = report(FULL, TABLES)
+    html = render_report(FULL, TABLES)
     assert rows_of(html, "part")[1] == ["near_dup", "copy as in an earlier document", "7", "<1%"]
     assert rows_of(html, "field") == [["field", "occurrences", "spans", "whole lines"], ["to", "5", "4", "1"]]
     assert rows_of(html, "words in a row")[1:] == [["1", "direct", "5"], ["3", "indirect", "1,234"]]
     text = " ".join(Page(html).text.split())
     assert "runs of up to 3 words that fewer than 2 users wrote" in text and "never published" in text
     for missing in ("Deduplication", "Blacklist", "Privacy ledger"):
-        assert missing not in Page(report(SUMMARY, TABLES)).text
+        assert missing not in Page(render_report(SUMMARY, TABLES)).text
 
 
 def test_a_ledger_changes_the_claim() -> None:
-    text = Page(report(SUMMARY, replace(TABLES, ledger=LEDGER))).text
-    assert "epsilon 25.0" in text.partition("Kinds, and")[0] and "epsilon 25.0" not in Page(report(SUMMARY, TABLES)).text
+    text = Page(render_report(SUMMARY, replace(TABLES, ledger=LEDGER))).text
+    assert "epsilon 25.0" in text.partition("Kinds, and")[0] and "epsilon 25.0" not in Page(render_report(SUMMARY, TABLES)).text
     assert "claimed for the units of the ledger" in text and "No claim" not in text and "2,000.0" in text
-    assert "No claim of differential privacy is made" in Page(report(SUMMARY, TABLES)).text
-    assert "No claim" in card(SUMMARY, TABLES) and "No claim" not in card(SUMMARY, replace(TABLES, ledger=LEDGER))
+    assert "No claim of differential privacy is made" in Page(render_report(SUMMARY, TABLES)).text
+    assert "No claim" in render_card(SUMMARY, TABLES) and "No claim" not in render_card(SUMMARY, replace(TABLES, ledger=LEDGER))
 
 
 def test_labels_are_shown_as_they_are_and_nothing_else_is() -> None:
     def after(text: str) -> str:
-        sample = Sample(kind="US_SSN", before="123-45-6789", after=text)
-        return Page(report(SUMMARY, ReportTables(samples=[sample]))).text.partition("Before and after")[2].partition("Quarantine")[0]
+        sample = EditSample(kind="US_SSN", original="123-45-6789", replacement=text)
+        return Page(render_report(SUMMARY, ReportTables(samples=[sample]))).text.partition("Before and after")[2].partition("Quarantine")[0]
 
     assert "[US_SSN-12]" in after("[US_SSN-12]")
     assert "SECRET" not in after("[SECRET] 9") and "Canary" not in after("[Canary]")
@@ -363,12 +363,12 @@ def test_a_large_summary_stays_under_two_megabytes() -> None:
     histogram = [(kind, count, 1 + 10**6 // count**2) for kind in kinds for count in range(1, 3000)]
     fates = [(kind, "original", None, count, values) for kind, count, values in histogram]
     shards = [{"path": f"data/{number}", "rows": 1, "bytes": 1, "sha256": "ef" * 32} for number in range(50_000)]
-    html = report(changed(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(histogram=histogram, fates=fates))
+    html = render_report(changed(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(frequency_histogram=histogram, outcomes=fates))
     assert len(html.encode()) < 2_000_000 and "99,800 more" in html and "49,800 more" in html
 
 
 def test_the_card_tells_load_dataset_where_the_shards_are() -> None:
-    head = yaml.safe_load(card(SUMMARY).split("---\n")[1])
+    head = yaml.safe_load(render_card(SUMMARY).split("---\n")[1])
     assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
     assert head["size_categories"] == ["1K<n<10K"]
     assert [_size_category(count) for count in (0, 999, 1000, 10**9)] == ["n<1K", "n<1K", "1K<n<10K", "n>100M"]

@@ -1,4 +1,4 @@
-"""The report in a real browser: it renders in light, dark and on paper, without a complaint, a request or a value.
+"""The report in a real browser: it renders in light mode, dark mode and print, without console messages, requests or values.
 
 Skipped where there is no Chromium; `.ci/run` installs one where it can. Each start has a profile of its own, a time limit, and leaves no
 process behind.
@@ -21,13 +21,13 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from sanitize.cli.demo import mails
+from sanitize.cli.demo import generate_mails
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 
 
 def working() -> str | None:
-    """A Chromium that starts: a name on the path may be only a stub that asks for a package manager."""
+    """A Chromium that really starts; an executable on the path may be only a stub that asks to install a package."""
     for path in filter(None, map(which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             if subprocess.run([path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60).returncode == 0:
@@ -59,9 +59,9 @@ DARK, LIGHT = "--blink-settings=preferredColorScheme=0", "--blink-settings=prefe
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A published folder; its columns have names that want to be markup."""
+    """A published folder whose column names contain markup."""
     folder = tmp_path_factory.mktemp("browsed")
-    made = pl.DataFrame(mails(120, 9)).select("text")
+    made = pl.DataFrame(generate_mails(120, 9)).select("text")
     plan = folder / "<svg onload=alert(1)>&'.toml"
     plan.write_text((resources.files("sanitize") / "plans" / "rmft.toml").read_text("utf-8"), "utf-8")
     made.with_columns(
@@ -72,9 +72,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def browse(page: Path, *flags: str, profile: Path, makes: Path | None = None) -> tuple[str, str]:
-    """What Chromium writes to stdout and stderr when it opens a page and, where told, `makes` a file.
+    """What Chromium writes to stdout and stderr when it opens a page; with `makes`, it must also write that file.
 
-    A browser that itself falls over is started again, twice; what the page does is never forgiven.
+    A browser that crashes or hangs is started again, up to twice; errors of the page are never ignored.
     """
     for _ in range(2):
         with contextlib.suppress(subprocess.TimeoutExpired, ChildProcessError):
@@ -83,7 +83,7 @@ def browse(page: Path, *flags: str, profile: Path, makes: Path | None = None) ->
 
 
 def _browse(page: Path, *flags: str, profile: Path, makes: Path | None) -> tuple[str, str]:
-    """One start; whatever it began is gone afterwards."""
+    """One start of the browser; all its processes are killed afterwards."""
     assert CHROMIUM is not None
     process = subprocess.Popen(
         [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", f"--crash-dumps-dir={profile}", *flags, page.as_uri()],
@@ -106,12 +106,12 @@ def _browse(page: Path, *flags: str, profile: Path, makes: Path | None) -> tuple
 
 
 def complaints(stderr: str) -> list[str]:
-    """What a page wrote to the console: errors, warnings and refusals of its policy."""
+    """What a page wrote to the console: errors, warnings and violations of its content security policy."""
     return [line for line in stderr.splitlines() if "CONSOLE" in line]
 
 
 def alive(profile: Path) -> list[str]:
-    """Processes that still name a profile in their command line."""
+    """Running processes with the profile in their command line."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -131,7 +131,7 @@ def profile(tmp_path: Path) -> Iterator[Path]:
 
 
 def raw_values(out: Path) -> set[str]:
-    """The values that had to go, and those that stayed: none may stand on a page."""
+    """The values that were removed, and those that were kept: none may occur on a page."""
     files = Path(f"{out}.private/vault/values").glob("*.parquet")
     return {value for file in files for value in pl.read_parquet(file)["value"] if len(value) > 5}
 
@@ -141,7 +141,14 @@ def test_it_renders_without_a_complaint(out: Path, profile: Path) -> None:
     assert complaints(said) == []
     text = re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", "", dom, flags=re.DOTALL))
     assert "0 leaks" in text and re.search(r"(\d+) of \1 ?values of invented people", text) and "publishable" in text
-    for heading in ("Kinds, and what became of them", "Where it stood", "Rank and frequency", "Before and after", "Provenance", "Limits"):
+    for heading in (
+        "Kinds, and what became of them",
+        "Where the values occur",
+        "Rank and frequency",
+        "Before and after",
+        "Provenance",
+        "Limits",
+    ):
         assert heading in text
     # names are names: the browser made no element of them
     assert "<script" not in dom and "<img" not in dom and "&lt;script&gt;document.title='owned'&lt;/script&gt;" in dom
@@ -153,7 +160,7 @@ def test_it_renders_without_a_complaint(out: Path, profile: Path) -> None:
 
 
 def test_a_complaint_would_be_heard(out: Path, profile: Path, tmp_path: Path) -> None:
-    """The page with a script and a picture from elsewhere in it: both are refused by its policy, and the test sees that."""
+    """A script and an external image, added to the page, are blocked by its policy, and the test notices it."""
     bad = tmp_path / "bad.html"
     page = (out / "report.html").read_text("utf-8")
     bad.write_text(page.replace("</body>", '<script>document.title="owned"</script><img src="http://192.0.2.1/x.png"></body>'), "utf-8")

@@ -1,4 +1,4 @@
-"""Measured shares on another corpus's frequencies, by hand; a file that holds none is refused."""
+"""Forecasts computed by hand from measured shares and another corpus's frequencies; files that are no curves are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sanitize.cli.main import app
 from sanitize.errors import UsageError
-from sanitize.reporting.leak_forecast import forecast, read_curves
+from sanitize.reporting.leak_forecast import forecast_leaks, read_curves
 
 
 def band(low: int, high: int | None, share: float, least: float, most: float) -> dict[str, Any]:
@@ -28,7 +28,7 @@ CURVES = {
 
 
 def test_by_hand() -> None:
-    told = forecast(CURVES, [(1, 40), (2, 6), (9, 4)])
+    told = forecast_leaks(CURVES, [(1, 40), (2, 6), (9, 4)])
     base, rmft = told["plans"]
     assert (base["plan"], base["addresses"], base["expected"], base["low"], base["high"]) == ("baseline", 50, 9.0, 2.0, 24.0)
     assert [one["expected"] for one in base["bands"]] == [4.0, 5.0]

@@ -1,4 +1,4 @@
-"""What became of occurrences, shard by shard: small tables by hand, and what both sides of a cut add up to."""
+"""Outcomes of occurrences by shard: small tables written by hand, and sums over shards and ranges of values."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.engines.local import Local
-from sanitize.reporting.outcomes import FateTask, fates, stand
+from sanitize.engines.local import LocalEngine
+from sanitize.reporting.outcomes import OutcomeTask, count_outcomes, write_shard_outcomes
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import table_writer
+from sanitize.storage.corpus import open_table_writer
 
 MAIL, PHONE, URL = "EMAIL_ADDRESS", "PHONE_NUMBER", "URL"
 
 
 def written(path: Path, name: str, rows: list[dict[str, object]]) -> Path:
-    schema = table_schemas.ALL[name].schema
-    with table_writer(path, schema) as out:
+    schema = table_schemas.ALL_TABLES[name].schema
+    with open_table_writer(path, schema) as out:
         out.write_table(pa.Table.from_pylist(rows, schema) if rows else schema.empty_table())
     return path
 
 
 def occurrence(doc_no: int, start: int, stop: int, kind: str = MAIL, value: int = 1, section: str | None = "body", cell: int = 0) -> dict:
-    place = {"doc_no": doc_no, "cell": cell, "start": start, "stop": stop, "start_byte": start, "stop_byte": stop}
+    place = {"doc_no": doc_no, "cell": cell, "start": start, "end": stop, "start_byte": start, "end_byte": stop}
     return {**place, "kind": kind, "value_id": value, "section": section, "finder": "patterns", "score": 1.0}
 
 
 def edit(doc_no: int, start: int, stop: int, text: str, kind: str = MAIL, cell: int = 0) -> dict[str, object]:
-    place = {"doc_no": doc_no, "cell": cell, "start_byte": start, "stop_byte": stop}
+    place = {"doc_no": doc_no, "cell": cell, "start_byte": start, "end_byte": stop}
     return {**place, "replacement": text, "kind": kind, "part": "rmft"}
 
 
@@ -38,17 +38,17 @@ def asked(tmp_path: Path, *shards: tuple[list[dict], list[dict] | None], drops: 
         tmp_path / "0.parquet", "drops", [{"doc_no": no, "part": "near_dup", "reason": "copy", "kept_doc_no": 0} for no in drops]
     )
     tasks = [
-        FateTask(
+        OutcomeTask(
             occurrences=(written(tmp_path / f"occurrences-{no}.parquet", "occurrences", found),),
             edits=None if made is None else written(tmp_path / f"edits-{no}.parquet", "edits", made),
             drops=(gone,),
-            out=tmp_path / f"standing-{no}.parquet",
+            outcomes_path=tmp_path / f"standing-{no}.parquet",
         )
         for no, (found, made) in enumerate(shards)
     ]
-    engine = Local(workers=1, spill=tmp_path / "spill")
+    engine = LocalEngine(workers=1, spill=tmp_path / "spill")
     try:
-        rows = fates(engine, tasks, tmp_path / "fates.parquet").to_pylist()
+        rows = count_outcomes(engine, tasks, tmp_path / "fates.parquet").to_pylist()
     finally:
         engine.close()
     return [tuple(row.values()) for row in rows]
@@ -98,7 +98,7 @@ def test_what_became_of_them(case: str, tmp_path: Path) -> None:
 
 
 def test_shards_add_up(tmp_path: Path) -> None:
-    """One value three times and one twice, over two shards; a stand-in that stands in both; a place that is no mail."""
+    """One value three times and one twice, over two shards; a surrogate that occurs in both; a text that is not a mail."""
     one = [occurrence(0, 0, 3), occurrence(0, 5, 8, value=3), occurrence(0, 10, 13, section=None), occurrence(0, 15, 18, value=2)]
     two = [occurrence(1, 0, 3), occurrence(1, 5, 8, value=3), occurrence(1, 10, 13, value=4)]
     assert asked(tmp_path, (one, [edit(0, 15, 18, "s")]), (two, [edit(1, 10, 13, "s")])) == [
@@ -112,23 +112,23 @@ def test_shards_add_up(tmp_path: Path) -> None:
 
 
 def test_an_attempt_gives_its_file_a_name_when_it_is_whole(tmp_path: Path) -> None:
-    """The file has one row a value, and one a place."""
+    """The file has one row per value, and one per section."""
     rows = [occurrence(0, 0, 3), occurrence(0, 5, 8, value=3), occurrence(0, 10, 13)]
     found = written(tmp_path / "occurrences.parquet", "occurrences", rows)
-    task = FateTask(occurrences=(found,), edits=None, drops=(), out=tmp_path / "standing.parquet")
+    task = OutcomeTask(occurrences=(found,), edits=None, drops=(), outcomes_path=tmp_path / "standing.parquet")
     (tmp_path / "attempt").mkdir()
-    stand(task.attempt(tmp_path / "attempt"))
+    write_shard_outcomes(task.attempt(tmp_path / "attempt"))
     assert not list((tmp_path / "attempt").iterdir())
-    assert pq.read_metadata(task.out).num_rows == 3
+    assert pq.read_metadata(task.outcomes_path).num_rows == 3
 
 
 def test_ranges_of_values_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many rows are counted together, the same comes out; values lie anywhere among 64 bits, at both ends too."""
+    """The result does not depend on the number of rows counted together; values cover 64 bits, including both ends."""
     ends = [-(1 << 63), (1 << 63) - 1, -1, 0, 1]
     found = [occurrence(no, 0, 3, value=value) for no, value in enumerate([*ends, *ends[:2], *range(-(1 << 62), 1 << 62, 1 << 58)])]
     shards = [(found[low::2], [edit(one["doc_no"], 0, 3, f"s{one['doc_no']}") for one in found[low::10]]) for low in (0, 1)]
     (tmp_path / "whole").mkdir()
     whole = asked(tmp_path / "whole", *shards)
     assert sum(times * values for _, _, section, times, values in whole if section is None) == len(found)
-    monkeypatch.setattr("sanitize.reporting.outcomes._AT_ONCE", 5)
+    monkeypatch.setattr("sanitize.reporting.outcomes._ROWS_PER_RANGE", 5)
     assert asked(tmp_path, *shards) == whole

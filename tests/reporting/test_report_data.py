@@ -1,4 +1,4 @@
-"""The report of real runs: its counts worked out again another way, the same page whenever it is made, nothing written into OUT."""
+"""The report of real runs: counts recomputed in another way, the same page each time it is rendered, nothing written into OUT."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import mails
-from sanitize.engines.local import Local
+from sanitize.cli.demo import generate_mails
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, MissingExtra, OutputBroken, UsageError
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.reporting import report_data
-from sanitize.reporting.report_data import report, tables_of
+from sanitize.reporting.report_data import collect_report_tables, report
 from sanitize.storage.corpus import Corpus
 
 DEDUP = ['drop=[{use="exact_dup", body_only=true}]']
@@ -37,9 +37,9 @@ PLANS = {
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Invented mails; some twice, one with an address inside a link."""
+    """Invented mails; some occur twice, one has an address inside a link."""
     folder = tmp_path_factory.mktemp("reported")
-    made = pl.DataFrame(mails(150, 5)).select("text")
+    made = pl.DataFrame(generate_mails(150, 5)).select("text")
     more = pl.DataFrame({"text": ["See https://example.com/?to=ada.quill@example.org&n=1 and ask ada.quill@example.org."] * 2})
     pl.concat([made, made.head(20), more]).write_parquet(folder / "in.parquet")
     return folder
@@ -47,7 +47,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=PLANS)
 def made(corpus: Path, request: pytest.FixtureRequest) -> Path:
-    """What a plan made of them."""
+    """A published output of these mails, for each plan."""
     name, changes = PLANS[request.param]
     out = corpus / request.param
     run(corpus / "in.parquet", out, load_plan(name, changes), settings=Settings(seed=1, workers=1, rows_per_shard=60))
@@ -76,7 +76,7 @@ def rows(folder: Path, pattern: str = "*.parquet") -> list[dict[str, Any]]:
 
 
 def slowly(out: Path) -> Counter[tuple[Any, ...]]:
-    """(kind, fate, section, occurrences) -> how many, from the tables, one occurrence after the other."""
+    """(kind, fate, section, occurrences) -> count, computed from the tables one occurrence after the other."""
     work, folder = folders(out)
     dropped = {row["doc_no"] for row in rows(folder / "drops")}
     edits: dict[tuple[int, int], list[dict[str, Any]]] = {}
@@ -86,7 +86,7 @@ def slowly(out: Path) -> Counter[tuple[Any, ...]]:
     places: Counter[tuple[Any, ...]] = Counter()
     for one in [*rows(work / "tables" / "occurrences"), *rows(folder / "sweep", "[0-9]*.parquet")]:
         near = edits.get((one["doc_no"], one["cell"]), [])
-        over = [edit for edit in near if edit["start_byte"] < one["stop_byte"] and edit["stop_byte"] > one["start_byte"]]
+        over = [edit for edit in near if edit["start_byte"] < one["end_byte"] and edit["end_byte"] > one["start_byte"]]
         own = [edit["replacement"] for edit in over if edit["kind"] == one["kind"]]
         stands: object = None
         if one["doc_no"] in dropped:
@@ -111,15 +111,15 @@ def slowly(out: Path) -> Counter[tuple[Any, ...]]:
 
 def asked(out: Path, tmp_path: Path) -> report_data.ReportTables:
     work, folder = folders(out)
-    engine = Local(workers=1, spill=tmp_path / "spill")
+    engine = LocalEngine(workers=1, spill=tmp_path / "spill")
     try:
-        return tables_of(engine, work, folder, (), tmp_path / "asked", swept=True)
+        return collect_report_tables(engine, work, folder, (), tmp_path / "asked", swept=True)
     finally:
         engine.close()
 
 
 def test_fates_are_those_of_a_slow_reading(made: Path, tmp_path: Path) -> None:
-    found = asked(made, tmp_path).fates
+    found = asked(made, tmp_path).outcomes
     assert {(kind, fate, section, times): values for kind, fate, section, times, values in found} == dict(slowly(made))
     summary = Corpus.open(made).manifest["summary"]
     total: Counter[str] = Counter()
@@ -147,9 +147,9 @@ def test_fates_are_those_of_a_slow_reading(made: Path, tmp_path: Path) -> None:
 
 
 def test_the_curve_after_is_what_stands_in_the_shards(published: Path, tmp_path: Path) -> None:
-    """Addresses are counted again in the texts that were published, by a plain search."""
+    """Addresses are counted again with a plain search of the published texts."""
     after: Counter[int] = Counter()
-    for kind, fate, section, times, values in asked(published, tmp_path).fates:
+    for kind, fate, section, times, values in asked(published, tmp_path).outcomes:
         if kind == "EMAIL_ADDRESS" and section is None and fate in ("original", "stand_in"):
             after[times] += values
     edits = Counter(row["replacement"] for row in rows(folders(published)[1] / "edits") if row["kind"] == "EMAIL_ADDRESS")
@@ -234,7 +234,7 @@ def test_samples_go_with_the_input(published: Path, tmp_path: Path) -> None:
 
 
 def test_a_page_that_would_hold_a_value_is_not_written(published: Path, tmp_path: Path) -> None:
-    """A value in a name that the page shows, as a column's or a plan's may be."""
+    """A value in a name that the page shows, such as that of a column or a plan."""
     value = next(row["value"] for row in rows(folders(published)[0] / "vault" / "values") if row["kind"] == "US_SSN")
     shutil.copytree(published, tmp_path / "published")
     manifest = json.loads((published / "manifest.json").read_text("utf-8"))

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sanitize.errors import InputRefused, OutputBroken, UsageError
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.storage import queries, vault
@@ -132,8 +132,8 @@ LOCKED = [
 def test_a_query_sees_the_tables_and_nothing_else(made: Path, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
     before = sorted(path for path in made.rglob("*"))
-    with queries.connect(made / "out.private") as database, pytest.raises(UsageError) as refused:
-        queries.ask(database, query)
+    with queries.open_connection(made / "out.private") as database, pytest.raises(UsageError) as refused:
+        queries.run_query(database, query)
     assert refused.value.exit_code == 2 and "\n" not in str(refused.value)
     assert sorted(path for path in made.rglob("*")) == before
 
@@ -143,12 +143,12 @@ def test_a_link_in_work_is_not_followed(made: Path, tmp_path: Path) -> None:
     link = made / "out.private" / "tables" / "occurrences" / "link.parquet"
     link.symlink_to(tmp_path / "secret.parquet")
     with pytest.raises(OutputBroken, match="is a link"):
-        queries.connect(made / "out.private")
+        queries.open_connection(made / "out.private")
     link.unlink()
     folder = made / "out.private" / "tables" / "elsewhere"
     folder.symlink_to(tmp_path)
-    with queries.connect(made / "out.private") as database, pytest.raises(UsageError, match="there is no table"):
-        queries.ask(database, "FROM elsewhere")
+    with queries.open_connection(made / "out.private") as database, pytest.raises(UsageError, match="there is no table"):
+        queries.run_query(database, "FROM elsewhere")
     folder.unlink()
 
 
@@ -177,8 +177,8 @@ def test_names_of_inputs_folders_and_columns_are_only_names(
         return
     assert summary["documents_out"] == len(TEXTS) and summary["leaks"] == 0
     assert [path.name for path in (base / ("o" + three) / "data").iterdir()] == ["train-00000-of-00001.parquet"]
-    with queries.connect(work) as database:
-        assert queries.ask(database, "SELECT count(*) AS n FROM value_counts").to_pylist() == [{"n": 24}]
+    with queries.open_connection(work) as database:
+        assert queries.run_query(database, "SELECT count(*) AS n FROM value_counts").to_pylist() == [{"n": 24}]
 
 
 def test_statements_are_made_in_two_rooms_and_by_two_quotes() -> None:
@@ -201,8 +201,8 @@ def test_the_key_is_its_owners(made: Path, tmp_path: Path) -> None:
     for mode in (0o640, 0o604, 0o620, 0o601):
         (tmp_path / "key").write_text("ab" * 32)
         (tmp_path / "key").chmod(mode)
-        with pytest.raises(UsageError, match="readable by others.*chmod 600"):
-            vault.key_of(made / "out.private", key_file=tmp_path / "key")
+        with pytest.raises(UsageError, match="readable by other users.*chmod 600"):
+            vault.load_key(made / "out.private", key_file=tmp_path / "key")
 
 
 def test_work_holds_no_links(tmp_path: Path) -> None:
@@ -212,14 +212,14 @@ def test_work_holds_no_links(tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir(exist_ok=True)
         (work / name).symlink_to(tmp_path / "elsewhere")
         with pytest.raises(UsageError):
-            vault.open_work(work)
+            vault.open_workspace(work)
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_a_work_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(UsageError, match="belongs to another user"):
-        vault.private(tmp_path / "work")
+        vault.make_private_folder(tmp_path / "work")
 
 
 def test_hashes_are_keyed_or_of_files() -> None:
@@ -274,10 +274,10 @@ def test_links_out_of_the_input_are_not_followed(tmp_path: Path) -> None:
 # ---- patterns ----
 
 
-@pytest.mark.parametrize("name", sorted(kinds()))
+@pytest.mark.parametrize("name", sorted(list_kinds()))
 def test_patterns_take_linear_time(name: str) -> None:
     """They are made for an engine that never goes back (Rust's regex, in Polars), which refuses look-around and back references."""
-    kind = kinds()[name]
+    kind = list_kinds()[name]
     hostile = pl.Series([letter * 300_000 for letter in ("a", "1", "a.", "1-", "a@", ":", "ff:", "<a@a", "http://a", "(")])
     assert hostile.str.contains(kind.pattern, strict=True).len() == len(hostile)
     with pytest.raises(pl.exceptions.ComputeError):

@@ -1,4 +1,4 @@
-"""What is counted over the whole corpus, held against a slow count of the same occurrences in Python."""
+"""Aggregates over the whole corpus against a slow count of the same occurrences in Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sanitize.editors.redact import Redact
 from sanitize.editors.rmft import Rmft
-from sanitize.engines.local import Local
+from sanitize.engines.local import LocalEngine
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
@@ -30,9 +30,9 @@ Row = tuple[int, int, int, int, str, int]  # doc_no, cell, start, stop, kind, va
 def occurrences(rows: Sequence[Row], path: Path) -> Path:
     """The table `occurrences`; texts are ASCII here, so that bytes are code points."""
     columns = {
-        **{name: [row[at] for row in rows] for at, name in enumerate(("doc_no", "cell", "start", "stop", "kind", "value_id"))},
+        **{name: [row[at] for row in rows] for at, name in enumerate(("doc_no", "cell", "start", "end", "kind", "value_id"))},
         "start_byte": [row[2] for row in rows],
-        "stop_byte": [row[3] for row in rows],
+        "end_byte": [row[3] for row in rows],
         "finder": ["patterns"] * len(rows),
         "score": [1.0] * len(rows),
         "section": [None] * len(rows),
@@ -44,7 +44,7 @@ def occurrences(rows: Sequence[Row], path: Path) -> Path:
 
 
 def partial(rows: Sequence[Row], path: Path) -> Path:
-    """A task's counts."""
+    """The partial counts of a task."""
     schema = table_schemas.VALUE_COUNTS.schema
     found = slow_counts(rows)
     pq.write_table(pa.table([pa.array([row[at] for row in found], field.type) for at, field in enumerate(schema)], schema=schema), path)
@@ -75,7 +75,7 @@ def firsts(path: Path) -> list[tuple[int, int, int, int]]:
 
 @st.composite
 def corpora(draw: st.DrawFn) -> list[list[Row]]:
-    """Tasks of occurrences: disjoint ranges of documents, places in a document apart, a value always of one kind."""
+    """Tasks of occurrences: disjoint ranges of documents, disjoint spans in a document, each value of one kind."""
     tasks: list[list[Row]] = []
     for task in range(draw(st.integers(1, 3))):
         rows: list[Row] = []
@@ -92,21 +92,21 @@ calm = settings(max_examples=12, deadline=None, suppress_health_check=[HealthChe
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Local:
-    return Local(workers=1, spill=tmp_path_factory.mktemp("spill"))
+def engine(tmp_path_factory: pytest.TempPathFactory) -> LocalEngine:
+    return LocalEngine(workers=1, spill=tmp_path_factory.mktemp("spill"))
 
 
-def counted(engine: Local, tasks: Sequence[Sequence[Row]], folder: Path) -> tuple[list[Path], Path]:
+def counted(engine: LocalEngine, tasks: Sequence[Sequence[Row]], folder: Path) -> tuple[list[Path], Path]:
     for number, rows in enumerate(tasks):
         occurrences(rows, folder / f"o{number}.parquet")
         partial(rows, folder / f"p{number}.parquet")
-    aggregates.value_counts(engine, [folder / f"p{number}.parquet" for number in range(len(tasks))], folder / "counts.parquet")
+    aggregates.write_value_counts(engine, [folder / f"p{number}.parquet" for number in range(len(tasks))], folder / "counts.parquet")
     return [folder / f"o{number}.parquet" for number in range(len(tasks))], folder / "counts.parquet"
 
 
 @calm
 @given(tasks=corpora())
-def test_value_counts_are_those_of_a_slow_count(engine: Local, tmp_path: Path, tasks: list[list[Row]]) -> None:
+def test_value_counts_are_those_of_a_slow_count(engine: LocalEngine, tmp_path: Path, tasks: list[list[Row]]) -> None:
     _, path = counted(engine, tasks, tmp_path)
     table = pq.read_table(path)
     assert table.schema.names == table_schemas.VALUE_COUNTS.schema.names
@@ -115,34 +115,46 @@ def test_value_counts_are_those_of_a_slow_count(engine: Local, tmp_path: Path, t
 
 @calm
 @given(tasks=corpora(), keep=st.integers(1, 3), kinds=st.sampled_from([KINDS, KINDS[:1], KINDS[1:]]))
-def test_firsts_are_those_of_a_slow_count(engine: Local, tmp_path: Path, tasks: list[list[Row]], keep: int, kinds: list[str]) -> None:
+def test_firsts_are_those_of_a_slow_count(engine: LocalEngine, tmp_path: Path, tasks: list[list[Row]], keep: int, kinds: list[str]) -> None:
     files, path = counted(engine, tasks, tmp_path)
     chosen = tmp_path / "chosen.parquet"
     pq.write_table(pa.table({"kind": kinds}), chosen)
     expected = slow_firsts([row for rows in tasks for row in rows], kinds, keep)
-    engine.sql(queries.query("firsts").text, {"occurrences_left": files, "chosen_kinds": [chosen]}, tmp_path / "firsts.parquet", keep=keep)
+    engine.sql(
+        queries.get_query("firsts").sql, {"occurrences_left": files, "chosen_kinds": [chosen]}, tmp_path / "firsts.parquet", keep=keep
+    )
     assert firsts(tmp_path / "firsts.parquet") == expected
     if keep == 1:  # both ways to the same table
-        engine.sql(queries.query("firsts_from_counts").text, {"value_counts": [path], "chosen_kinds": [chosen]}, tmp_path / "short.parquet")
+        engine.sql(
+            queries.get_query("firsts_from_counts").sql, {"value_counts": [path], "chosen_kinds": [chosen]}, tmp_path / "short.parquet"
+        )
         assert firsts(tmp_path / "short.parquet") == expected
 
 
-def needs(engine: Local, editors: Sequence[Any], tasks: Sequence[Sequence[Row]], folder: Path, drops: Sequence[Path] = ()) -> Any:
+def needs(engine: LocalEngine, editors: Sequence[Any], tasks: Sequence[Sequence[Row]], folder: Path, drops: Sequence[Path] = ()) -> Any:
     files, path = counted(engine, tasks, folder)
     (folder / "counted").mkdir(exist_ok=True)
-    values = pa.table([pa.array([], field.type) for field in table_schemas.VALUES.schema], schema=table_schemas.VALUES.schema)
+    values = pa.table(
+        [pa.array([], field.type) for field in table_schemas.VALUE_SPELLINGS.schema], schema=table_schemas.VALUE_SPELLINGS.schema
+    )
     pq.write_table(values, folder / "values.parquet")
-    return aggregates.for_editors(
-        engine, editors, occurrences=files, counted=path, values=[folder / "values.parquet"], drops=drops, folder=folder / "counted"
+    return aggregates.aggregate_for_editors(
+        engine,
+        editors,
+        occurrences=files,
+        value_counts_file=path,
+        value_files=[folder / "values.parquet"],
+        drop_files=drops,
+        folder=folder / "counted",
     )
 
 
 @calm
 @given(tasks=corpora(), keep=st.integers(1, 2), second=st.integers(1, 2))
 def test_a_second_editor_keeps_what_it_can_among_what_is_left(
-    engine: Local, tmp_path: Path, tasks: list[list[Row]], keep: int, second: int
+    engine: LocalEngine, tmp_path: Path, tasks: list[list[Row]], keep: int, second: int
 ) -> None:
-    """An address in a URL, say: where the first editor took the URL's span, the address is not there for the second."""
+    """For example an address in a URL: where the first editor claimed the URL's span, the second editor is not given the address."""
     # every third occurrence stands inside one of another kind
     tasks = [[*rows, *((d, c, start + 1, start + 4, "IP_ADDRESS", 100 + v % 2) for d, c, start, _, _, v in rows[::3])] for rows in tasks]
     tasks = [sorted(rows, key=lambda row: (*row[:3], -row[3])) for rows in tasks]
@@ -158,7 +170,7 @@ def test_a_second_editor_keeps_what_it_can_among_what_is_left(
     assert firsts(found[1].tables["firsts"]) == slow_firsts(left, ["IP_ADDRESS"], second)
 
 
-def test_an_editor_that_keeps_nothing_still_takes_its_spans(engine: Local, tmp_path: Path) -> None:
+def test_an_editor_that_keeps_nothing_still_takes_its_spans(engine: LocalEngine, tmp_path: Path) -> None:
     rows: list[Row] = [(0, 0, 0, 9, "URL", 1), (0, 0, 2, 6, "IP_ADDRESS", 7), (1, 0, 0, 4, "IP_ADDRESS", 7), (2, 0, 0, 4, "IP_ADDRESS", 7)]
     editors = [Redact(use="redact", kinds=("URL",)), Rmft(use="rmft", kinds=("IP_ADDRESS",), keep=1)]
     found = needs(engine, editors, [rows[:2], rows[2:]], tmp_path)
@@ -166,13 +178,13 @@ def test_an_editor_that_keeps_nothing_still_takes_its_spans(engine: Local, tmp_p
     assert firsts(found[1].tables["firsts"]) == [(1, 0, 0, 7)]
 
 
-def test_no_editor_needs_nothing(engine: Local, tmp_path: Path) -> None:
+def test_no_editor_needs_nothing(engine: LocalEngine, tmp_path: Path) -> None:
     assert needs(engine, [], [[]], tmp_path) == ()
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
 def test_a_run_keeps_the_first_in_corpus_order(tmp_path: Path, keep: int) -> None:
-    """The same from the outside: over shards, further columns and spellings."""
+    """The same through the public API: over shards, further columns and spellings."""
     mails = ["ann.roe@example.com", "ANN.ROE@example.com", "cy@example.org"]
     texts = [f"{mails[at % 3]} and {mails[(at + 1) % 3]}" for at in range(6)]
     pq.write_table(pa.table({"note": [mails[at % 2] for at in range(6)], "text": texts}), tmp_path / "in.parquet")
@@ -194,8 +206,8 @@ def test_a_run_keeps_the_first_in_corpus_order(tmp_path: Path, keep: int) -> Non
 def values(path: Path, rows: Sequence[tuple[str, str, str | None]]) -> Path:
     ids = [zlib.crc32((row[2] or row[1]).encode()) for row in rows]  # an id belongs to a value, whatever file it lies in
     columns = [ids, *([row[at] for row in rows] for at in range(3))]
-    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, table_schemas.VALUES.schema, strict=True)]
-    pq.write_table(pa.table(arrays, schema=table_schemas.VALUES.schema), path)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, table_schemas.VALUE_SPELLINGS.schema, strict=True)]
+    pq.write_table(pa.table(arrays, schema=table_schemas.VALUE_SPELLINGS.schema), path)
     return path
 
 
@@ -217,7 +229,7 @@ def test_part_stores_hold_every_part_once_sorted_in_lower_case(tmp_path: Path) -
         ],
     )
     other = values(tmp_path / "two.parquet", [("EMAIL_ADDRESS", "bea_roe@example.com", None), ("EMAIL_ADDRESS", "Sales@example.net", None)])
-    aggregates.part_stores(["EMAIL_ADDRESS", "PHONE_NUMBER"], [one, other], tmp_path / "stores.parquet")
+    aggregates.write_component_pools(["EMAIL_ADDRESS", "PHONE_NUMBER"], [one, other], tmp_path / "stores.parquet")
     assert stores(tmp_path / "stores.parquet") == {
         ("EMAIL_ADDRESS", "domain"): ["example", "mail.example"],
         ("EMAIL_ADDRESS", "first"): ["ann", "bea"],
@@ -230,10 +242,10 @@ def test_part_stores_hold_every_part_once_sorted_in_lower_case(tmp_path: Path) -
 
 def test_part_stores_do_not_depend_on_how_values_lie_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[tuple[str, str, str | None]] = [("EMAIL_ADDRESS", f"n{at % 7}.m{at % 5}@d{at % 3}.example.com", None) for at in range(40)]
-    aggregates.part_stores(["EMAIL_ADDRESS"], [values(tmp_path / "all.parquet", rows)], tmp_path / "a.parquet")
+    aggregates.write_component_pools(["EMAIL_ADDRESS"], [values(tmp_path / "all.parquet", rows)], tmp_path / "a.parquet")
     files = [values(tmp_path / f"{at}.parquet", rows[::-1][at::4]) for at in range(4)]
-    monkeypatch.setattr(aggregates, "_PIECE", 3)
-    aggregates.part_stores(["EMAIL_ADDRESS"], files, tmp_path / "b.parquet")
+    monkeypatch.setattr(aggregates, "_READ_ROWS", 3)
+    aggregates.write_component_pools(["EMAIL_ADDRESS"], files, tmp_path / "b.parquet")
     assert stores(tmp_path / "a.parquet") == stores(tmp_path / "b.parquet")
     for texts in stores(tmp_path / "a.parquet").values():
         assert texts == sorted(set(texts)) and texts == [text.lower() for text in texts]
@@ -241,6 +253,6 @@ def test_part_stores_do_not_depend_on_how_values_lie_in_files(tmp_path: Path, mo
 
 @pytest.mark.parametrize("rows", [[], [("PHONE_NUMBER", "212-555-0123", None)]])
 def test_part_stores_of_nothing(tmp_path: Path, rows: list[tuple[str, str, str | None]]) -> None:
-    aggregates.part_stores(["EMAIL_ADDRESS", "PHONE_NUMBER"], [values(tmp_path / "v.parquet", rows)], tmp_path / "stores.parquet")
+    aggregates.write_component_pools(["EMAIL_ADDRESS", "PHONE_NUMBER"], [values(tmp_path / "v.parquet", rows)], tmp_path / "stores.parquet")
     table = pq.read_table(tmp_path / "stores.parquet")
     assert table.num_rows == 0 and table.schema.names == ["kind", "part", "text"]

@@ -1,4 +1,4 @@
-"""The ledger counted again by hand: sums of a document and a user, percentiles, draws that stand for all, prior runs, and its sentences."""
+"""The privacy ledger against sums computed by hand: per document and user, quantiles, shared draws, prior runs, and its sentences."""
 
 from __future__ import annotations
 
@@ -16,24 +16,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.core.parts import Editor
-from sanitize.stages.privacy_ledger import DRAWS, OUTSIDE, SEEDED, STRONG, Spent, accounts, prior_runs, words
+from sanitize.stages.privacy_ledger import (
+    CLAIM_OWN_MODEL,
+    CLAIM_SEEDED,
+    SHARED_DRAWS_SCHEMA,
+    WEAK_ABOVE_EPSILON,
+    LedgerWriter,
+    build_accounts,
+    describe_account,
+    find_prior_runs,
+)
 from sanitize.storage import table_schemas
 
 FACTS = {"mechanism": "m", "casing": "model", "own_model": False, "shared": False, "by_document": "documents of the same length"}
 
 
 class Drawing(Editor):
-    """An editor that spends."""
+    """An editor with a privacy unit."""
 
-    unit: ClassVar[str] = "token"
+    privacy_unit: ClassVar[str] = "token"
     facts: dict[str, Any]
 
-    def spends(self) -> dict[str, Any]:
+    def describe_privacy_cost(self) -> dict[str, Any]:
         return FACTS | self.facts
 
 
 class Plain(Editor):
-    """One that makes no claim."""
+    """An editor without a privacy claim."""
 
 
 def drawing(use: str = "dp_mlm", **told: Any) -> Drawing:
@@ -43,15 +52,15 @@ def drawing(use: str = "dp_mlm", **told: Any) -> Drawing:
 def spent(folder: Path, editors: list[Any], draws: list[tuple[int, int, int, int]]) -> tuple[list[Path], list[Path]]:
     """The tables of one task, from (editor, document, column, number of the draw)."""
     folder.mkdir(exist_ok=True)
-    with Spent(editors, folder) as made:
+    with LedgerWriter(editors, folder) as made:
         columns = [np.array([row[at] for row in draws], np.int32 if at == 0 else np.int64) for at in range(4)]
         made.add(*columns)
     return [folder / "ledger.parquet"], [folder / "draws.parquet"]
 
 
 def account(folder: Path, editors: list[Any], draws: list[tuple[int, int, int, int]], **more: Any) -> list[dict[str, Any]]:
-    given: dict[str, Any] = {"alone": True, "public_key": False, "prior": (), "versions": {"sanitize": "1"}, "users": None}
-    return accounts(editors, *spent(folder, editors, draws), **given | more)
+    given: dict[str, Any] = {"is_only_editor": True, "public_key": False, "prior": (), "versions": {"sanitize": "1"}, "users": None}
+    return build_accounts(editors, *spent(folder, editors, draws), **given | more)
 
 
 def users(*pairs: tuple[int, str | None]) -> list[pa.Table]:
@@ -61,12 +70,12 @@ def users(*pairs: tuple[int, str | None]) -> list[pa.Table]:
 
 
 def test_a_document_spends_the_sum_of_its_draws(tmp_path: Path) -> None:
-    """Several edits of one draw are one; draws of two columns are two, and so are those of two documents."""
+    """Several edits of one draw count as one draw; draws of two columns or of two documents count as two."""
     draws = [(0, 7, 0, 1), (0, 7, 0, 1), (0, 7, 0, 2), (0, 7, 1, 1), (0, 9, 0, 1)]
     (told,) = account(tmp_path / "task", [drawing()], draws)
     rows = pq.read_table(tmp_path / "task" / "ledger.parquet")
     assert rows.schema.equals(table_schemas.LEDGER.schema)
-    assert [(row["doc_no"], row["units"], row["epsilon_per_unit"]) for row in rows.to_pylist()] == [(7, 3, 2.0), (9, 1, 2.0)]
+    assert [(row["doc_no"], row["unit_count"], row["epsilon_per_unit"]) for row in rows.to_pylist()] == [(7, 3, 2.0), (9, 1, 2.0)]
     assert pq.read_table(tmp_path / "task" / "draws.parquet").num_rows == 0, "no draw stands for all documents"
     assert (told["documents"], told["units"], told["epsilon_in_all"]) == (2, 4, 8.0)
     assert told["units_of_document"]["max"] == 3 and told["epsilon_of_document"]["max"] == 6.0
@@ -90,21 +99,23 @@ def test_percentiles_are_values_that_were_there(units: list[int], told: dict[str
 
 
 def test_users_add_up_what_their_documents_spent(tmp_path: Path) -> None:
-    """Group privacy: m documents of one user spend the sum of theirs, whatever table names them; nobody's documents are in no sum."""
+    """Group privacy: m documents of one user spend the sum of theirs, whatever table lists them; documents without a user are in no sum."""
     draws = [(0, doc_no, 0, number) for doc_no, many in enumerate([1, 2, 4, 8]) for number in range(many)]
     who = [*users((0, "u"), (1, "v")), *users((2, "u"), (3, None))]
     (told,) = account(tmp_path / "task", [drawing()], draws, users=who)
     assert told["epsilon_of_user"] == {"p50": 4.0, "p90": 10.0, "p99": 10.0, "max": 10.0}  # v: 2 x 2; u: (1 + 4) x 2
     assert "All documents of one user add up to 10 at most." in told["words"]
-    assert any("m documents that tell the same add up: up to m times as much (group privacy)" in said for said in told["words"])
+    assert any("m documents with the same content add up: up to m times as much (group privacy)" in said for said in told["words"])
 
 
 def test_a_draw_that_stands_for_all_is_counted_once(tmp_path: Path) -> None:
-    """The same word in two documents and two tasks: one draw of the corpus; each document spends what it shows."""
+    """The same word in two documents and two tasks: one draw of the corpus; each document spends what it reveals."""
     editors = [drawing(shared=True, by_document="")]
     one, other = (spent(tmp_path / name, editors, rows) for name, rows in
                   (("one", [(0, 0, 0, 11), (0, 0, 1, 11), (0, 0, 0, 12)]), ("other", [(0, 5, 0, 11)])))  # fmt: skip
-    told = accounts(editors, [*one[0], *other[0]], [*one[1], *other[1]], alone=True, public_key=False, prior=(), versions={}, users=None)[0]
+    told = build_accounts(
+        editors, [*one[0], *other[0]], [*one[1], *other[1]], is_only_editor=True, public_key=False, prior=(), versions={}, users=None
+    )[0]
     assert (told["units"], told["epsilon_in_all"]) == (2, 4.0)
     assert told["units_of_document"] == {"p50": 1, "p90": 2, "p99": 2, "max": 2}, "columns share a draw that stands for all"
     assert told["claim"] == "token"
@@ -120,14 +131,14 @@ def test_editors_are_told_apart_and_those_without_a_claim_are_left_out(tmp_path:
         ("first", 2, 2.0, 2.0),
         ("second", 2, 6.0, 6.0),
     ]
-    assert accounts([editors[0]], [], [], alone=True, public_key=False, prior=(), versions={}, users=None) == []
-    with Spent([editors[0]], tmp_path) as nothing:
+    assert build_accounts([editors[0]], [], [], is_only_editor=True, public_key=False, prior=(), versions={}, users=None) == []
+    with LedgerWriter([editors[0]], tmp_path) as nothing:
         nothing.add(np.zeros(1, np.int32), *(np.zeros(1, np.int64) for _ in range(3)))
     assert not (tmp_path / "ledger.parquet").exists()
 
 
 def test_nothing_is_kept_of_a_task_that_failed(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), Spent([drawing()], tmp_path) as made:
+    with pytest.raises(RuntimeError), LedgerWriter([drawing()], tmp_path) as made:
         made.add(np.zeros(1, np.int32), *(np.zeros(1, np.int64) for _ in range(3)))
         raise RuntimeError
     assert not list(tmp_path.iterdir())
@@ -137,11 +148,11 @@ def test_nothing_is_kept_of_a_task_that_failed(tmp_path: Path) -> None:
     ("told", "more", "claim", "document"),
     [
         ({}, {}, "token and document", True),
-        ({}, {"alone": False}, "token", False),  # other parts edit too
+        ({}, {"is_only_editor": False}, "token", False),  # other parts edit too
         ({"by_document": ""}, {}, "token", False),  # the data decided where
-        ({}, {"public_key": True}, SEEDED, False),
-        ({"own_model": True}, {}, OUTSIDE, False),
-        ({"own_model": True}, {"public_key": True}, SEEDED, False),
+        ({}, {"public_key": True}, CLAIM_SEEDED, False),
+        ({"own_model": True}, {}, CLAIM_OWN_MODEL, False),
+        ({"own_model": True}, {"public_key": True}, CLAIM_SEEDED, False),
     ],
 )
 def test_what_is_claimed(told: dict[str, Any], more: dict[str, Any], claim: str, document: bool, tmp_path: Path) -> None:
@@ -152,7 +163,7 @@ def test_what_is_claimed(told: dict[str, Any], more: dict[str, Any], claim: str,
     assert "by_document" not in one
 
 
-@pytest.mark.parametrize(("epsilon", "strong"), [(STRONG / 4, False), (STRONG / 4 + 0.1, True)])
+@pytest.mark.parametrize(("epsilon", "strong"), [(WEAK_ABOVE_EPSILON / 4, False), (WEAK_ABOVE_EPSILON / 4 + 0.1, True)])
 def test_plain_words_say_when_there_is_no_protection(epsilon: float, strong: bool, tmp_path: Path) -> None:
     (told,) = account(tmp_path / "task", [drawing(epsilon=epsilon)], [(0, 0, 0, number) for number in range(4)])
     assert f"epsilon {epsilon:g} per token x 4 tokens = {epsilon * 4:,.0f} per document at most" in told["words"][0]
@@ -167,28 +178,28 @@ def test_the_sentence_of_the_docs() -> None:
         "epsilon_in_all": 10_000.0, "epsilon_of_user": None, "prior_runs": [{"run": "a"}, {"run": "b"}], "units_of_document": spread,
         "epsilon_of_document": {name: 10 * value for name, value in spread.items()},
     }  # fmt: skip
-    said = words(told)
+    said = describe_account(told)
     assert said[0] == (
         "epsilon 10 per token x 400 tokens = 4,000 per document at most (half of the documents: 300 tokens or fewer, 3,000): in practice "
         "no protection at document level."
     )
-    assert "Whether a word began with a capital letter is shown as it was." in said
-    assert said[-1] == "2 other runs over this corpus are known; what they spent is to be added."
+    assert "Whether a word began with a capital letter is kept as it was." in said
+    assert said[-1] == "2 other runs over this corpus are known; add what they spent."
 
 
 def test_nothing_drawn_is_nothing_spent(tmp_path: Path) -> None:
     folder = tmp_path / "task"
     folder.mkdir()
-    with Spent([drawing()], folder):
+    with LedgerWriter([drawing()], folder):
         pass
     paths = [folder / "ledger.parquet"], [folder / "draws.parquet"]
-    (told,) = accounts([drawing()], *paths, alone=True, public_key=False, prior=(), versions={}, users=users((0, "u")))
+    (told,) = build_accounts([drawing()], *paths, is_only_editor=True, public_key=False, prior=(), versions={}, users=users((0, "u")))
     assert (told["units"], told["epsilon_in_all"], told["epsilon_of_document"]) == (0, 0.0, {})
     assert told["words"] == ["Nothing was drawn; nothing was spent."]
 
 
 def test_prior_runs_are_those_of_others(tmp_path: Path) -> None:
-    """Other runs of the folder that are whole and drew; of each part the largest epsilon and all its draws."""
+    """Other finished runs of the folder with draws; for each part the largest epsilon and the sum of its draws."""
     runs = tmp_path / "runs"
     for name, rows in {
         "a": [(0, 0, 0, 1), (0, 3, 0, 1)],
@@ -203,13 +214,13 @@ def test_prior_runs_are_those_of_others(tmp_path: Path) -> None:
         if name != "unplanned":
             (runs / name / "plan.json").write_text("{}")
     (runs / "without").mkdir()
-    found = prior_runs(runs, "own")
+    found = find_prior_runs(runs, "own")
     assert found == [
         {"run": "a", "part": "dp_mlm", "epsilon": 4.0, "units": 2},
         {"run": "b", "part": "dp_mlm", "epsilon": 4.0, "units": 1},
         {"run": "b", "part": "other", "epsilon": 0.5, "units": 1},
     ]
-    assert prior_runs(tmp_path / "nowhere", "own") == []
+    assert find_prior_runs(tmp_path / "nowhere", "own") == []
     (told, _) = account(tmp_path / "task", [drawing(), drawing("other")], [(0, 0, 0, 1)], prior=found)
     assert told["prior_runs"] == found[:2], "of the same part"
 
@@ -232,7 +243,7 @@ def test_sums_are_those_of_a_slow_count(tmp_path_factory: pytest.TempPathFactory
 
 def test_tables_are_those_of_the_house(tmp_path: Path) -> None:
     paths, draws = spent(tmp_path / "task", [drawing(shared=True)], [(0, 0, 0, 5)])
-    assert pq.read_schema(draws[0]).equals(DRAWS) and pl.read_parquet(draws[0]).rows() == [(0, 5)]
+    assert pq.read_schema(draws[0]).equals(SHARED_DRAWS_SCHEMA) and pl.read_parquet(draws[0]).rows() == [(0, 5)]
     assert json.dumps(pl.read_parquet(paths[0]).to_dicts()) == json.dumps(
-        [{"part": "dp_mlm", "unit": "token", "doc_no": 0, "units": 1, "epsilon_per_unit": 2.0}]
+        [{"part": "dp_mlm", "privacy_unit": "token", "doc_no": 0, "unit_count": 1, "epsilon_per_unit": 2.0}]
     )

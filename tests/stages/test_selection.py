@@ -1,4 +1,4 @@
-"""What a plan allows, denies and asks of a score: chosen among what the index holds, counted, and honoured by the leak check."""
+"""Allow lists, deny lists and minimum scores of a plan: applied to the index, counted, and respected by the leak check."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sanitize.errors import PlanError
 from sanitize.kinds import ip_address
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
-from sanitize.pipeline.streaming.stream import streamed
+from sanitize.pipeline.streaming.stream import to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
-from sanitize.stages.selection import pattern_of
-from sanitize.verification.leak_check import check
+from sanitize.stages.selection import build_list_pattern
+from sanitize.verification.leak_check import verify
 
 TEXTS = [
     "Ann@Example.com and bob@sub.example.com, eve@example.org",
@@ -39,7 +39,7 @@ TEXTS = [
     ],
 )
 def test_what_an_entry_names(kind: str, entries: list[str], yes: list[str], no: list[str]) -> None:
-    pattern = re.compile(pattern_of(kind, entries).replace(r"\z", r"\Z"))
+    pattern = re.compile(build_list_pattern(kind, entries).replace(r"\z", r"\Z"))
     assert [form for form in (*yes, *no) if pattern.search(form)] == yes
 
 
@@ -57,7 +57,7 @@ def test_what_an_entry_names(kind: str, entries: list[str], yes: list[str], no: 
 def test_which_addresses_lie_in_a_network(entries: list[str], held: list[str]) -> None:
     forms = ["10.1.2.3", "10.255.255.255", "11.0.0.1", "192.0.2.7", "2001:db8::1", "2001:db8:ffff::9", "2001:db9::1", "::ffff:10.1.2.3"]
     column = pl.Series(forms)
-    assert column.filter(ip_address.within(column, ip_address.networks(entries))).to_list() == held
+    assert column.filter(ip_address.is_in_networks(column, ip_address.parse_networks(entries))).to_list() == held
 
 
 def test_a_network_is_allowed_but_for_what_is_denied(tmp_path: Path) -> None:
@@ -72,7 +72,8 @@ def test_a_network_is_allowed_but_for_what_is_denied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("entry", ["10.0.0.0/33", "10.0.0/8", "ten/8", "2001:db8::/129"])
 def test_a_network_that_is_none_is_refused(entry: str) -> None:
-    with pytest.raises(PlanError, match=r"find.allow.IP_ADDRESS: a `/` without a network; expected such as 10.0.0.0/8") as refused:
+    expected = r"find.allow.IP_ADDRESS: an entry with `/` is not a network; expected a network such as 10.0.0.0/8"
+    with pytest.raises(PlanError, match=expected) as refused:
         plan(allow={"IP_ADDRESS": [entry]})
     assert entry not in str(refused.value)
 
@@ -102,7 +103,7 @@ def test_what_is_allowed_stays_and_is_counted(tmp_path: Path, mode: str) -> None
     assert all("ann@example.com" in text.lower() for text in made)
     assert made[0].startswith("Ann@Example.com and bob@sub.example.com, ")
     assert not any(word in text.lower() for text in made for word in ("eve@example.org", "ceo@example.com", "555-0123"))
-    assert check(tmp_path / "out", mode=mode)["leaks"] == 0
+    assert verify(tmp_path / "out", mode=mode)["leaks"] == 0
 
 
 def test_a_changed_list_reads_no_text_again(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_a_least_score(tmp_path: Path) -> None:
     [
         ('find.allow={EMAIL_ADRESS = ["x"]}', "find.allow: there is no kind 'EMAIL_ADRESS'.*Did you mean EMAIL_ADDRESS"),
         ('find.deny={PERSON = ["x"]}', "find.deny names PERSON, which is not in find.kinds"),
-        ("find.allow={EMAIL_ADDRESS = []}", "find.allow.EMAIL_ADDRESS lists nothing"),
+        ("find.allow={EMAIL_ADDRESS = []}", "find.allow.EMAIL_ADDRESS is empty, or lists an empty value"),
         ("find.min_score={EMAIL_ADDRESS = 2}", "find.min_score.EMAIL_ADDRESS: expected 1.0 or less"),
         ("find.alow={}", "unknown key.*allow"),
     ],
@@ -152,6 +153,6 @@ def test_what_is_wrong_is_refused(change: str, said: str) -> None:
 
 
 def test_a_stream_has_no_index_to_choose_from() -> None:
-    streamed(plan())
-    with pytest.raises(PlanError, match="find.allow, find.deny and find.min_score choose from an index"):
-        streamed(plan(deny={"EMAIL_ADDRESS": ["ceo@example.com"]}))
+    to_stream_plan(plan())
+    with pytest.raises(PlanError, match="find.allow, find.deny and find.min_score select from an index"):
+        to_stream_plan(plan(deny={"EMAIL_ADDRESS": ["ceo@example.com"]}))

@@ -1,4 +1,4 @@
-"""Which spans of several finders stay: the rule as a table, and against the slow way to say it."""
+"""Resolution of conflicts between spans of several finders: a table of cases, and a slow reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.stages.span_conflicts import Claims, settle
+from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
 
 
 class Span(NamedTuple):
@@ -21,14 +21,14 @@ class Span(NamedTuple):
     score: float
 
 
-def claims(spans: list[Span], sealed: int = -1) -> Claims:
+def claims(spans: list[Span], sealed: int = -1) -> CompetingSpans:
     columns = list(zip(*spans, strict=True)) or [()] * 6
     whole = [np.array(column, np.int64) for column in columns[:3]]
-    return Claims(*whole, np.array(columns[3], np.int32), np.array(columns[4], np.int32), np.array(columns[5], np.float32), sealed)
+    return CompetingSpans(*whole, np.array(columns[3], np.int32), np.array(columns[4], np.int32), np.array(columns[5], np.float32), sealed)
 
 
 def stays(spans: list[Span], sealed: int = -1) -> tuple[list[Span], list[Span]]:
-    kept, lost = settle(claims(spans, sealed))
+    kept, lost = resolve_conflicts(claims(spans, sealed))
     return [spans[row] for row in kept], sorted(spans[row] for row in lost)
 
 
@@ -57,7 +57,7 @@ def test_the_rule(name: str) -> None:
 
 
 def slow(spans: list[Span]) -> set[Span]:
-    """The rule one span after the other: the best first, each unless it is in conflict with one that stays."""
+    """Reference: take the spans one by one, best first; keep each that is not in conflict with a kept one."""
     best: dict[tuple[int, int, int, int], Span] = {}
     for span in sorted(spans, key=lambda one: (-np.float32(one.score), one.finder)):
         best.setdefault(span[:4], span)
@@ -93,5 +93,5 @@ def test_as_the_slow_way_says_it_whatever_the_order(spans: list[Span], chance: o
     mixed = list(spans)
     chance.shuffle(mixed)  # type: ignore[attr-defined]
     assert set(stays(mixed)[0]) == set(kept)
-    # no span is lost silently: each stays, is a duplicate of one that does or loses, or loses
+    # no span is lost silently: each is kept, loses, or is a duplicate of one that is kept or loses
     assert {one[:4] for one in spans} == {one[:4] for one in kept} | {one[:4] for one in lost}

@@ -1,4 +1,4 @@
-"""The blacklist is what a slow reading in plain Python makes: every word and n-gram, every user, however the work is cut."""
+"""The word blacklist against a slow reference in plain Python: every word and n-gram, every user, however the work is split into tasks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sanitize.cli.demo import mails
+from sanitize.cli.demo import generate_mails
 from sanitize.core import user_counts
-from sanitize.core.arrow_buffers import Buffers
-from sanitize.core.user_counts import Degrees, Pairs, Places, merged
-from sanitize.engines.local import Local
+from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import UsageError
 from sanitize.inspection.sql_api import sql
 from sanitize.pipeline.erasure.subject import subject
@@ -35,7 +35,7 @@ from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 from sanitize.stages import word_blacklist
 from sanitize.storage import table_schemas as tables
-from sanitize.text.tokenizer import spoken
+from sanitize.text.tokenizer import tokenize_unicode
 
 Listed = set[tuple[str, int, int | None, str]]
 User = str | None
@@ -57,7 +57,7 @@ def slow_words(text: str) -> list[tuple[str, int, int]]:
 
 
 def slow_indirect(spoken: Iterable[tuple[User, Sequence[str]]], k: int, n: int) -> Listed:
-    """What fewer than k users said, unless a shorter part of it is listed itself; every text with its user."""
+    """N-grams that fewer than k users wrote, unless a shorter part is listed itself; every text with its user."""
     users: dict[tuple[str, ...], set[User]] = {}
     for user, texts in spoken:
         for text in texts:
@@ -78,14 +78,14 @@ def slow_indirect(spoken: Iterable[tuple[User, Sequence[str]]], k: int, n: int) 
 
 
 def slow_direct(cells: dict[tuple[int, int], str], work: Path, gone: Iterable[int] = ()) -> Listed:
-    """The words that the found values touch."""
+    """The words that the found values overlap."""
     found: Listed = set()
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        for row in pq.read_table(path, columns=["doc_no", "cell", "start", "stop"]).to_pylist():
+        for row in pq.read_table(path, columns=["doc_no", "cell", "start", "end"]).to_pylist():
             if row["doc_no"] in gone:
                 continue
             words = slow_words(cells[row["doc_no"], row["cell"]])
-            mine = [word for word, first, last in words if first < row["stop"] and last > row["start"]]
+            mine = [word for word, first, last in words if first < row["end"] and last > row["start"]]
             if mine:
                 found.add((" ".join(mine), len(mine), None, "direct"))
     return found
@@ -95,7 +95,7 @@ def slow_direct(cells: dict[tuple[int, int], str], work: Path, gone: Iterable[in
 
 
 def listed(work: Path, summary: dict[str, Any]) -> Listed:
-    """The table `blacklist` of a run, which has the schema, the order and the key that it says."""
+    """The table `blacklist` of a run; asserts its schema, order and key."""
     table = pq.read_table(work / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet")
     assert table.schema.equals(tables.BLACKLIST.schema)
     rows = [tuple(row.values()) for row in table.to_pylist()]
@@ -129,14 +129,14 @@ EXAMPLES = settings(max_examples=5, deadline=None, suppress_health_check=list(He
 @given(st.lists(st.text(st.sampled_from(sorted(set(LETTERS))), max_size=20) | TEXTS, max_size=6))
 @settings(max_examples=300, deadline=None)
 def test_words_are_those_of_a_slow_reading(texts: list[str]) -> None:
-    buffers = Buffers.of(pa.array(texts, pa.large_string()))
-    words = spoken(buffers)
+    buffers = TextBuffers.from_array(pa.array(texts, pa.large_string()))
+    words = tokenize_unicode(buffers)
     found = [word for text in texts for word, _, _ in slow_words(text)]
-    assert words.spelled(buffers, np.arange(len(words.hashes))).to_pylist() == found
+    assert words.lowercase_texts(buffers, np.arange(len(words.hashes))).to_pylist() == found
     assert words.text_no.tolist() == [number for number, text in enumerate(texts) for _ in slow_words(text)]
     places = [(len(text[:first].encode()), len(text[:last].encode())) for text in texts for _, first, last in slow_words(text)]
     base = buffers.offsets[words.text_no]
-    assert list(zip((words.start - base).tolist(), (words.stop - base).tolist(), strict=True)) == places
+    assert list(zip((words.start - base).tolist(), (words.end - base).tolist(), strict=True)) == places
     # one hash for one word, however it is written
     assert len(set(zip(found, words.hashes.tolist(), strict=True))) == len(set(found)) == len(set(words.hashes.tolist()))
 
@@ -148,7 +148,7 @@ def test_degrees_are_those_of_sets(pairs: list[tuple[int, int]], k: int, far: bo
     spread = 0x9E3779B97F4A7C15 if not far else 1
     numbers = np.array([number * pow(spread, -1, 1 << 64) % (1 << 64) for number, _ in pairs], np.uint64)
     came: list[tuple[int, int]] = []
-    counted = Degrees(k, lambda grams, users: came.extend(zip(grams.tolist(), users.tolist(), strict=True)))
+    counted = UserCounter(k, lambda grams, users: came.extend(zip(grams.tolist(), users.tolist(), strict=True)))
     half = len(pairs) // 2
     for part in (slice(0, half), slice(half, None)):
         place, new = counted.add(numbers[part], np.array([user for _, user in pairs[part]], np.int32))
@@ -156,7 +156,7 @@ def test_degrees_are_those_of_sets(pairs: list[tuple[int, int]], k: int, far: bo
         assert set(numbers[part][new].tolist()) == fresh and len(new) == len(fresh)
         came_first = list(dict.fromkeys(numbers.tolist()))
         assert place.tolist() == [came_first.index(number) for number in numbers[part].tolist()]
-    counted.done()
+    counted.flush()
     wanted: dict[int, set[int]] = {}
     for number, (_, user) in zip(numbers.tolist(), pairs, strict=True):
         wanted.setdefault(number, set()).add(user)
@@ -165,7 +165,7 @@ def test_degrees_are_those_of_sets(pairs: list[tuple[int, int]], k: int, far: bo
 
 
 def test_degrees_grow_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More numbers than slots at first, and then more than there may be: nothing is lost, and pairs that came out apart fit together."""
+    """First more numbers than slots, then more than the limit: nothing is lost, and pairs that were emitted separately can be combined."""
     rng = np.random.default_rng(1)
     numbers = rng.integers(1, 1 << 40, 300_000).astype(np.uint64)
     numbers = np.concatenate([numbers, numbers])
@@ -173,14 +173,16 @@ def test_degrees_grow_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = pl.DataFrame({"number": numbers, "user": users}).unique().sort("number", "user")
     for most, parts in ((384 << 20, 1), (1 << 20, 5)):
         came: list[pl.DataFrame] = []
-        counted = Degrees(4, lambda grams, who: came.append(pl.DataFrame({"number": grams, "user": who})), most)  # noqa: B023
+        counted = UserCounter(4, lambda grams, who: came.append(pl.DataFrame({"number": grams, "user": who})), most)  # noqa: B023
         counted.add(numbers, users)
-        counted.done()
+        counted.flush()
         assert len(came) >= parts
         assert pl.concat(came).unique().sort("number", "user").equals(wanted)
-    places = Places(np.unique(numbers))
-    assert np.array_equal(places.of(numbers), np.searchsorted(np.unique(numbers), numbers))
-    assert (places.of(np.array([0, 1 << 41, 7 << 50], np.uint64)) == -1).all() and user_counts._FIRST > 2 * user_counts._BLOCK
+    places = IdIndex(np.unique(numbers))
+    assert np.array_equal(places.positions_of(numbers), np.searchsorted(np.unique(numbers), numbers))
+    assert (
+        places.positions_of(np.array([0, 1 << 41, 7 << 50], np.uint64)) == -1
+    ).all() and user_counts._INITIAL_SLOTS > 2 * user_counts._BLOCK
 
 
 @given(
@@ -192,31 +194,31 @@ def test_degrees_grow_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @settings(max_examples=200, deadline=None)
 def test_pairs_are_those_of_sets(pairs: list[tuple[int, int]], k: int, most: int, out: int, far: int) -> None:
-    """Sorted as often as you like: in every part the users of each number, ascending by number, and no call splits them."""
+    """With any number of sorts, every part has the users of each number, ascending by number, and no call splits them."""
     numbers = np.array([number << far for number, _ in pairs], np.uint64)
     users = np.array([user for _, user in pairs], np.int32)
     calls: list[tuple[int, list[tuple[int, int]]]] = []
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_OUT", "_BLOCK", "_PAIRS"):
+        for name in ("_EMIT_PAIRS", "_BLOCK", "_INITIAL_PAIRS"):
             patch.setattr(user_counts, name, out)
 
         def write(grams: Any, who: Any) -> None:
-            calls.append((len(counted.parts), list(zip(grams.tolist(), who.tolist(), strict=True))))
+            calls.append((len(counted.blocks_per_run), list(zip(grams.tolist(), who.tolist(), strict=True))))
 
-        counted = Pairs(k, 6 + far, 7, write, most)
+        counted = SortedUserCounter(k, 6 + far, 7, write, most)
         for at in range(0, len(pairs), 7):
             counted.add(numbers[at : at + 7], users[at : at + 7])
-        counted.done()
+        counted.flush()
     wanted: dict[int, set[int]] = {}
     for number, user in zip(numbers.tolist(), users.tolist(), strict=True):
         wanted.setdefault(number, set()).add(user)
     for (part, one), (next_part, two) in itertools.pairwise(calls):
         assert part < next_part or one[-1][0] < two[0][0]
     came = [pair for _, call in calls for pair in call]
-    assert sum(counted.parts) == len(calls)
-    if len(counted.parts) == 1:
+    assert sum(counted.blocks_per_run) == len(calls)
+    if len(counted.blocks_per_run) == 1:
         assert came == sorted((number, user) for number, who in wanted.items() for user in (who if len(who) < k else {-1}))
-    # put together: whoever has k users has them in one part, or distinct ones in several
+    # combined: a number with k users has them in one part, or distinct users in several
     for number, who in wanted.items():
         said = {user for other, user in came if other == number}
         assert said == who if -1 not in said else len(who) >= k
@@ -225,7 +227,7 @@ def test_pairs_are_those_of_sets(pairs: list[tuple[int, int]], k: int, most: int
 @given(st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=60), max_size=5), st.integers(2, 4), st.integers(1, 9))
 @settings(max_examples=200, deadline=None)
 def test_merged_parts_are_those_of_sets(parts: list[list[tuple[int, int]]], k: int, size: int) -> None:
-    """Whatever blocks parts come in: each number once, with its users in all parts, up to k."""
+    """For any blocks of the parts, each number is returned once, with its count of users in all parts, up to k."""
     wanted: dict[int, set[int]] = {}
     came: list[list[tuple[Any, Any]]] = []
     for pairs in parts:
@@ -237,23 +239,27 @@ def test_merged_parts_are_those_of_sets(parts: list[list[tuple[int, int]]], k: i
         blocks = [[row for several in rows[low : low + size] for row in several] for low in range(0, len(rows), size)]
         came.append([tuple(np.array(column, np.int64) for column in zip(*block, strict=True)) for block in blocks])  # type: ignore[misc]
     told = [
-        pair for numbers, users in merged([iter(part) for part in came], k) for pair in zip(numbers.tolist(), users.tolist(), strict=True)
+        pair
+        for numbers, users in merge_user_counts([iter(part) for part in came], k)
+        for pair in zip(numbers.tolist(), users.tolist(), strict=True)
     ]
     assert told == [(number, min(len(who), k)) for number, who in sorted(wanted.items())]
 
 
 def test_users_in_several_blocks_are_no_more_than_k(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_OUT", "_BLOCK"):
+    for name in ("_EMIT_PAIRS", "_BLOCK"):
         monkeypatch.setattr(user_counts, name, 2)
     came: list[tuple[int, int]] = []
-    counted = Pairs(2, 6, 7, lambda grams, who: came.extend(zip(grams.tolist(), who.tolist(), strict=True)))
+    counted = SortedUserCounter(2, 6, 7, lambda grams, who: came.extend(zip(grams.tolist(), who.tolist(), strict=True)))
     counted.add(np.array([5, 5, 5, 5, 6], np.uint64), np.array([1, 2, 3, 4, 0], np.int32))
-    counted.done()
+    counted.flush()
     assert came == [(5, -1), (6, 0)]
 
 
 def test_what_does_not_fit_is_counted_in_a_table() -> None:
-    assert Pairs.fits(47, 1 << 17) and not Pairs.fits(48, (1 << 16) + 1) and Pairs.fits(64, 1)
+    assert (
+        SortedUserCounter.can_pack(47, 1 << 17) and not SortedUserCounter.can_pack(48, (1 << 16) + 1) and SortedUserCounter.can_pack(64, 1)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------- whole corpora
@@ -266,7 +272,7 @@ ROWS = st.lists(
 @given(ROWS, st.integers(1, 4), st.integers(1, 3), st.integers(2, 9))
 @EXAMPLES
 def test_a_corpus_gives_what_a_slow_reading_gives(rows: list[dict[str, Any]], k: int, n: int, size: int) -> None:
-    """Several texts a document, nested ones too; null texts; users that are nobody; tasks of any size."""
+    """Several texts per document, nested ones too; null texts; documents without users; tasks of any size."""
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
         nested = [{"user_id": row["user_id"], "text": row["text"], "m": [{"say": one} for one in row["more"]]} for row in rows]
@@ -290,9 +296,9 @@ def test_a_corpus_gives_what_a_slow_reading_gives(rows: list[dict[str, Any]], k:
 
 @pytest.fixture(scope="module")
 def mails_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """160 invented mails of a few people."""
+    """160 invented mails of a few persons."""
     folder = tmp_path_factory.mktemp("mails")
-    pq.write_table(mails(160, 5), folder / "in.parquet", row_group_size=50)
+    pq.write_table(generate_mails(160, 5), folder / "in.parquet", row_group_size=50)
     return folder / "in.parquet"
 
 
@@ -335,41 +341,41 @@ def test_any_files_shards_and_workers(
 def test_parts_and_long_numbers_change_nothing(
     mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """What one task sees in several parts, and n-grams whose numbers are counted in a table."""
+    """The output of one task in several parts, and n-grams whose numbers are counted in a hash table."""
     told: list[Any] = []
 
-    class Few(Pairs):
+    class Few(SortedUserCounter):
         def __init__(self, *of: Any) -> None:
-            super().__init__(*of, most=500)
+            super().__init__(*of, max_pairs=500)
             told.append(self)
 
-    class Long(Degrees):
+    class Long(UserCounter):
         def __init__(self, *of: Any) -> None:
             super().__init__(*of)
             told.append(self)
 
-    monkeypatch.setattr(word_blacklist, *(("Pairs", Few) if what == "many parts" else ("Degrees", Long)))
+    monkeypatch.setattr(word_blacklist, *(("SortedUserCounter", Few) if what == "many parts" else ("UserCounter", Long)))
     if what != "many parts":
-        monkeypatch.setattr(Pairs, "fits", staticmethod(lambda bits, users: False))
+        monkeypatch.setattr(SortedUserCounter, "can_pack", staticmethod(lambda item_bits, user_count: False))
     _, summary = made(tmp_path, [mails_in], 2, 3)
     assert table_of(tmp_path, summary) == undisturbed[0]
-    assert all(len(one.parts) > 1 for one in told) if what == "many parts" else len(told) == 3
+    assert all(len(one.blocks_per_run) > 1 for one in told) if what == "many parts" else len(told) == 3
 
 
 def test_many_tasks_are_put_together_by_a_statement(
     mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One task more than may be merged at once: the same list."""
+    """One task more than are merged at once gives the same list."""
     asked: list[str] = []
-    ask = Local.sql
+    ask = LocalEngine.sql
 
-    def sql(self: Local, query: str, tables: Any, out: Path, **more: Any) -> None:
+    def sql(self: LocalEngine, query: str, tables: Any, out: Path, **more: Any) -> None:
         asked.append(out.name)
         ask(self, query, tables, out, **more)
 
-    monkeypatch.setattr(Local, "sql", sql)
+    monkeypatch.setattr(LocalEngine, "sql", sql)
     for most, statements in ((4, []), (3, ["degrees-2.parquet", "degrees-3.parquet"])):
-        monkeypatch.setattr(word_blacklist, "_MERGED", most)
+        monkeypatch.setattr(word_blacklist, "_MAX_MERGED_PARTS", most)
         _, summary = made(tmp_path / str(most), [mails_in], 2, 3, rows_per_shard=40)
         assert table_of(tmp_path / str(most), summary) == undisturbed[0]
         assert [name for name in asked if name in ("degrees-2.parquet", "degrees-3.parquet")] == statements
@@ -378,9 +384,9 @@ def test_many_tasks_are_put_together_by_a_statement(
 def test_row_groups_have_one_length(
     mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However the n-grams came: all but the last of a size."""
-    monkeypatch.setattr(word_blacklist, "_BLOCK", 37)
-    monkeypatch.setattr(user_counts, "_OUT", 5)
+    """However the n-grams arrive, all row groups except the last have the same size."""
+    monkeypatch.setattr(word_blacklist, "_BLOCK_ROWS", 37)
+    monkeypatch.setattr(user_counts, "_EMIT_PAIRS", 5)
     _, summary = made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
     file = pq.ParquetFile(pa.BufferReader(table_of(tmp_path, summary)))
     groups = [file.read_row_group(at, columns=["n", "reason"]).to_pylist() for at in range(file.num_row_groups)]
@@ -394,39 +400,39 @@ def test_a_stopped_count_goes_on(
     mails_in: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     seen: list[tuple[int, int]] = []
-    real, ask = word_blacklist.seen_task, Local.sql
+    real, ask = word_blacklist.gram_users_task, LocalEngine.sql
 
     def stopped(task: Any) -> Any:
-        seen.append((task.size, task.first))
+        seen.append((task.gram_size, task.first_doc_no))
         if where != "in a query" and len(seen) == 6:
             if where == "after a task":
                 real(task)
             raise KeyboardInterrupt
         return real(task)
 
-    def broken(self: Local, query: str, tables: Any, out: Path, **more: Any) -> None:
+    def broken(self: LocalEngine, query: str, tables: Any, out: Path, **more: Any) -> None:
         ask(self, query, tables, out, **more)
         if where == "in a query" and out.name == "words.parquet":
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(word_blacklist, "seen_task", stopped)
-        patch.setattr(Local, "sql", broken)
+        patch.setattr(word_blacklist, "gram_users_task", stopped)
+        patch.setattr(LocalEngine, "sql", broken)
         with pytest.raises(KeyboardInterrupt):
             made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
     assert not (tmp_path / "out").exists()
     again: list[tuple[int, int]] = []
     with monkeypatch.context() as patch:
-        patch.setattr(word_blacklist, "seen_task", lambda task: again.append((task.size, task.first)) or real(task))
+        patch.setattr(word_blacklist, "gram_users_task", lambda task: again.append((task.gram_size, task.first_doc_no)) or real(task))
         _, summary = made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
     assert table_of(tmp_path, summary) == undisturbed[0]
-    # what was done is not done again
+    # finished tasks are not repeated
     done = seen[:-1] if where != "in a query" else seen
     assert not set(done) & set(again) and len(set(done) | set(again)) == 12
-    # and once it is all done, nothing is; a lost list is made again
+    # once all is done nothing is repeated; a lost list is written again
     shutil.rmtree(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(word_blacklist, "seen_task", lambda task: pytest.fail("counted again"))
+        patch.setattr(word_blacklist, "gram_users_task", lambda task: pytest.fail("counted again"))
         made(tmp_path, [mails_in], 2, 3, rows_per_shard=40)
     (tmp_path / "work" / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet").unlink()
     shutil.rmtree(tmp_path / "out")
@@ -447,7 +453,7 @@ k = 2
 
 
 def test_a_dropped_document_does_not_count(tmp_path: Path) -> None:
-    """Neither its words nor its values; nor those of one that is set aside."""
+    """Neither the words nor the values of a dropped document are counted, nor those of a quarantined one."""
     texts = ["red apples", "red apples", "green pears of bob@example.com", "green pears of bob@example.com", "blue " * 90_000]
     pq.write_table(pa.table({"text": texts, "who": [1, 2, 3, 4, 5]}), tmp_path / "in.parquet")
     (tmp_path / "mine.toml").write_text(DROPS)
@@ -462,7 +468,7 @@ def test_a_dropped_document_does_not_count(tmp_path: Path) -> None:
 
 
 def test_any_column_is_the_user(tmp_path: Path) -> None:
-    """Numbers, texts, and a mail's From, which is there by itself."""
+    """User columns of numbers, of texts, and a mail's From, which is always available."""
     texts = ["one two", "two three", "three one"]
     pq.write_table(pa.table({"text": texts, "a": [7, 7, 8], "b": ["x", "y", "y"]}), tmp_path / "in.parquet")
     for user, rare in (("a", {"two", "x"}), ("b", {"three"})):  # where b is no user, it is a text
@@ -477,7 +483,7 @@ def test_any_column_is_the_user(tmp_path: Path) -> None:
 
 
 def test_a_column_that_is_dropped_does_not_count(tmp_path: Path) -> None:
-    """The summary names the columns that do."""
+    """The summary names the columns that were counted."""
     columns = {"text": ["plum", "plum"], "user_id": ["ann", "bob"], "note": ["fig date", "fig"], "title": ["plum quince", "plum"]}
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
     for policies, rare, counted in (
@@ -519,7 +525,7 @@ def test_no_word_is_published(tmp_path: Path) -> None:
 
 
 def test_who_is_to_be_forgotten_is_on_no_list(tmp_path: Path) -> None:
-    """Values, names and documents of one who was erased: nobody said their words."""
+    """Values, names and documents of an erased person: their words count for no user."""
     rows = [
         ("ann", "plain words of Quill Ostrich at quill@example.com"),
         ("bob", "plain words of bob@example.org"),
@@ -534,7 +540,7 @@ def test_who_is_to_be_forgotten_is_on_no_list(tmp_path: Path) -> None:
     again = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]
     assert again["plan_hash"] == summary["plan_hash"] and again["blacklist"]["documents"] == 2
     after = {row[0] for row in listed(tmp_path / "work", again)}
-    # plain, words and of are said by both; nothing is said across what is gone
+    # `plain`, `words` and `of` are written by both; no n-gram spans a removed word
     assert after == {"at", "bob", "example", "org", "bob example org"}
 
 
@@ -542,7 +548,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def real(name: str) -> list[tuple[User, str]]:
-    """Texts of a corpus that is not ours to keep, each with its user."""
+    """Texts of a public corpus that is not part of the repository, each with its user."""
     path = DATA / name
     if not path.exists():
         pytest.skip("the shared corpora are not here")

@@ -1,4 +1,4 @@
-"""Shards as JSON lines and as MDS: the same rows, the same bytes each time, checked and published as Parquet is."""
+"""Shards as JSON Lines and as MDS: the same rows, the same bytes in every run, checked and published as Parquet shards are."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.storage import formats
-from sanitize.storage.corpus import Corpus, sha256, writer
+from sanitize.storage.corpus import Corpus, file_sha256, open_text_writer
 from sanitize.storage.formats import jsonl_zst, mds
-from sanitize.verification.leak_check import check
-from train.documents import read as documents
+from sanitize.train.documents import read_documents as documents
+from sanitize.verification.leak_check import verify
 
 PACKED = (jsonl_zst, mds)
 INNER = pa.struct([("who", pa.large_string()), ("at", pa.timestamp("ms"))])
@@ -79,11 +79,11 @@ ROWS = st.lists(
 
 
 def shard(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> pa.Table:
-    """A Parquet shard as the house writes it, and what it holds in the types of these formats."""
+    """A Parquet shard as sanitize writes it, and its rows in the types of these formats."""
     table = pa.Table.from_pylist(rows, schema)
-    with writer(path, schema) as out:
+    with open_text_writer(path, schema) as out:
         out.write_table(table)
-    return pa.table([column.cast(formats.typed(column.type)) for column in table.columns], names=schema.names)
+    return pa.table([column.cast(formats.packed_type(column.type)) for column in table.columns], names=schema.names)
 
 
 @pytest.mark.parametrize("packed", PACKED, ids=lambda module: module.NAME)
@@ -93,7 +93,7 @@ def test_every_row_comes_back(packed: Any, tmp_path: Path, rows: list[dict[str, 
     made = shard(tmp_path / "shard.parquet", rows)
     out = tmp_path / f"shard{packed.SUFFIX}"
     packed.pack(tmp_path / "shard.parquet", out)
-    read = [batch.to_pylist() for batch in packed.batches(out, made.schema)]
+    read = [batch.to_pylist() for batch in packed.read_batches(out, made.schema)]
     assert [row for batch in read for row in batch] == made.to_pylist()
     before = out.read_bytes()
     packed.pack(tmp_path / "shard.parquet", out)
@@ -106,7 +106,7 @@ def test_the_bytes_do_not_hang_on_row_groups(packed: Any, tmp_path: Path) -> Non
     table = pa.table({"text": [f"text {no} " * (no % 50) for no in range(900)], "n": range(900)}, schema)
     made = []
     for size in (900, 7):
-        with writer(tmp_path / "shard.parquet", schema) as out:
+        with open_text_writer(tmp_path / "shard.parquet", schema) as out:
             out.write_table(table, row_group_size=size)
         packed.pack(tmp_path / "shard.parquet", tmp_path / f"{size}{packed.SUFFIX}")
         made.append((tmp_path / f"{size}{packed.SUFFIX}").read_bytes())
@@ -118,7 +118,7 @@ def test_lines_longer_than_a_block_and_more_than_one(tmp_path: Path, monkeypatch
     made = shard(tmp_path / "shard.parquet", [{"text": "x" * size} for size in (10, 5_000, 3, 700, 0)], schema)
     jsonl_zst.pack(tmp_path / "shard.parquet", tmp_path / "shard.jsonl.zst")
     monkeypatch.setattr(jsonl_zst, "BLOCK", 256)
-    batches = list(jsonl_zst.batches(tmp_path / "shard.jsonl.zst", schema))
+    batches = list(jsonl_zst.read_batches(tmp_path / "shard.jsonl.zst", schema))
     assert len(batches) > 2 and [row for batch in batches for row in batch.to_pylist()] == made.to_pylist()
 
 
@@ -130,7 +130,7 @@ def test_json_has_no_nan(tmp_path: Path) -> None:
 
 
 def test_mds_is_the_published_layout(tmp_path: Path) -> None:
-    """As MDSWriter of mosaicml-streaming 0.13 writes and StreamingDataset reads it: places, the description, sizes before the values."""
+    """As MDSWriter of mosaicml-streaming 0.13 writes and StreamingDataset reads it: offsets, header, sizes before the values."""
     schema = pa.schema([("text", pa.large_string()), ("n", pa.int32()), ("user_id", pa.large_string())])
     shard(tmp_path / "shard.parquet", [{"text": "é", "n": 7, "user_id": None}, {"text": "ab", "n": -1, "user_id": "x"}], schema)
     mds.pack(tmp_path / "shard.parquet", tmp_path / "shard.mds")
@@ -142,7 +142,7 @@ def test_mds_is_the_published_layout(tmp_path: Path) -> None:
     assert said["column_encodings"] == ["int32", "str", "json"] and (said["format"], said["version"]) == ("mds", 2)
     sample = struct.pack("<2I", 2, 4) + np.int32(7).tobytes() + "é".encode() + b"null"
     assert raw[places[0] : places[1]] == sample
-    index = json.loads(mds.pages([("train.mds", tmp_path / "shard.mds")])["data/index.json"])
+    index = json.loads(mds.sidecar_files([("train.mds", tmp_path / "shard.mds")])["data/index.json"])
     (one,) = index["shards"]
     assert index["version"] == 2 and one["raw_data"] == {"basename": "train.mds", "bytes": len(raw), "hashes": {}}
     assert one["samples"] == 2 and one["zip_data"] is None and {name: one[name] for name in said} == said
@@ -150,7 +150,7 @@ def test_mds_is_the_published_layout(tmp_path: Path) -> None:
 
 def test_a_shard_too_large_for_mds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shard(tmp_path / "shard.parquet", [{"text": "x" * 5_000}], pa.schema([("text", pa.large_string())]))
-    monkeypatch.setattr(mds, "_MOST", 5_000)
+    monkeypatch.setattr(mds, "_MAX_OFFSET", 5_000)
     with pytest.raises(UsageError, match="--rows-per-shard"):
         mds.pack(tmp_path / "shard.parquet", tmp_path / "shard.mds")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shard.parquet"]
@@ -166,16 +166,16 @@ def test_a_damaged_shard_is_told_without_its_text(packed: Any, tmp_path: Path) -
     for raw in (whole[: len(whole) // 2], whole[:-1], b"", b"\x28\xb5\x2f\xfd", whole[:40] + b"\xff\xff" + whole[42:]):
         out.write_bytes(raw)
         with pytest.raises(OutputBroken) as error:
-            rows = [row for batch in packed.batches(out, schema) for row in batch.to_pylist()]
+            rows = [row for batch in packed.read_batches(out, schema) for row in batch.to_pylist()]
             assert rows != [{"text": f"canary {no}"} for no in range(100)]
             raise OutputBroken("")  # other rows: the check counts and compares them
         assert "canary" not in str(error.value)
 
 
 def test_what_a_format_cannot_hold_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="column raw holds bytes.*--drop raw"):
-        formats.fits("mds", pa.schema([("text", pa.large_string()), ("raw", pa.large_list(pa.large_binary()))]))
-    formats.fits("parquet", pa.schema([("raw", pa.large_binary())]))
+    with pytest.raises(UsageError, match="column raw contains bytes.*--drop raw"):
+        formats.check_schema("mds", pa.schema([("text", pa.large_string()), ("raw", pa.large_list(pa.large_binary()))]))
+    formats.check_schema("parquet", pa.schema([("raw", pa.large_binary())]))
     with pytest.raises(UsageError, match=r"--format jsonl: known: jsonl\.zst, mds, parquet\. Did you mean jsonl\.zst"):
         Settings(format="jsonl")
 
@@ -197,10 +197,10 @@ def mails(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same corpus in each format, of one WORK."""
+    """The same corpus in each format, from one WORK."""
     folder = tmp_path_factory.mktemp("made")
     mails(folder / "in.parquet")
-    for name in formats.names():
+    for name in formats.list_formats():
         run(folder / "in.parquet", folder / name, "rmft", folder / "work", Settings(seed=1, workers=1, rows_per_shard=25, format=name))
     return folder
 
@@ -212,7 +212,7 @@ def test_a_corpus_is_the_same_in_each_format(name: str, made: Path) -> None:
     assert [shard.path.name for shard in packed.shards] == [f"train-{no:05d}-of-00003.{name}" for no in range(3)]
     one, other = plain.table(), packed.table()
     for column in one.column_names:
-        texts = one.column(column).cast(formats.typed(one.column(column).type)).to_pylist()
+        texts = one.column(column).cast(formats.packed_type(one.column(column).type)).to_pylist()
         assert other.column(column).to_pylist() == texts
     assert packed.manifest["settings"]["format"] == name and "format" not in plain.manifest["settings"]
     assert packed.manifest["plan_hash"] == plain.manifest["plan_hash"]
@@ -229,7 +229,7 @@ def test_datasets_reads_the_lines_by_the_card(made: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["jsonl.zst", "mds"])
 def test_the_check_reads_what_is_published(name: str, made: Path, tmp_path: Path) -> None:
-    """A value put into a packed shard, with the manifest made to agree, is a leak in both checks, in the texts and in another column."""
+    """Both leak checks find a value inserted into a packed shard (with a matching manifest), in the texts and in another column."""
     for column in ("text", "when"):
         out, work = tmp_path / column, made / "work"
         for source in (made / name).rglob("*"):
@@ -243,15 +243,15 @@ def test_the_check_reads_what_is_published(name: str, made: Path, tmp_path: Path
         rows[3][column] = f"{rows[3][column]} ann0@example.com"  # its first stands in shard 0
         schema = pa.schema([(one, pa.large_string()) for one in ("doc_id", "user_id", "text", "subject", "when")])
         shard(tmp_path / "new.parquet", rows, schema)
-        formats.format_of(name).pack(tmp_path / "new.parquet", path)
+        formats.get_format(name).pack(tmp_path / "new.parquet", path)
         manifest = json.loads((out / "manifest.json").read_text())
-        manifest["shards"][1]["sha256"] = sha256(path)
+        manifest["shards"][1]["sha256"] = file_sha256(path)
         (out / "manifest.json").write_text(json.dumps(manifest))
         for mode in ("fast", "full"):
             with pytest.raises(LeakFound):
-                check(out, work, mode=mode, workers=1)
+                verify(out, work, mode=mode, workers=1)
     for mode in ("fast", "full"):
-        assert check(made / name, made / "work", mode=mode, workers=1)["leaks"] == 0
+        assert verify(made / name, made / "work", mode=mode, workers=1)["leaks"] == 0
 
 
 def test_an_index_beside_the_shards_is_checked(made: Path, tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_bytes_stop_a_run_before_it_reads(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["x"], "raw": pa.array([b"x"], pa.binary())}), tmp_path / "in.parquet")
     from sanitize.readers.staging import Columns
 
-    with pytest.raises(UsageError, match="column raw holds bytes"):
+    with pytest.raises(UsageError, match="column raw contains bytes"):
         run(
             tmp_path / "in.parquet",
             tmp_path / "out",

@@ -1,4 +1,4 @@
-"""Work that counts once, and an OUT that is always whole: records, links, one rename, and shards that hold nothing but their rows."""
+"""Task records and atomic publication: finished work is not repeated, OUT is always complete, shards contain only their rows."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.storage import publication as room
-from sanitize.storage.corpus import sha256
-from sanitize.storage.disk_errors import disk_trouble
-from sanitize.storage.publication import Job, perform, publish, recorded, shard_name, swap
+from sanitize.storage.corpus import file_sha256
+from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.publication import Job, load_record, publish_corpus, run_job, shard_name, swap_folders
 
 BOB, PHONE = "bob.lee@example.com", "212-555-0123"
 
@@ -40,7 +40,7 @@ class Task:
 
 
 class Work:
-    """Writes two files, and counts how often."""
+    """Writes two files, and counts its calls."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -55,9 +55,9 @@ class Work:
 
 def job(folder: Path, work: Any, fingerprint: str = "f") -> Job:
     return Job(
-        work=work,
+        function=work,
         task=Task(folder / "spill" / "task-0"),
-        record=folder / "tasks" / "0.json",
+        record_path=folder / "tasks" / "0.json",
         fingerprint=fingerprint,
         outputs={"a": folder / "here" / "a", "b": folder / "there" / "b"},
     )
@@ -65,7 +65,7 @@ def job(folder: Path, work: Any, fingerprint: str = "f") -> Job:
 
 def test_work_is_done_once(tmp_path: Path) -> None:
     work = Work()
-    assert [perform(job(tmp_path, work)) for _ in range(3)] == [{"rows": 2}] * 3
+    assert [run_job(job(tmp_path, work)) for _ in range(3)] == [{"rows": 2}] * 3
     assert work.times == 1
     assert (tmp_path / "here" / "a").read_text() + (tmp_path / "there" / "b").read_text() == "onetwo"
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()) == [
@@ -95,14 +95,14 @@ SPOILED = {
 @pytest.mark.parametrize("case", SPOILED)
 def test_what_does_not_fit_its_record_is_done_again(tmp_path: Path, case: str) -> None:
     work = Work()
-    perform(job(tmp_path, work))
+    run_job(job(tmp_path, work))
     SPOILED[case](tmp_path)
     again = job(tmp_path, work, "g" if case == "another fingerprint" else "f")
-    assert recorded(again.record, again.fingerprint) is None
-    assert perform(again) == {"rows": 2}
+    assert load_record(again.record_path, again.fingerprint) is None
+    assert run_job(again) == {"rows": 2}
     assert work.times == 2
     assert (tmp_path / "here" / "a").read_text() + (tmp_path / "there" / "b").read_text() == "onetwo"
-    assert perform(again) == {"rows": 2} and work.times == 2
+    assert run_job(again) == {"rows": 2} and work.times == 2
 
 
 def test_leftovers_of_an_attempt_are_taken_away(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_leftovers_of_an_attempt_are_taken_away(tmp_path: Path) -> None:
     left.mkdir(parents=True)
     (left / "a").write_text("half")
     work = Work()
-    perform(job(tmp_path, work))
+    run_job(job(tmp_path, work))
     assert work.times == 1 and not left.exists()
 
 
@@ -120,7 +120,7 @@ def test_work_that_fails_leaves_no_record(tmp_path: Path) -> None:
         raise ValueError
 
     with pytest.raises(ValueError):
-        perform(job(tmp_path, fails))
+        run_job(job(tmp_path, fails))
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and "spill" not in path.parts]
 
 
@@ -145,14 +145,14 @@ def test_a_file_that_does_not_open_again_does_not_count(tmp_path: Path, spoil: C
 
     one = dataclasses.replace(job(tmp_path, work), outputs={"a.parquet": tmp_path / "here" / "a.parquet"})
     with pytest.raises(OutputBroken, match="a.parquet: not readable after it was written"):
-        perform(one)
+        run_job(one)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     if spoil is flip:  # the next room checks the pages of such a file itself
-        assert perform(dataclasses.replace(one, checked_next=frozenset({"a.parquet"}))) == {}
+        assert run_job(dataclasses.replace(one, checked_by_next_stage=frozenset({"a.parquet"}))) == {}
 
 
 def test_a_crash_between_any_two_steps_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The n-th call that touches the disk ends everything, for every n; the next attempt makes all of it."""
+    """A crash at the n-th disk call, for every n; the next attempt completes the task."""
 
     class Crash(BaseException):
         pass
@@ -172,16 +172,16 @@ def test_a_crash_between_any_two_steps_is_done_again(tmp_path: Path, monkeypatch
             return step
 
         with monkeypatch.context() as patch:
-            for name in ("fsync", "sha256", "write_json"):
+            for name in ("fsync", "file_sha256", "write_json"):
                 patch.setattr(room, name, counting(getattr(room, name)))
             patch.setattr(Path, "rename", counting(Path.rename))
             try:
-                perform(job(folder, Work()))
+                run_job(job(folder, Work()))
                 crashed = False
             except Crash:
                 pass
         work = Work()
-        assert perform(job(folder, work)) == {"rows": 2}
+        assert run_job(job(folder, work)) == {"rows": 2}
         assert (folder / "here" / "a").read_text() + (folder / "there" / "b").read_text() == "onetwo"
         assert work.times == int(crashed) or (work.times == 0 and (folder / "tasks" / "0.json").exists())
         assert not (folder / "spill" / "task-0").exists()
@@ -190,16 +190,16 @@ def test_a_crash_between_any_two_steps_is_done_again(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.EROFS, errno.EFBIG])
 def test_disk_trouble_is_one_clear_error(tmp_path: Path, code: int) -> None:
-    with pytest.raises(ResourceError) as caught, disk_trouble(tmp_path / "not" / "there"):
+    with pytest.raises(ResourceError) as caught, translate_disk_errors(tmp_path / "not" / "there"):
         raise OSError(code, "secret words", "secret.txt")
     assert caught.value.exit_code == 7 and errno.errorcode[code] in str(caught.value)
     assert "secret" not in str(caught.value) and caught.value.__suppress_context__
 
 
 def test_other_trouble_passes(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), disk_trouble(tmp_path):
+    with pytest.raises(FileNotFoundError), translate_disk_errors(tmp_path):
         (tmp_path / "nothing").read_bytes()
-    with pytest.raises(ResourceError, match="memory"), disk_trouble(tmp_path):
+    with pytest.raises(ResourceError, match="memory"), translate_disk_errors(tmp_path):
         raise MemoryError
 
 
@@ -207,22 +207,22 @@ def test_other_trouble_passes(tmp_path: Path) -> None:
 
 
 def version(folder: Path, number: int, shards: int = 2) -> dict[str, Any]:
-    """What `publish` takes for the n-th version: every part of it says n."""
+    """Arguments of `publish_corpus` for version n: every file contains n."""
     sources = []
     for at in range(shards):
         path = folder / f"v{number}-{at}.parquet"
         path.write_text(f"{number}" * 5_000)
-        sources.append((path, sha256(path)))
+        sources.append((path, file_sha256(path)))
     return {
         "shards": sources,
-        "pages": {"README.md": f"{number}", "report.html": f"{number}"},
+        "text_files": {"README.md": f"{number}", "report.html": f"{number}"},
         "manifest": {"version": number, "shards": [f"data/{shard_name(at, shards)}" for at in range(shards)]},
-        "leaks_in": lambda texts: [],
+        "find_leaks": lambda texts: [],
     }
 
 
 def seen(out: Path) -> set[str]:
-    """The versions that a reader sees who goes through the manifest of one folder handle."""
+    """The versions that a reader sees that opens the manifest through one folder handle."""
     manifest = json.loads((out / "manifest.json").read_text())
     return {str(manifest["version"]), (out / "README.md").read_text(), *({(out / path).read_text()[:1] for path in manifest["shards"]})}
 
@@ -235,7 +235,7 @@ WHOLE = ["README.md", "data/train-00000-of-00002.parquet", "data/train-00001-of-
 
 
 def test_a_corpus_is_published_whole(tmp_path: Path) -> None:
-    publish(tmp_path / "out", **version(tmp_path, 1))
+    publish_corpus(tmp_path / "out", **version(tmp_path, 1))
     assert names(tmp_path / "out") == WHOLE
     assert seen(tmp_path / "out") == {"1"}
     assert not list(tmp_path.glob(".out*"))
@@ -243,7 +243,7 @@ def test_a_corpus_is_published_whole(tmp_path: Path) -> None:
 
 def test_shards_are_linked_not_copied(tmp_path: Path) -> None:
     told = version(tmp_path, 1)
-    publish(tmp_path / "out", **told)
+    publish_corpus(tmp_path / "out", **told)
     for at, (source, _) in enumerate(told["shards"]):
         assert os.path.samefile(source, tmp_path / "out" / "data" / shard_name(at, 2))
 
@@ -253,35 +253,35 @@ def test_shards_are_copied_where_they_cannot_be_linked(tmp_path: Path, monkeypat
         raise OSError(errno.EXDEV, "another file system")
 
     monkeypatch.setattr(os, "link", link)
-    publish(tmp_path / "out", **version(tmp_path, 1))
+    publish_corpus(tmp_path / "out", **version(tmp_path, 1))
     assert names(tmp_path / "out") == WHOLE and seen(tmp_path / "out") == {"1"}
 
 
 def test_leftovers_beside_out_are_taken_away(tmp_path: Path) -> None:
     (tmp_path / ".out.sanitize-new" / "data").mkdir(parents=True)
     (tmp_path / ".out.sanitize-new" / "data" / "half.parquet").write_text("half")
-    publish(tmp_path / "out", **version(tmp_path, 1))
+    publish_corpus(tmp_path / "out", **version(tmp_path, 1))
     assert names(tmp_path / "out") == WHOLE
 
 
 @pytest.mark.parametrize("old", [False, True])
 def test_a_shard_that_is_not_what_its_record_says_is_not_published(tmp_path: Path, old: bool) -> None:
     if old:
-        publish(tmp_path / "out", **version(tmp_path, 1))
+        publish_corpus(tmp_path / "out", **version(tmp_path, 1))
     told = version(tmp_path, 2)
     told["shards"][1][0].write_text("another")
     with pytest.raises(OutputBroken, match="sha256"):
-        publish(tmp_path / "out", **told)
+        publish_corpus(tmp_path / "out", **told)
     assert not list(tmp_path.glob(".out*"))
     assert (seen(tmp_path / "out") == {"1"}) if old else not (tmp_path / "out").exists()
 
 
 def test_pages_and_manifest_are_scanned_before_they_count(tmp_path: Path) -> None:
-    publish(tmp_path / "out", **version(tmp_path, 1))
+    publish_corpus(tmp_path / "out", **version(tmp_path, 1))
     asked: dict[str, str] = {}
-    told = {**version(tmp_path, 2), "leaks_in": lambda texts: asked.update(texts) or [("report.html", "EMAIL_ADDRESS")]}
-    with pytest.raises(LeakFound, match="report.html would hold a EMAIL_ADDRESS"):
-        publish(tmp_path / "out", **told)
+    told = {**version(tmp_path, 2), "find_leaks": lambda texts: asked.update(texts) or [("report.html", "EMAIL_ADDRESS")]}
+    with pytest.raises(LeakFound, match="report.html would contain a removed EMAIL_ADDRESS"):
+        publish_corpus(tmp_path / "out", **told)
     assert sorted(asked) == ["README.md", "manifest.json", "report.html"] and json.loads(asked["manifest.json"])["version"] == 2
     assert seen(tmp_path / "out") == {"1"} and not list(tmp_path.glob(".out*"))
 
@@ -301,7 +301,7 @@ def test_a_crash_between_any_two_steps_leaves_out_absent_old_or_new(tmp_path: Pa
             n += 1
             left, out = [n], tmp_path / f"out-{old}-{n}"
             if old:
-                publish(out, **told[1])
+                publish_corpus(out, **told[1])
 
             def counting(whole: Any, left: list[int] = left) -> Any:
                 def step(*args: Any, **more: Any) -> Any:
@@ -313,14 +313,14 @@ def test_a_crash_between_any_two_steps_leaves_out_absent_old_or_new(tmp_path: Pa
                 return step
 
             with monkeypatch.context() as patch:
-                for name in ("fsync", "sha256", "write_json", "swap", "_exchange"):
+                for name in ("fsync", "file_sha256", "write_json", "swap_folders", "_exchange"):
                     patch.setattr(room, name, counting(getattr(room, name)))
                 for name in ("rename", "write_text", "mkdir"):
                     patch.setattr(Path, name, counting(getattr(Path, name)))
                 patch.setattr(os, "link", counting(os.link))
                 patch.setattr(shutil, "rmtree", counting(shutil.rmtree))
                 try:
-                    publish(out, **told[2])
+                    publish_corpus(out, **told[2])
                     crashed = False
                 except Crash:
                     pass
@@ -328,7 +328,7 @@ def test_a_crash_between_any_two_steps_leaves_out_absent_old_or_new(tmp_path: Pa
             found.add((old, state))
             if out.exists():
                 assert names(out) == WHOLE
-            publish(out, **told[2])  # the next run mends whatever was left
+            publish_corpus(out, **told[2])  # the next run mends whatever was left
             assert seen(out) == {"2"} and names(out) == WHOLE
             # bug: where no atomic exchange is to be had, a crash between the two renames leaves OUT.old for good
             assert not list(tmp_path.glob(f".out-{old}-{n}.*"))
@@ -339,7 +339,7 @@ def test_a_crash_between_any_two_steps_leaves_out_absent_old_or_new(tmp_path: Pa
 @pytest.mark.skipif(sys.platform != "linux", reason="the atomic exchange is Linux's")
 def test_a_reader_sees_whole_versions_only(tmp_path: Path) -> None:
     out, done, trouble, looks = tmp_path / "out", threading.Event(), [], []
-    publish(out, **version(tmp_path, 0))
+    publish_corpus(out, **version(tmp_path, 0))
 
     def watch() -> None:
         while not done.is_set():
@@ -361,7 +361,7 @@ def test_a_reader_sees_whole_versions_only(tmp_path: Path) -> None:
     thread.start()
     try:
         for number in range(1, 60):
-            publish(out, **version(tmp_path, number % 10))
+            publish_corpus(out, **version(tmp_path, number % 10))
     finally:
         done.set()
         thread.join()
@@ -373,7 +373,7 @@ def test_swap_gives_a_folder_its_name(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / "new").mkdir()
         (tmp_path / "new" / str(number)).write_text("x")
-        swap(tmp_path / "new", tmp_path / "out")
+        swap_folders(tmp_path / "new", tmp_path / "out")
         assert names(tmp_path / "out") == [str(number)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
@@ -466,7 +466,7 @@ def test_nothing_is_left_beside_out(made: Path) -> None:
 
 
 def loaded(*lines: str, folder: Path, cache: Path) -> Any:
-    """What a fresh process without a network says."""
+    """The output of a new process without network access."""
     told = {
         **os.environ,
         "HF_HUB_OFFLINE": "1",
@@ -496,8 +496,8 @@ def test_the_manifest_knows_every_file(made: Path) -> None:
     assert [entry["path"] for entry in manifest["shards"]] == [f"data/{shard_name(at, 3)}" for at in range(3)]
     for entry in manifest["shards"]:
         path = made / "out" / entry["path"]
-        assert (entry["sha256"], entry["bytes"], entry["rows"]) == (sha256(path), path.stat().st_size, pq.read_metadata(path).num_rows)
-    assert [one["sha256"] for one in manifest["inputs"]] == [sha256(made / "in.parquet")]
+        assert (entry["sha256"], entry["bytes"], entry["rows"]) == (file_sha256(path), path.stat().st_size, pq.read_metadata(path).num_rows)
+    assert [one["sha256"] for one in manifest["inputs"]] == [file_sha256(made / "in.parquet")]
     assert str(made) not in json.dumps(manifest)
 
 

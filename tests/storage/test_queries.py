@@ -1,4 +1,4 @@
-"""The named queries, and the connection that looks at WORK. All people in it are invented."""
+"""Named queries, and the read-only connection to WORK. All people in it are invented."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ OCCURRENCES = [  # doc_no, cell, start, stop, kind, value_id, section
 ]
 
 
-def edit(doc_no: int, start_byte: int, stop_byte: int, replacement: str, part: str, kind: str) -> dict[str, object]:
-    return dict(zip(table_schemas.EDITS.schema.names, (doc_no, 0, start_byte, stop_byte, replacement, part, kind), strict=True))
+def edit(doc_no: int, start_byte: int, end_byte: int, replacement: str, part: str, kind: str) -> dict[str, object]:
+    return dict(zip(table_schemas.EDITS.schema.names, (doc_no, 0, start_byte, end_byte, replacement, part, kind), strict=True))
 
 
 def made(name: str, rows: list[dict[str, object]]) -> pa.Table:
-    return pa.Table.from_pylist(rows, table_schemas.ALL[name].schema)
+    return pa.Table.from_pylist(rows, table_schemas.ALL_TABLES[name].schema)
 
 
 def occurrences() -> pa.Table:
@@ -55,9 +55,9 @@ def occurrences() -> pa.Table:
             "doc_no": d,
             "cell": c,
             "start": a,
-            "stop": b,
+            "end": b,
             "start_byte": a,
-            "stop_byte": b,
+            "end_byte": b,
             "kind": k,
             "value_id": v,
             "finder": "patterns",
@@ -75,7 +75,7 @@ def counts(rows: list[tuple[int, str, int, int, int, int, int]]) -> pa.Table:
 
 
 def values() -> pa.Table:
-    return made("values", [dict(zip(table_schemas.VALUES.schema.names, row, strict=True)) for row in VALUES])
+    return made("value_spellings", [dict(zip(table_schemas.VALUE_SPELLINGS.schema.names, row, strict=True)) for row in VALUES])
 
 
 def table_of(names: str, *rows: tuple[object, ...]) -> pa.Table:
@@ -91,10 +91,10 @@ def small_tables() -> dict[str, pa.Table]:
             [(ADA, MAIL, 2, 2, 0, 0, 6), (TEL, PHONE, 1, 1, 0, 0, 40), (BEA, MAIL, 1, 1, 1, 0, 50), (ADA, MAIL, 1, 1, 3, 1, 0)]
         ),
         "value_counts": counts([(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)]),
-        "values": values(),
+        "value_spellings": values(),
         "chosen_kinds": pa.table({"kind": [MAIL]}),
         "firsts": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start": [6, 50], "value_id": [ADA, BEA]}),
-        "claimed": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "stop_byte": [60, 50]}),
+        "claimed": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "end_byte": [60, 50]}),
         "drops": made("drops", [{"doc_no": 3, "part": "near_dup", "reason": "copy", "kept_doc_no": 1}]),
         "edits": made(
             "edits",
@@ -125,8 +125,8 @@ def small_tables() -> dict[str, pa.Table]:
                 )
             ],
         ),
-        "quarantine": made("quarantine", [{"doc_no": 2, "source": "a.jsonl", "place": "line 3", "reason": "not_json"}]),
-        "ids": made("ids", [{"id": n} for n in (7, 5, 7, 9, 5, 7)]),
+        "quarantine": made("quarantine", [{"doc_no": 2, "source": "a.jsonl", "location": "line 3", "reason": "not_json"}]),
+        "document_ids": made("document_ids", [{"doc_id_hash": n} for n in (7, 5, 7, 9, 5, 7)]),
         "documents": pa.table({"doc_no": [0, 1, 2, 3], "user_id": ["zoe", "abe", None, "zoe"]}),
         "users": made("users", [{"doc_no": d, "user_no": u} for d, u in ((0, 0), (1, 1), (3, 0))]),
         "value_users": made("value_users", [{"value_id": v, "user_no": u} for v, u in ((ADA, 0), (ADA, 1), (BEA, 1), (TEL, 0))]),
@@ -145,11 +145,14 @@ def small_tables() -> dict[str, pa.Table]:
         "blacklist": made("blacklist", [{"ngram": w, "n": 1, "users": u, "reason": r} for w, u, r in (("ada", 2, "direct"), ("x", 1, ""))]),
         "ledger": made(
             "ledger",
-            [{"part": "dp_mlm", "unit": "word", "doc_no": d, "units": u, "epsilon_per_unit": 0.5} for d, u in ((0, 3), (0, 1), (1, 6))],
+            [
+                {"part": "dp_mlm", "privacy_unit": "word", "doc_no": d, "unit_count": u, "epsilon_per_unit": 0.5}
+                for d, u in ((0, 3), (0, 1), (1, 6))
+            ],
         ),
         "parts": made(
             "parts",
-            [{"part_no": n, "room": r, "part": p} for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))],
+            [{"part_no": n, "stage": r, "part": p} for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))],
         ),
         # 1 has one user, in two parts; 2 has one in each of two parts; 3 had k of them in one part
         "seen": table_of("gram user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)),
@@ -167,14 +170,16 @@ def small_tables() -> dict[str, pa.Table]:
         "runs": table_of("doc_no run", *((doc, run) for doc, row in ((0, "12345"), (1, "12346"), (3, "2346")) for run in map(int, row))),
         "things": table_of("group_no thing_id", (0, 50), (1, 50), (1, 60), (2, 60), (3, 70)),
         "places": table_of(
-            "doc_no cell start value_id field line_start line_stop unit head tail before next place entries",
+            "doc_no cell start value_id field line_start line_end "
+            "unit_start entry_start entry_end previous_end next_start entry_no entry_count",
             (0, 0, 6, ADA, "from", 0, 33, 6, 6, 32, 6, 32, 0, 1),
             (1, 0, 6, BEA, "to", 0, 33, 6, 6, 32, 6, 32, 0, 1),  # no occurrence that is left
             (1, 0, 50, BEA, "to", 40, 90, 50, 50, 69, 50, 70, 0, 2),
         ),
         # a line of three entries whose first and third go, and one of one entry
         "units": table_of(
-            "group_no thing_id doc_no cell start field line_start line_stop head tail before next place entries",
+            "group_no thing_id doc_no cell start field line_start line_end "
+            "entry_start entry_end previous_end next_start entry_no entry_count",
             (0, ADA, 0, 0, 5, "to", 0, 40, 4, 10, 4, 12, 0, 3),
             (1, BEA, 0, 0, 13, "to", 0, 40, 12, 20, 10, 22, 1, 3),
             (2, ADA, 0, 0, 23, "to", 0, 40, 22, 30, 20, 30, 2, 3),
@@ -305,27 +310,27 @@ def database() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.parametrize("name", q.queries())
+@pytest.mark.parametrize("name", q.load_queries())
 def test_a_header_says_what_duckdb_says(name: str, database: duckdb.DuckDBPyConnection) -> None:
-    query = q.query(name)
-    assert database.get_table_names(re.sub(r"\$\w+", "1", query.text)) == set(query.reads)  # it takes no parameters
-    assert set(re.findall(r"\$(\w+)", query.text)) == {parameter.name for parameter in query.takes}
-    result = database.execute(query.text, query.bind() or None)
-    assert tuple(column[0] for column in result.description) == query.gives
-    for table, columns in query.columns.items():  # a table of the run: the listed columns are enough
+    query = q.get_query(name)
+    assert database.get_table_names(re.sub(r"\$\w+", "1", query.sql)) == set(query.tables)  # it takes no parameters
+    assert set(re.findall(r"\$(\w+)", query.sql)) == {parameter.name for parameter in query.parameters}
+    result = database.execute(query.sql, query.bind() or None)
+    assert tuple(column[0] for column in result.description) == query.output_columns
+    for table, columns in query.table_columns.items():  # a table of the run: the listed columns are enough
         database.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT {', '.join(columns)} FROM {table}")
-    database.execute(query.text, query.bind() or None)
+    database.execute(query.sql, query.bind() or None)
 
 
-@pytest.mark.parametrize("name", q.queries())
+@pytest.mark.parametrize("name", q.load_queries())
 def test_a_query_gives_what_it_promises(name: str, database: duckdb.DuckDBPyConnection) -> None:
-    query = q.query(name)
-    assert database.execute(query.text, query.bind() or None).fetchall() == EXPECTED[name]
+    query = q.get_query(name)
+    assert database.execute(query.sql, query.bind() or None).fetchall() == EXPECTED[name]
 
 
 def test_firsts_keep_as_many_as_asked_in_corpus_order(database: duckdb.DuckDBPyConnection) -> None:
     def firsts(keep: int) -> list[tuple[int, ...]]:
-        return database.execute(q.query("firsts").text, {"keep": keep}).fetchall()
+        return database.execute(q.get_query("firsts").sql, {"keep": keep}).fetchall()
 
     assert firsts(0) == []
     assert firsts(2) == [(0, 0, 6, ADA), (1, 0, 6, ADA), (1, 0, 50, BEA)]
@@ -350,38 +355,37 @@ UNPORTABLE = {
 }
 
 
-@pytest.mark.parametrize("name", q.queries())
+@pytest.mark.parametrize("name", q.load_queries())
 def test_a_query_is_portable(name: str) -> None:
-    text = q.query(name).text
+    text = q.get_query(name).sql
     for pattern, instead in UNPORTABLE.items():
         assert not re.search(pattern, text, re.IGNORECASE), f"{name}.sql: {pattern}; use {instead}"
     assert len(re.findall(r"count\(DISTINCT", text, re.IGNORECASE)) <= 1, f"{name}.sql: one distinct count each"
     last = text.rsplit("ORDER BY", 1)
     assert len(last) == 2 and "FROM" not in last[1].upper(), f"{name}.sql: ends in a full order"
-    assert not re.search(r"(?<!\")\bvalues\b(?!\")\s*(AS|$)", text), f'{name}.sql: "values" is quoted'
 
 
-@pytest.mark.parametrize("name", sorted(set(q.queries()) - {"quarantine_by_reason", "drops_by_part"}))
+@pytest.mark.parametrize("name", sorted(set(q.load_queries()) - {"quarantine_by_reason", "drops_by_part"}))
 def test_the_order_is_full(name: str, database: duckdb.DuckDBPyConnection) -> None:
-    """The last ORDER BY tells all rows of the made tables apart, also where every value occurs equally often."""
+    """The final ORDER BY is a total order over the test tables, even if every value occurs equally often."""
     database.execute("UPDATE value_counts SET occurrences = 1, documents = 1")
-    query, seen = q.query(name), set()
+    query, seen = q.get_query(name), set()
     for _ in range(3):
         database.execute("SET threads = 1")
-        for table in query.reads:
+        for table in query.tables:
             database.execute(f'CREATE OR REPLACE TABLE "{table}" AS SELECT * FROM "{table}" ORDER BY random()')
-        seen.add(str(database.execute(query.text, query.bind() or None).fetchall()))
+        seen.add(str(database.execute(query.sql, query.bind() or None).fetchall()))
     assert len(seen) == 1
 
 
 # ---------------------------------------------------------------- headers and parameters
 
-HEADER = "-- name: x\n-- does: Something,\n--       in two lines.\n-- reads: values\n-- gives: a, b\n-- takes: {}\nSELECT 1\n"
+HEADER = "-- name: x\n-- does: Something,\n--       in two lines.\n-- reads: value_spellings\n-- gives: a, b\n-- takes: {}\nSELECT 1\n"
 
 
 def test_a_header_is_read() -> None:
-    query = q.parse(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
-    assert (query.does, query.gives, query.text) == ("Something, in two lines.", ("a", "b"), "SELECT 1")
+    query = q.parse_query(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
+    assert (query.description, query.output_columns, query.sql) == ("Something, in two lines.", ("a", "b"), "SELECT 1")
     assert query.signature == "k=2 share=0.5 kind=all deep=true n=(number)"
     assert query.bind({"k": "3", "n": "7", "deep": "FALSE"}) == {"k": 3, "share": 0.5, "kind": "all", "deep": False, "n": 7}
 
@@ -389,8 +393,8 @@ def test_a_header_is_read() -> None:
 @pytest.mark.parametrize(
     ("given_", "part"),
     [
-        ({}, "needs n"),
-        ({"n": 1, "m": 1}, "takes no 'm'; known: deep, k, kind, n, share."),
+        ({}, "needs the parameter n"),
+        ({"n": 1, "m": 1}, "has no parameter 'm'; known: deep, k, kind, n, share."),
         ({"n": "many"}, "whole number"),
         ({"n": -1}, "0 or more"),
         ({"n": True}, "whole number"),
@@ -401,7 +405,7 @@ def test_a_header_is_read() -> None:
     ],
 )
 def test_wrong_parameters_are_named(given_: dict[str, object], part: str) -> None:
-    query = q.parse(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
+    query = q.parse_query(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
     with pytest.raises(UsageError, match=re.escape(part)):
         query.bind(given_)
 
@@ -409,16 +413,16 @@ def test_wrong_parameters_are_named(given_: dict[str, object], part: str) -> Non
 @pytest.mark.parametrize("takes", ["$k = ?", "$k", "$k = 'a"])
 def test_a_header_that_cannot_be_read_is_our_mistake(takes: str) -> None:
     with pytest.raises(AssertionError):
-        q.parse(HEADER.format(takes), "x")
+        q.parse_query(HEADER.format(takes), "x")
 
 
 def test_settings_and_names() -> None:
-    assert q.settings(["k=3", "kind=A=B"]) == {"k": "3", "kind": "A=B"}
+    assert q.parse_set_options(["k=3", "kind=A=B"]) == {"k": "3", "kind": "A=B"}
     for wrong in (["k"], ["=3"], ["k=1", "k=2"]):
         with pytest.raises(UsageError):
-            q.settings(wrong)
+            q.parse_set_options(wrong)
     with pytest.raises(UsageError, match="Did you mean top"):
-        q.query("topp")
+        q.get_query("topp")
 
 
 # ---------------------------------------------------------------- masks
@@ -437,7 +441,7 @@ MASKS = [
 
 def test_masks_show_a_shape_and_agree() -> None:
     texts, kinds, expected = (list(column) for column in zip(*MASKS, strict=True))
-    assert v.masked(pl.Series("t", texts), pl.Series(kinds)).to_list() == expected
+    assert v.mask_texts(pl.Series("t", texts), pl.Series(kinds)).to_list() == expected
     connection = duckdb.connect()
     for text, kind, mask in MASKS:
         expression = v.mask_expression("v", "k")
@@ -447,13 +451,13 @@ def test_masks_show_a_shape_and_agree() -> None:
 @given(st.lists(st.none() | st.text(), max_size=20))
 def test_a_shape_is_only_a_shape(texts: list[str | None]) -> None:
     clean = [None if text is None else text.encode("utf-8", "replace").decode() for text in texts]
-    for text, shape in zip(clean, v.masked(pl.Series(clean, dtype=pl.String)).to_list(), strict=True):
+    for text, shape in zip(clean, v.mask_texts(pl.Series(clean, dtype=pl.String)).to_list(), strict=True):
         assert (shape is None) == (text is None)
         if shape is not None:
             assert re.fullmatch(r"[Aa9 -/:-@\[-`{-~]*", shape), shape
             assert not re.search(r"A{5}|a{5}|9{5}", shape)
-    masked = v.masked(pl.Series(clean, dtype=pl.String))
-    assert v.masked(masked).equals(masked, null_equal=True)
+    masked = v.mask_texts(pl.Series(clean, dtype=pl.String))
+    assert v.mask_texts(masked).equals(masked, null_equal=True)
 
 
 # ---------------------------------------------------------------- looking at WORK
@@ -478,7 +482,7 @@ def work(tmp_path: Path) -> Path:
     write(small["occurrences"].slice(0, 3), root / "tables/occurrences/00000.parquet")
     write(small["occurrences"].slice(3), root / "tables/occurrences/00001.parquet")
     write(small["value_counts"], root / "tables/value_counts/00000.parquet")
-    write(small["values"], root / "vault/values/00000.parquet")
+    write(small["value_spellings"], root / "vault/values/00000.parquet")
     write(small["quarantine"], root / "quarantine/00000.parquet")
     for age, run in enumerate(("bbbb", "aaaa")):
         write(small["edits"].slice(0, age + 1), root / f"runs/{run}/edits/00000.parquet")
@@ -492,41 +496,41 @@ def work(tmp_path: Path) -> Path:
 
 
 def rows(connection: duckdb.DuckDBPyConnection, sql: str | q.Query, params: dict[str, object] | None = None) -> list[tuple[object, ...]]:
-    return [tuple(row.values()) for row in q.ask(connection, sql, params).to_pylist()]
+    return [tuple(row.values()) for row in q.run_query(connection, sql, params).to_pylist()]
 
 
 def test_every_named_query_answers_on_a_whole_and_on_an_empty_work(work: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    standing = {name for name, query in q.queries().items() if not query.columns}
-    with q.connect(work) as full, q.connect(tmp_path / "empty") as empty:
+    standing = {name for name, query in q.load_queries().items() if not query.table_columns}
+    with q.open_connection(work) as full, q.open_connection(tmp_path / "empty") as empty:
         for name in standing:
-            assert q.ask(full, q.query(name)).column_names == list(q.query(name).gives)
-            assert q.ask(empty, q.query(name)).num_rows == 0
+            assert q.run_query(full, q.get_query(name)).column_names == list(q.get_query(name).output_columns)
+            assert q.run_query(empty, q.get_query(name)).num_rows == 0
         with pytest.raises(UsageError, match="reads occurrences_left, chosen_kinds, which exists only while a plan runs"):
-            q.ask(full, q.query("firsts"))
+            q.run_query(full, q.get_query("firsts"))
 
 
 def test_texts_are_masked_unless_revealed(work: Path) -> None:
     raw = re.compile("quill|bea@|moor|0199|9010|lane", re.IGNORECASE)
-    tables_ = ("values", "edits", "blacklist", "labels")
-    with q.connect(work) as masked, q.connect(work, reveal=True) as revealed:
+    tables_ = ("value_spellings", "edits", "blacklist", "labels")
+    with q.open_connection(work) as masked, q.open_connection(work, reveal=True) as revealed:
         for name in tables_:
             assert not raw.search(str(rows(masked, f'SELECT * FROM "{name}"')))
-        assert rows(masked, q.query("top"), {"limit": "1"}) == [(1, MAIL, "a***@m***.org", 3, 3)]
+        assert rows(masked, q.get_query("top"), {"limit": "1"}) == [(1, MAIL, "a***@m***.org", 3, 3)]
         assert rows(masked, "SELECT ngram FROM blacklist") == [("aaaa aaaa",)]
-        assert rows(revealed, q.query("top"), {"limit": "1"}) == [(1, MAIL, "ada.quill@mail.example.org", 3, 3)]
-        assert rows(masked, "SELECT count(*) FROM values WHERE value ILIKE '%quill%'") == [(0,)]
+        assert rows(revealed, q.get_query("top"), {"limit": "1"}) == [(1, MAIL, "ada.quill@mail.example.org", 3, 3)]
+        assert rows(masked, "SELECT count(*) FROM value_spellings WHERE value ILIKE '%quill%'") == [(0,)]
         assert rows(masked, "SELECT part, kind FROM edits ORDER BY doc_no") == [("redact", PHONE), ("rmft", MAIL)]
 
 
 def test_the_latest_run_is_shown_or_the_one_that_is_named(work: Path) -> None:
-    with q.connect(work) as latest, q.connect(work, run="bbbb") as named:
+    with q.open_connection(work) as latest, q.open_connection(work, run="bbbb") as named:
         assert rows(latest, "SELECT count(*) FROM edits") == [(2,)]
         assert rows(named, "SELECT count(*) FROM edits") == [(1,)]
     with pytest.raises(UsageError, match="known: aaaa, bbbb"):
-        q.connect(work, run="cccc")
+        q.open_connection(work, run="cccc")
     with pytest.raises(UsageError, match="no such WORK"):
-        q.connect(work / "nowhere")
+        q.open_connection(work / "nowhere")
 
 
 def test_documents_get_their_numbers_and_lose_their_words(work: Path, tmp_path: Path) -> None:
@@ -540,7 +544,7 @@ def test_documents_get_their_numbers_and_lose_their_words(work: Path, tmp_path: 
     )
     columns = {"doc_id": "id", "text": "body", "n": "n", "raw": "raw", "chat": "chat"}
     files = [File(str(tmp_path / "in[1].parquet"), first, columns) for first in (0, 5)]
-    with q.connect(work, documents=files) as masked, q.connect(work, documents=files, reveal=True) as revealed:
+    with q.open_connection(work, documents=files) as masked, q.open_connection(work, documents=files, reveal=True) as revealed:
         shape = [{"role": "aaaa", "content": "A aa Aaa Aaaaa"}]
         assert rows(masked, "SELECT * FROM documents WHERE doc_no < 2 ORDER BY doc_no") == [
             (0, "a", None, "Aaaa Aaa,", 1, "?", shape),
@@ -564,7 +568,7 @@ REFUSED = [
     "DESCRIBE '{raw}'",
     "DESCRIBE TABLE '{raw}'",
     "FROM query('SELECT 1')",
-    "FROM query_table('values')",
+    "FROM query_table('value_spellings')",
     "FROM parquet_metadata('{raw}')",
     "FROM glob('/*')",
     "FROM json_execute_serialized_sql('{{}}')",
@@ -573,14 +577,14 @@ REFUSED = [
     "FROM '/etc/passwd.csv'",
     "FROM read_csv('/etc/passwd')",
     "COPY (SELECT 1) TO 'stolen.csv'",
-    "COPY \"values\" TO '{raw}'",
+    "COPY value_spellings TO '{raw}'",
     "ATTACH 'x.db'",
     "SET lock_configuration = false",
     "SET VARIABLE x = 1",
     "RESET memory_limit",
     "CREATE TABLE t AS SELECT 1",
-    'CREATE OR REPLACE VIEW "values" AS SELECT 1',
-    'DROP VIEW "values"',
+    "CREATE OR REPLACE VIEW value_spellings AS SELECT 1",
+    "DROP VIEW value_spellings",
     "EXPLAIN ANALYZE SELECT 1",
     "PRAGMA database_list",
     "INSTALL httpfs",
@@ -599,8 +603,8 @@ def test_ways_out_are_refused(sql: str, work: Path, monkeypatch: pytest.MonkeyPa
     secret_frame = pa.table({"value": ["Ada Quill"]})  # noqa: F841 - a table name must not find it
     raw = str(work / "vault/values/00000.parquet").replace("'", "''")
     for spelled in {raw, "vault/values/00000.parquet"}:
-        with q.connect(work) as connection, pytest.raises(UsageError) as refused:
-            q.ask(connection, sql.format(raw=spelled))
+        with q.open_connection(work) as connection, pytest.raises(UsageError) as refused:
+            q.run_query(connection, sql.format(raw=spelled))
         assert "Quill" not in str(refused.value)
     assert not (work / "stolen.csv").exists()
 
@@ -622,13 +626,13 @@ def test_ways_out_are_refused(sql: str, work: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_looking_is_allowed(sql: str, work: Path) -> None:
-    with q.connect(work, memory_limit="200MB") as connection:
-        assert q.ask(connection, sql).num_columns
+    with q.open_connection(work, memory_limit="200MB") as connection:
+        assert q.run_query(connection, sql).num_columns
 
 
 def test_the_connection_itself_is_locked(work: Path) -> None:
-    """Behind `ask`: nothing can be written and nothing else be opened, whatever is executed."""
-    with q.connect(work) as connection:
+    """The connection without `run_query`: nothing can be written and nothing else opened, whatever is executed."""
+    with q.open_connection(work) as connection:
         for sql in (
             "COPY (SELECT 1) TO 'x.csv'",
             "FROM read_text('/etc/hostname')",
@@ -653,29 +657,29 @@ def test_the_connection_itself_is_locked(work: Path) -> None:
     ],
 )
 def test_errors_speak_of_the_statement_and_never_of_data(sql: str, part: str, work: Path) -> None:
-    with q.connect(work, reveal=True) as connection, pytest.raises(UsageError, match=part) as raised:
-        q.ask(connection, sql)
+    with q.open_connection(work, reveal=True) as connection, pytest.raises(UsageError, match=part) as raised:
+        q.run_query(connection, sql)
     assert "quill" not in str(raised.value)
 
 
 def test_a_broken_table_is_named_without_its_bytes(work: Path) -> None:
     (work / "vault/values/00000.parquet").write_bytes(b"Ada Quill")
-    with pytest.raises(OutputBroken, match="table values") as raised:
-        q.connect(work)
+    with pytest.raises(OutputBroken, match="table value_spellings") as raised:
+        q.open_connection(work)
     assert "Quill" not in str(raised.value) and raised.value.__cause__ is None
 
 
 def test_a_wrong_memory_limit_is_said(work: Path) -> None:
     with pytest.raises(UsageError, match="--memory-limit lots"):
-        q.connect(work, memory_limit="lots")
+        q.open_connection(work, memory_limit="lots")
 
 
 def test_init_sql_makes_the_same_views_elsewhere(work: Path) -> None:
     with duckdb.connect() as connection:
-        connection.execute(q.init_sql(work))
-        assert connection.execute("SELECT count(*), min(value) FROM values").fetchall() == [(4, "+9 (999) 999-9999")]
-        connection.execute(q.init_sql(work, reveal=True))
-        assert connection.execute("SELECT min(value) FROM values").fetchall() == [("+1 (555) 010-0199",)]
+        connection.execute(q.create_views_sql(work))
+        assert connection.execute("SELECT count(*), min(value) FROM value_spellings").fetchall() == [(4, "+9 (999) 999-9999")]
+        connection.execute(q.create_views_sql(work, reveal=True))
+        assert connection.execute("SELECT min(value) FROM value_spellings").fetchall() == [("+1 (555) 010-0199",)]
 
 
 # ---------------------------------------------------------------- quoting
@@ -700,14 +704,14 @@ def test_a_file_name_is_only_a_name(name: str, tmp_path: Path) -> None:
         write(pa.table({"x": [decoy]}), tmp_path / decoy / "tables/t" / f"{decoy}.parquet")
     root = tmp_path / name
     write(pa.table({"x": [7]}), root / "tables/t" / f"{name}.parquet")
-    with q.connect(root) as connection:
+    with q.open_connection(root) as connection:
         assert rows(connection, "SELECT * FROM t") == [(7,)]
 
 
 def test_a_name_that_cannot_be_escaped_is_refused(tmp_path: Path) -> None:
     write(pa.table({"x": [7]}), tmp_path / "a\\[b]" / "tables/t/0.parquet")
     with pytest.raises(InputRefused, match="Rename it"):
-        q.connect(tmp_path / "a\\[b]")
+        q.open_connection(tmp_path / "a\\[b]")
 
 
 # ---------------------------------------------------------------- showing
@@ -716,31 +720,31 @@ RESULT = pa.table({"n": [1, None], "-formula": ["=HYPERLINK(1)", "\x1b]0;gone\x0
 
 
 def test_csv_is_guarded_against_formulas() -> None:
-    lines = list(csv.reader(io.StringIO(str(shown.render(RESULT, "csv")))))
+    lines = list(csv.reader(io.StringIO(str(shown.render_table(RESULT, "csv")))))
     assert lines[0] == ["n", "'-formula", "f"]
     assert lines[1] == ["1", "'=HYPERLINK(1)", ""]
     assert lines[2][2] == "-2.5"
 
 
 def test_json_is_an_array_of_row_objects() -> None:
-    text = str(shown.render(RESULT, "json"))
+    text = str(shown.render_table(RESULT, "json"))
     assert json.loads(text)[0] == {"n": 1, "-formula": "=HYPERLINK(1)", "f": None}
     assert text.count("\n") == 1 and "\x1b" not in text and "\u202e" not in text
 
 
 def test_a_table_on_a_terminal_has_no_controls() -> None:
-    text = str(shown.render(RESULT, "table", width=100))
+    text = str(shown.render_table(RESULT, "table", width=100))
     assert "U+001B]0;goneU+0007U+202E" in text and "\x1b" not in text
-    long = str(shown.render(pa.table({"x": list(range(30))}), "table", most=10))
+    long = str(shown.render_table(pa.table({"x": list(range(30))}), "table", max_rows=10))
     assert (
-        "more than these 10 rows" in long
+        "only the first 10 rows" in long
         and len(long.splitlines()) == 13
-        and "[/red]" in str(shown.render(pa.table({"[red]x": ["[/red]"]}), width=40))
+        and "[/red]" in str(shown.render_table(pa.table({"[red]x": ["[/red]"]}), width=40))
     )
 
 
 def test_parquet_comes_as_bytes_and_formats_are_known() -> None:
-    data = shown.render(RESULT, "parquet")
+    data = shown.render_table(RESULT, "parquet")
     assert isinstance(data, bytes) and pq.read_table(io.BytesIO(data)).num_rows == 2
     with pytest.raises(UsageError, match="known: csv, json, parquet, table"):
-        shown.render(RESULT, "xml")
+        shown.render_table(RESULT, "xml")

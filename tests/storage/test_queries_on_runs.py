@@ -1,4 +1,4 @@
-"""What people run to look, on the tables of a real run: every answer is worked out again from the same tables and texts, another way.
+"""User queries on the tables of a real run: every result is computed again from the same tables and texts in another way.
 
 All people in it are invented.
 """
@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import mails
-from sanitize.cli.options import documents_of
+from sanitize.cli.demo import generate_mails
+from sanitize.cli.options import document_sources_or_note
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find, run
 from sanitize.plans.plan import load_plan
@@ -37,8 +37,8 @@ COUNT, SHARDS = 120, 50  # documents, and how many a task has
 
 
 def corpus() -> pa.Table:
-    """Generated mails, the user missing in some; with remarks inside a list of objects, labels in a map, and words of other scripts."""
-    made = mails(COUNT, 11)
+    """Generated mails, some without a user; with remarks in a list of objects, labels in a map, and words of other scripts."""
+    made = generate_mails(COUNT, 11)
     users = [None if n % 17 == 0 else user for n, user in enumerate(made["user_id"].to_pylist())]
     remarks = [
         [{"by": f"desk{n % 3}", "said": f"Seen, ZOË's naïve Łódź, İZMİR ΟΔΟΣ Σ1ΑΣ2 x{n % 7}"}, {"by": None, "said": None}]
@@ -57,7 +57,7 @@ def corpus() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A WORK after a run of `rmft`, to which a second run added what no part of this house writes yet: drops, a blacklist, a ledger."""
+    """A WORK after a run of `rmft`, and hand-written tables of a second run: drops, a blacklist, a ledger."""
     folder = tmp_path_factory.mktemp("look")
     pq.write_table(corpus(), folder / "in.parquet")
     run([folder / "in.parquet"], folder / "out", settings=Settings(seed=1, workers=1, rows_per_shard=SHARDS))
@@ -78,9 +78,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("ledger", "ledger", [("dp_mlm", "word", doc, doc + 1, 0.5) for doc in range(6)]),
     ):
         (ran / place).mkdir(parents=True, exist_ok=True)
-        names = table_schemas.ALL[name].schema.names
+        names = table_schemas.ALL_TABLES[name].schema.names
         pq.write_table(
-            pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], table_schemas.ALL[name].schema),
+            pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], table_schemas.ALL_TABLES[name].schema),
             ran / place / "0.parquet",
         )
     return folder / "out.private"
@@ -88,22 +88,22 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with q.connect(work, reveal=True, memory_limit="500MB", documents=documents_of(work)) as connection:
+    with q.open_connection(work, reveal=True, memory_limit="500MB", documents=document_sources_or_note(work)) as connection:
         yield connection
 
 
 @pytest.fixture(scope="module")
 def masked(work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with q.connect(work, memory_limit="500MB", documents=documents_of(work)) as connection:
+    with q.open_connection(work, memory_limit="500MB", documents=document_sources_or_note(work)) as connection:
         yield connection
 
 
 def ask(connection: duckdb.DuckDBPyConnection, name: str, **given: object) -> Rows:
-    return [tuple(row.values()) for row in q.ask(connection, q.query(name), given).to_pylist()]
+    return [tuple(row.values()) for row in q.run_query(connection, q.get_query(name), given).to_pylist()]
 
 
 def raw(work: Path, place: str) -> pl.DataFrame:
-    """A table of WORK, read past the views."""
+    """A table of WORK, read directly and not through the views."""
     files = sorted(work.glob(f"{place}/**/*.parquet"))
     return pl.concat([pl.DataFrame(pq.read_table(file, partitioning=None)).cast({pl.Categorical: pl.String}) for file in files])
 
@@ -180,7 +180,7 @@ def test_identifiers_per_user(shown: duckdb.DuckDBPyConnection, places: list[dic
 def test_without_users_nobody_is_counted(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["ask ann.roe@example.org now", "ann.roe@example.org"]}), tmp_path / "in.parquet")
     find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
-    with q.connect(tmp_path / "work", documents=documents_of(tmp_path / "work")) as connection:
+    with q.open_connection(tmp_path / "work", documents=document_sources_or_note(tmp_path / "work")) as connection:
         assert ask(connection, "users") == ask(connection, "value_users") == ask(connection, "top_by_users") == []
         assert ask(connection, "words_by_users") == [(0, 6, 10, 1.0, 1.0)]  # ask ann roe example org now
 
@@ -189,13 +189,13 @@ def test_without_users_nobody_is_counted(tmp_path: Path) -> None:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text by the categories of its characters, each in lower case by itself: what the pattern is held against."""
+    """The words of a text by the categories of its characters, each lowered by itself: the reference for the pattern."""
     letters = [letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in text]
     return [word.lower() for word in "".join(letters).split()]
 
 
 def texts() -> list[list[str]]:
-    """Every document's texts."""
+    """The texts of every document."""
     table = corpus()
     return [
         [text, *(part for remark in remarks or () for part in remark.values() if part), *(part for pair in labels or () for part in pair)]
@@ -205,7 +205,7 @@ def texts() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def grams() -> dict[int, dict[str, tuple[int, int]]]:
-    """By size, every n-gram with its users and occurrences."""
+    """Every n-gram with its users and occurrences, by size."""
     users = corpus()["user_id"].to_pylist()
     found: dict[int, dict[str, tuple[int, int]]] = {}
     for n in (1, 2, 3):
@@ -222,7 +222,7 @@ def grams() -> dict[int, dict[str, tuple[int, int]]]:
 
 def test_ngrams_are_those_of_every_text(shown: duckdb.DuckDBPyConnection, grams: dict[int, dict[str, tuple[int, int]]]) -> None:
     for n in (1, 2, 3):
-        seen = q.ask(shown, f"SELECT ngram, users, occurrences FROM ngrams WHERE n = {n}").to_pylist()
+        seen = q.run_query(shown, f"SELECT ngram, users, occurrences FROM ngrams WHERE n = {n}").to_pylist()
         assert {row["ngram"]: (row["users"], row["occurrences"]) for row in seen} == grams[n]
     assert {"zoë", "łódź", "lane", "desk2", "i\u0307zmi\u0307r", "οδος"} <= grams[1].keys()
 
@@ -231,7 +231,7 @@ def test_labels_are_shown_and_other_replacements_masked(tmp_path: Path) -> None:
     texts = ["Ask ann.roe@example.com or 555-0100 200", "Ann again: ann.roe@example.com"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact", ["edit.0.label=numbered"]), settings=Settings(seed=1, workers=1))
-    with closing(q.connect(tmp_path / "out.private")) as connection:
+    with closing(q.open_connection(tmp_path / "out.private")) as connection:
         assert {row[0] for row in connection.execute("SELECT label FROM labels").fetchall()} == {"[EMAIL_ADDRESS-1]"}
         assert {row[0] for row in connection.execute("SELECT replacement FROM edits").fetchall()} == {"[EMAIL_ADDRESS-1]"}
 
@@ -342,11 +342,11 @@ def test_parts_and_what_each_took(work: Path, shown: duckdb.DuckDBPyConnection) 
         else:
             gone, spans = set(), defaultdict(list)
             for edit in edits.filter(pl.col("part") == part).iter_rows(named=True):
-                spans[edit["doc_no"], edit["cell"]].append((edit["start_byte"], edit["stop_byte"]))
+                spans[edit["doc_no"], edit["cell"]].append((edit["start_byte"], edit["end_byte"]))
             after = [
                 row
                 for row in left
-                if not any(start < row["stop_byte"] and stop > row["start_byte"] for start, stop in spans[row["doc_no"], row["cell"]])
+                if not any(start < row["end_byte"] and stop > row["start_byte"] for start, stop in spans[row["doc_no"], row["cell"]])
             ]
         expected.append((number, room, part, documents, documents - len(gone), len(left), len(after)))
         documents, left = documents - len(gone), after
@@ -364,12 +364,12 @@ def test_a_run_is_named_by_hash_beginning_or_plan(tmp_path: Path) -> None:
         (folder / "plan.json").write_text(json.dumps({"name": plan, "edit": [{"use": name}]}))
         os.utime(folder / "plan.json", (age, age))
     for asked, part in ((None, "cd56"), ("ab12", "ab12"), ("ab3", "ab34"), ("rmft", "cd56"), ("erase", "ab34")):
-        with q.connect(tmp_path, run=asked) as connection:
-            assert q.ask(connection, "SELECT * FROM parts").to_pylist() == [{"part_no": 0, "room": "edit", "part": part}]
+        with q.open_connection(tmp_path, run=asked) as connection:
+            assert q.run_query(connection, "SELECT * FROM parts").to_pylist() == [{"part_no": 0, "stage": "edit", "part": part}]
     with pytest.raises(q.UsageError, match="2 runs begin with ab; give more of the hash: ab12, ab34"):
-        q.connect(tmp_path, run="ab")
+        q.open_connection(tmp_path, run="ab")
     with pytest.raises(q.UsageError, match="there is no run 'eraze'.*Did you mean erase"):
-        q.connect(tmp_path, run="eraze")
+        q.open_connection(tmp_path, run="eraze")
 
 
 # ---- masks ----
@@ -407,17 +407,20 @@ def birds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_named_query_and_no_table_shows_a_canary(birds: Path) -> None:
-    with q.connect(birds, documents=documents_of(birds)) as masked, q.connect(birds, reveal=True, documents=documents_of(birds)) as shown:
-        names = [row["name"] for row in q.ask(masked, "SHOW TABLES").to_pylist()]
-        assert {*table_schemas.ALL, "documents"} <= set(names)
+    with (
+        q.open_connection(birds, documents=document_sources_or_note(birds)) as masked,
+        q.open_connection(birds, reveal=True, documents=document_sources_or_note(birds)) as shown,
+    ):
+        names = [row["name"] for row in q.run_query(masked, "SHOW TABLES").to_pylist()]
+        assert {*table_schemas.ALL_TABLES, "documents"} <= set(names)
         raw_ones = set()
-        for statement in [*(one for one in q.queries().values() if one.askable), *(f'SELECT * FROM "{name}"' for name in names)]:
-            assert not SECRET.search(str(q.ask(masked, statement).to_pylist())), statement
-            if SECRET.search(str(q.ask(shown, statement).to_pylist())):
+        for statement in [*(one for one in q.load_queries().values() if one.is_user_query), *(f'SELECT * FROM "{name}"' for name in names)]:
+            assert not SECRET.search(str(q.run_query(masked, statement).to_pylist())), statement
+            if SECRET.search(str(q.run_query(shown, statement).to_pylist())):
                 raw_ones.add(statement.name if isinstance(statement, q.Query) else statement.split('"')[1])
         # the canaries were there to be seen
         assert {"top", "top_by_users", "by_domain", "first_and_last", "co_occurring"} <= raw_ones
-        assert {"documents", "values", "ngrams", "blacklist"} <= raw_ones
+        assert {"documents", "value_spellings", "ngrams", "blacklist"} <= raw_ones
         assert ask(masked, "blacklist_coverage")[0][1:4] == ("direct", 1, 12)
 
 
@@ -425,12 +428,12 @@ def test_no_named_query_and_no_table_shows_a_canary(birds: Path) -> None:
 
 
 def test_init_makes_a_database_that_others_can_read(work: Path, tmp_path: Path, shown: duckdb.DuckDBPyConnection) -> None:
-    """As docs/sql.md says: the views go into a file, which dbt or a notebook attaches."""
+    """As in docs/sql.md: the views are written to a file, which dbt or a notebook attaches."""
     with duckdb.connect(str(tmp_path / "look.duckdb")) as made:
-        made.execute(q.init_sql(work, documents=documents_of(work)))
+        made.execute(q.create_views_sql(work, documents=document_sources_or_note(work)))
     with duckdb.connect() as other:
         other.execute(f"ATTACH '{tmp_path / 'look.duckdb'}' AS look (READ_ONLY)")
-        for name in table_schemas.ALL:
+        for name in table_schemas.ALL_TABLES:
             assert (
                 other.execute(f'SELECT count(*) FROM look.main."{name}"').fetchone()
                 == shown.execute(f'SELECT count(*) FROM "{name}"').fetchone()
@@ -440,27 +443,27 @@ def test_init_makes_a_database_that_others_can_read(work: Path, tmp_path: Path, 
         )
         assert other.execute("SELECT count(*) > 3 FROM marts.kinds").fetchone() == (True,)
     with duckdb.connect(str(tmp_path / "look.duckdb"), read_only=True) as again:
-        for one in q.queries().values():
-            if one.askable:
-                assert again.execute(one.text, one.bind() or None).description
+        for one in q.load_queries().values():
+            if one.is_user_query:
+                assert again.execute(one.sql, one.bind() or None).description
 
 
 def test_a_text_that_is_not_utf8_is_said(tmp_path: Path) -> None:
     broken = pa.array([b"ask ann.roe@example.org", b"canary \xff"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"text": broken}), tmp_path / "in.parquet")
     find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1, max_quarantine=1.0))
-    with q.connect(tmp_path / "work", documents=documents_of(tmp_path / "work")) as connection:
+    with q.open_connection(tmp_path / "work", documents=document_sources_or_note(tmp_path / "work")) as connection:
         assert len(ask(connection, "top")) == 1
-        with pytest.raises(q.InputRefused, match="not UTF-8.*quarantine") as refused:
+        with pytest.raises(q.InputRefused, match="not valid UTF-8.*quarantine") as refused:
             ask(connection, "words_by_users")
         assert "canary" not in str(refused.value)
 
 
 def test_only_the_first_rows_are_fetched_where_only_they_are_shown(shown: duckdb.DuckDBPyConnection) -> None:
-    asked = q.ask(shown, "SELECT range AS n FROM range(3000000000)", most=3)
+    asked = q.run_query(shown, "SELECT range AS n FROM range(3000000000)", max_rows=3)
     assert asked.column("n").to_pylist() == [0, 1, 2]
-    assert q.ask(shown, "SELECT range AS n FROM range(5)", most=1000).num_rows == 5
-    assert q.ask(shown, "SELECT 1 AS n WHERE false", most=3).num_rows == 0
+    assert q.run_query(shown, "SELECT range AS n FROM range(5)", max_rows=1000).num_rows == 5
+    assert q.run_query(shown, "SELECT 1 AS n WHERE false", max_rows=3).num_rows == 0
 
 
 def test_a_query_is_stopped_by_ctrl_c(shown: duckdb.DuckDBPyConnection) -> None:
@@ -469,8 +472,8 @@ def test_a_query_is_stopped_by_ctrl_c(shown: duckdb.DuckDBPyConnection) -> None:
     stop.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            q.ask(shown, "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b", most=1)
+            q.run_query(shown, "SELECT sum(a.range * b.range) FROM range(100000000) AS a, range(100000) AS b", max_rows=1)
         stop.join()
     finally:
         signal.signal(signal.SIGINT, held)
-    assert q.ask(shown, "SELECT 42 AS n").to_pylist() == [{"n": 42}]
+    assert q.run_query(shown, "SELECT 42 AS n").to_pylist() == [{"n": 42}]

@@ -1,4 +1,4 @@
-"""Data at URLs: what may be named, what comes here whole, and an OUT that readers find old or new and never half, whatever call fails."""
+"""Input and OUT at URLs: allowed URLs, complete downloads, and an OUT that is always the old or the new one, whatever call fails."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from sanitize.pipeline.run import run
 from sanitize.readers import remote_input
 from sanitize.storage import remote_storage
 from sanitize.storage.corpus import Corpus, read_json
-from sanitize.storage.remote_output import LOCK, Prefix, apart, local
-from sanitize.storage.remote_storage import Missing, Storage, checked, is_url, shown
-from sanitize.verification.leak_check import check
+from sanitize.storage.remote_output import LOCK_NAME, RemoteOutput, check_urls_disjoint, require_workspace
+from sanitize.storage.remote_storage import ObjectMissing, RemoteStorage, check_url, is_url, redact_url
+from sanitize.verification.leak_check import verify
 
 CANARY = "canary-of-a-library"
 CALLS = ("info", "find", "cat_file", "get_file", "put_file", "pipe_file", "rm", "mv", "cp_file")
 
 
 class Faulty(MemoryFileSystem):  # type: ignore[misc]
-    """A storage in memory of which any call can be made to fail: `fault(call, number, do)` is asked each time."""
+    """An in-memory storage in which any call can fail: `fault(call, number, do)` is called each time."""
 
     protocol = "faulty"
     store: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]
@@ -75,8 +75,8 @@ fsspec.register_implementation("faulty", Faulty, clobber=True)
 
 @pytest.fixture(autouse=True)
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFileSystem]:
-    monkeypatch.setattr(remote_storage, "PAUSE", 0.0)
-    monkeypatch.setattr(remote_input, "AT_ONCE", 1)  # one call after the other, so that the n-th is always the same
+    monkeypatch.setattr(remote_storage, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(remote_input, "MAX_PARALLEL_REQUESTS", 1)  # one call after the other, so that the n-th is always the same
     Faulty.store.clear()
     Faulty.pseudo_dirs[:] = [""]
     Faulty.fault, Faulty.calls, Faulty._inside = None, 0, False
@@ -104,7 +104,7 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFileSystem]:
 def test_a_url_is_known_and_shown_without_its_secrets(place: str, url: bool, said: str) -> None:
     assert is_url(place) is url and not is_url(Path(place))
     if url:
-        assert shown(place) == said
+        assert redact_url(place) == said
 
 
 @pytest.mark.parametrize(
@@ -120,23 +120,23 @@ def test_a_url_with_credentials_or_a_chain_is_refused_unquoted(url: str, words: 
     if "::" in url:
         url = url.replace("simplecache::s3", "s3::simplecache") if not is_url(url) else url
     with pytest.raises(UsageError, match=words) as error:
-        checked("zip://x.zip::" + url if "::" in url else url)
+        check_url("zip://x.zip::" + url if "::" in url else url)
     assert "secret" not in str(error.value) and "AKIAX" not in str(error.value)
 
 
 def test_a_scheme_nobody_knows_a_missing_package_and_a_missing_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no storage s4://.*s3"):
-        Storage("s4://bucket/x")
+    with pytest.raises(UsageError, match="unknown storage s4://.*s3"):
+        RemoteStorage("s4://bucket/x")
     monkeypatch.setitem(sys.modules, "gcsfs", None)
-    with pytest.raises(MissingExtra, match=r"gcsfs is not installed; it comes with: pip install 'corpus-sanitize\[remote\]'"):
-        Storage("gs://bucket/x")
+    with pytest.raises(MissingExtra, match=r"gcsfs is not installed; install it with: pip install 'corpus-sanitize\[remote\]'"):
+        RemoteStorage("gs://bucket/x")
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(MissingExtra, match=r"fsspec.*\[remote\]"):
-        Storage("memory://x")
+        RemoteStorage("memory://x")
 
 
 class NoCredentialsError(Exception):
-    """As a cloud's library raises it."""
+    """An exception like those of cloud libraries."""
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_trouble_is_one_error_that_quotes_nobody(error: Exception, output: bool,
     def fault(name: str, number: int, do: Callable[[], Any], *_: Any) -> Any:
         raise error
 
-    here = Storage("faulty://in/x", output=output)
+    here = RemoteStorage("faulty://in/x", is_output=output)
     Faulty.fault = fault
     with pytest.raises(SanitizeError) as told:
         here.info("/in/x")
@@ -165,22 +165,22 @@ def test_trouble_is_one_error_that_quotes_nobody(error: Exception, output: bool,
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        (None, "name the private folder too"),
+        (None, "the private folder must be named too"),
         ("s3://bucket/private", "folder on this machine"),
         ("https://ann:secret@host.example.com/x", "folder on this machine"),
     ],
 )
 def test_work_is_named_and_local(work: str | None, words: str) -> None:
     with pytest.raises(UsageError, match=words) as error:
-        local(work, "faulty://out")
+        require_workspace(work, "faulty://out")
     assert "secret" not in str(error.value)
 
 
 # ---- INPUT ----
 
 
-def bring(inputs: list[str], work: Path) -> remote_input.Inputs:
-    found = remote_input.listed(inputs, work)
+def bring(inputs: list[str], work: Path) -> remote_input.InputSet:
+    found = remote_input.list_inputs(inputs, work)
     work.mkdir(exist_ok=True)
     found.fetch()
     return found
@@ -193,12 +193,12 @@ def test_folders_files_and_patterns_come_in_corpus_order(storage: MemoryFileSyst
     found = bring(["faulty://more/*.txt", str(tmp_path / "here.txt"), "faulty://in", "faulty://in/a.txt"], tmp_path / "work")
     told = [
         sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.read_text()
-        for path in found.paths
+        for path in found.paths_to_read
     ]
     assert told == ["more/x.txt", "more/y.txt", "here", ["Z.txt", "a.txt", "b/10.txt", "b/2.txt"], "in/a.txt"]
-    assert found.names == ["faulty://more/*.txt", str(tmp_path / "here.txt"), "faulty://in", "faulty://in/a.txt"]
+    assert found.display_names == ["faulty://more/*.txt", str(tmp_path / "here.txt"), "faulty://in", "faulty://in/a.txt"]
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in [tmp_path / "work" / "fetched"])
-    found.take_away({})
+    found.remove_fetched({})
     assert not (tmp_path / "work" / "fetched").exists() and (tmp_path / "here.txt").exists()
 
 
@@ -248,18 +248,18 @@ def test_a_read_that_breaks_off_is_no_file(times: int, storage: MemoryFileSystem
 def test_what_changes_while_it_is_read_is_noticed(storage: MemoryFileSystem, tmp_path: Path) -> None:
     storage.pipe_file("/in/a", b"one")
     storage.pipe_file("/in/b", b"two")
-    found = remote_input.listed(["faulty://in"], tmp_path)
+    found = remote_input.list_inputs(["faulty://in"], tmp_path)
     storage.pipe_file("/in/b", b"TWO")  # of the same size, between the listing and the reading
-    with pytest.raises(InputRefused, match="changed or went away"):
+    with pytest.raises(InputRefused, match="changed or was removed"):
         found.fetch()
     found = bring(["faulty://in"], tmp_path)
-    found.still()
+    found.check_unchanged()
     storage.pipe_file("/in/b", b"two")
     with pytest.raises(InputRefused, match="file 2 of the input changed"):
-        found.still()
+        found.check_unchanged()
     storage.rm("/in/a")
     with pytest.raises(InputRefused, match="file 1 of the input changed"):
-        found.still()
+        found.check_unchanged()
 
 
 def test_a_listing_that_lags(storage: MemoryFileSystem, tmp_path: Path) -> None:
@@ -270,10 +270,10 @@ def test_a_listing_that_lags(storage: MemoryFileSystem, tmp_path: Path) -> None:
     storage.pipe_file("/in/a", b"three")
     Faulty.fault = lambda name, number, do, *_: old if name == "find" else do()
     with pytest.raises(InputRefused, match="1 listed objects are not there"):
-        remote_input.listed(["faulty://in"], tmp_path)
+        remote_input.list_inputs(["faulty://in"], tmp_path)
     del old["/in/b"]
     found = bring(["faulty://in"], tmp_path)  # size and time are asked for anew
-    assert (found.paths[0] / "a").read_bytes() == b"three"
+    assert (found.paths_to_read[0] / "a").read_bytes() == b"three"
 
 
 @pytest.mark.parametrize("names", [["/in/../x"], ["/in/a//b"], ["/in/./b"], ["/in/a", "/in/a/b"], ["/in/" + "x" * 256]])
@@ -281,21 +281,21 @@ def test_names_that_no_file_can_have_lead_nowhere(names: list[str], storage: Mem
     storage.pipe_file("/in/good", b"x")
     listing = {name: {"name": name, "size": 1, "type": "file"} for name in ["/in/good", *names]}
     Faulty.fault = lambda name, number, do, *_: listing if name == "find" else do()
-    with pytest.raises(InputRefused, match="names that no file can have"):
-        remote_input.listed(["faulty://in"], tmp_path)
+    with pytest.raises(InputRefused, match="names that cannot be file names"):
+        remote_input.list_inputs(["faulty://in"], tmp_path)
 
 
 @pytest.mark.parametrize("url", ["faulty://none", "faulty://none/*.txt"])
 def test_an_input_that_is_not_there(url: str, tmp_path: Path) -> None:
     with pytest.raises(InputRefused, match="no such file|nothing matches"):
-        remote_input.listed([url], tmp_path)
+        remote_input.list_inputs([url], tmp_path)
 
 
 # ---- OUT ----
 
 
 def corpus(folder: Path, word: str, shards: int = 2) -> Path:
-    """A folder as a run publishes it, as far as an upload looks at it."""
+    """A folder as a run publishes it, with what an upload reads of it."""
     (folder / "data").mkdir(parents=True)
     entries = []
     for number in range(shards):
@@ -312,19 +312,19 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def upload(out: str, folder: Path, work: Path, keep: bool = False) -> bool:
-    prefix = Prefix(out)
-    with prefix.held(work):
-        return prefix.publish(folder, keep=keep, still=lambda: None)
+    prefix = RemoteOutput(out)
+    with prefix.hold_lock(work):
+        return prefix.publish(folder, keep_versions=keep, before_switch=lambda: None)
 
 
 def seen(out: str, folder: Path) -> dict[str, bytes] | None:
-    """What a reader finds who goes through the manifest; None where there is none."""
+    """What a reader finds through the manifest; None without a manifest."""
     Faulty.fault = None
-    prefix = Prefix(out)
-    if prefix.pointer() is None:
+    prefix = RemoteOutput(out)
+    if prefix.read_manifest() is None:
         return None
     folder.mkdir(exist_ok=True)
-    with prefix.fetched(folder) as there:
+    with prefix.download_corpus(folder) as there:
         return tree(there)
 
 
@@ -336,13 +336,13 @@ def test_a_version_is_published_replaced_and_kept(scheme: str, tmp_path: Path) -
     assert seen(out, tmp_path / "a") == tree(one)
     assert upload(out, two, work, keep=True)
     assert seen(out, tmp_path / "b") == tree(two)
-    fs, top = Prefix(out).storage.fs, Prefix(out).storage.path
+    fs, top = RemoteOutput(out).storage.fs, RemoteOutput(out).storage.path
     said = json.loads(fs.cat_file(f"{top}/manifest.json"))
     for entry in said["shards"]:
         assert hashlib.sha256(fs.cat_file(f"{top}/{entry['path']}")).hexdigest() == entry["sha256"]
     assert len(fs.ls(f"{top}/versions", detail=False)) == 2
     assert not upload(out, two, work)  # without --keep-versions the other goes
-    assert len(fs.ls(f"{top}/versions", detail=False)) == 1 and not fs.exists(f"{top}/{LOCK}")
+    assert len(fs.ls(f"{top}/versions", detail=False)) == 1 and not fs.exists(f"{top}/{LOCK_NAME}")
 
 
 def _faults() -> dict[str, Callable[..., Any]]:
@@ -367,7 +367,7 @@ def _faults() -> dict[str, Callable[..., Any]]:
 @pytest.mark.parametrize("how", _faults())
 @pytest.mark.parametrize("first", [True, False], ids=["first", "replaced"])
 def test_whatever_call_fails_readers_see_a_whole_version(how: str, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_storage, "TRIES", 1)
+    monkeypatch.setattr(remote_storage, "MAX_TRIES", 1)
     one, two, work, out = corpus(tmp_path / "one", "one", 1), corpus(tmp_path / "two", "two", 1), tmp_path / "work", "faulty://pub/out"
     (work / "remote").mkdir(parents=True)
     inject, failed = _faults()[how], 0
@@ -388,7 +388,7 @@ def test_whatever_call_fails_readers_see_a_whole_version(how: str, first: bool, 
         failed += found == old
         upload(out, two, work)  # the same command again
         assert seen(out, tmp_path / f"again-{n}") == tree(two)
-        names = Prefix(out).storage.fs.find("/pub/out")
+        names = RemoteOutput(out).storage.fs.find("/pub/out")
         assert len({name.split("/")[4] for name in names if "/versions/" in name}) == 1 and len(names) == 4
         if last:
             break
@@ -452,18 +452,18 @@ def test_what_never_became_whole_goes_though_versions_are_kept(storage: MemoryFi
 
 def test_one_run_at_a_time(storage: MemoryFileSystem, tmp_path: Path) -> None:
     one, two, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), "faulty://pub/out"
-    with Prefix(out).held(tmp_path / "work"), pytest.raises(Locked, match="another run has been publishing"):
+    with RemoteOutput(out).hold_lock(tmp_path / "work"), pytest.raises(Locked, match="another run has been publishing"):
         upload(out, one, tmp_path / "other")
     upload(out, one, tmp_path / "other")
-    killed = Prefix(out).held(tmp_path / "work")
+    killed = RemoteOutput(out).hold_lock(tmp_path / "work")
     killed.__enter__()  # its lock stays
-    with pytest.raises(Locked, match=LOCK):
+    with pytest.raises(Locked, match=LOCK_NAME):
         upload(out, two, tmp_path / "other")
     assert upload(out, two, tmp_path / "work")  # whoever has its WORK knows that it is over
-    prefix = Prefix(out)
-    with prefix.held(tmp_path / "work"), pytest.raises(Locked, match="meanwhile"):
-        storage.pipe_file(f"/pub/out/{LOCK}", b"{}")
-        prefix.publish(one, keep=False, still=lambda: None)
+    prefix = RemoteOutput(out)
+    with prefix.hold_lock(tmp_path / "work"), pytest.raises(Locked, match="meanwhile"):
+        storage.pipe_file(f"/pub/out/{LOCK_NAME}", b"{}")
+        prefix.publish(one, keep_versions=False, before_switch=lambda: None)
     assert seen(out, tmp_path / "seen") == tree(two)
 
 
@@ -471,29 +471,29 @@ def test_another_publication_in_between_is_noticed(storage: MemoryFileSystem, tm
     one, two, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), "faulty://pub/out"
     upload(out, one, tmp_path / "work")
     other = storage.cat_file("/pub/out/manifest.json").replace(b'"one"', b'"two"')
-    prefix = Prefix(out)
-    with prefix.held(tmp_path / "work"), pytest.raises(Locked, match="meanwhile"):
-        prefix.publish(two, keep=True, still=lambda: storage.pipe_file("/pub/out/manifest.json", other))
+    prefix = RemoteOutput(out)
+    with prefix.hold_lock(tmp_path / "work"), pytest.raises(Locked, match="meanwhile"):
+        prefix.publish(two, keep_versions=True, before_switch=lambda: storage.pipe_file("/pub/out/manifest.json", other))
     assert storage.cat_file("/pub/out/manifest.json") == other
 
 
 def test_a_place_that_is_not_ours_is_refused(storage: MemoryFileSystem, tmp_path: Path) -> None:
     storage.pipe_file("/pub/out/notes.txt", b"x")
-    with pytest.raises(UsageError, match="holds 1 objects and was not made by sanitize"):
-        Prefix("faulty://pub/out").may_hold("one", False)
+    with pytest.raises(UsageError, match="contains 1 objects that sanitize did not write"):
+        RemoteOutput("faulty://pub/out").check_replaceable("one", False)
     storage.pipe_file("/pub/other/manifest.json", b'{"shards": []}')
     with pytest.raises(UsageError, match="sanitize did not write"):
-        Prefix("faulty://pub/other").may_hold("one", True)
+        RemoteOutput("faulty://pub/other").check_replaceable("one", True)
     upload("faulty://pub/mine", corpus(tmp_path / "one", "one"), tmp_path / "work")
-    Prefix("faulty://pub/mine").may_hold("one", False)
-    Prefix("faulty://pub/mine").may_hold("two", True)
+    RemoteOutput("faulty://pub/mine").check_replaceable("one", False)
+    RemoteOutput("faulty://pub/mine").check_replaceable("two", True)
     with pytest.raises(UsageError, match="--replace"):
-        Prefix("faulty://pub/mine").may_hold("two", False)
+        RemoteOutput("faulty://pub/mine").check_replaceable("two", False)
 
 
 def test_what_is_not_as_it_was_published_is_found(storage: MemoryFileSystem, tmp_path: Path) -> None:
     one, out = corpus(tmp_path / "one", "one"), "faulty://pub/out"
-    with pytest.raises(OutputBroken, match=r"no manifest\.json"), Prefix(out).fetched(tmp_path):
+    with pytest.raises(OutputBroken, match=r"no manifest\.json"), RemoteOutput(out).download_corpus(tmp_path):
         pass
     cases: list[tuple[str, Callable[[str], Any], str]] = [
         ("changed", lambda base: storage.pipe_file(f"{base}/data/train-00001-of-00002.parquet", b"y" * 300), "sha256 differs"),
@@ -505,15 +505,15 @@ def test_what_is_not_as_it_was_published_is_found(storage: MemoryFileSystem, tmp
         upload(out, one, tmp_path / "work")
         harm(f"/pub/out/versions/{json.loads(storage.cat_file('/pub/out/manifest.json'))['version']}")
         (tmp_path / name).mkdir()
-        with pytest.raises(OutputBroken, match=words), Prefix(out).fetched(tmp_path / name):
+        with pytest.raises(OutputBroken, match=words), RemoteOutput(out).download_corpus(tmp_path / name):
             pass
     said = json.loads(storage.cat_file("/pub/out/manifest.json"))
     storage.pipe_file("/pub/out/manifest.json", json.dumps({**said, "files": {"../../escaped": {"sha256": "x"}}}).encode())
     storage.rm(f"/pub/out/versions/{said['version']}", recursive=True)
-    with pytest.raises(OutputBroken, match="outside"), Prefix(out).fetched(tmp_path / "more"):
+    with pytest.raises(OutputBroken, match="outside"), RemoteOutput(out).download_corpus(tmp_path / "more"):
         pass
-    with pytest.raises(Missing):
-        Prefix(out).storage.read("/pub/none")
+    with pytest.raises(ObjectMissing):
+        RemoteOutput(out).storage.read("/pub/none")
 
 
 @pytest.mark.parametrize(
@@ -530,7 +530,7 @@ def test_what_is_not_as_it_was_published_is_found(storage: MemoryFileSystem, tmp
 )
 def test_an_input_and_out_lie_apart(given: str, out: str, fits: bool) -> None:
     with contextlib.nullcontext() if fits else pytest.raises(UsageError, match="inside each other"):
-        apart([given, Path("/tmp/in")], out)
+        check_urls_disjoint([given, Path("/tmp/in")], out)
 
 
 def test_what_stands_there_is_copied_there(storage: MemoryFileSystem, tmp_path: Path) -> None:
@@ -563,9 +563,9 @@ def test_a_run_from_url_to_url_is_the_local_run(storage: MemoryFileSystem, tmp_p
     # nothing of the input is left but the index, and all of WORK is private
     assert not (work / "fetched").exists()
     assert all(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in work.rglob("*"))
-    assert check(url, work, mode="fast", workers=1)["leaks"] == 0
+    assert verify(url, work, mode="fast", workers=1)["leaks"] == 0
     with pytest.raises(UsageError, match="does not hold the run"):
-        check(url, tmp_path / "nobody")
+        verify(url, tmp_path / "nobody")
     # somebody is to be forgotten: every version that has them goes, whatever the run was told
     assert subject(work, ["ann3@example.com"], erase=True)["erased"]["outs"][0]["erased"]
     assert len(storage.ls("/pub/clean/versions")) == 1
@@ -637,7 +637,7 @@ def test_each_night_is_added_from_where_it_lies(storage: MemoryFileSystem, tmp_p
     with pytest.raises(UsageError, match="was read by an earlier run and has changed"):
         run(["faulty://in"], url, "rmft", work, again)
     storage.rm("/in/2.jsonl")
-    with pytest.raises(UsageError, match="1 files that an earlier run has read are gone"):
+    with pytest.raises(UsageError, match="1 files that an earlier run read are missing"):
         run(["faulty://in"], url, "rmft", work, again)
     assert Faulty.store["/pub/clean/manifest.json"] is before["/pub/clean/manifest.json"]
 
@@ -684,5 +684,5 @@ def test_a_leak_is_told_where_it_was_published(storage: MemoryFileSystem, tmp_pa
     rows = [{"text": "to ann3@example.com"}, {"text": "to ann3@example.com"}, {"text": f"see {hidden}"}]
     storage.pipe_file("/in/a.jsonl", "\n".join(map(json.dumps, rows)).encode())
     run(["faulty://in"], "faulty://pub/clean", "erase", tmp_path / "work", Settings(seed=1, workers=1))
-    with pytest.raises(LeakFound, match=r"\Afaulty://pub/clean: 1 places"):
-        check("faulty://pub/clean", tmp_path / "work", mode="full", workers=1)
+    with pytest.raises(LeakFound, match=r"\Afaulty://pub/clean: 1 matches"):
+        verify("faulty://pub/clean", tmp_path / "work", mode="full", workers=1)

@@ -1,4 +1,4 @@
-"""Lines that a number may stand on are all there, in order, and none of them holds more than a line and what was found in it leaves."""
+"""`find_digit_lines` returns every line that may contain a number, in order; no piece has more than one line without the values found."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.arrow_buffers import Buffers
-from sanitize.kinds.kind import Kind, every_kind
-from sanitize.text.digit_lines import numeric
+from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.kinds.kind import Kind, all_kinds
+from sanitize.text.digit_lines import find_digit_lines
 
-NUMBERED = [kind for kind in every_kind().values() if kind.numeric]
+NUMBERED = [kind for kind in all_kinds().values() if kind.digit_lines_only]
 MARKS = re.compile(rb"[0-9]|[.][^\n]{4}[.]|-[^\n]{2}-|:[^\n]{0,4}:", re.DOTALL)
 TEXTS = st.lists(st.text(st.sampled_from("ab .:-1é\n"), max_size=40), max_size=5)
 
 
-def buffers(texts: list[str]) -> Buffers:
-    return Buffers.of(pa.array(texts, pa.large_string()))
+def buffers(texts: list[str]) -> TextBuffers:
+    return TextBuffers.from_array(pa.array(texts, pa.large_string()))
 
 
-def pieces(given: Buffers, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def pieces(given: TextBuffers, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     low, high = (np.array([span[side] for span in spans], np.int64) for side in (0, 1))
-    found = numeric(given, low, high)
-    data, places = found.buffers.data, found.places
+    found = find_digit_lines(given, low, high)
+    data, places = found.buffers.data, found.piece_starts
     behind = np.append(places[1:], len(data))
     parted = ~np.isin(behind, found.buffers.offsets)  # by a byte that is no piece's
     sizes = behind - parted - places
     assert (data[behind[parted] - 1] == 0x7F).all()
-    for start, size, place in zip(found.starts, sizes, places, strict=True):
+    for start, size, place in zip(found.column_starts, sizes, places, strict=True):
         assert data[place : place + size].tobytes() == given.data[start : start + size].tobytes()
     inner = [place + at for place, size in zip(places.tolist(), sizes.tolist(), strict=True) for at in range(size)]
-    expected = [start + at for start, size in zip(found.starts.tolist(), sizes.tolist(), strict=True) for at in range(size)]
-    assert found.back(np.array(inner, np.int64)).tolist() == expected
+    expected = [start + at for start, size in zip(found.column_starts.tolist(), sizes.tolist(), strict=True) for at in range(size)]
+    assert found.to_column(np.array(inner, np.int64)).tolist() == expected
     assert len(found.buffers.offsets) - 1 <= len(places) // 16 + 1
-    return list(zip(found.starts.tolist(), (found.starts + sizes).tolist(), strict=True))
+    return list(zip(found.column_starts.tolist(), (found.column_starts + sizes).tolist(), strict=True))
 
 
 @settings(max_examples=150, deadline=None)
@@ -59,7 +59,7 @@ def test_every_line_with_a_mark_is_there_without_what_was_found(texts: list[str]
     for start, stop in spans:
         assert not covered[start:stop].any()
         taken[start:stop] = True
-    # what is left of a line with a mark is there, up to both ends of its line
+    # the rest of a line with a digit is returned, up to both ends of the line
     at = 0
     for text in texts:
         for line in text.encode().split(b"\n"):
@@ -82,7 +82,7 @@ def test_a_long_text_without_marks_is_not_looked_at() -> None:
 
 @pytest.mark.parametrize("kind", NUMBERED, ids=lambda kind: kind.name)
 def test_no_number_is_elsewhere(kind: Kind) -> None:
-    """Whatever the pattern of a numeric kind matches lies on such a line, and holds no line end."""
+    """Every match of a pattern of a numeric kind is on such a line, and contains no line end."""
     pattern = kind.pattern.replace(r"(?-u:\b)", r"\b")
 
     @settings(max_examples=15, deadline=None, database=None)
@@ -95,7 +95,7 @@ def test_no_number_is_elsewhere(kind: Kind) -> None:
             start, stop = (len(text[:place].encode()) for place in match.span())
             assert "\n" not in match.group()
             assert any(low <= start and stop <= high for low, high in made)
-        # a piece stands between two of these bytes, or at an end of its text: it is the same to a pattern
+        # a piece is between two of these bytes, or at an end of its text: a pattern does not distinguish these
         beside = [(start - 1, stop - 1) for start, stop in (one.span() for one in re.finditer(pattern, f"\x7f{text}\x7f", re.ASCII))]
         assert beside == [match.span() for match in re.finditer(pattern, text, re.ASCII)]
 
@@ -103,7 +103,7 @@ def test_no_number_is_elsewhere(kind: Kind) -> None:
 
 
 def test_the_numeric_kinds_are_those_of_the_later_turns() -> None:
-    """Ages and dates may be said in words, and take their whole turn along."""
-    others = {kind.name for kind in every_kind().values() if kind.pattern and kind.turn > 1 and not kind.numeric}
+    """Ages and dates may be written in words, so their whole phase is searched in all lines."""
+    others = {kind.name for kind in all_kinds().values() if kind.pattern and kind.phase > 1 and not kind.digit_lines_only}
     assert others == {"AGE", "DATE_TIME", "USER_NAME"}
-    assert all(kind.turn > 1 for kind in NUMBERED)
+    assert all(kind.phase > 1 for kind in NUMBERED)

@@ -1,4 +1,4 @@
-"""What a header block is: the section of places in texts, by hand. Every `^` in a case stands before the place that is asked about."""
+"""Header blocks: the section of positions in texts, by hand. Every `^` in a case marks the position whose section is checked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sanitize.core.arrow_buffers import Buffers
-from sanitize.text.mail_headers import header_lines, sections
+from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.text.mail_headers import find_header_lines, find_sections
 
 CASES: list[tuple[str, list[str | None]]] = [
     # fields, folded lines, the body
@@ -31,7 +31,7 @@ CASES: list[tuple[str, list[str | None]]] = [
     ("From ^bob@example.com Mon Jan  1 12:00:00 2001\nFrom: ^Bob\n\n^x", ["header", "from", "body"]),
     ("From bob Mon Jan  1 12:00:00 2001\nX-One: ^a\nX-Two: b\n\n^x", ["x-one", "body"]),
     ("From here to there it is far.\nNothing: ^x\n\n^y", [None, None]),
-    # a colon in a value, a line without one, a name that is none
+    # a colon in a value, a line without one, an invalid field name
     ("Subject: re: ^x: y\n\nA body: ^z", ["subject", "body"]),
     ("From: Bob\nno field ^here\nTo: ^Ann\n\n^x", ["header", "to", "body"]),
     ("From: Bob\nno field here: ^x\n\ny", ["header"]),
@@ -65,12 +65,12 @@ def look(texts: list[str], before: int = 0) -> list[list[str | None]]:
             at += len(piece.encode())
             places.append((no, at))
     array = pa.array(["From: Zoe\n\n"] * before + plain, pa.large_string()).slice(before)
-    buffers = Buffers.of(array)
+    buffers = TextBuffers.from_array(array)
     table = np.array(places, np.int64).reshape(-1, 2)
-    found = sections(buffers, table[:, 0], buffers.offsets[table[:, 0]] + table[:, 1])
+    found = find_sections(buffers, table[:, 0], buffers.offsets[table[:, 0]] + table[:, 1])
     out: list[list[str | None]] = [[] for _ in texts]
-    for (no, _), index in zip(places, found.index.tolist(), strict=True):
-        out[no].append(None if index < 0 else found.names[index])
+    for (no, _), index in zip(places, found.section_no.tolist(), strict=True):
+        out[no].append(None if index < 0 else found.section_names[index])
     return out
 
 
@@ -95,8 +95,8 @@ def test_id_fields_are_known() -> None:
     text = "References: <^a@b>\n <^c@d>\nFrom: ^x\nIn-Reply-To: ^e\nMESSAGE-ID: ^f\nnothing ^g\n\nMessage-ID: ^h"
     pieces = text.split("^")
     at = np.cumsum([len(piece) for piece in pieces[:-1]])
-    buffers = Buffers.of(pa.array(["".join(pieces)], pa.large_string()))
-    found = sections(buffers, np.zeros(len(at), np.int64), at)
+    buffers = TextBuffers.from_array(pa.array(["".join(pieces)], pa.large_string()))
+    found = find_sections(buffers, np.zeros(len(at), np.int64), at)
     assert found.is_id_field.tolist() == [True, True, False, True, True, False, False]
 
 
@@ -112,7 +112,7 @@ def test_a_last_line_without_a_line_feed_ends_with_its_text() -> None:
 @pytest.mark.parametrize(
     ("text", "fields"),
     [
-        # a field of a quoted block has a field beside it, of the same depth of quoting
+        # a field of a quoted block has a neighbouring field of the same quote depth
         ("Hi\nFrom: ^a\nTo: ^b\n", ["from", "to"]),
         ("Hi\n> From: ^a\n> To: ^b\n", ["from", "to"]),
         ("Hi\n > From: ^a\n > To: ^b\n", ["from", "to"]),
@@ -122,12 +122,12 @@ def test_a_last_line_without_a_line_feed_ends_with_its_text() -> None:
         ("Hi\n > From: ^a\n> To: ^b\n", [None, None]),
         ("Hi\n> From: ^a\nTo: ^b\n", [None, None]),
         ("Hi\nFrom: ^a\n To: ^b\n", ["from", "to"]),
-        # folded lines stand at the depth of their field
+        # folded lines have the quote depth of their field
         ("Hi\n> From: x\n> To: a,\n>   ^b\n", ["to"]),
         ("Hi\nFrom: x\nTo: a,\n  ^b\n", ["to"]),
         ("Hi\n> From: x\n> To: a,\n  ^b\n", [None]),
         ("Hi\n > From: x\n > To: a,\n >  ^b\nTo: ^c\n", ["to", None]),
-        # behind a block of its own, and alone
+        # after a header block, and alone
         ("From: Bob\n\nVon: ^a\nAn: ^b\n", ["from", "to"]),
         ("From: Bob\n\nTo: ^a\n", [None]),
         ("From: Bob\r\n\r\nTo: ^a\r\nCc: ^b\r\n", ["to", "cc"]),
@@ -136,8 +136,11 @@ def test_a_last_line_without_a_line_feed_ends_with_its_text() -> None:
 def test_fields_of_quoted_blocks_stand_at_one_depth(text: str, fields: list[str | None]) -> None:
     bare = text.replace("^", "")
     places = [at - number for number, at in enumerate(at for at, letter in enumerate(text) if letter == "^")]
-    # a text before it and one behind it change nothing
-    column = Buffers.of(pa.array(["From: x\n\n> To: y\n", bare, "> To: z\n"], pa.large_string()))
-    lines = header_lines(column, np.ones(len(places), np.int64), column.offsets[1] + np.array(places))
-    found = [lines.names[field] if start >= 0 else None for field, start in zip(lines.field.tolist(), lines.start.tolist(), strict=True)]
+    # a text before it and one after it change nothing
+    column = TextBuffers.from_array(pa.array(["From: x\n\n> To: y\n", bare, "> To: z\n"], pa.large_string()))
+    lines = find_header_lines(column, np.ones(len(places), np.int64), column.offsets[1] + np.array(places))
+    found = [
+        lines.field_names[field] if start >= 0 else None
+        for field, start in zip(lines.field_code.tolist(), lines.start.tolist(), strict=True)
+    ]
     assert found == fields

@@ -1,4 +1,4 @@
-"""A private step is what Abadi et al. write: each unit clipped, noise once, divided by what is expected; and what it spent is told."""
+"""DP-SGD follows Abadi et al.: each unit clipped, noise added once, divided by the expected batch; and the spent epsilon is reported."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import train
+from sanitize import train
 from sanitize.errors import InputRefused, MissingExtra, UsageError
-from train import accountant, dp_sgd, trainer
-from train import training_run as running
-from train.batches import Rows
-from train.checkpoint import Moment
-from train.dp_sgd import PerRow, Poisson, Private
-from train.keyed_random import Draws, insecure, secret
-from train.objectives.objective import Stage
-from train.recipe import Privacy, Recipe
+from sanitize.train import accountant, dp_sgd, trainer
+from sanitize.train import training_run as running
+from sanitize.train.batches import TokenRows
+from sanitize.train.checkpoint import CheckpointEvent
+from sanitize.train.dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
+from sanitize.train.keyed_random import KeyedRandom, load_or_create_random, make_insecure_random
+from sanitize.train.objectives.objective import TrainContext
+from sanitize.train.recipe import PrivacySettings, Recipe
 
 CPU = torch.device("cpu")
 
 
 def private_recipe(recipe: Any, path: Path, **more: Any) -> dict[str, Any]:
-    """A tiny private recipe whose draws the tests can make again."""
+    """A tiny private recipe with reproducible draws."""
     privacy = {"sigma": 1.0, "delta": 1e-3, "insecure_seed": 5, **more.pop("privacy", {})}
     sections = {name: more.pop(name, {}) for name in ("model", "objective", "run", "tokenizer")}
     return {**recipe(path, data={"layout": "document", **more.pop("data", {})}, **sections), "privacy": privacy}
 
 
-Opened = Callable[..., Private]
+Opened = Callable[..., DpSgdStep]
 
 
 @pytest.fixture
 def opened(corpus: Any, recipe: Any) -> Opened:
     """The private step of a recipe, over its rows and a fresh model without dropout."""
 
-    def make(arch: str = "gpt2", *, use: str = "", how: str = "vmap", users: list[str] | None = None, **privacy: Any) -> Private:
+    def make(arch: str = "gpt2", *, use: str = "", how: str = "vmap", users: list[str] | None = None, **privacy: Any) -> DpSgdStep:
         data = corpus(**({"user_id": users} if users else {}))
-        settings = Recipe.of(
+        settings = Recipe.load(
             private_recipe(
                 recipe,
                 data,
@@ -52,48 +52,51 @@ def opened(corpus: Any, recipe: Any) -> Opened:
                 privacy=privacy,
             )
         )
-        documents = running.read_data(settings, settings.data.path)
-        tokenizer = running.tokenizer_of(settings, documents)
-        objective = settings.made()
-        model, context = running.made(settings.model, head=objective.HEAD, tokenizer=tokenizer, seed=1)
-        rows = running.rows_of(documents, settings, objective, tokenizer, context)
-        objective.open(Stage(rows=rows, tokenizer=tokenizer, model=model, device=CPU, seed=3, batch=8))
+        documents = running.read_recipe_documents(settings, settings.data.path)
+        tokenizer = running.get_tokenizer(settings, documents)
+        objective = settings.build_objective()
+        model, context = running.build_model(settings.model, head=objective.HEAD, tokenizer=tokenizer, seed=1)
+        rows = running.make_rows(documents, settings, objective, tokenizer, context)
+        objective.setup(TrainContext(rows=rows, tokenizer=tokenizer, model=model, device=CPU, seed=3, batch_size=8))
         assert settings.privacy is not None
         owners = documents.table.column("user") if settings.privacy.unit == "user" else None
-        plan = Poisson(
-            rows=len(rows),
-            batch=8,
+        plan = PoissonBatchPlan(
+            row_count=len(rows),
+            batch_size=8,
             seed=0,
             epochs=2,
-            units=dp_sgd.units_of(rows, owners),
-            draws=insecure(settings.privacy.insecure_seed or 0),
+            unit_of_row=dp_sgd.assign_units(rows, owners),
+            random=make_insecure_random(settings.privacy.insecure_seed or 0),
         )
-        return Private(
-            plan=plan,
+        return DpSgdStep(
+            batch_plan=plan,
             rows=rows,
-            per_row=PerRow(model, objective, how=how),
-            sigma=settings.privacy.sigma or 0.0,
-            clip=settings.privacy.clip,
-            pieces=1,
-            moved=lambda shown: {name: torch.from_numpy(value) for name, value in shown.items()},
-            precision=trainer.contextlib.nullcontext,
+            per_sample_gradients=PerSampleGradients(model, objective, method=how),
+            noise_multiplier=settings.privacy.sigma or 0.0,
+            clip_norm=settings.privacy.clip,
+            n_micro_batches=1,
+            to_device=lambda shown: {name: torch.from_numpy(value) for name, value in shown.items()},
+            autocast=trainer.contextlib.nullcontext,
         )
 
     return make
 
 
-def one_by_one(step: Private, numbers: Any, epoch: int = 0) -> list[dict[str, torch.Tensor]]:
+def one_by_one(step: DpSgdStep, numbers: Any, epoch: int = 0) -> list[dict[str, torch.Tensor]]:
     """The gradient of each row's mean loss, the model called on that row alone in the ordinary way."""
     found = []
     for number in numbers:
-        shown = step.per_row.objective.shown(step.rows.batch(np.array([number]), epoch), training=True)
-        step.per_row.model.zero_grad()
-        sums = step.per_row.objective.sums(step.per_row.model, step.moved(shown), training=True)
-        (sums["loss"] / max(step.per_row.objective.weights(shown)["loss"], 1)).backward()
+        shown = step.per_sample_gradients.objective.collate(step.rows.make_batch(np.array([number]), epoch), training=True)
+        step.per_sample_gradients.model.zero_grad()
+        sums = step.per_sample_gradients.objective.loss_sums(step.per_sample_gradients.model, step.to_device(shown), training=True)
+        (sums["loss"] / max(step.per_sample_gradients.objective.loss_counts(shown)["loss"], 1)).backward()
         found.append(
-            {name: torch.zeros_like(one) if one.grad is None else one.grad.clone() for name, one in step.per_row.parameters.items()}
+            {
+                name: torch.zeros_like(one) if one.grad is None else one.grad.clone()
+                for name, one in step.per_sample_gradients.parameters.items()
+            }
         )
-    step.per_row.model.zero_grad()
+    step.per_sample_gradients.model.zero_grad()
     return found
 
 
@@ -101,9 +104,9 @@ def norm(gradient: dict[str, torch.Tensor]) -> float:
     return math.sqrt(sum(float(value.double().square().sum()) for value in gradient.values()))
 
 
-def left(step: Private) -> dict[str, torch.Tensor]:
-    """The gradient that the step put into the parameters, times what it was divided by."""
-    return {name: one.grad * step.plan.batch for name, one in step.per_row.parameters.items()}
+def left(step: DpSgdStep) -> dict[str, torch.Tensor]:
+    """The gradient that the step set, multiplied by the expected batch size."""
+    return {name: one.grad * step.batch_plan.batch_size for name, one in step.per_sample_gradients.parameters.items()}
 
 
 def apart(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
@@ -117,42 +120,42 @@ def added(gradients: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("how", ["vmap", "loop"])
 @pytest.mark.parametrize("arch", ["gpt2", "gpt_neo", "bert", "roberta"])
 def test_gradients_of_rows_are_those_of_a_loop(opened: Opened, arch: str, how: str) -> None:
-    """Rows of different lengths, padded beside each other, against each row alone; and the mapped way really was taken."""
+    """Rows of different lengths, padded in one batch, against each row alone; and vmap was really used."""
     step = opened(arch, how=how)
-    numbers = step.plan.step(0)
+    numbers = step.batch_plan.get_step_rows(0)
     assert len(set(step.rows.lengths[numbers].tolist())) > 1
-    shown = step.per_row.objective.shown(step.rows.batch(numbers, 0), training=True)
-    weights = dp_sgd.row_weights(step.per_row.objective, shown)
-    grads, sums = step.per_row(step.moved(shown), step.moved(weights))
-    assert step.per_row.how == how
+    shown = step.per_sample_gradients.objective.collate(step.rows.make_batch(numbers, 0), training=True)
+    weights = dp_sgd.count_loss_terms_by_row(step.per_sample_gradients.objective, shown)
+    grads, sums = step.per_sample_gradients(step.to_device(shown), step.to_device(weights))
+    assert step.per_sample_gradients.method == how
     expected = one_by_one(step, numbers)
     for row, theirs in enumerate(expected):
         assert apart({name: value[row] for name, value in grads.items()}, theirs) < 1e-4
-    whole = step.per_row.objective.sums(step.per_row.model, step.moved(shown), training=True)
+    whole = step.per_sample_gradients.objective.loss_sums(step.per_sample_gradients.model, step.to_device(shown), training=True)
     assert float(sums["loss"].sum()) == pytest.approx(float(whole["loss"]), rel=1e-5)
 
 
 def test_other_objectives_are_mapped_too(opened: Opened) -> None:
     for use in ("goldfish",):
         step = opened(use=use, sigma=0.0, clip=1e6)
-        step.gradient(0)
-        assert step.per_row.how == "vmap"
-        assert apart(left(step), added(one_by_one(step, step.plan.step(0)))) < 1e-4
+        step.set_gradients(0)
+        assert step.per_sample_gradients.method == "vmap"
+        assert apart(left(step), added(one_by_one(step, step.batch_plan.get_step_rows(0)))) < 1e-4
 
 
 def test_each_unit_is_clipped(opened: Opened) -> None:
     """The sum is that of clipped gradients; one row is never worth more than C, however large its gradient."""
     step = opened(sigma=0.0, clip=0.5)
-    numbers = step.plan.step(0)
+    numbers = step.batch_plan.get_step_rows(0)
     alone = one_by_one(step, numbers)
     assert min(map(norm, alone)) > 0.5, "all are clipped here"
     clipped = [{name: value * 0.5 / norm(one) for name, value in one.items()} for one in alone]
-    step.gradient(0)
+    step.set_gradients(0)
     assert apart(left(step), added(clipped)) < 1e-4
     assert norm(left(step)) <= 0.5 * len(numbers) * (1 + 1e-6)
     factors = dp_sgd.clip_factors({"a": torch.tensor([[3.0], [0.1], [0.0]]), "b": torch.tensor([[4.0], [0.0], [0.0]])}, 1.0)
     assert factors.tolist() == pytest.approx([0.2, 1.0, 1.0], rel=1e-6)
-    with pytest.raises(UsageError, match="no number"):
+    with pytest.raises(UsageError, match="not a finite number"):
         dp_sgd.clip_factors({"a": torch.tensor([[float("nan")]])}, 1.0)
 
 
@@ -160,14 +163,14 @@ def test_each_unit_is_clipped(opened: Opened) -> None:
 def test_a_user_is_clipped_once_for_all_rows(opened: Opened, pieces: int) -> None:
     """Users of ten rows: a user's rows are drawn together, summed, then clipped, however the batch is cut."""
     step = opened(unit="user", users=[f"u{at % 3}" for at in range(30)], sigma=0.0, clip=0.5)
-    step.plan = Poisson(**{**vars(step.plan), "batch": 2})
-    step.pieces = pieces
-    at = next(at for at in range(50) if len(np.unique(step.plan.units[step.plan.step(at)])) == 2)
-    numbers = step.plan.step(at)
+    step.batch_plan = PoissonBatchPlan(**{**vars(step.batch_plan), "batch_size": 2})
+    step.n_micro_batches = pieces
+    at = next(at for at in range(50) if len(np.unique(step.batch_plan.unit_of_row[step.batch_plan.get_step_rows(at)])) == 2)
+    numbers = step.batch_plan.get_step_rows(at)
     assert len(numbers) == 20, "all rows of both"
-    alone = one_by_one(step, numbers, step.plan.epoch_of(at))
+    alone = one_by_one(step, numbers, step.batch_plan.epoch_of_step(at))
     users = [added(alone[:10]), added(alone[10:])]
-    step.gradient(at)
+    step.set_gradients(at)
     assert apart(left(step), added([{name: value * 0.5 / norm(one) for name, value in one.items()} for one in users])) < 1e-4
 
 
@@ -175,29 +178,30 @@ def test_documents_of_one_id_are_one_unit() -> None:
     import pyarrow as pa
 
     nothing = np.zeros(0, bool)
-    rows = Rows(
-        ids=np.zeros(8, np.int32), starts=np.array([0, 2, 4, 6, 8]), doc=np.array([0, 0, 0, 0, 1, 1, 2, 2], np.int32), keep=nothing,
-        units=None, allowed=None, labels=None, doc_ids=pa.array(["a", "b", "a"]), pad_id=0,
+    rows = TokenRows(
+        token_ids=np.zeros(8, np.int32), row_starts=np.array([0, 2, 4, 6, 8]),
+        doc_numbers=np.array([0, 0, 0, 0, 1, 1, 2, 2], np.int32), loss_mask=nothing,
+        word_ids=None, is_maskable=None, doc_labels=None, doc_ids=pa.array(["a", "b", "a"]), pad_id=0,
     )  # fmt: skip
-    assert dp_sgd.units_of(rows, None).tolist() == [0, 0, 1, 0]
-    assert dp_sgd.units_of(rows, pa.array(["u", "u", "v"])).tolist() == [0, 0, 0, 1]
+    assert dp_sgd.assign_units(rows, None).tolist() == [0, 0, 1, 0]
+    assert dp_sgd.assign_units(rows, pa.array(["u", "u", "v"])).tolist() == [0, 0, 0, 1]
     with pytest.raises(InputRefused, match="1 documents have no user"):
-        dp_sgd.units_of(rows, pa.array(["u", None, "v"]))
+        dp_sgd.assign_units(rows, pa.array(["u", None, "v"]))
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_noise_is_added_once_with_its_deviation(opened: Opened, pieces: int) -> None:
     """The noise of a step, whatever it is cut into, and of one without any row, has the deviation sigma C."""
     quiet, loud = opened(sigma=0.0, clip=0.5), opened(sigma=1.3, clip=0.5)
-    loud.pieces = pieces
-    empty = next(at for at in range(10_000) if not len(Poisson(**{**vars(loud.plan), "batch": 1}).step(at)))
-    full = max(range(20), key=lambda at: len(loud.plan.step(at)))
-    assert len(loud.plan.step(full)) > 8, "more than one piece"
+    loud.n_micro_batches = pieces
+    empty = next(at for at in range(10_000) if not len(PoissonBatchPlan(**{**vars(loud.batch_plan), "batch_size": 1}).get_step_rows(at)))
+    full = max(range(20), key=lambda at: len(loud.batch_plan.get_step_rows(at)))
+    assert len(loud.batch_plan.get_step_rows(full)) > 8, "more than one piece"
     for at in (full, empty):
         if at == empty:
-            loud.plan, quiet.plan = (Poisson(**{**vars(one.plan), "batch": 1}) for one in (loud, quiet))
-        quiet.gradient(at)
-        loud.gradient(at)
+            loud.batch_plan, quiet.batch_plan = (PoissonBatchPlan(**{**vars(one.batch_plan), "batch_size": 1}) for one in (loud, quiet))
+        quiet.set_gradients(at)
+        loud.set_gradients(at)
         noise = torch.cat([(left(loud)[name] - left(quiet)[name]).flatten() for name in left(loud)])
         assert len(noise) > 20_000
         assert float(noise.std()) == pytest.approx(1.3 * 0.5, rel=0.03)
@@ -207,52 +211,55 @@ def test_noise_is_added_once_with_its_deviation(opened: Opened, pieces: int) -> 
 
 def test_steps_are_divided_by_what_is_expected(opened: Opened) -> None:
     step = opened(sigma=0.0, clip=1e6)
-    at = next(at for at in range(50) if len(step.plan.step(at)) not in (0, 8))
-    step.gradient(at)
-    grads = {name: one.grad for name, one in step.per_row.parameters.items()}
-    expected = {name: value / 8 for name, value in added(one_by_one(step, step.plan.step(at), step.plan.epoch_of(at))).items()}
+    at = next(at for at in range(50) if len(step.batch_plan.get_step_rows(at)) not in (0, 8))
+    step.set_gradients(at)
+    grads = {name: one.grad for name, one in step.per_sample_gradients.parameters.items()}
+    expected = {
+        name: value / 8
+        for name, value in added(one_by_one(step, step.batch_plan.get_step_rows(at), step.batch_plan.epoch_of_step(at))).items()
+    }
     assert apart(grads, expected) < 1e-4
 
 
 def test_units_are_drawn_one_by_one() -> None:
     """A unit is in a step with probability q, by itself: rate, spread of the sizes, and no tie between two units."""
-    plan = Poisson(rows=100, batch=10, seed=0, epochs=400, units=np.arange(100), draws=insecure(1))
-    assert plan.q == 0.1 and plan.steps == 4000 and plan.steps_per_epoch == 10
-    there = np.zeros((plan.steps, 100), bool)
-    for step in range(plan.steps):
-        there[step, plan.step(step)] = True
+    plan = PoissonBatchPlan(row_count=100, batch_size=10, seed=0, epochs=400, unit_of_row=np.arange(100), random=make_insecure_random(1))
+    assert plan.sample_rate == 0.1 and plan.step_count == 4000 and plan.steps_per_epoch == 10
+    there = np.zeros((plan.step_count, 100), bool)
+    for step in range(plan.step_count):
+        there[step, plan.get_step_rows(step)] = True
     sizes = there.sum(axis=1)
     assert abs(sizes.mean() - 10) < 5 * 3 / math.sqrt(4000) and abs(sizes.var() - 9) < 1
     assert np.abs(there.mean(axis=0) - 0.1).max() < 5 * 0.3 / math.sqrt(4000)
     together = np.corrcoef(there.T)[np.triu_indices(100, 1)]
     assert np.abs(together).max() < 6 / math.sqrt(4000)
-    first = plan.first_of_rows()
+    first = plan.compute_first_step_by_row()
     assert (first == there.argmax(axis=0) + 1).all()
 
 
 def test_draws() -> None:
-    one, other = Draws(b"a" * 32), Draws(b"b" * 32)
-    drawn = one.normal(400_001, "noise", 0, "w")
+    one, other = KeyedRandom(b"a" * 32), KeyedRandom(b"b" * 32)
+    drawn = one.draw_normal(400_001, "noise", 0, "w")
     assert drawn.shape == (400_001,) and drawn.dtype == np.float32
     assert abs(drawn.mean()) < 0.01 and drawn.std() == pytest.approx(1, rel=0.01)
     assert (np.abs(drawn) > 3).mean() == pytest.approx(0.0027, rel=0.15) and abs((drawn**3).mean()) < 0.03
     assert len(np.unique(drawn)) > 390_000 and abs(np.corrcoef(drawn[:200_000], drawn[-200_000:])[0, 1]) < 0.01
-    assert np.array_equal(drawn, one.normal(400_001, "noise", 0, "w"))
-    for others in (one.normal(9, "noise", 1, "w"), one.normal(9, "noise", 0, "v"), other.normal(9, "noise", 0, "w")):
+    assert np.array_equal(drawn, one.draw_normal(400_001, "noise", 0, "w"))
+    for others in (one.draw_normal(9, "noise", 1, "w"), one.draw_normal(9, "noise", 0, "v"), other.draw_normal(9, "noise", 0, "w")):
         assert not np.isin(others, drawn[:9]).any()
-    even = one.uniform(100_000, "sample", 0)
+    even = one.draw_uniform(100_000, "sample", 0)
     assert even.min() > 0 and even.max() < 1 and abs(even.mean() - 0.5) < 0.005
-    assert repr(one) == "Draws()"
+    assert repr(one) == "KeyedRandom()"
 
 
 def test_a_key_is_secret_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "noise.key"
-    first = secret(path, begun=False)
+    first = load_or_create_random(path, has_started=False)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert first.seed("x") == secret(path, begun=True).seed("x")
-    assert first.seed("x") != secret(tmp_path / "other.key", begun=False).seed("x")
-    with pytest.raises(UsageError, match="key of this private run is gone"):
-        secret(tmp_path / "gone.key", begun=True)
+    assert first.derive_seed("x") == load_or_create_random(path, has_started=True).derive_seed("x")
+    assert first.derive_seed("x") != load_or_create_random(tmp_path / "other.key", has_started=False).derive_seed("x")
+    with pytest.raises(UsageError, match="key of this private run is missing"):
+        load_or_create_random(tmp_path / "gone.key", has_started=True)
 
 
 @pytest.mark.parametrize("objective", ["causal", "masked"])
@@ -280,19 +287,19 @@ def test_without_noise_and_clipping_it_is_the_plain_step(corpus: Any, recipe: An
 
 
 class Killed(BaseException):
-    """What ends a run in the middle here."""
+    """Raised to end a run in the middle."""
 
 
 def test_a_killed_run_makes_the_same_steps_again(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    """With a secret key: noise and batches of the steps that are made again are those of before, and the key goes in the end."""
+    """With a secret key: repeated steps have the same noise and batches, and the key is deleted at the end."""
     settings = private_recipe(recipe, corpus(), privacy={"insecure_seed": None}, run={"state_every": 1})
     made: list[dict[int, str]] = [{}, {}]
-    gradient = Private.gradient
+    gradient = DpSgdStep.set_gradients
 
-    def watched(number: int, last: int | None) -> Callable[[Private, int], Any]:
-        def step(self: Private, at: int) -> Any:
+    def watched(number: int, last: int | None) -> Callable[[DpSgdStep, int], Any]:
+        def step(self: DpSgdStep, at: int) -> Any:
             found = gradient(self, at)
-            made[number][at] = str([float(one.grad.double().sum()) for one in self.per_row.parameters.values()])
+            made[number][at] = str([float(one.grad.double().sum()) for one in self.per_sample_gradients.parameters.values()])
             if at == last:
                 raise Killed  # before the optimizer's step and the state
             return found
@@ -300,11 +307,11 @@ def test_a_killed_run_makes_the_same_steps_again(corpus: Any, recipe: Any, tmp_p
         return step
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Private, "gradient", watched(0, 3))
+        patch.setattr(DpSgdStep, "set_gradients", watched(0, 3))
         with pytest.raises(Killed):
             train.fit(settings, tmp_path / "run")
         assert (tmp_path / "run" / "noise.key").is_file()
-        patch.setattr(Private, "gradient", watched(1, None))
+        patch.setattr(DpSgdStep, "set_gradients", watched(1, None))
         result = train.fit(settings, tmp_path / "run")
     assert sorted(made[0]) == [0, 1, 2, 3] and sorted(made[1]) == [3, 4, 5, 6, 7]
     assert made[0][3] == made[1][3], "the step that was lost is the same step"
@@ -319,22 +326,22 @@ def test_a_run_whose_key_is_gone_is_refused(corpus: Any, recipe: Any, tmp_path: 
     settings = private_recipe(recipe, corpus(), privacy={"insecure_seed": None})
     train.fit(settings, tmp_path / "run")
     (tmp_path / "run" / "train.json").unlink()
-    with pytest.raises(UsageError, match="the key of this private run is gone"):
+    with pytest.raises(UsageError, match="the key of this private run is missing"):
         train.fit(settings, tmp_path / "run")
 
 
 def test_what_was_spent_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    """Epsilon asked for, a run that is stopped early, and every place that speaks of it."""
+    """A target epsilon, a run that is stopped early, and every file that reports the spent epsilon."""
     settings = private_recipe(recipe, corpus(), privacy={"sigma": None, "epsilon": 3.0, "insecure_seed": None})
 
-    def stop(moment: Moment) -> bool:
-        return bool(moment.info["step"] >= 4)
+    def stop(moment: CheckpointEvent) -> bool:
+        return bool(moment.metadata["step"] >= 4)
 
     result = train.fit(settings, tmp_path / "run", hook=stop)
     told = result["privacy"]
     assert result["stopped_early"] and told["steps"] == 4 and told["steps_planned"] == 8
     assert 2.9 < told["epsilon_planned"] <= 3.0 and told["epsilon"] < told["epsilon_planned"]
-    assert told["epsilon"] == accountant.epsilon("rdp", sigma=told["sigma"], q=8 / 30, steps=4, delta=1e-3)
+    assert told["epsilon"] == accountant.compute_epsilon("rdp", noise_multiplier=told["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3)
     assert told["unit"] == "record" and told["units"] == 30 and told["secret"] and told["clip"] == 1.0
     assert told["claim"].startswith(f"({told['epsilon']:.4g}, 0.001)-differential privacy")
     assert any("tokenizer" in one for one in told["not_covered"]) and any("stop early" in one for one in told["not_covered"])
@@ -365,8 +372,12 @@ GOLDEN = [
 @pytest.mark.parametrize(("q", "sigma", "steps", "delta", "rdp", "prv"), GOLDEN)
 def test_accountants_give_the_golden_numbers(q: float, sigma: float, steps: int, delta: float, rdp: float, prv: float) -> None:
     pytest.importorskip("opacus")
-    assert accountant.epsilon("rdp", sigma=sigma, q=q, steps=steps, delta=delta) == pytest.approx(rdp, rel=0.01)
-    assert accountant.epsilon("prv", sigma=sigma, q=q, steps=steps, delta=delta) == pytest.approx(prv, rel=0.01)
+    assert accountant.compute_epsilon("rdp", noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta) == pytest.approx(
+        rdp, rel=0.01
+    )
+    assert accountant.compute_epsilon("prv", noise_multiplier=sigma, sample_rate=q, steps=steps, delta=delta) == pytest.approx(
+        prv, rel=0.01
+    )
 
 
 def test_accountants_bound_the_gaussian_mechanism() -> None:
@@ -380,27 +391,27 @@ def test_accountants_bound_the_gaussian_mechanism() -> None:
         a, b = 1 / (2 * sigma), middle * sigma
         there = stats.norm.cdf(a - b) - math.exp(middle) * stats.norm.cdf(-a - b)
         low, high = (middle, high) if there > delta else (low, middle)
-    rdp, prv = (accountant.epsilon(name, sigma=sigma, q=1.0, steps=1, delta=delta) for name in ("rdp", "prv"))  # type: ignore[arg-type]
+    rdp, prv = (accountant.compute_epsilon(name, noise_multiplier=sigma, sample_rate=1.0, steps=1, delta=delta) for name in ("rdp", "prv"))  # type: ignore[arg-type]
     assert rdp is not None and prv is not None
     assert low <= prv <= low * 1.02 and low <= rdp <= low * 1.1
 
 
 def test_noise_for_an_epsilon() -> None:
     pytest.importorskip("opacus")
-    found = accountant.sigma_for("rdp", target=8.0, q=16 / 2000, steps=375, delta=1e-5)
+    found = accountant.find_noise_multiplier("rdp", target_epsilon=8.0, sample_rate=16 / 2000, steps=375, delta=1e-5)
     assert found == pytest.approx(0.533, rel=0.02)
-    spent = accountant.epsilon("rdp", sigma=found, q=16 / 2000, steps=375, delta=1e-5)
+    spent = accountant.compute_epsilon("rdp", noise_multiplier=found, sample_rate=16 / 2000, steps=375, delta=1e-5)
     assert spent is not None and 7.98 < spent <= 8.0
-    assert accountant.epsilon("rdp", sigma=1.0, q=0.1, steps=0, delta=1e-5) == 0.0
-    assert accountant.epsilon("rdp", sigma=0.0, q=0.1, steps=1, delta=1e-5) is None
+    assert accountant.compute_epsilon("rdp", noise_multiplier=1.0, sample_rate=0.1, steps=0, delta=1e-5) == 0.0
+    assert accountant.compute_epsilon("rdp", noise_multiplier=0.0, sample_rate=0.1, steps=1, delta=1e-5) is None
 
 
 def test_a_group_spends_more() -> None:
-    assert accountant.group(0.5, 1e-6, 1) == pytest.approx((0.5, 1e-6))
-    epsilon, delta = accountant.group(0.5, 1e-6, 3)
+    assert accountant.group_privacy(0.5, 1e-6, 1) == pytest.approx((0.5, 1e-6))
+    epsilon, delta = accountant.group_privacy(0.5, 1e-6, 3)
     assert epsilon == 1.5 and delta == pytest.approx(3e-6 * math.e)
-    assert accountant.group(8.0, 1e-5, 20) == (160.0, None), "this says nothing any more"
-    assert accountant.group(None, 1e-5, 2) == (None, None)
+    assert accountant.group_privacy(8.0, 1e-5, 20) == (160.0, None), "this says nothing any more"
+    assert accountant.group_privacy(None, 1e-5, 2) == (None, None)
 
 
 def test_layers_that_mix_rows_are_refused() -> None:
@@ -410,27 +421,27 @@ def test_layers_that_mix_rows_are_refused() -> None:
             self.inner = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
 
     with pytest.raises(UsageError, match=r"inner\.1 \(BatchNorm1d\) mixes rows"):
-        dp_sgd.refuse_mixing(Mixing())
-    dp_sgd.refuse_mixing(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2)))
-    dp_sgd.refuse_mixing(torch.nn.InstanceNorm1d(2))
+        dp_sgd.check_rows_independent(Mixing())
+    dp_sgd.check_rows_independent(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2)))
+    dp_sgd.check_rows_independent(torch.nn.InstanceNorm1d(2))
     with pytest.raises(UsageError, match="keeps statistics"):
-        dp_sgd.refuse_mixing(torch.nn.Sequential(torch.nn.InstanceNorm1d(2, track_running_stats=True)))
+        dp_sgd.check_rows_independent(torch.nn.Sequential(torch.nn.InstanceNorm1d(2, track_running_stats=True)))
 
 
 def test_dropout_is_drawn_for_each_row(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    """Two equal rows lose different units, and the mapped way is taken with dropout on."""
+    """Two equal rows lose different units, and vmap is used with dropout on."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from train.objectives.causal import Causal
+    from sanitize.train.objectives.causal import Causal
 
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=20, n_positions=8, n_embd=8, n_layer=1, n_head=1, bos_token_id=0, eos_token_id=0)
     model = GPT2LMHeadModel(config).train()
-    rows = PerRow(model, Causal(use="causal"))
+    rows = PerSampleGradients(model, Causal(use="causal"))
     ids = torch.tensor([[1, 2, 3, 4, 5, 6]] * 2)
     shown = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.roll(-1, 1)}
     _, sums = rows(shown, {"loss": torch.tensor([6.0, 6.0])})
-    assert rows.how == "vmap" and float(sums["loss"][0]) != float(sums["loss"][1])
+    assert rows.method == "vmap" and float(sums["loss"][0]) != float(sums["loss"][1])
 
 
 @pytest.mark.parametrize(
@@ -446,8 +457,8 @@ def test_dropout_is_drawn_for_each_row(corpus: Any, recipe: Any, tmp_path: Path)
         ({"data": {"layout": "packed"}}, "data.layout"),
         ({"data": {"limit": 3}}, "data.limit"),
         ({"run": {"noise_alpha": 5.0}}, "run.noise_alpha"),
-        ({"run": {"batch": 31}}, "the data has only 30"),
-        ({"privacy": {"delta": 0.04}}, "1 of 30 units or more"),
+        ({"run": {"batch": 31}}, "the data has 30"),
+        ({"privacy": {"delta": 0.04}}, "not below 1 / 30 units"),
         ({"privacy": {"unit": "user"}}, "no column 'user_id'"),
     ],
 )
@@ -462,11 +473,11 @@ def test_without_opacus_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setitem(sys.modules, "opacus.accountants", None)
     with pytest.raises(MissingExtra, match=r"corpus-sanitize\[dp\]"):
-        accountant.epsilon("rdp", sigma=1.0, q=0.1, steps=1, delta=1e-5)
+        accountant.compute_epsilon("rdp", noise_multiplier=1.0, sample_rate=0.1, steps=1, delta=1e-5)
 
 
 def test_a_recipe_without_privacy_has_the_hash_it_had() -> None:
-    plain = Recipe.of({"model": {"arch": "gpt2"}})
-    assert plain.privacy is None and "privacy" not in json.loads(json.dumps(plain.resolved())) or plain.resolved()["privacy"] is None
-    with_it = plain.model_copy(update={"privacy": Privacy(sigma=1.0), "data": plain.data.model_copy(update={"layout": "document"})})
+    plain = Recipe.load({"model": {"arch": "gpt2"}})
+    assert plain.privacy is None and "privacy" not in json.loads(json.dumps(plain.to_dict())) or plain.to_dict()["privacy"] is None
+    with_it = plain.model_copy(update={"privacy": PrivacySettings(sigma=1.0), "data": plain.data.model_copy(update={"layout": "document"})})
     assert with_it.hash() != plain.model_copy(update={"data": plain.data.model_copy(update={"layout": "document"})}).hash()

@@ -1,4 +1,4 @@
-"""Models of every architecture take what they say they take, and what does not fit is told."""
+"""Models of every architecture accept their stated context length, and mismatches are reported."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from typing import Any
 import pytest
 import torch
 
-import train
+from sanitize import train
 from sanitize.errors import InputRefused, UsageError
-from train.model import blocks, made, noisy, positions, specials, tokenizer_sha256, trained_tokenizer
-from train.recipe import Model
+from sanitize.train.model import (
+    add_neftune_noise,
+    build_model,
+    get_layers,
+    get_max_positions,
+    get_special_tokens,
+    tokenizer_sha256,
+    train_tokenizer,
+)
+from sanitize.train.recipe import ModelSettings
 
 torch.set_num_threads(1)
 TEXTS = ["Dear Ada, plan 3 is ready."] * 3
@@ -23,17 +31,17 @@ HEAD = {"gpt2": "causal", "gpt_neo": "causal", "bert": "masked", "roberta": "mas
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    return trained_tokenizer(TEXTS, vocab=300, context=24)
+    return train_tokenizer(TEXTS, vocab_size=300, context_length=24)
 
 
 def model_of(arch: Any, tokenizer: Any, seed: int = 1, **more: Any) -> Any:
-    return made(Model(arch=arch, **{**SMALL, **more}), head=HEAD[arch], tokenizer=tokenizer, seed=seed)[0]
+    return build_model(ModelSettings(arch=arch, **{**SMALL, **more}), head=HEAD[arch], tokenizer=tokenizer, seed=seed)[0]
 
 
 @pytest.mark.parametrize("arch", HEAD)
 def test_every_position_may_be_used(arch: str, tokenizer: Any) -> None:
     model = model_of(arch, tokenizer)
-    assert positions(model) == 24 and len(blocks(model)) == 3
+    assert get_max_positions(model) == 24 and len(get_layers(model)) == 3
     ids = torch.full((1, 24), 7)
     assert model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits.shape == (1, 24, len(tokenizer))
 
@@ -56,30 +64,30 @@ def test_a_seed_makes_a_model(tokenizer: Any) -> None:
 
 
 def test_a_tokenizer_follows_from_its_texts() -> None:
-    sums = {tokenizer_sha256(trained_tokenizer(TEXTS, vocab=300, context=24)) for _ in range(3)}
+    sums = {tokenizer_sha256(train_tokenizer(TEXTS, vocab_size=300, context_length=24)) for _ in range(3)}
     assert len(sums) == 1
-    assert tokenizer_sha256(trained_tokenizer([*TEXTS, "other words in there"], vocab=300, context=24)) not in sums
+    assert tokenizer_sha256(train_tokenizer([*TEXTS, "other words in there"], vocab_size=300, context_length=24)) not in sums
 
 
 def test_special_tokens_are_the_tokenizers_own(tokenizer: Any) -> None:
     from tokenizers import processors
 
-    assert specials(tokenizer, "causal") == ((), (tokenizer.eos_token_id,))
-    assert specials(tokenizer, "masked") == ((), ())
+    assert get_special_tokens(tokenizer, "causal") == ((), (tokenizer.eos_token_id,))
+    assert get_special_tokens(tokenizer, "masked") == ((), ())
     import copy
 
     other = copy.deepcopy(tokenizer)
     other.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<|mask|> $A <|endoftext|>", special_tokens=[("<|mask|>", 2), ("<|endoftext|>", 0)]
     )
-    assert specials(other, "masked") == ((2,), (0,)) == specials(other, "causal")
+    assert get_special_tokens(other, "masked") == ((2,), (0,)) == get_special_tokens(other, "causal")
 
 
 def test_noise_is_as_large_as_said_and_only_while_training(tokenizer: Any) -> None:
     model = model_of("gpt2", tokenizer)
     ids = torch.zeros((2, 20), dtype=torch.long)
     plain = model.get_input_embeddings()(ids)
-    handle = noisy(model, 5.0)
+    handle = add_neftune_noise(model, 5.0)
     moved = model.get_input_embeddings()(ids) - plain
     bound = 5.0 / (20 * 32) ** 0.5
     assert 0.95 * bound < moved.abs().max() <= bound * (1 + 1e-5) and abs(moved.mean()) < bound / 10
@@ -100,12 +108,14 @@ def test_what_does_not_fit_is_told(corpus: Any, recipe: Any, tmp_path: Path, tok
 
     with pytest.raises(UsageError, match="positions for 32"):
         fit({"context": 64})
-    with pytest.raises(UsageError, match="the model has 2 layers"):
+    with pytest.raises(UsageError, match="the model has only 2 layers"):
         fit({"top_layers": 3})
     with pytest.raises(UsageError, match="another vocabulary"):
         tokenizer.save_pretrained(tmp_path / "tokenizer")
         fit({}, tokenizer={"path": str(tmp_path / "tokenizer")})
-    large = trained_tokenizer(["all sorts of other words and letters stand here in a row beside each other"] * 3, vocab=340, context=32)
+    large = train_tokenizer(
+        ["all sorts of other words and letters stand here in a row beside each other"] * 3, vocab_size=340, context_length=32
+    )
     bare = shutil.copytree(base, tmp_path / "bare")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (bare / name).unlink()
@@ -124,7 +134,7 @@ def test_a_model_that_sees_both_sides_is_no_causal_one(corpus: Any, recipe: Any,
     data = corpus()
     result = train.fit(recipe(data, model={"arch": "bert"}, objective={"use": "masked"}, run={"epochs": 1}), tmp_path / "base")
     path = tmp_path / "base" / "checkpoints" / result["final"]
-    with pytest.raises(InputRefused, match="sees both sides"):
+    with pytest.raises(InputRefused, match="bidirectional model"):
         train.fit({**recipe(data), "model": {"path": str(path)}}, tmp_path / "run")
 
 

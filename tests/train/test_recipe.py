@@ -1,4 +1,4 @@
-"""Recipes: shipped ones are whole, wrong ones are told in one line, and a hash is of what decides the weights."""
+"""Recipes: shipped ones are valid, errors are one line, and the hash covers what the weights depend on."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 
 from sanitize.errors import UsageError
-from train import objectives
-from train.recipe import Recipe, Run, recipe_names
-from train.trainer import rate
+from sanitize.train import objectives
+from sanitize.train.recipe import Recipe, TrainingSettings, list_recipes
+from sanitize.train.trainer import compute_learning_rate
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", list_recipes())
 def test_shipped_recipes(name: str) -> None:
-    recipe = Recipe.of(name)
+    recipe = Recipe.load(name)
     assert recipe.about.endswith(".") and recipe.name == name
-    assert recipe.objective["use"] in objectives.names()
-    assert Recipe.of(recipe.resolved()) == recipe, "a resolved recipe is a recipe"
+    assert recipe.objective["use"] in objectives.list_objectives()
+    assert Recipe.load(recipe.to_dict()) == recipe, "a resolved recipe is a recipe"
 
 
 def test_the_papers_are_there() -> None:
-    assert {"rmft", "early_detection", "goldfish", "ngram_penalty", "mlm", "ppmlm", "mlma", "classify"} <= set(recipe_names())
-    assert {"dp_sgd", "dp2unlearning"} <= set(recipe_names())
+    assert {"rmft", "early_detection", "goldfish", "ngram_penalty", "mlm", "ppmlm", "mlma", "classify"} <= set(list_recipes())
+    assert {"dp_sgd", "dp2unlearning"} <= set(list_recipes())
     learning = ["causal", "classify", "goldfish", "masked", "mlma", "ngram_penalty", "ppmlm"]
     forgetting = ["dpo", "ga", "gd", "idk", "kl"]
-    assert objectives.names() == sorted(learning + forgetting)
+    assert objectives.list_objectives() == sorted(learning + forgetting)
 
 
 SMALL: dict[str, Any] = {"model": {"arch": "gpt2"}}
@@ -44,11 +44,11 @@ SMALL: dict[str, Any] = {"model": {"arch": "gpt2"}}
         ({**SMALL, "objective": {"use": "goldfish", "k": 1}}, "objective.k: .*greater than or equal to 2"),
         ({**SMALL, "objective": {}}, "has no `use`"),
         ({**SMALL, "objective": {"use": "no.such.module"}}, "cannot be imported"),
-        ({**SMALL, "objective": {"use": "json.decoder"}}, "no Objective of the name Decoder"),
+        ({**SMALL, "objective": {"use": "json.decoder"}}, "no subclass of Objective with the name Decoder"),
         ({"model": {}}, "needs a path, or arch"),
         ({"model": {"arch": "gpt2", "path": "x"}}, "not both"),
         ({"model": {"arch": "gpt5"}}, "model.arch: .*'gpt2', 'gpt_neo'"),
-        ({"model": {"arch": "gpt2", "width": 30, "heads": 4}}, "no multiple of heads"),
+        ({"model": {"arch": "gpt2", "width": 30, "heads": 4}}, "not a multiple of heads"),
         ({"model": {"arch": "bert"}}, "bert cannot learn causal"),
         ({**SMALL, "objective": {"use": "masked"}}, "gpt2 cannot learn masked"),
         ({**SMALL, "data": {"answers_only": True}}, "data.prompt_columns"),
@@ -57,38 +57,38 @@ SMALL: dict[str, Any] = {"model": {"arch": "gpt2"}}
 )
 def test_a_wrong_recipe_is_one_line(table: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told) as caught:
-        Recipe.of(table)
+        Recipe.load(table)
     assert "\n" not in str(caught.value) and caught.value.exit_code == 2
 
 
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[model]\narch = "gpt2"\n[run]\nepochs = 4\n')
-    assert Recipe.of(path).run.epochs == 4 and Recipe.of(path).name == "mine"
+    assert Recipe.load(path).run.epochs == 4 and Recipe.load(path).name == "mine"
     path.write_text("[model\n")
     with pytest.raises(UsageError, match="not TOML"):
-        Recipe.of(path)
+        Recipe.load(path)
     path.write_bytes(b"\xff")
     with pytest.raises(UsageError, match="UTF-8"):
-        Recipe.of(path)
+        Recipe.load(path)
     with pytest.raises(UsageError, match="Did you mean ppmlm"):
-        Recipe.of("pmlm")
+        Recipe.load("pmlm")
 
 
 def test_changes() -> None:
-    recipe = Recipe.of("rmft", ["run.epochs=4", "data.path=some/folder", 'run.schedule="constant"', "objective.use=goldfish"])
+    recipe = Recipe.load("rmft", ["run.epochs=4", "data.path=some/folder", 'run.schedule="constant"', "objective.use=goldfish"])
     assert (recipe.run.epochs, recipe.data.path, recipe.run.schedule, recipe.objective["k"]) == (4, "some/folder", "constant", 4)
-    own = Recipe.of("rmft", ["model.path=models/own"])
+    own = Recipe.load("rmft", ["model.path=models/own"])
     assert own.model.arch is None and own.model.path == "models/own"
     for wrong in ("epochs=4", "run.epochs", "run.a.b=1", "about.x=1", "=1"):
         with pytest.raises(UsageError, match="--set"):
-            Recipe.of("rmft", [wrong])
+            Recipe.load("rmft", [wrong])
 
 
 def test_a_hash_is_of_what_decides_the_weights() -> None:
-    base = Recipe.of("ppmlm").hash()
+    base = Recipe.load("ppmlm").hash()
     assert (
-        Recipe.of("ppmlm", ["data.path=x", "objective.blacklist=y", "run.log_every=1", "run.device=cpu", "run.state_every=3"]).hash()
+        Recipe.load("ppmlm", ["data.path=x", "objective.blacklist=y", "run.log_every=1", "run.device=cpu", "run.state_every=3"]).hash()
         == base
     )
     for change in (
@@ -100,18 +100,18 @@ def test_a_hash_is_of_what_decides_the_weights() -> None:
         "data.layout=packed",
         "run.batch=4",
     ):
-        assert Recipe.of("ppmlm", [change]).hash() != base, change
+        assert Recipe.load("ppmlm", [change]).hash() != base, change
 
 
 def test_an_objective_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_losses").mkdir()
     (tmp_path / "my_losses" / "half_loss.py").write_text(
-        "from train.objectives.causal import Causal\n\n\nclass HalfLoss(Causal):\n    share: float = 0.5\n"
+        "from sanitize.train.objectives.causal import Causal\n\n\nclass HalfLoss(Causal):\n    share: float = 0.5\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    recipe = Recipe.of({**SMALL, "objective": {"use": "my_losses.half_loss", "share": 0.25}})
+    recipe = Recipe.load({**SMALL, "objective": {"use": "my_losses.half_loss", "share": 0.25}})
     assert recipe.objective == {"use": "my_losses.half_loss", "share": 0.25}
-    assert type(recipe.made()).__name__ == "HalfLoss"
+    assert type(recipe.build_objective()).__name__ == "HalfLoss"
     sys.modules.pop("my_losses.half_loss")
 
 
@@ -120,6 +120,6 @@ def test_an_objective_of_the_users_own(tmp_path: Path, monkeypatch: pytest.Monke
     [("constant", [0, 0.5, 1, 1, 1, 1]), ("linear", [0, 0.5, 1, 0.75, 0.5, 0.25]), ("cosine", [0, 0.5, 1, 0.8536, 0.5, 0.1464])],
 )
 def test_schedules_after_a_warm_up(schedule: Any, expected: list[float]) -> None:
-    run = Run(lr=1.0, schedule=schedule, warmup=2 / 6)
-    assert [round(rate(run, done, 6), 4) for done in range(6)] == expected
-    assert rate(Run(lr=2.0, schedule=schedule), 0, 6) == 2.0
+    run = TrainingSettings(lr=1.0, schedule=schedule, warmup=2 / 6)
+    assert [round(compute_learning_rate(run, done, 6), 4) for done in range(6)] == expected
+    assert compute_learning_rate(TrainingSettings(lr=2.0, schedule=schedule), 0, 6) == 2.0

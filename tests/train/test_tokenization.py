@@ -15,65 +15,70 @@ from hypothesis import strategies as st
 
 import sanitize
 from sanitize.errors import InputRefused, UsageError
-from train.documents import Documents, read
-from train.model import trained_tokenizer
-from train.tokenization import NO_WORD, Tokens, _inside, _units, tokenise, words_of
+from sanitize.train.documents import DocumentTable, read_documents
+from sanitize.train.model import train_tokenizer
+from sanitize.train.tokenization import NO_WORD, TokenizedDocuments, _assign_word_ids, _overlaps_any_span, split_words, tokenize_documents
 
 TEXTS = ["Dear Ada, call 555-0100 now!", "ada.stokes@example.com wrote", "", "na\u00efve e\u0301tude \u4e2d\u6587, 12ab"]
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    return trained_tokenizer(TEXTS * 3, vocab=290, context=32)
+    return train_tokenizer(TEXTS * 3, vocab_size=290, context_length=32)
 
 
-def documents(texts: list[str], **more: Any) -> Documents:
+def documents(texts: list[str], **more: Any) -> DocumentTable:
     ids = pa.array([str(number) for number in range(len(texts))], pa.large_string())
-    return Documents(pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids, **more}), Path(), ())
+    return DocumentTable(pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids, **more}), Path(), ())
 
 
-def pieces(tokens: Tokens, which: Any, tokenizer: Any) -> list[str]:
+def pieces(tokens: TokenizedDocuments, which: Any, tokenizer: Any) -> list[str]:
     """The text of the chosen tokens of each document."""
     spans = list(zip(tokens.offsets[:-1], tokens.offsets[1:], strict=True))
-    return [tokenizer.decode(tokens.ids[first:last][which[first:last]]) for first, last in spans]
+    return [tokenizer.decode(tokens.token_ids[first:last][which[first:last]]) for first, last in spans]
 
 
 def test_tokens_are_the_texts(tokenizer: Any) -> None:
-    tokens = tokenise(documents(TEXTS), tokenizer)
-    assert pieces(tokens, np.ones(len(tokens.ids), bool), tokenizer) == TEXTS
-    assert tokens.keep is None and tokens.units is None
+    tokens = tokenize_documents(documents(TEXTS), tokenizer)
+    assert pieces(tokens, np.ones(len(tokens.token_ids), bool), tokenizer) == TEXTS
+    assert tokens.loss_mask is None and tokens.word_ids is None
 
 
-SPAN = pa.list_(pa.struct([("start", pa.int64()), ("stop", pa.int64()), ("kind", pa.string())]))
+SPAN = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64()), ("kind", pa.string())]))
 
 
 def test_what_is_inside_a_span_is_left_out(tokenizer: Any) -> None:
     spans = [[(15, 23)], [(0, 22)], [], None]
-    column = pa.array([None if of is None else [{"start": a, "stop": b, "kind": "X"} for a, b in of] for of in spans], SPAN)
-    tokens = tokenise(documents(TEXTS, pii_spans=column), tokenizer, leave_out_pii=True)
-    assert tokens.keep is not None
-    kept = pieces(tokens, tokens.keep, tokenizer)
+    column = pa.array([None if of is None else [{"start": a, "end": b, "kind": "X"} for a, b in of] for of in spans], SPAN)
+    tokens = tokenize_documents(documents(TEXTS, pii_spans=column), tokenizer, leave_out_pii=True)
+    assert tokens.loss_mask is not None
+    kept = pieces(tokens, tokens.loss_mask, tokenizer)
     assert [one.replace(" ", "") for one in kept] == ["DearAda,callnow!", "wrote", "", TEXTS[3].replace(" ", "")]
 
 
 def test_spans_of_further_texts_are_not_those_of_the_main_one(tokenizer: Any) -> None:
-    kind = pa.list_(pa.struct([("cell", pa.int32()), ("start", pa.int64()), ("stop", pa.int64())]))
-    column = pa.array([[{"cell": 1, "start": 0, "stop": 4}, {"cell": 0, "start": 5, "stop": 8}]], kind)
-    tokens = tokenise(documents(TEXTS[:1], pii_spans=column), tokenizer, leave_out_pii=True)
-    assert [one.replace(" ", "") for one in pieces(tokens, tokens.keep, tokenizer)] == ["Dear,call555-0100now!"]
+    kind = pa.list_(pa.struct([("cell", pa.int32()), ("start", pa.int64()), ("end", pa.int64())]))
+    column = pa.array([[{"cell": 1, "start": 0, "end": 4}, {"cell": 0, "start": 5, "end": 8}]], kind)
+    tokens = tokenize_documents(documents(TEXTS[:1], pii_spans=column), tokenizer, leave_out_pii=True)
+    assert [one.replace(" ", "") for one in pieces(tokens, tokens.loss_mask, tokenizer)] == ["Dear,call555-0100now!"]
 
 
 def test_a_word_that_a_span_touches_is_left_out_whole(tokenizer: Any) -> None:
-    """The span ends within a word; no part of the word may be asked for, and the words beside it may."""
+    """The span ends within a word; no part of the word may be masked, the words next to it may."""
     text = "call Adams now Adams"
-    column = pa.array([[{"start": 5, "stop": 8, "kind": "X"}]], SPAN)
-    tokens = tokenise(
-        documents([text], pii_spans=column), tokenizer, leave_out_pii=True, words=lambda texts: [np.ones(len(one), bool) for one in texts]
+    column = pa.array([[{"start": 5, "end": 8, "kind": "X"}]], SPAN)
+    tokens = tokenize_documents(
+        documents([text], pii_spans=column),
+        tokenizer,
+        leave_out_pii=True,
+        select_maskable_words=lambda texts: [np.ones(len(one), bool) for one in texts],
     )
-    assert tokens.allowed is not None and tokens.units is not None
-    said = {tokenizer.decode(tokens.ids[tokens.units == unit]).strip(): None for unit in np.unique(tokens.units[tokens.allowed])}
+    assert tokens.is_maskable is not None and tokens.word_ids is not None
+    said = {
+        tokenizer.decode(tokens.token_ids[tokens.word_ids == unit]).strip(): None for unit in np.unique(tokens.word_ids[tokens.is_maskable])
+    }
     assert list(said) == ["call", "now", "Adams"]
-    assert len(np.unique(tokens.units[tokens.allowed])) == 3, "the second Adams stands outside of the span"
+    assert len(np.unique(tokens.word_ids[tokens.is_maskable])) == 3, "the second Adams stands outside of the span"
 
 
 def test_spans_come_from_the_index_of_a_run_that_changed_nothing(tmp_path: Path) -> None:
@@ -81,27 +86,27 @@ def test_spans_come_from_the_index_of_a_run_that_changed_nothing(tmp_path: Path)
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     work = tmp_path / "work"
     sanitize.run([tmp_path / "in.parquet"], tmp_path / "out", "baseline", work, sanitize.Settings(seed=1, workers=1))
-    found = read(tmp_path / "out").spanned(work)
+    found = read_documents(tmp_path / "out").with_pii_spans(work)
     spans = [
-        [text[one["start"] : one["stop"]] for one in row]
+        [text[one["start"] : one["end"]] for one in row]
         for text, row in zip(found.texts(), found.table["pii_spans"].to_pylist(), strict=True)
     ]
     assert spans == [["ada@example.org"], [], ["ada@example.org", "713-555-0123"]]
     with pytest.raises(UsageError, match="not the private folder"):
-        read(tmp_path / "out").spanned(tmp_path)
+        read_documents(tmp_path / "out").with_pii_spans(tmp_path)
     with pytest.raises(UsageError, match="published"):
-        read(tmp_path / "in.parquet").spanned(work)
+        read_documents(tmp_path / "in.parquet").with_pii_spans(work)
     sanitize.run([tmp_path / "in.parquet"], tmp_path / "edited", "erase", work, sanitize.Settings(seed=1, workers=1))
     with pytest.raises(UsageError, match="of the originals"):
-        read(tmp_path / "edited").spanned(work)
+        read_documents(tmp_path / "edited").with_pii_spans(work)
 
 
 def test_prompts_stand_before_the_text_and_may_be_left_out(tokenizer: Any) -> None:
     prompt = pa.array(["call Ada:\n", "", "x\n", "now\n"], pa.large_string())
-    tokens = tokenise(documents(TEXTS, prompt=prompt), tokenizer, answers_only=True)
-    assert tokens.keep is not None
-    assert pieces(tokens, tokens.keep, tokenizer) == TEXTS
-    whole = pieces(tokens, np.ones(len(tokens.ids), bool), tokenizer)
+    tokens = tokenize_documents(documents(TEXTS, prompt=prompt), tokenizer, answers_only=True)
+    assert tokens.loss_mask is not None
+    assert pieces(tokens, tokens.loss_mask, tokenizer) == TEXTS
+    whole = pieces(tokens, np.ones(len(tokens.token_ids), bool), tokenizer)
     assert whole == [head + text for head, text in zip(prompt.to_pylist(), TEXTS, strict=True)]
 
 
@@ -111,11 +116,11 @@ def test_inside_is_what_a_slow_reading_says(spans: list[tuple[int, int]], length
     stops = np.cumsum(lengths)
     places = np.stack([stops - lengths, stops], axis=1)
     slow = [any(a < stop and b > start for start, stop in bounds.tolist()) for a, b in places.tolist()]
-    assert _inside(places, bounds).tolist() == slow
+    assert _overlaps_any_span(places, bounds).tolist() == slow
 
 
 def test_words_are_runs_of_letters_marks_and_numbers() -> None:
-    assert words_of("Dear ADA-Lou: 12ab, e\u0301tude_\u4e2d\u6587 \u00b2") == [
+    assert split_words("Dear ADA-Lou: 12ab, e\u0301tude_\u4e2d\u6587 \u00b2") == [
         "dear",
         "ada",
         "lou",
@@ -128,32 +133,36 @@ def test_words_are_runs_of_letters_marks_and_numbers() -> None:
 
 @given(st.lists(st.text(alphabet="ab1 -.\u0301\u4e2d\n\U0001f600", max_size=25), min_size=1, max_size=4))
 def test_every_word_is_a_unit_of_its_tokens(tokenizer: Any, texts: list[str]) -> None:
-    tokens = tokenise(documents(texts), tokenizer, words=lambda many: [np.array(["a" in word for word in words], bool) for words in many])
-    assert tokens.units is not None and tokens.allowed is not None
+    tokens = tokenize_documents(
+        documents(texts), tokenizer, select_maskable_words=lambda many: [np.array(["a" in word for word in words], bool) for words in many]
+    )
+    assert tokens.word_ids is not None and tokens.is_maskable is not None
     for number, text in enumerate(texts):
         first, last = tokens.offsets[number : number + 2]
-        units, allowed = tokens.units[first:last], tokens.allowed[first:last]
-        found = [tokenizer.decode(tokens.ids[first:last][units == unit]) for unit in dict.fromkeys(units[units != NO_WORD].tolist())]
+        units, allowed = tokens.word_ids[first:last], tokens.is_maskable[first:last]
+        found = [tokenizer.decode(tokens.token_ids[first:last][units == unit]) for unit in dict.fromkeys(units[units != NO_WORD].tolist())]
         # what a unit says begins or ends with punctuation only where a token holds both
-        assert [word for one in found for word in words_of(one)] == words_of(text)
+        assert [word for one in found for word in split_words(one)] == split_words(text)
         assert not allowed[units == NO_WORD].any()
         for unit in set(units[units != NO_WORD].tolist()):
             (fine,) = set(allowed[units == unit].tolist())
-            assert fine == all("a" in word for word in words_of(tokenizer.decode(tokens.ids[first:last][units == unit])))
+            assert fine == all("a" in word for word in split_words(tokenizer.decode(tokens.token_ids[first:last][units == unit])))
 
 
 def test_words_of_one_token_are_one_unit() -> None:
     places = np.array([(0, 3), (3, 9), (9, 10), (10, 12)])  # the second token reaches over the ends of two words
     bounds = np.array([(0, 4), (5, 7), (8, 9), (10, 12)])
-    unit, fine = _units(places, bounds, np.array([True, False, True, True]))
+    unit, fine = _assign_word_ids(places, bounds, np.array([True, False, True, True]))
     assert unit.tolist() == [0, 0, -1, 1]
     assert fine.tolist() == [False, False, False, True]
 
 
 def test_units_are_numbered_over_the_corpus(tokenizer: Any) -> None:
-    tokens = tokenise(documents(["a b", "a b"]), tokenizer, words=lambda many: [np.ones(len(words), bool) for words in many])
-    assert tokens.units is not None
-    assert len(set(tokens.units.tolist()) - {NO_WORD}) == 4
+    tokens = tokenize_documents(
+        documents(["a b", "a b"]), tokenizer, select_maskable_words=lambda many: [np.ones(len(words), bool) for words in many]
+    )
+    assert tokens.word_ids is not None
+    assert len(set(tokens.word_ids.tolist()) - {NO_WORD}) == 4
 
 
 ROWS = [{"doc_id": f"m{at}", "text": f"text {at}", "label": at % 2, "more": None} for at in range(5)]
@@ -179,7 +188,7 @@ def test_any_folder_of_shards(tmp_path: Path, form: str) -> None:
         datasets.Dataset.from_list(ROWS).save_to_disk(str(folder / "set"))
     else:
         (folder / f"a.{form}").write_bytes(gzip.compress(lines) if form.endswith("gz") else lines)
-    found = read(folder, label="label")
+    found = read_documents(folder, label_column="label")
     assert found.table.column("doc_id").to_pylist() == [row["doc_id"] for row in ROWS]
     assert found.texts() == [row["text"] for row in ROWS]
     assert found.table.column("label").to_pylist() == ["0", "1", "0", "1", "0"]
@@ -189,23 +198,23 @@ def test_any_folder_of_shards(tmp_path: Path, form: str) -> None:
 def test_missing_ids_and_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one", "instruction": "say"}\n{"text": null, "instruction": ""}\n')
-    found = read(path, prompts=["instruction"])
+    found = read_documents(path, prompt_columns=["instruction"])
     assert found.table.column("doc_id").to_pylist() == ["0", "1"]
     assert found.texts() == ["say\none", ""]
     with pytest.raises(UsageError, match="Did you mean text"):
-        read(path, text="txt")
+        read_documents(path, text_column="txt")
     with pytest.raises(UsageError, match="pii_spans"):
-        read(path, pii_spans=True)
+        read_documents(path, with_pii_spans=True)
     path.write_text('{"text": "one"}\n{"text": 1}\n')
     with pytest.raises(InputRefused, match="cannot be read") as caught:
-        read(path)
+        read_documents(path)
     assert "one" not in str(caught.value)
     (tmp_path / "b.parquet").write_bytes(b"nothing")
     with pytest.raises(InputRefused, match="cannot be read"):
-        read(tmp_path / "b.parquet")
+        read_documents(tmp_path / "b.parquet")
     pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "b.parquet")
     with pytest.raises(InputRefused, match="expected strings"):
-        read(tmp_path / "b.parquet")
+        read_documents(tmp_path / "b.parquet")
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "b.parquet")
     with pytest.raises(InputRefused, match="no documents"):
-        read(tmp_path / "b.parquet")
+        read_documents(tmp_path / "b.parquet")

@@ -1,4 +1,4 @@
-"""The command: one line for each error, one object with --json, and nothing of torch before it is needed."""
+"""The command: one line per error, one object with --json, and torch is imported only when needed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-import train
-import train.cli
-from train.recipe import Recipe
+import sanitize.train.cli
+from sanitize import train
+from sanitize.train.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +27,7 @@ HERE = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 def process(*arguments: object, code: int = 0) -> tuple[str, str]:
     """The command in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "train.cli", *map(str, arguments)],
+        [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)],
         cwd=ROOT,
         env=HERE,
         timeout=120,
@@ -45,7 +45,7 @@ def sanitize_train(*arguments: object, code: int = 0) -> tuple[str, str]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["sanitize-train", *map(str, arguments)])
         try:
-            train.cli.main()
+            sanitize.train.cli.main()
         except SystemExit as end:
             ended = int(str(end.code or 0))
     assert ended == code, out.getvalue() + err.getvalue()
@@ -95,7 +95,7 @@ def test_help_and_import_are_light() -> None:
     code = "import sys, train; print([name for name in ('torch', 'transformers', 'pyarrow', 'numpy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=HERE)
     assert done.stdout.strip() == "[]"
-    code = "import sys; sys.modules['torch'] = None; sys.argv = ['sanitize-train', 'LIST']; from train.cli import main; main()"
+    code = "import sys; sys.modules['torch'] = None; sys.argv = ['sanitize-train', 'LIST']; from sanitize.train.cli import main; main()"
     for word in ("--help", "list"):
         done = subprocess.run(
             [sys.executable, "-c", code.replace("LIST", word)],
@@ -108,7 +108,7 @@ def test_help_and_import_are_light() -> None:
 
 
 def test_without_torch_the_extra_is_named(small: list[object], tmp_path: Path) -> None:
-    code = "import sys; sys.modules['torch'] = None; from train.cli import main; main()"
+    code = "import sys; sys.modules['torch'] = None; from sanitize.train.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, small)],
         cwd=ROOT,
@@ -120,10 +120,10 @@ def test_without_torch_the_extra_is_named(small: list[object], tmp_path: Path) -
 
 
 def test_killed_by_signals_and_gone_on(small: list[object], tmp_path: Path) -> None:
-    """Real signals in the middle, from outside, the second in what goes on after the first."""
+    """Real signals from outside in the middle of a run, the second in the resumed run."""
     more = [*small, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
     for number in (signal.SIGTERM, signal.SIGKILL):
-        words = [sys.executable, "-m", "train.cli", *map(str, more)]
+        words = [sys.executable, "-m", "sanitize.train.cli", *map(str, more)]
         running = subprocess.Popen(words, cwd=ROOT, env=HERE, stderr=subprocess.PIPE, text=True)
         assert running.stderr is not None
         for line in running.stderr:
@@ -138,7 +138,7 @@ def test_killed_by_signals_and_gone_on(small: list[object], tmp_path: Path) -> N
     printed, said = process(*more, "--json")
     assert "resumed after step" in said
     changes = [str(one) for one in more[4::2]]
-    train.fit(Recipe.of(str(more[0]), changes), tmp_path / "whole")
+    train.fit(Recipe.load(str(more[0]), changes), tmp_path / "whole")
     final = json.loads(printed)["final"]
     ours, theirs = (tmp_path / name / "checkpoints" / final / "model.safetensors" for name in ("run", "whole"))
     assert ours.read_bytes() == theirs.read_bytes()
@@ -151,9 +151,9 @@ def test_two_processes_make_the_steps_of_one(small: list[object], tmp_path: Path
     from safetensors.torch import load_file
 
     arguments = [*small, "--set", "model.dropout=0.0", "--set", "run.accumulate=2", "--set", "run.batch=7"]
-    train.fit(Recipe.of(str(small[0]), [str(one) for one in arguments[4::2]]), tmp_path / "run")
+    train.fit(Recipe.load(str(small[0]), [str(one) for one in arguments[4::2]]), tmp_path / "run")
     several = [str(tmp_path / "two") if one == tmp_path / "run" else str(one) for one in arguments]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "train.cli", *several]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "sanitize.train.cli", *several]
     done = subprocess.run(launch, cwd=ROOT, env=HERE, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     one, two = (json.loads((tmp_path / name / "train.json").read_text()) for name in ("run", "two"))

@@ -1,4 +1,4 @@
-"""docs/train.md says what there is."""
+"""docs/train.md lists the settings, recipes and objectives that exist."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import re
 import tomllib
 from pathlib import Path
 
-from train import objectives
-from train.objectives.objective import Objective
-from train.recipe import Recipe, recipe_names
+from sanitize.train import objectives
+from sanitize.train.objectives.objective import Objective
+from sanitize.train.recipe import Recipe, list_recipes
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "train.md").read_text(encoding="utf-8")
 
 
 def test_its_recipe_is_one() -> None:
     block, private = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)
-    recipe = Recipe.of(tomllib.loads(block))
-    assert Recipe.of({**tomllib.loads(block), **tomllib.loads(private)}).privacy is not None
+    recipe = Recipe.load(tomllib.loads(block))
+    assert Recipe.load({**tomllib.loads(block), **tomllib.loads(private)}).privacy is not None
     assert recipe.data.path == "clean" and recipe.objective == {"use": "causal"}
 
 
 def test_its_objectives_are_those_there_are() -> None:
     rows = re.findall(r"^\| `(\w+)` \|.*\| (.*)\|$", PAGE.split("## Objectives")[1].split("## What")[0], flags=re.M)
     rows = rows[1:]  # the head
-    assert sorted(name for name, _ in rows) == objectives.names()
+    assert sorted(name for name, _ in rows) == objectives.list_objectives()
     for name, settings in rows:
-        kind = type(objectives.load({"use": name}, "recipe"))
+        kind = type(objectives.load_objective({"use": name}, "recipe"))
         assert issubclass(kind, Objective)
         said = {word for word in re.findall(r"`(\w+)`", settings) if word in kind.model_fields}
         own = set(kind.model_fields) - {"use"}
@@ -40,5 +40,5 @@ def test_every_key_it_names_is_a_key() -> None:
 
 
 def test_shipped_recipes_are_for_a_paper_or_a_start() -> None:
-    for name in recipe_names():
-        assert name == "causal" or "aper 00" in Recipe.of(name).about or "Goldfish" in Recipe.of(name).about
+    for name in list_recipes():
+        assert name == "causal" or "aper 00" in Recipe.load(name).about or "Goldfish" in Recipe.load(name).about

@@ -1,4 +1,4 @@
-"""A run folder is what it says, and a run that was killed anywhere ends in the same bytes."""
+"""The contents of a run folder, and that a run killed anywhere resumes to the same bytes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-import train
+from sanitize import train
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
-from train import checkpoint
-from train.checkpoint import Moment
-from train.objectives.causal import Causal
+from sanitize.train import checkpoint
+from sanitize.train.checkpoint import CheckpointEvent
+from sanitize.train.objectives.causal import Causal
 
 
 def weights(run: Path, name: str | None = None) -> str:
@@ -30,7 +30,7 @@ def told(run: Path) -> dict[str, Any]:
 
 
 def same(ours: Path, theirs: Path) -> None:
-    """Two runs left the same: weights, numbers and log, at every checkpoint."""
+    """Whether two runs have the same weights, numbers and log at every checkpoint."""
     assert told(ours)["checkpoints"] == told(theirs)["checkpoints"]
     assert (ours / "log.jsonl").read_text() == (theirs / "log.jsonl").read_text()
     for name in told(ours)["checkpoints"]:
@@ -40,13 +40,13 @@ def same(ours: Path, theirs: Path) -> None:
 
 
 class Killed(BaseException):
-    """What ends a run in the middle here."""
+    """Raised to end a run in the middle."""
 
 
 def dies_in_forward(patch: pytest.MonkeyPatch, call: int) -> None:
     """The objective dies at its n-th forward pass."""
     calls = {"n": 0}
-    sums = Causal.sums
+    sums = Causal.loss_sums
 
     def dying(self: Causal, model: Any, shown: Any, *, training: bool) -> Any:
         calls["n"] += 1
@@ -54,13 +54,13 @@ def dies_in_forward(patch: pytest.MonkeyPatch, call: int) -> None:
             raise Killed
         return sums(self, model, shown, training=training)
 
-    patch.setattr(Causal, "sums", dying)
+    patch.setattr(Causal, "loss_sums", dying)
 
 
 def dies_in_writing(patch: pytest.MonkeyPatch, call: int) -> None:
-    """The n-th checkpoint or state is written aside and never gets its name."""
+    """The n-th checkpoint or state is written under its temporary name and never renamed."""
     calls = {"n": 0}
-    settle = checkpoint._settle
+    settle = checkpoint._commit_folder
 
     def dying(aside: Path, path: Path) -> None:
         calls["n"] += 1
@@ -68,7 +68,7 @@ def dies_in_writing(patch: pytest.MonkeyPatch, call: int) -> None:
             raise Killed
         settle(aside, path)
 
-    patch.setattr(checkpoint, "_settle", dying)
+    patch.setattr(checkpoint, "_commit_folder", dying)
 
 
 def test_a_run_folder_holds_what_eval_reads(corpus: Any, recipe: Any, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_run_folder_holds_what_eval_reads(corpus: Any, recipe: Any, tmp_path: 
         assert files <= {path.name for path in folder.iterdir()}
         infos.append(json.loads((folder / "checkpoint.json").read_text()))
         assert infos[-1]["recipe_hash"] == result["recipe_hash"]
-    assert [checkpoint.name_of(info["step"]) for info in infos] == result["checkpoints"]
+    assert [checkpoint.format_checkpoint_name(info["step"]) for info in infos] == result["checkpoints"]
     assert infos[0]["documents_seen"] == 0 and infos[-1]["documents_seen"] == result["documents"] == 30
     assert infos[0]["train_loss"] is None and infos[-1]["validation_loss"] < infos[0]["validation_loss"] - 0.5
     assert infos[-1]["epoch"] == 2.0 and infos[-1]["tokens"] == result["tokens"]
@@ -121,7 +121,7 @@ def test_a_second_call_trains_nothing(corpus: Any, recipe: Any, tmp_path: Path, 
 
 @pytest.mark.parametrize("call", [1, 4, 7, 14, 22, 23])
 def test_killed_anywhere_and_resumed_is_bit_for_bit_the_same(corpus: Any, recipe: Any, tmp_path: Path, call: int) -> None:
-    """Three pieces a step: most of these calls lie in the middle of an accumulation. Dropout and noise are on."""
+    """Three micro-batches a step: most of these calls are in the middle of an accumulation. Dropout and noise are on."""
     settings = recipe(corpus(), run={"accumulate": 3, "state_every": 2, "noise_alpha": 5.0, "log_every": 3})
     train.fit(settings, tmp_path / "whole")
     with pytest.MonkeyPatch.context() as patch:
@@ -152,7 +152,7 @@ def test_other_objectives_resume_as_well(corpus: Any, recipe: Any, tmp_path: Pat
     train.fit(settings, tmp_path / "whole")
     calls = {"n": 0}
 
-    def stop(moment: Moment) -> bool:
+    def stop(moment: CheckpointEvent) -> bool:
         calls["n"] += 1
         if calls["n"] == 2:
             raise Killed
@@ -165,7 +165,7 @@ def test_other_objectives_resume_as_well(corpus: Any, recipe: Any, tmp_path: Pat
 
 
 def test_the_cut_of_a_step_does_not_matter(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    """Without dropout, one piece or five make the same step, though pieces differ in how many targets they have."""
+    """Without dropout, one micro-batch or five give the same step, though they differ in their numbers of targets."""
     import torch
     from safetensors.torch import load_file
 
@@ -191,9 +191,9 @@ def test_the_callers_draws_are_left_alone(corpus: Any, recipe: Any, tmp_path: Pa
 def test_a_hook_stops_a_run(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     seen = []
 
-    def stop(moment: Moment) -> bool:
+    def stop(moment: CheckpointEvent) -> bool:
         assert not moment.model.training and moment.path.is_dir()
-        seen.append(moment.info["step"])
+        seen.append(moment.metadata["step"])
         return len(seen) == 2
 
     settings = recipe(corpus())
@@ -268,7 +268,7 @@ def test_what_is_not_there_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> 
     (tmp_path / "empty" / "manifest.json").write_text("{}")
     with pytest.raises(OutputBroken, match="manifest"):
         train.fit(recipe(tmp_path / "empty"), tmp_path / "run")
-    with pytest.raises(InputRefused, match="never downloaded"):
+    with pytest.raises(InputRefused, match="nothing is downloaded"):
         train.fit({**recipe(data), "model": {"path": "gpt2"}, "tokenizer": {"corpus": str(data)}}, tmp_path / "run")
     with pytest.raises(InputRefused, match="config.json"):
         train.fit({**recipe(data), "model": {"path": str(tmp_path)}, "tokenizer": {"corpus": str(data)}}, tmp_path / "run")
@@ -290,32 +290,32 @@ def test_a_damaged_state_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> No
     (tmp_path / "run" / "train.json").unlink()
     (state,) = (tmp_path / "run" / "state").iterdir()
     (state / "optimizer.safetensors").write_bytes(b"nothing")
-    with pytest.raises(OutputBroken, match="start anew"):
+    with pytest.raises(OutputBroken, match="start again"):
         train.fit(settings, tmp_path / "run")
 
 
 def test_a_loss_that_is_no_number_stops(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no number"):
+    with pytest.raises(UsageError, match="not a finite number"):
         train.fit(recipe(corpus(), run={"lr": 1e30, "clip": 0.0, "epochs": 3}), tmp_path / "run")
 
 
 def test_weights_that_are_no_numbers_are_no_checkpoint(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loss of a step is taken before its update, and the log has a line for every tenth step only."""
+    """The loss of a step is computed before its update, and only every tenth step is logged."""
     import torch
 
-    from train.trainer import Loop
+    from sanitize.train.trainer import Trainer
 
-    update = Loop._update
+    update = Trainer._optimizer_step
 
-    def breaking(self: Loop, step: int) -> None:
+    def breaking(self: Trainer, step: int) -> None:
         update(self, step)
         if step == 3:
             with torch.no_grad():
                 next(iter(self.model.parameters()))[0, 0] = torch.nan
 
-    monkeypatch.setattr(Loop, "_update", breaking)
+    monkeypatch.setattr(Trainer, "_optimizer_step", breaking)
     data = corpus()
-    with pytest.raises(UsageError, match="no number any more at step 4"):
+    with pytest.raises(UsageError, match="not a finite number any more at step 4"):
         train.fit(recipe(data, run={"epochs": 3, "max_steps": 4, "log_every": 100, "checkpoint_every": 0}), tmp_path / "run")
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-000000"]
 
@@ -352,7 +352,7 @@ def test_a_missing_extra_is_named(corpus: Any, recipe: Any, tmp_path: Path, monk
 
 
 def test_early_stop_by_its_name(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_stops.py").write_text("def low(moment):\n    return moment.info['step'] >= 5\n")
+    (tmp_path / "my_stops.py").write_text("def low(moment):\n    return moment.metadata['step'] >= 5\n")
     monkeypatch.syspath_prepend(tmp_path)
     result = train.fit(recipe(corpus(), run={"early_stop": "my_stops.low"}), tmp_path / "run")
     assert result["stopped_early"] and result["steps"] == 5
@@ -366,29 +366,31 @@ def test_instruction_tuning_and_domain_adaptation(corpus: Any, recipe: Any, tmp_
     """The same data with and without its prompts; the prompt is in the rows, and with answers_only in no label."""
     data = corpus(instruction=["Say who is meant."] * 30)
     settings = recipe(data, data={"prompt_columns": ["instruction"], "prompts": prompts, "layout": "document"}, model={"context": 256})
-    rows = train.stream(settings).rows
+    rows = train.stream_batches(settings).rows
     with_prompts = prompts == "include"
     assert train.fit({**settings, "run": {**settings["run"], "epochs": 1}}, tmp_path / "run")["documents"] == 30
     if with_prompts:
         settings["data"]["answers_only"] = True
-        answers = train.stream(settings).rows
-        assert len(answers.ids) == len(rows.ids) and rows.keep.all() and not answers.keep[answers.starts[:-1]].any()
+        answers = train.stream_batches(settings).rows
+        assert (
+            len(answers.token_ids) == len(rows.token_ids) and rows.loss_mask.all() and not answers.loss_mask[answers.row_starts[:-1]].any()
+        )
         settings["data"] |= {"prompts": "remove", "answers_only": False}
-        assert len(train.stream(settings).rows.ids) < len(rows.ids)
+        assert len(train.stream_batches(settings).rows.token_ids) < len(rows.token_ids)
 
 
 def test_the_stream_is_what_a_run_sees(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """No model is made for it, and the documents seen by a step are those of seen.parquet."""
-    from train.batches import first_steps
+    from sanitize.train.batches import compute_first_steps
 
     settings = recipe(corpus(), data={"limit": 20})
-    stream = train.stream(settings)
+    stream = train.stream_batches(settings)
     train.fit(settings, tmp_path / "run")
     seen = pq.read_table(tmp_path / "run" / "seen.parquet")
-    assert first_steps(stream.rows, stream.plan).equals(seen) and seen.num_rows == 20
+    assert compute_first_steps(stream.rows, stream.batch_plan).equals(seen) and seen.num_rows == 20
     here: set[str] = set()
     for batch in stream:
-        here.update(one for ids in stream.ids_of(batch.numbers) for one in ids)
+        here.update(one for ids in stream.get_doc_ids(batch.row_numbers) for one in ids)
         step = stream.position
         assert here == {name for name, first in zip(*seen.to_pydict().values(), strict=True) if first <= step}
 
@@ -399,7 +401,7 @@ def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> N
     from sanitize.errors import ResourceError
 
     settings = recipe(corpus())
-    settle, calls = checkpoint._settle, {"n": 0}
+    settle, calls = checkpoint._commit_folder, {"n": 0}
 
     def full(aside: Path, path: Path) -> None:
         calls["n"] += 1
@@ -408,7 +410,7 @@ def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> N
         settle(aside, path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint, "_settle", full)
+        patch.setattr(checkpoint, "_commit_folder", full)
         with pytest.raises(ResourceError, match="ENOSPC") as caught:
             train.fit(settings, tmp_path / "run")
     assert caught.value.exit_code == 7

@@ -1,4 +1,4 @@
-"""Forgetting end to end, over tiny models: what is forgotten is, what is kept is, requests add up, and mistakes are told."""
+"""Unlearning end to end on tiny models: forgotten documents are forgotten, kept ones kept, requests accumulate, mistakes are reported."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-import train
+from sanitize import train
 from sanitize.errors import InputRefused, UsageError
-from train import unlearning
-from train.recipe import Recipe
-from train.unlearning import Stages, forget, guarantee
+from sanitize.train import unlearning
+from sanitize.train.recipe import Recipe
+from sanitize.train.unlearning import Dp2Unlearning, describe_guarantee, unlearn_documents
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ KEPT = {f"m{at}" for at in range(30)} - FORGOTTEN
 @pytest.mark.parametrize("method", ["ga", "gd", "kl"])
 def test_what_is_to_be_forgotten_gets_worse(data: Path, learned: Path, tmp_path: Path, method: str) -> None:
     out = tmp_path / method
-    result = forget(
-        method, model=learned, forget=ids(tmp_path / "ids.txt", *FORGOTTEN), data=data, out=out, changes=["run.lr=3e-3", "run.epochs=4"]
+    result = unlearn_documents(
+        method, model=learned, id_list=ids(tmp_path / "ids.txt", *FORGOTTEN), data=data, out=out, changes=["run.lr=3e-3", "run.epochs=4"]
     )
     after = out / "checkpoints" / result["final"]
     assert result["steps"] == 4, "an epoch is a pass over what is to be forgotten"
@@ -71,8 +71,8 @@ def test_what_is_to_be_forgotten_gets_worse(data: Path, learned: Path, tmp_path:
     seen = set(pq.read_table(out / "seen.parquet").column("doc_id").to_pylist())
     assert seen >= FORGOTTEN and (seen == FORGOTTEN) == (method == "ga"), "documents beside them were shown, too"
     assert json.loads((out / "recipe.json").read_text())["base_model"] == str(learned)
-    assert forget(
-        method, model=learned, forget=tmp_path / "ids.txt", data=data, out=out, changes=["run.lr=3e-3", "run.epochs=4"]
+    assert unlearn_documents(
+        method, model=learned, id_list=tmp_path / "ids.txt", data=data, out=out, changes=["run.lr=3e-3", "run.epochs=4"]
     ) == result  # fmt: skip
 
 
@@ -80,7 +80,9 @@ def test_what_is_to_be_forgotten_gets_worse(data: Path, learned: Path, tmp_path:
 def test_refusals_are_learned(data: Path, learned: Path, tmp_path: Path, method: str) -> None:
     (tmp_path / "refusals.txt").write_text("No word of it.\n")
     changes = ["run.lr=3e-3", "run.epochs=12", f"objective.refusals={tmp_path / 'refusals.txt'}"]
-    result = forget(method, model=learned, forget=ids(tmp_path / "ids.txt", *FORGOTTEN), data=data, out=tmp_path / "out", changes=changes)
+    result = unlearn_documents(
+        method, model=learned, id_list=ids(tmp_path / "ids.txt", *FORGOTTEN), data=data, out=tmp_path / "out", changes=changes
+    )
     refusal = tmp_path / "refusal.jsonl"
     refusal.write_text(json.dumps({"doc_id": "r", "text": "No word of it."}))
     after = tmp_path / "out" / "checkpoints" / result["final"]
@@ -90,13 +92,15 @@ def test_refusals_are_learned(data: Path, learned: Path, tmp_path: Path, method:
 def test_a_model_of_another_corpus_is_refused(corpus: Any, learned: Path, tmp_path: Path) -> None:
     other = corpus("other.jsonl", count=29)
     with pytest.raises(UsageError, match=r"holds other documents \(29\) than those the model was trained on \(30\)"):
-        forget("ga", model=learned, forget=ids(tmp_path / "ids.txt", "m3"), data=other, out=tmp_path / "out")
+        unlearn_documents("ga", model=learned, id_list=ids(tmp_path / "ids.txt", "m3"), data=other, out=tmp_path / "out")
     with pytest.raises(UsageError, match="names a document that the data does not have"):
-        forget("ga", model=learned, forget=ids(tmp_path / "ids.txt", "m30"), data=tmp_path / "mails.jsonl", out=tmp_path / "out")
+        unlearn_documents(
+            "ga", model=learned, id_list=ids(tmp_path / "ids.txt", "m30"), data=tmp_path / "mails.jsonl", out=tmp_path / "out"
+        )
     with pytest.raises(UsageError, match="Did you mean ga"):
-        forget("gaa", model=learned, forget=tmp_path / "ids.txt", data=tmp_path / "mails.jsonl", out=tmp_path / "out")
+        unlearn_documents("gaa", model=learned, id_list=tmp_path / "ids.txt", data=tmp_path / "mails.jsonl", out=tmp_path / "out")
     with pytest.raises(InputRefused, match="expected a checkpoint"):
-        forget("ga", model=tmp_path, forget=tmp_path / "ids.txt", data=tmp_path / "mails.jsonl", out=tmp_path / "out")
+        unlearn_documents("ga", model=tmp_path, id_list=tmp_path / "ids.txt", data=tmp_path / "mails.jsonl", out=tmp_path / "out")
     assert not (tmp_path / "out").exists(), "nothing is left behind"
     assert not (tmp_path / "out" / "recipe.json").exists()
 
@@ -105,13 +109,13 @@ def test_a_checkpoint_without_a_run_is_taken_as_it_is(data: Path, learned: Path,
     alone, said = tmp_path / "alone", list[str]()
     shutil.copytree(learned, alone)
     given = ids(tmp_path / "ids.txt", "m3")
-    forget("ga", model=alone, forget=given, data=data, out=tmp_path / "out", changes=["run.epochs=1"], progress=said.append)
-    assert "not in a run folder" in said[0]
+    unlearn_documents("ga", model=alone, id_list=given, data=data, out=tmp_path / "out", changes=["run.epochs=1"], progress=said.append)
+    assert "not inside a run folder" in said[0]
 
 
-def stages(recipe: Any, data: Path, out: Path, *, base: dict[str, Any] | None = None, **given: Any) -> Stages:
+def stages(recipe: Any, data: Path, out: Path, *, base: dict[str, Any] | None = None, **given: Any) -> Dp2Unlearning:
     table = {**recipe(data, data={"layout": "document"}, run={"epochs": 2, "checkpoint_every": 0.0}), "base": base or {"epochs": 3}}
-    return Stages(recipe=Recipe.of(table), data=data, out=out, **given)
+    return Dp2Unlearning(recipe=Recipe.load(table), data=data, out_folder=out, **given)
 
 
 @pytest.fixture
@@ -122,15 +126,15 @@ def rewritten(data: Path, tmp_path: Path) -> Path:
 
 
 def test_stages(data: Path, rewritten: Path, recipe: Any, tmp_path: Path) -> None:
-    """Base on rewritten texts, full model, two requests that add up; each stage starts at the base and none is made twice."""
+    """Base on rewritten texts, full model, two requests that accumulate; each stage starts at the base model and none is trained twice."""
     out = tmp_path / "out"
     made = stages(recipe, data, out, rewritten=rewritten)
-    first = made.go()
+    first = made.run()
     assert list(first["stages"]) == ["full"] and first["forgotten"] == 0 and "rewriting" in first["guarantee"]["words"]
-    second = made.go(ids(tmp_path / "one.txt", "m3"))
+    second = made.run(ids(tmp_path / "one.txt", "m3"))
     times = {path: path.stat().st_mtime_ns for path in out.glob("*/train.json")}
-    assert made.go(tmp_path / "one.txt") == second, "forgotten already"
-    third = made.go(ids(tmp_path / "two.txt", "m3", "m9"))
+    assert made.run(tmp_path / "one.txt") == second, "forgotten already"
+    third = made.run(ids(tmp_path / "two.txt", "m3", "m9"))
     assert third["newest"] == "unlearned-002" and third["forgotten"] == 2
     assert [path.read_text() for path in sorted((out / "requests").iterdir())] == ["m3\n", "m3\nm9\n"]
     assert all(path.stat().st_mtime_ns == time for path, time in times.items())
@@ -147,12 +151,12 @@ def test_stages(data: Path, rewritten: Path, recipe: Any, tmp_path: Path) -> Non
         )
     assert json.loads((out / "unlearn.json").read_text()) == third
     # the kept base is enough to go on
-    assert stages(recipe, data, out).go() == third
+    assert stages(recipe, data, out).run() == third
 
 
 def test_stages_with_a_private_base(data: Path, recipe: Any, tmp_path: Path) -> None:
     base = {"epochs": 1, "privacy": {"sigma": 4.0, "delta": 1e-3}}
-    told = stages(recipe, data, tmp_path / "out", base=base).go(ids(tmp_path / "one.txt", "m3", "m4"))
+    told = stages(recipe, data, tmp_path / "out", base=base).run(ids(tmp_path / "one.txt", "m3", "m4"))
     spent = json.loads((tmp_path / "out" / "base" / "train.json").read_text())["privacy"]
     assert told["guarantee"]["epsilon"] == spent["epsilon"] > 0
     assert told["guarantee"]["group"]["epsilon"] == 2 * spent["epsilon"] and told["guarantee"]["group"]["documents"] == 2
@@ -170,30 +174,30 @@ def test_epochs_are_chosen_by_a_pilot(
     says: list[bool],
     chosen: tuple[int, int],
 ) -> None:
-    """The first epoch at whose end the function says stop is E; the stages have E and half of it; the statement says where E is from."""
+    """The first epoch at whose end the function returns true is E; the stages have E and half of it; the guarantee names the pilot."""
     asked = list[float]()
 
     def stop(moment: Any) -> bool:
-        asked.append(moment.info["epoch"])
+        asked.append(moment.metadata["epoch"])
         return says[len(asked) - 1]
 
     monkeypatch.setitem(sys.modules, "told_by", types.SimpleNamespace(stop=stop))
     out, said = tmp_path / "out", list[str]()
     made = stages(recipe, data, out, base={"epochs": 4, "until": "told_by.stop"}, rewritten=rewritten, progress=said.append)
-    told = made.go(ids(tmp_path / "one.txt", "m3"))
+    told = made.run(ids(tmp_path / "one.txt", "m3"))
     assert asked == [float(epoch) for epoch in range(1, chosen[0] + 1)]
     assert told["epochs"] == {"base": chosen[0], "tuning": chosen[1], "by": "told_by.stop", "learned": True in says}
     runs = {name: json.loads((out / name / "recipe.json").read_text()) for name in ("pilot", "base", "full", "unlearned-001")}
     assert [one["recipe"]["run"]["epochs"] for one in runs.values()] == [4, chosen[0], chosen[1], chosen[1]]
     assert runs["pilot"]["data"]["path"] == str(data) and runs["base"]["data"]["path"] == str(rewritten)
     assert "not covered" in told["guarantee"]["words"]
-    assert any("never said stop" in line for line in said) == (True not in says)
-    assert made.go() == told and len(asked) == chosen[0], "the pilot is asked once"
+    assert any("never returned true" in line for line in said) == (True not in says)
+    assert made.run() == told and len(asked) == chosen[0], "the pilot is asked once"
 
 
 def test_no_pilot_is_trained_for_nothing(data: Path, recipe: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="stage A needs rewritten texts"):
-        stages(recipe, data, tmp_path / "out", base={"epochs": 2, "until": "eval.early_stop.learned"}).go()
+        stages(recipe, data, tmp_path / "out", base={"epochs": 2, "until": "sanitize.eval.early_stop.has_learned_texts"}).run()
     assert not (tmp_path / "out").exists()
 
 
@@ -211,65 +215,68 @@ def test_a_request_that_was_killed_goes_on(
 
     monkeypatch.setattr(unlearning, "fit", dying)
     with pytest.raises(KeyboardInterrupt):
-        made.go(request)
+        made.run(request)
     monkeypatch.setattr(unlearning, "fit", fit)
-    told = made.go()
+    told = made.run()
     assert told["newest"] == "unlearned-001" and told["forgotten"] == 1
 
 
 def test_stages_that_cannot_be(data: Path, rewritten: Path, corpus: Any, recipe: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="stage A needs rewritten texts"):
-        stages(recipe, data, tmp_path / "out").go()
+        stages(recipe, data, tmp_path / "out").run()
     with pytest.raises(UsageError, match=r"no table \[base\]"):
-        Stages(recipe=Recipe.of(recipe(data)), data=data, out=tmp_path / "out").go()
+        Dp2Unlearning(recipe=Recipe.load(recipe(data)), data=data, out_folder=tmp_path / "out").run()
     with pytest.raises(UsageError, match="has stages"):
         train.fit(stages(recipe, data, tmp_path).recipe, tmp_path / "run")
     made = stages(recipe, data, tmp_path / "out", rewritten=rewritten)
     with pytest.raises(UsageError, match="names a document that the data does not have"):
-        made.go(ids(tmp_path / "one.txt", "m31"))
+        made.run(ids(tmp_path / "one.txt", "m31"))
     assert not (tmp_path / "out").exists(), "wrong ids are told before a base is trained"
     with pytest.raises(UsageError, match=r"rewritten.*holds other documents \(30\) than .*other.jsonl \(20\)"):
-        stages(recipe, corpus("other.jsonl", count=20), tmp_path / "out", rewritten=rewritten).go()
+        stages(recipe, corpus("other.jsonl", count=20), tmp_path / "out", rewritten=rewritten).run()
     assert not (tmp_path / "out").exists(), "texts of another corpus, too"
     for name, said in (("limit", 20), ("leave_out", str(tmp_path / "one.txt"))):
-        fewer = Recipe.of({**made.recipe.resolved(), "data": {**made.recipe.resolved()["data"], name: said}})
-        with pytest.raises(UsageError, match=rf"data\.{name}: stages are of all documents of"):
-            Stages(recipe=fewer, data=data, out=tmp_path / "out", rewritten=rewritten).go()
+        fewer = Recipe.load({**made.recipe.to_dict(), "data": {**made.recipe.to_dict()["data"], name: said}})
+        with pytest.raises(UsageError, match=rf"data\.{name} is set, but the stages use all documents of"):
+            Dp2Unlearning(recipe=fewer, data=data, out_folder=tmp_path / "out", rewritten=rewritten).run()
     assert not (tmp_path / "out").exists(), "no base is made of some documents, which would be refused once it stands"
-    made.go()
+    made.run()
     with pytest.raises(UsageError, match=r"other.jsonl: holds other documents \(20\) than those the model was trained on \(30\)"):
-        stages(recipe, corpus("other.jsonl", count=20), tmp_path / "out").go()
+        stages(recipe, corpus("other.jsonl", count=20), tmp_path / "out").run()
     with pytest.raises(UsageError, match="no document is left"):
-        made.go(ids(tmp_path / "all.txt", *(f"m{at}" for at in range(30))))
+        made.run(ids(tmp_path / "all.txt", *(f"m{at}" for at in range(30))))
     assert not (tmp_path / "out" / "requests").exists()
     base = Path(json.loads((tmp_path / "out" / "unlearn.json").read_text())["base_model"])
     with pytest.raises(UsageError, match="holds other documents"):
-        stages(recipe, corpus("other.jsonl", count=20), tmp_path / "next", model=base).go()
-    told = stages(recipe, data, tmp_path / "next", model=base).go()
+        stages(recipe, corpus("other.jsonl", count=20), tmp_path / "next", model=base).run()
+    told = stages(recipe, data, tmp_path / "next", model=base).run()
     assert told["base_model"] == str(base)
 
 
 def test_what_can_be_said() -> None:
     privacy = {"claim": "(8, 1e-05)-differential privacy", "unit": "record", "epsilon": 8.0, "delta": 1e-5}
-    assert "no statement" in guarantee({"privacy": privacy}, 20)["words"]
-    assert "together" not in guarantee({"privacy": {**privacy, "unit": "user"}}, 20)["words"]
+    assert "no statement" in describe_guarantee({"privacy": privacy}, 20)["words"]
+    assert "together" not in describe_guarantee({"privacy": {**privacy, "unit": "user"}}, 20)["words"]
 
 
 def test_the_rewriting_speaks_for_its_base(tmp_path: Path) -> None:
-    """What the ledger of the base model's shards says is what can be said of the forgotten; without one, where to read it."""
+    """The guarantee repeats the ledger of the base model's shards; without one it says where to read it."""
     base = {"privacy": None, "data": {"path": str(tmp_path)}}
-    assert "read the privacy" in guarantee(base, 2)["words"] and "read the privacy" in guarantee(None, 2)["words"]
+    assert (
+        "see the privacy ledger" in describe_guarantee(base, 2)["words"]
+        and "see the privacy ledger" in describe_guarantee(None, 2)["words"]
+    )
     ledger = [{"part": "dp_mlm", "words": ["epsilon 10 per token.", "In practice no protection."]}]
     (tmp_path / "manifest.json").write_text(json.dumps({"summary": {"ledger": ledger}}))
-    words = guarantee(base, 2, chosen=True)["words"]
+    words = describe_guarantee(base, 2, epochs_from_pilot=True)["words"]
     assert "texts: dp_mlm: epsilon 10 per token. In practice no protection; the number of epochs" in words
 
 
 def test_the_command(data: Path, rewritten: Path, learned: Path, recipe: Any, tmp_path: Path) -> None:
-    """Exit codes, one line for each error, one object with --json."""
+    """Exit codes, one line per error, one object with --json."""
     from typer.testing import CliRunner
 
-    from train.cli import app
+    from sanitize.train.cli import app
 
     def unlearned(*arguments: object) -> Any:
         return CliRunner().invoke(app, ["unlearn", *map(str, arguments)])

@@ -1,4 +1,4 @@
-"""The full check: one leak is planted for each place and form, and all are found; what is no leak is not; memory comes in passes."""
+"""The full check: one leak is planted for each location and form, and all are found; nothing else is; passes bound memory."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.engines.local import Local
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, UsageError
-from sanitize.kinds.kind import kinds
+from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline.run import Settings, run
 from sanitize.plans.plan import load_plan
 from sanitize.readers.staging import Columns
 from sanitize.storage import table_schemas as tables
-from sanitize.storage.corpus import sha256, write_rows
+from sanitize.storage.corpus import file_sha256, write_table_rows
 from sanitize.text import literal_search
-from sanitize.text.decodings import VIEWS, digests, views
-from sanitize.text.literal_search import Flagged
+from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
+from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification import full_check, value_forms
-from sanitize.verification.leak_check import check
-from sanitize.verification.parquet_pages import pages, readable
-from sanitize.verification.value_forms import FULL, Needles, write_passes
+from sanitize.verification.leak_check import verify
+from sanitize.verification.parquet_pages import extract_readable_texts, read_pages
+from sanitize.verification.value_forms import ALL_FORMS, SearchTerms, write_passes
 
 leak_check = importlib.import_module("sanitize.verification.leak_check")  # the module: `sanitize.verify` is also the name of what it does
 MAIL, TEL, IBAN = "EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE"
 BASE64 = [f"base64 {skip}" for skip in range(3)]
 DIGESTS = ["digest md5", "digest sha1", "digest sha256"]
-WAYS = [way for form in FULL for way in {"base64": BASE64, "digest": DIGESTS}.get(form, [form])]
+WAYS = [way for form in ALL_FORMS for way in {"base64": BASE64, "digest": DIGESTS}.get(form, [form])]
 
 
 def value_of(way: str) -> str:
-    """The value that is planted in this way: one of its own for each, as it stands in the corpus."""
+    """The value that is planted in this encoding, as spelled in the corpus: a different one for each encoding."""
     number = WAYS.index(way)
     if way == "digits":
         return "212-555-0123"
@@ -63,7 +63,7 @@ def kind_of(way: str) -> str:
 
 
 def written(way: str, value: str) -> bytes:
-    """A value as each way writes it."""
+    """A value in each encoding."""
     raw = value.encode()
     if way.startswith("base64"):
         return base64.b64encode(b" " * int(way[-1]) + raw + b" and so on")
@@ -115,9 +115,9 @@ def shard_of(out: Path) -> Path:
 
 
 def agreed(out: Path) -> None:
-    """The manifest says that the shard is as it is."""
+    """Rewrite the manifest so that it matches the changed shard."""
     manifest = json.loads((out / "manifest.json").read_text())
-    manifest["shards"][0] |= {"sha256": sha256(shard_of(out)), "bytes": shard_of(out).stat().st_size}
+    manifest["shards"][0] |= {"sha256": file_sha256(shard_of(out)), "bytes": shard_of(out).stat().st_size}
     (out / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -154,7 +154,7 @@ def in_bytes(out: Path) -> None:
 
 
 def in_pages(out: Path) -> None:
-    """A dictionary with entries that no row uses, as filtering leaves behind."""
+    """Plant values in a dictionary with entries that no row uses, as filtering leaves them."""
 
     def change(table: pa.Table) -> pa.Table:
         entries = pa.array(["nothing", *(raw.decode() for raw in leaks())])
@@ -170,7 +170,7 @@ def in_footer(out: Path) -> None:
 
 
 def in_slack(out: Path) -> None:
-    """Bytes that belong to no page, before the footer."""
+    """Plant values in bytes before the footer that belong to no page."""
     raw = shard_of(out).read_bytes()
     at = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
     shard_of(out).unlink()
@@ -244,12 +244,12 @@ def test_a_leak_in_each_form_is_found(clean: Path, place: str) -> None:
     plant, file, begins, ways = PLACES[place]
     plant(clean)
     with pytest.raises(LeakFound) as caught:
-        check(clean, workers=1)
+        verify(clean, workers=1)
     found: dict[tuple[str, str], int] = {}
     for one in caught.value.findings:
-        if str(one["file"]).startswith(file) and str(one["place"]).startswith(begins):
+        if str(one["file"]).startswith(file) and str(one["location"]).startswith(begins):
             where = (str(one["kind"]), str(one["form"]))
-            found[where] = found.get(where, 0) + int(str(one["times"]))
+            found[where] = found.get(where, 0) + int(str(one["count"]))
     expected: dict[tuple[str, str], int] = {}
     for way in ways:
         expected[kind_of(way), form_of(way)] = expected.get((kind_of(way), form_of(way)), 0) + 1
@@ -261,10 +261,10 @@ def test_a_leak_in_each_form_is_found(clean: Path, place: str) -> None:
 
 
 def test_nothing_planted_is_nothing_found(clean: Path) -> None:
-    """The same folder as the writer made it, and as other writers would: dictionaries, statistics, Arrow's schema, other codecs."""
-    first = check(clean, workers=1)
+    """The same folder as sanitize writes it, and as other writers would: dictionaries, statistics, Arrow's schema, other codecs."""
+    first = verify(clean, workers=1)
     assert (first["leaks"], first["mode"], first["values_checked"], first["ambiguous"]) == (0, "full", len(WAYS), {})
-    assert first["forms"] == list(FULL) and first["passes"] == 1
+    assert first["forms"] == list(ALL_FORMS) and first["passes"] == 1
     assert set(first["looked"]) == {"rows", "pages", "raw bytes", "other files"} and all(first["looked"].values())
     others: list[dict[str, Any]] = [{"compression": codec} for codec in ("none", "snappy", "gzip", "lz4", "brotli")]
     others += [
@@ -273,7 +273,7 @@ def test_nothing_planted_is_nothing_found(clean: Path) -> None:
     ]
     for more in others:
         rewrite(clean, lambda table: table, **more)
-        again = check(clean, workers=1)
+        again = verify(clean, workers=1)
         assert (again["leaks"], again["rows"], again["ambiguous"]) == (0, first["rows"], {}), more
 
 
@@ -282,17 +282,17 @@ def test_a_number_column_that_holds_a_number(clean: Path) -> None:
     for column, kind in (([*numbers, 2125550123], pa.int64()), ([*numbers, 12125550123.0], pa.float64())):
         with_column(clean, "n", column, kind)
         with pytest.raises(LeakFound) as caught:
-            check(clean, workers=1)
-        assert [(one["place"], one["kind"], one["form"]) for one in caught.value.findings] == [("column n", TEL, "digits")]
+            verify(clean, workers=1)
+        assert [(one["location"], one["kind"], one["form"]) for one in caught.value.findings] == [("column n", TEL, "digits")]
 
 
 def test_fast_and_full_are_two_looks(clean: Path) -> None:
     in_footer(clean)
-    assert check(clean, mode="fast", workers=1)["leaks"] == 0
+    assert verify(clean, mode="fast", workers=1)["leaks"] == 0
     with pytest.raises(LeakFound):
-        check(clean, mode="full", workers=1)
+        verify(clean, mode="full", workers=1)
     with pytest.raises(UsageError, match="fast, full"):
-        check(clean, mode="thorough")
+        verify(clean, mode="thorough")
 
 
 def test_a_broken_page_is_a_broken_out(clean: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_broken_page_is_a_broken_out(clean: Path) -> None:
     shard_of(clean).write_bytes(raw)
     agreed(clean)
     with pytest.raises((OutputBroken, OSError)):
-        list(pages(shard_of(clean)))
+        list(read_pages(shard_of(clean)))
 
 
 # ---- what is kept, what is short, what came about by editing ----
@@ -324,57 +324,63 @@ def go(folder: Path, lines: Sequence[str], plan: str = "rmft", **more: Any) -> P
 
 def test_a_kept_first_is_allowed_where_it_was_kept_and_in_no_other_place(tmp_path: Path) -> None:
     out = go(tmp_path, [f"from {BOB.title()} and 212-555-0123", f"again {BOB}", "nothing"])
-    assert check(out, workers=1)["leaks"] == 0
+    assert verify(out, workers=1)["leaks"] == 0
     for one in (base64.b64encode(f"was {BOB}".encode()).decode(), BOB, urllib.parse.quote(BOB), "2125550123"):
         with_column(out, "text", [pq.read_table(shard_of(out)).column("text")[0].as_py(), "again", f"see {one}"], pa.large_string())
         with pytest.raises(LeakFound) as caught:
-            check(out, workers=1)
-        assert {str(one["place"]) for one in caught.value.findings if "column" in str(one["place"])} == {"column text"}
+            verify(out, workers=1)
+        assert {str(one["location"]) for one in caught.value.findings if "column" in str(one["location"])} == {"column text"}
 
 
 def test_what_a_plan_leaves_is_no_leak(tmp_path: Path) -> None:
     lines = ["see http://www.example.com/a?b=c and http%3A%2F%2Fwww.example.com%2Fa%3Fb%3Dc", f"mail {BOB}"]
-    assert check(go(tmp_path, lines), workers=1)["leaks"] == 0
+    assert verify(go(tmp_path, lines), workers=1)["leaks"] == 0
 
 
 @pytest.mark.parametrize(
     "written", ["Blue&nbsp;Heron", "Blue&#160;Heron", "Blue\\u00a0Heron", "Blue=C2=A0Heron", "Blue%C2%A0Heron", "Bl&#xFF55;e Heron"]
 )
 def test_an_escape_is_read_in_its_compatibility_form(tmp_path: Path, written: str) -> None:
-    """What a web page writes for a no-break blank is a blank, as it is where it stands in a text by itself."""
+    """The HTML escape of a no-break space counts as a space, as does the character itself."""
     needles = needles_of(tmp_path, [(MAIL, "Blue Heron")])
-    look = full_check._Seen(full_check.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
-    look.judged("text", pa.array([f"project {written} it is, and =3D", "nothing &eacute; %20 \\u00e9"], pa.large_string()))
-    assert len(look.found) == 1 and set(look.found.values()) == {1}
+    look = full_check._FileCheck(
+        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=needles.path, digest_words_path=None), needles
+    )
+    look.check_texts("text", pa.array([f"project {written} it is, and =3D", "nothing &eacute; %20 \\u00e9"], pa.large_string()))
+    assert len(look.leaks) == 1 and set(look.leaks.values()) == {1}
 
 
 @pytest.mark.parametrize(("kind", "seen_in"), [("PERSON", 3), (MAIL, 4)])
 @pytest.mark.parametrize("way", ["NFC", "NFD"])
 def test_composed_and_decomposed_letters_are_one_value_to_both_checks(tmp_path: Path, way: str, kind: str, seen_in: int) -> None:
-    """An accent of its own behind its letter, or both in one character: whichever the value was found in, the other is seen too. One behind
-    the whole makes another word of a name, and is beside the value of a pattern."""
+    """A combining accent after its letter, or both as one character: whichever form the value was found in, the other is found too. An
+    accent after a name makes it another word; after the value of a pattern it is outside the value."""
     value, others = (
         unicodedata.normalize(way, "Andr\u00e9 \u00c5lund"),
         [unicodedata.normalize(one, "see ANDR\u00c9 \u00c5LUND.") for one in ("NFC", "NFD")],
     )
     column = pa.array([*others, f"as {value}", f"as {value}\u0301"], pa.large_string())
-    Flagged.write([vault(tmp_path / "values.parquet", [(kind, value)])], (kind,), tmp_path / "flagged.parquet")
-    flagged = Flagged.read(tmp_path / "flagged.parquet")
-    seen = {int(no) for found in (flagged.find(column), flagged.find_compatible(column)) for no in found.text_no}
+    LiteralMatcher.write([vault(tmp_path / "values.parquet", [(kind, value)])], (kind,), tmp_path / "flagged.parquet")
+    flagged = LiteralMatcher.read(tmp_path / "flagged.parquet")
+    seen = {int(no) for found in (flagged.find(column), flagged.find_nfkc(column)) for no in found.text_no}
     assert seen == set(range(seen_in))
     needles = needles_of(tmp_path, [(kind, value)])
-    look = full_check._Seen(full_check.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
+    look = full_check._FileCheck(
+        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=needles.path, digest_words_path=None), needles
+    )
     for no in range(4):
-        look.found.clear()
-        look.judged("text", column.slice(no, 1))
-        assert bool(look.found) == (no < seen_in), no
+        look.leaks.clear()
+        look.check_texts("text", column.slice(no, 1))
+        assert bool(look.leaks) == (no < seen_in), no
 
 
 def test_a_number_that_is_seen_as_it_stands_is_not_told_again_by_its_digits(tmp_path: Path) -> None:
     needles = needles_of(tmp_path, [("PHONE_NUMBER", "713-555-0123")])
-    look = full_check._Seen(full_check.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
-    look.judged("text", pa.array(["call 713-555-0123 now", "or 713 / 555 / 0123"], pa.large_string()))
-    assert {form: times for (_, _, _, form), times in look.found.items()} == {"exact": 1, "digits": 1}
+    look = full_check._FileCheck(
+        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=needles.path, digest_words_path=None), needles
+    )
+    look.check_texts("text", pa.array(["call 713-555-0123 now", "or 713 / 555 / 0123"], pa.large_string()))
+    assert {form: times for (_, _, _, form), times in look.leaks.items()} == {"exact": 1, "digits": 1}
 
 
 # texts, and what stands in the last of them in a writing that only the full check knows as a value of the first
@@ -387,23 +393,23 @@ OTHERWISE = [
 
 @pytest.mark.parametrize(("lines", "other"), OTHERWISE)
 def test_what_the_full_check_alone_finds_in_a_text_is_swept(tmp_path: Path, lines: list[str], other: str) -> None:
-    """A number between other separators, an address in its identity form: the run with full verification mends it, and says so."""
+    """A number with other separators, an address in its identity form: a run with full verification sweeps them and reports it."""
     out = go(tmp_path, lines, verify="full")
     assert json.loads((out / "manifest.json").read_text())["summary"]["verify"]["swept"] == 1
     assert other not in str(pq.read_table(shard_of(out)).column("text"))
-    assert check(out, workers=1)["leaks"] == 0
+    assert verify(out, workers=1)["leaks"] == 0
 
 
 @pytest.mark.parametrize("plan", ["redact", "rmft", "pseudonymize", "erase"])
 def test_what_is_encoded_in_a_text_is_swept_and_nothing_else_of_it(tmp_path: Path, plan: str) -> None:
-    """Every writing of the full check beside the value itself: of a run of base64 only the characters that hold the value go."""
+    """Every encoding that the full check decodes is swept: of base64 only the characters that contain the value are removed."""
     ways = [way for way in WAYS if form_of(way) not in ("exact", "case-folded", "NFKC")]
     lines = [f"ask {value_of(way)} of it" for way in ways for _ in range(2)]
     lines += [f"then \u20ac {written(way, value_of(way)).decode()} end" for way in ways]
     out = go(tmp_path, lines, plan, verify="full", rows_per_shard=7)
     told = json.loads((out / "manifest.json").read_text())["summary"]["verify"]
     texts = [row for shard in sorted((out / "data").iterdir()) for row in pq.read_table(shard).column("text").to_pylist()]
-    assert check(out, workers=1)["leaks"] == 0 and told["swept"] >= 10
+    assert verify(out, workers=1)["leaks"] == 0 and told["swept"] >= 10
     for way, text in zip(ways, texts[2 * len(ways) :], strict=True):
         assert text.startswith("then \u20ac ") and text.endswith(" end"), way
         assert written(way, value_of(way)).decode() not in text, way
@@ -412,7 +418,7 @@ def test_what_is_encoded_in_a_text_is_swept_and_nothing_else_of_it(tmp_path: Pat
 
 
 def test_a_digest_in_what_stays_is_no_leak_and_elsewhere_it_goes(tmp_path: Path) -> None:
-    """In the local part of a kept address, in a Message-ID that the plan leaves; a word of its own is swept, in a URL too; others stay."""
+    """A digest in a kept address or in a Message-ID that the plan leaves is kept; as a word of its own, also in a URL, it is swept."""
     word, other = (hashlib.md5(one.encode()).hexdigest() for one in (BOB, "nobody"))
     lines = [
         f"of {BOB}",
@@ -426,11 +432,11 @@ def test_a_digest_in_what_stays_is_no_leak_and_elsewhere_it_goes(tmp_path: Path)
     texts = pq.read_table(shard_of(out)).column("text").to_pylist()
     assert texts[:3] == lines[:3] and texts[5] == other
     assert texts[3:5] == [f"see https://avatars.example.com/[{MAIL}].png there", f"it is [{MAIL}]"]
-    assert check(out, workers=1)["leaks"] == 0
+    assert verify(out, workers=1)["leaks"] == 0
     with (out / "README.md").open("a") as file:
         file.write(f"\n{word}\n")
     with pytest.raises(LeakFound) as caught:
-        check(out, workers=1)
+        verify(out, workers=1)
     assert {one["form"] for one in caught.value.findings} == {"digest"}
 
 
@@ -443,25 +449,29 @@ def test_short_values_are_counted_apart(tmp_path: Path) -> None:
     out = go(tmp_path, ["the mail <a@b> and 10.1.2.3 here", "nothing"], "redact")
     with (out / "README.md").open("a") as file:
         file.write("\na line with a@b in it, and once more (a@b), but A@B and xa@bx are others\n")
-    result = check(out, workers=1)
+    result = verify(out, workers=1)
     assert (result["leaks"], result["ambiguous"], result["ambiguous_forms"]) == (0, {MAIL: 2}, {"exact": 2})
 
 
 def test_short_words_count_as_they_are_spelled(tmp_path: Path) -> None:
-    """A name such as Will: in its own letter case and as a word of its own only."""
+    """A name such as Will is matched only in its own letter case and as a whole word."""
     needles = needles_of(tmp_path, [(MAIL, "Will"), (MAIL, BOB)])
     texts = pa.array(["Will will WILL, Willing", "goodWill Will."], pa.large_string())
-    seen = full_check._Seen(full_check.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
-    seen.judged("text", texts)
-    assert (dict(seen.found), dict(seen.ambiguous)) == ({}, {(MAIL, "exact"): 2})
+    seen = full_check._FileCheck(
+        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=needles.path, digest_words_path=None), needles
+    )
+    seen.check_texts("text", texts)
+    assert (dict(seen.leaks), dict(seen.ambiguous)) == ({}, {(MAIL, "exact"): 2})
 
 
 def test_digits_of_several_numbers_are_ambiguous(tmp_path: Path) -> None:
     needles = needles_of(tmp_path, [(TEL, "212-555-0123")])
     texts = pa.array(["(212) 555.0123", "2125550123", "12125550123 x", "7 212 555 0123", "92125550123", "a2125550123b"], pa.large_string())
-    seen = full_check._Seen(full_check.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
-    seen.judged("text", texts)
-    assert dict(seen.found) == {("x", "text", TEL, "digits"): 3}
+    seen = full_check._FileCheck(
+        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=needles.path, digest_words_path=None), needles
+    )
+    seen.check_texts("text", texts)
+    assert dict(seen.leaks) == {("x", "text", TEL, "digits"): 3}
     assert dict(seen.ambiguous) == {(TEL, "digits"): 1}
 
 
@@ -484,12 +494,12 @@ def test_a_value_that_edits_put_together_is_found(tmp_path: Path, case: str) -> 
     rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist() if row["doc_no"] != 1]
     start = source.index(goes)
     rows.append((1, 0, start, start + len(goes), replacement, "redact", "IP_ADDRESS"))
-    write_rows(path, tables.EDITS.schema, rows)
+    write_table_rows(path, tables.EDITS.schema, rows)
     texts = pq.read_table(shard_of(out)).column("text").to_pylist()
     with_column(out, "text", [texts[0], source.replace(goes, replacement), "x"], pa.large_string())
     with pytest.raises(LeakFound) as caught:
-        check(out, workers=1)
-    assert {"file": SHARD, "place": f"column text{how}", "kind": kind, "form": form, "times": 1} in list(caught.value.findings)
+        verify(out, workers=1)
+    assert {"file": SHARD, "location": f"column text{how}", "kind": kind, "form": form, "count": 1} in list(caught.value.findings)
 
 
 @pytest.mark.parametrize(
@@ -510,15 +520,15 @@ def test_a_replacement_that_is_a_real_value_is_found(tmp_path: Path, real: str, 
     path = next(Path(f"{out}.private").glob("runs/*/edits/00000.parquet"))
     kind = "CREDIT_CARD" if "card" in real else "URL"
     rows = [(1, 0, 2, 2 + len(BOB), replacement, "redact", kind)]
-    write_rows(path, tables.EDITS.schema, rows)
+    write_table_rows(path, tables.EDITS.schema, rows)
     with_column(out, "text", [real, f"x {replacement} y", "z"], pa.large_string())
     if collides:
         with pytest.raises(LeakFound) as caught:
-            check(out, workers=1)
-        assert {str(one["place"]) for one in caught.value.findings} == {"replacements that are values of the corpus"}
+            verify(out, workers=1)
+        assert {str(one["location"]) for one in caught.value.findings} == {"replacements that are values of the corpus"}
         assert {one["kind"] for one in caught.value.findings} == {kind}
     else:
-        assert check(out, workers=1)["leaks"] == 0
+        assert verify(out, workers=1)["leaks"] == 0
 
 
 # ---- passes ----
@@ -527,25 +537,25 @@ def test_a_replacement_that_is_a_real_value_is_found(tmp_path: Path, real: str, 
 def vault(path: Path, values: Sequence[tuple[str, str]]) -> Path:
     rows = []
     for number, (kind, value) in enumerate(values):
-        normal = kinds()[kind].normalise(pl.Series([value]))[0]
+        normal = list_kinds()[kind].normalise(pl.Series([value]))[0]
         rows.append((number * 7 + 1, kind, value, None if normal == value else normal))
-    write_rows(path, tables.VALUES.schema, rows)
+    write_table_rows(path, tables.VALUE_SPELLINGS.schema, rows)
     return path
 
 
-def needles_of(folder: Path, values: Sequence[tuple[str, str]], edited: Sequence[str] = tuple(kinds())) -> Needles:
+def needles_of(folder: Path, values: Sequence[tuple[str, str]], edited: Sequence[str] = tuple(list_kinds())) -> SearchTerms:
     folder.mkdir(exist_ok=True)
     made, _ = write_passes([vault(folder / "values.parquet", values)], list(edited), folder / "passes")
     assert len(made) == 1
-    return Needles.read(made[0])
+    return SearchTerms.read(made[0])
 
 
 def small(monkeypatch: pytest.MonkeyPatch, few: int = 0) -> None:
-    """However few values there are, memory is what bounds a pass, and what looks for them is shared by all processes."""
-    monkeypatch.setattr(value_forms, "FEW", few)
-    monkeypatch.setattr(value_forms, "RANGE", 3)
-    monkeypatch.setattr(literal_search, "FEW", few)
-    monkeypatch.setattr(literal_search, "RANGE", 3)
+    """Passes are limited by memory, with few values too, and all processes share their matchers."""
+    monkeypatch.setattr(value_forms, "MAX_UNSHARED_TERMS", few)
+    monkeypatch.setattr(value_forms, "TERMS_PER_RANGE", 3)
+    monkeypatch.setattr(literal_search, "MAX_UNSHARED_TERMS", few)
+    monkeypatch.setattr(literal_search, "TERMS_PER_RANGE", 3)
 
 
 def test_passes_part_the_values_and_lose_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -555,17 +565,17 @@ def test_passes_part_the_values_and_lose_none(tmp_path: Path, monkeypatch: pytes
     files = [vault(tmp_path / "a.parquet", values[:40]), vault(tmp_path / "b.parquet", values)]
     whole, _ = write_passes(files, [MAIL, TEL], tmp_path / "one")
     small(monkeypatch)
-    parts, distinct = write_passes(files, [MAIL, TEL], tmp_path / "many", 20 * value_forms.EACH)
+    parts, distinct = write_passes(files, [MAIL, TEL], tmp_path / "many", 20 * value_forms.PASS_BYTES_PER_TERM)
     assert len(whole) == 1 and 7 <= len(parts) <= 14 and distinct == 70
 
     def rows(passes: Sequence[Path]) -> list[list[tuple[Any, ...]]]:
         key = ("form", "kind", "what", "spelled")
-        tables = [[value_forms._mapped(path, name).to_pylist() for name in ("plain", "digits", "real")] for path in passes]
+        tables = [[value_forms._map_terms(path, name).to_pylist() for name in ("plain", "digits", "real")] for path in passes]
         return [[tuple(row[name] for name in key) for table in three for row in table] for three in tables]
 
     assert sorted(row for part in rows(parts) for row in part) == sorted(rows(whole)[0])
     assert max(map(len, rows(parts))) <= 20
-    sizes = [len(Needles.read(path).plain) + len(Needles.read(path).digits) for path in parts]
+    sizes = [len(SearchTerms.read(path).plain) + len(SearchTerms.read(path).digits) for path in parts]
     assert sum(sizes) == 70 + 2 * 20
     assert [path.name for path in sorted((tmp_path / "many").iterdir())] == [path.name for path in parts]
 
@@ -577,16 +587,16 @@ def test_what_is_made_ready_once_says_what_each_process_makes_for_itself(tmp_pat
     small(monkeypatch)
     shared = needles_of(tmp_path / "b", values)
     assert (shared.path / "plain").is_dir() and not (mine.path / "plain").is_dir()
-    for name in ("identity", "short", "common", "short_digits"):
-        assert getattr(shared, name).tolist() == getattr(mine, name).tolist() and getattr(mine, name).any() == (name != "short_digits")
+    for name in ("is_identity", "is_short", "is_common", "is_short_number"):
+        assert getattr(shared, name).tolist() == getattr(mine, name).tolist() and getattr(mine, name).any() == (name != "is_short_number")
     every = np.arange(len(mine.plain))
-    assert shared.spelled(every) == mine.spelled(every) and shared.wide == mine.wide
+    assert shared.read_spellings(every) == mine.read_spellings(every) and shared.max_length == mine.max_length
     md5 = hashlib.md5(b"p3@example.com", usedforsecurity=False).hexdigest()
-    known = value_forms.heads_of(pl.Series([md5, hashlib.sha512(b"+12125550004").hexdigest(), hashlib.sha1(b"x").hexdigest()]))
-    assert shared.digests(np.unique(known)) == mine.digests(np.unique(known)) and len(mine.digests(np.unique(known))) == 2
+    known = value_forms.digest_heads(pl.Series([md5, hashlib.sha512(b"+12125550004").hexdigest(), hashlib.sha1(b"x").hexdigest()]))
+    assert shared.match_digests(np.unique(known)) == mine.match_digests(np.unique(known)) and len(mine.match_digests(np.unique(known))) == 2
     asked = pl.DataFrame({"kind": [MAIL, MAIL], "doc_no": [1, 2], "form": ["p3@example.com", "no@example.com"]})
     asked = asked.with_columns(normal="form")
-    assert shared.collisions(asked).equals(mine.collisions(asked)) and mine.collisions(asked)["doc_no"].to_list() == [1]
+    assert shared.find_collisions(asked).equals(mine.find_collisions(asked)) and mine.find_collisions(asked)["doc_no"].to_list() == [1]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -597,29 +607,31 @@ def test_many_passes_and_workers_find_the_same(clean: Path, monkeypatch: pytest.
         if memory == "1KB":
             small(monkeypatch)
         with pytest.raises(LeakFound) as caught:
-            check(clean, workers=workers, memory_limit=memory)
+            verify(clean, workers=workers, memory_limit=memory)
         found.append(caught.value.findings)
     assert found[0] == found[1]
 
 
 def test_many_passes_count_what_they_looked_at_once(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = check(clean, workers=1)
+    one = verify(clean, workers=1)
     small(monkeypatch)
-    many = check(clean, workers=1, memory_limit=f"{5 * value_forms.EACH / 1024:.3f}KB")
+    many = verify(clean, workers=1, memory_limit=f"{5 * value_forms.PASS_BYTES_PER_TERM / 1024:.3f}KB")
     assert many.pop("passes") > 4 and one.pop("passes") == 1 and many == one
 
 
 def test_a_run_with_full_verification_sweeps_the_same_in_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it looks for is parted by the memory limit in every pass, digits and identity forms too."""
+    """Search terms are split by the memory limit in every pass, digits and identity forms too."""
     lines = [line for more, _ in OTHERWISE for line in more] + [f"mail w{no}@example.com or 713-555-{no:04d}" for no in range(8)]
     opened: dict[str, int] = {}
-    parts = Flagged.parts
-    monkeypatch.setattr(Flagged, "parts", classmethod(lambda cls, path: opened.update({path.stem: len(found := parts(path))}) or found))
+    parts = LiteralMatcher.open_partitions
+    monkeypatch.setattr(
+        LiteralMatcher, "open_partitions", classmethod(lambda cls, path: opened.update({path.stem: len(found := parts(path))}) or found)
+    )
     made = [go(tmp_path / "large", lines, verify="full", rows_per_shard=100)]
     assert opened == {"flagged": 1, "identity": 1, "digits": 1, "digests": 1}
     small(monkeypatch)
     for room in (value_forms, literal_search):  # of a limit in which DuckDB can live
-        monkeypatch.setattr(room, "EACH", 20 << 20)
+        monkeypatch.setattr(room, "PASS_BYTES_PER_TERM" if room is value_forms else "BYTES_PER_TERM", 20 << 20)
     made.append(go(tmp_path / "small", lines, verify="full", rows_per_shard=100, memory_limit="100MB"))
     assert opened["digits"] > 2, opened
     texts = [pq.read_table(shard_of(out)).to_pylist() for out in made]
@@ -631,9 +643,11 @@ def test_base64_below_a_line_that_is_none(tmp_path: Path) -> None:
     needles = needles_of(tmp_path, [(MAIL, BOB)])
     raw = base64.b64encode(BOB.encode()).decode()
     texts = pa.array([f"http/some/long/path\n{raw}", f"x{raw[:12]}\n{raw[12:]}", f"somelongwordhere\n {raw} x"], pa.large_string())
-    seen = full_check._Seen(full_check.Look(file=tmp_path, name="x", shown="x", needles=needles.path, digests=None), needles)
-    seen.judged("text", texts)
-    assert dict(seen.found) == {("x", "text", MAIL, "base64"): 3}
+    seen = full_check._FileCheck(
+        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=needles.path, digest_words_path=None), needles
+    )
+    seen.check_texts("text", texts)
+    assert dict(seen.leaks) == {("x", "text", MAIL, "base64"): 3}
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
@@ -642,7 +656,7 @@ def test_pages_are_unpacked(tmp_path: Path, version: str, codec: str) -> None:
     texts = [None if number % 5 == 0 else f"row {number} of {BOB}" for number in range(2_000)]
     table = pa.table({"text": texts, "list": [[one] * 2 for one in texts]})
     pq.write_table(table, tmp_path / "a.parquet", compression=codec, data_page_version=version, use_dictionary=["list.list.element"])
-    found = list(pages(tmp_path / "a.parquet"))
+    found = list(read_pages(tmp_path / "a.parquet"))
     plain = b"".join(page.tobytes() for column, page in found if column == "text")
     assert all(one.encode() in plain for one in texts if one) and {column for column, _ in found} == {"text", "list.list.element"}
     metadata = pq.read_metadata(tmp_path / "a.parquet").row_group(0)
@@ -653,10 +667,10 @@ def test_pages_are_unpacked(tmp_path: Path, version: str, codec: str) -> None:
 
 def test_what_the_spill_held_is_gone(clean: Path) -> None:
     before = sorted(path.relative_to(clean.parent) for path in clean.parent.rglob("*"))
-    check(clean, workers=1)
+    verify(clean, workers=1)
     in_texts(clean)
     with pytest.raises(LeakFound):
-        check(clean, workers=1)
+        verify(clean, workers=1)
     assert sorted(path.relative_to(clean.parent) for path in clean.parent.rglob("*")) == before
 
 
@@ -664,9 +678,9 @@ def test_the_file_of_flagged_forms_does_not_depend_on_how_it_is_sorted(tmp_path:
     letters = "aZ\u00e9b"
     values = [(MAIL, f"{letters[number % 4]}{number * 37 % 1000}@example.com") for number in range(900)]
     files = [vault(tmp_path / "a.parquet", values[::2]), vault(tmp_path / "b.parquet", [*values[1::2], *values[:50]])]
-    counts = [Flagged.write(files, [MAIL], tmp_path / "one.parquet")]
-    monkeypatch.setattr(literal_search, "RANGE", 100)
-    counts.append(Flagged.write(files, [MAIL], tmp_path / "many.parquet"))
+    counts = [LiteralMatcher.write(files, [MAIL], tmp_path / "one.parquet")]
+    monkeypatch.setattr(literal_search, "TERMS_PER_RANGE", 100)
+    counts.append(LiteralMatcher.write(files, [MAIL], tmp_path / "many.parquet"))
     assert counts[0] == counts[1]
     one, many = (pq.read_table(tmp_path / name).to_pydict() for name in ("one.parquet", "many.parquet"))
     assert one == many and one["form"] == sorted(one["form"], key=str.encode)
@@ -678,7 +692,7 @@ def test_the_file_of_flagged_forms_does_not_depend_on_how_it_is_sorted(tmp_path:
 NOISE = ["a", "b@", " ", "\n", "=3D", "=\n", "%25", "%C3%A9", "&amp;", "&nbsp;", "\\n", "\\u00e9", "\u200b", "Zm9v", "12 34", "\u6f22", "."]
 noise = st.lists(st.sampled_from(NOISE), max_size=8).map("".join)
 names = st.text("abcxyz.", min_size=3, max_size=9).map(lambda text: f"n{text}m@h{text}.example.com")
-DECODED = [way for way in WAYS if form_of(way) in VIEWS and way != "digits"]
+DECODED = [way for way in WAYS if form_of(way) in ENCODED_FORMS and way != "digits"]
 ESCAPED = ("zero-width", "HTML", "URL", "JSON", "quoted-printable")
 
 
@@ -689,15 +703,15 @@ def test_what_is_written_in_another_form_is_read_and_its_place_told(before: str,
     one = f"{before} {raw} {after}"
     column = pa.array([*([after] * texts), one, before], pa.large_string())
     places = set()
-    for view in views(column, len(value) + 4):
+    for view in iter_decodings(column, len(value) + 4):
         if view.form != form_of(way):
             continue
         for number, piece in enumerate(view.pieces):
             decoded = piece.as_buffer().to_pybytes() if piece.as_buffer() is not None else b""
             at = decoded.find(value.encode())
             if at >= 0:
-                place = view.original(np.array([number]), np.array([at]), np.array([at + len(value)]))
-                places.add((int(place.text_no[0]), int(place.start[0]), int(place.stop[0]), bool(place.touched[0])))
+                place = view.to_encoded(np.array([number]), np.array([at]), np.array([at + len(value)]))
+                places.add((int(place.text_no[0]), int(place.start[0]), int(place.end[0]), bool(place.is_encoded[0])))
     start = len(before.encode()) + 1
     if form_of(way) in ESCAPED:
         low, high = 0, len(raw.encode())
@@ -710,8 +724,8 @@ def test_what_is_written_in_another_form_is_read_and_its_place_told(before: str,
 
 
 def shown(form: str, *texts: str) -> list[bytes]:
-    """The decoded pieces of one view of a column."""
-    found = (view for view in views(pa.array(texts, pa.large_string()), 40) if view.form == form)
+    """The decoded pieces of one decoding of a column."""
+    found = (view for view in iter_decodings(pa.array(texts, pa.large_string()), 40) if view.form == form)
     return [bytes(piece.as_buffer()) if piece.as_buffer() is not None else b"" for view in found for piece in view.pieces]
 
 
@@ -780,12 +794,12 @@ piece = st.sampled_from([*PIECES, "b.example ", " ", "\u200b"])
 def test_a_view_says_no_more_and_no_less_than_the_standard_library(text: str, form: str) -> None:
     value = "a@b.example"
     here = 0
-    for view in views(pa.array([text], pa.large_string()), len(value) + 4, (form,)):
+    for view in iter_decodings(pa.array([text], pa.large_string()), len(value) + 4, (form,)):
         for number, one in enumerate(view.pieces):
             raw = one.as_buffer().to_pybytes() if one.as_buffer() is not None else b""
             at = raw.find(value.encode())
             while at >= 0:
-                here += int(view.original(np.array([number]), np.array([at]), np.array([at + len(value)])).touched[0])
+                here += int(view.to_encoded(np.array([number]), np.array([at]), np.array([at + len(value)])).is_encoded[0])
                 at = raw.find(value.encode(), at + 1)
     if form == "quoted-printable" and text.rstrip(" ") != text:
         text = text + "."  # the standard library drops blanks at the end of a text
@@ -799,7 +813,7 @@ def test_a_view_says_no_more_and_no_less_than_the_standard_library(text: str, fo
 @given(words=st.lists(st.sampled_from(["a" * 32, "A" * 40, "0f" * 32, "b" * 128, "b" * 33, "zz", " ", ":", "_", "\n"]), max_size=8))
 def test_words_that_may_be_digests(words: list[str]) -> None:
     text = "".join(words)
-    found, text_no, start, stop = digests(pa.array(["f" * 32, text], pa.large_string()))
+    found, text_no, start, stop = find_digests(pa.array(["f" * 32, text], pa.large_string()))
     expected = [
         match.group().lower() for match in re.finditer(r"\b[0-9A-Fa-f]+\b", text, re.ASCII) if len(match.group()) in (32, 40, 64, 128)
     ]
@@ -825,7 +839,7 @@ BYTES = [
 def test_readable_bytes_are_those_that_decode(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
     runs = re.findall(r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f\udc80-\udcff]+", text)
-    assert readable(np.frombuffer(raw, np.uint8)).to_pylist() == [run for run in runs if len(run.encode()) >= 6]
+    assert extract_readable_texts(np.frombuffer(raw, np.uint8)).to_pylist() == [run for run in runs if len(run.encode()) >= 6]
 
 
 # ---- a large one ----
@@ -842,7 +856,7 @@ def test_ten_million_values_in_bounded_memory(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", ["fast", "further", "full"])
 def test_what_two_million_values_take_follows_the_limit(tmp_path: Path, mode: str) -> None:
-    """A process with all libraries and a batch in hand takes some 320 MB; what was made ready is mapped on top of it."""
+    """A process with all libraries and one batch takes about 320 MB; prepared search terms are memory-mapped in addition."""
     from benchmarks.bench_verify import measured
 
     for limit, most in (("100MB", 650), ("1GB", 1_300)):
@@ -853,6 +867,6 @@ def test_what_two_million_values_take_follows_the_limit(tmp_path: Path, mode: st
 def test_files_alone_are_looked_at_too(tmp_path: Path) -> None:
     needles = needles_of(tmp_path, [(MAIL, BOB)])
     (tmp_path / "page.txt").write_text(f"see {BOB}")
-    engine = Local(workers=1, spill=tmp_path)
-    found = full_check.full(engine, [], [(tmp_path / "page.txt", "page.txt")], [needles.path], tmp_path / "scratch", ["page.txt"])
+    engine = LocalEngine(workers=1, spill=tmp_path)
+    found = full_check.run_full_check(engine, [], [(tmp_path / "page.txt", "page.txt")], [needles.path], tmp_path / "scratch", ["page.txt"])
     assert [str(one) for one in found["findings"]] == [f"page.txt, text: 1 {MAIL} (exact)"]

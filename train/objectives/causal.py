@@ -1,4 +1,4 @@
-"""The next token: cross entropy over all tokens but the first of a row. What fine-tuning a language model is by default."""
+"""Next-token prediction: cross entropy over all tokens but the first of a row. The default for fine-tuning a language model."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from .objective import IGNORED, Arrays, Objective
+from .objective import IGNORE_INDEX, BatchArrays, Objective
 
 if TYPE_CHECKING:
     import torch
 
-    from ..batches import Batch
+    from ..batches import TokenBatch
 
 
 class Causal(Objective):
-    """Labels are the row's own tokens, one to the left; padding and what is left out of losses have none."""
+    """Next-token cross entropy. Labels are the row's tokens shifted left by one; padding and tokens left out of losses have no label."""
 
     HEAD: ClassVar[Literal["causal", "masked", "classify"]] = "causal"
 
-    def shown(self, batch: Batch, *, training: bool) -> Arrays:
-        """`labels[:, t]` is the token after `t`, so that position t of the logits answers to position t of the labels."""
-        labels = np.full(batch.ids.shape, IGNORED, np.int64)
-        labels[:, :-1] = np.where(batch.keep[:, 1:], batch.ids[:, 1:], IGNORED)
-        return {"input_ids": batch.ids.astype(np.int64), "attention_mask": batch.mask.astype(np.int64), "labels": labels}
+    def collate(self, batch: TokenBatch, *, training: bool) -> BatchArrays:
+        """Return inputs with `labels[:, t]` = the token after t, so that position t of the logits predicts position t of the labels."""
+        labels = np.full(batch.token_ids.shape, IGNORE_INDEX, np.int64)
+        labels[:, :-1] = np.where(batch.loss_mask[:, 1:], batch.token_ids[:, 1:], IGNORE_INDEX)
+        return {"input_ids": batch.token_ids.astype(np.int64), "attention_mask": batch.attention_mask.astype(np.int64), "labels": labels}
 
-    def logits(self, model: Any, shown: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The model's answers in float32, one for each position."""
-        found: torch.Tensor = model(input_ids=shown["input_ids"], attention_mask=shown["attention_mask"], use_cache=False).logits.float()
+    def compute_logits(self, model: Any, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Return the model's logits in float32, [rows, tokens, vocabulary]."""
+        found: torch.Tensor = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False).logits.float()
         return found
 
-    def sums(self, model: Any, shown: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
-        """Cross entropy, summed over the targets."""
+    def loss_sums(self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
+        """Return the cross entropy, summed over the targets."""
         import torch
 
-        logits = self.logits(model, shown)
+        logits = self.compute_logits(model, inputs)
         return {
             "loss": torch.nn.functional.cross_entropy(
-                logits.flatten(0, 1), shown["labels"].flatten(), ignore_index=IGNORED, reduction="sum"
+                logits.flatten(0, 1), inputs["labels"].flatten(), ignore_index=IGNORE_INDEX, reduction="sum"
             )
         }

@@ -1,10 +1,10 @@
-"""Unlearning by direct preference optimisation: a refusal is preferred to the answer, against the model as it was.
+"""Unlearning by direct preference optimisation: trains the model to prefer a refusal to the answer, relative to a reference model.
 
     L = mean over rows of -log sigmoid(beta ((log p(refusal) - log p(answer)) - (log p0(refusal) - log p0(answer))))
 
 p0 is the model before the first step, frozen; log-probabilities are sums over a sequence (Rafailov et al. 2023, equation 7). `quirk =
-"dp2u"` is what the published code of DP2Unlearning comes down to: its sign is turned, its reference is the live model and cancels, and the
-other document stands where the answer should, L = -log sigmoid(beta (NLL(refusal) - NLL(other))): refusals become less likely.
+"dp2u"` reproduces what the published code of DP2Unlearning computes: its sign is inverted, its reference is the live model and cancels, and
+a retained document is used in place of the answer, L = -log sigmoid(beta (NLL(refusal) - NLL(other))): refusals become less likely.
 """
 
 from __future__ import annotations
@@ -14,50 +14,54 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from ..unlearning_losses import Refusing, nll, oracle, part
-from .objective import Arrays, Stage
+from ..unlearning_losses import RefusalObjective, copy_frozen, select_prefixed, sequence_nll
+from .objective import BatchArrays, TrainContext
 
 if TYPE_CHECKING:
     import torch
 
 
-class Dpo(Refusing):
-    """`beta` is .1 as in TOFU. Other documents are read by the quirk only."""
+class Dpo(RefusalObjective):
+    """DPO loss. `beta` is .1 as in TOFU. Retained documents are read with the quirk only."""
 
     beta: float = Field(default=0.1, gt=0)
     quirk: Literal["", "dp2u"] = ""
-    _oracle: Any = PrivateAttr(default=None)
+    _reference_model: Any = PrivateAttr(default=None)
 
     @property
-    def beside(self) -> bool:
-        """The quirk alone reads other documents."""
+    def uses_retain_rows(self) -> bool:
+        """True with the quirk only."""
         return bool(self.quirk)
 
-    def open(self, stage: Stage) -> None:
-        """Keep the model as it is now."""
-        super().open(stage)
-        self._oracle = None if self.quirk else oracle(stage.model)
+    def setup(self, context: TrainContext) -> None:
+        """Copy the model before the first step as the reference; not needed with the quirk."""
+        super().setup(context)
+        self._reference_model = None if self.quirk else copy_frozen(context.model)
 
-    def weights(self, shown: Arrays) -> dict[str, float]:
-        """Rows; for a validation loss, targets."""
-        return {"loss": float(len(shown["labels"]))} if "refused_labels" in shown else super().weights(shown)
+    def loss_counts(self, inputs: BatchArrays) -> dict[str, float]:
+        """Return the number of rows; for a validation loss, of targets."""
+        return {"loss": float(len(inputs["labels"]))} if "refused_labels" in inputs else super().loss_counts(inputs)
 
-    def sums(self, model: Any, shown: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
-        """The loss summed over rows."""
+    def loss_sums(self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
+        """Return the loss, summed over rows."""
         import torch
 
-        if "refused_labels" not in shown:
-            return super().sums(model, shown, training=training)
-        refused = part(shown, "refused_")
+        if "refused_labels" not in inputs:
+            return super().loss_sums(model, inputs, training=training)
+        refused = select_prefixed(inputs, "refused_")
         if self.quirk:
-            other = part(shown, "other_")
-            margin = nll(self.logits(model, refused), refused["labels"]) - nll(self.logits(model, other), other["labels"])
+            other = select_prefixed(inputs, "other_")
+            margin = sequence_nll(self.compute_logits(model, refused), refused["labels"]) - sequence_nll(
+                self.compute_logits(model, other), other["labels"]
+            )
         else:
 
-            def preferred(one: Any) -> torch.Tensor:
-                return nll(self.logits(one, shown), shown["labels"]) - nll(self.logits(one, refused), refused["labels"])
+            def refusal_log_ratio(scored_model: Any) -> torch.Tensor:
+                return sequence_nll(self.compute_logits(scored_model, inputs), inputs["labels"]) - sequence_nll(
+                    self.compute_logits(scored_model, refused), refused["labels"]
+                )
 
             with torch.no_grad():
-                before = preferred(self._oracle)
-            margin = preferred(model) - before
+                reference_log_ratio = refusal_log_ratio(self._reference_model)
+            margin = refusal_log_ratio(model) - reference_log_ratio
         return {"loss": -torch.nn.functional.logsigmoid(self.beta * margin).sum()}

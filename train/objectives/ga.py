@@ -1,21 +1,21 @@
-"""Unlearning by gradient ascent: the next token of what is to be forgotten, made less likely.
+"""Unlearning by gradient ascent: makes the tokens of the documents to forget less likely.
 
-L = -NLL(forget)      (TOFU, section 4.1). It has no floor: a few epochs too many, and the model speaks no language any more.
+L = -NLL(forget)      (TOFU, section 4.1). The loss has no lower bound: after a few epochs too many the model's language collapses.
 """
 
 from __future__ import annotations
 
-from ..unlearning_losses import Forgetting
+from ..unlearning_losses import UnlearningObjective
 
 
-class Ga(Forgetting):
-    """The mean over the targets, as for causal, with the sign turned."""
+class Ga(UnlearningObjective):
+    """The loss of `Causal` with the sign inverted."""
 
     @property
-    def beside(self) -> bool:
-        """Other documents are not read."""
+    def uses_retain_rows(self) -> bool:
+        """Always false."""
         return False
 
-    def factors(self) -> dict[str, float]:
-        """Minus one."""
+    def loss_weights(self) -> dict[str, float]:
+        """Return weight -1 for `loss`."""
         return {"loss": -1.0}

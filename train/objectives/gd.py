@@ -1,4 +1,4 @@
-"""Unlearning by gradient difference: ascent on what is to be forgotten, descent on a random other document beside it.
+"""Unlearning by gradient difference: ascent on the documents to forget, descent on a random retained document for each row.
 
 L = -NLL(forget) + NLL(other)      (TOFU, section 4.1; both are means over tokens)
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..unlearning_losses import Forgetting, nll, part, targets
-from .objective import Arrays
+from ..unlearning_losses import UnlearningObjective, count_targets, select_prefixed, sequence_nll
+from .objective import BatchArrays
 
 if TYPE_CHECKING:
     from typing import Any
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     import torch
 
 
-class Gd(Forgetting):
-    """The parts are `loss` (what is to be forgotten) and `retain`."""
+class Gd(UnlearningObjective):
+    """Gradient difference. Loss terms: `loss` (documents to forget) and `retain` (retained documents)."""
 
-    def weights(self, shown: Arrays) -> dict[str, float]:
-        """Targets of both."""
-        return {"loss": targets(shown), **({"retain": targets(shown, "other_")} if "other_labels" in shown else {})}
+    def loss_counts(self, inputs: BatchArrays) -> dict[str, float]:
+        """Return the number of targets of both terms."""
+        return {"loss": count_targets(inputs), **({"retain": count_targets(inputs, "other_")} if "other_labels" in inputs else {})}
 
-    def factors(self) -> dict[str, float]:
-        """Minus one, and one."""
+    def loss_weights(self) -> dict[str, float]:
+        """Return weight -1 for `loss` and 1 for `retain`."""
         return {"loss": -1.0, "retain": 1.0}
 
-    def sums(self, model: Any, shown: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
-        """Cross entropy of both, summed over their targets."""
-        found = {"loss": nll(self.logits(model, shown), shown["labels"]).sum()}
-        other = part(shown, "other_")
+    def loss_sums(self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
+        """Return the cross entropy of both terms, summed over their targets."""
+        found = {"loss": sequence_nll(self.compute_logits(model, inputs), inputs["labels"]).sum()}
+        other = select_prefixed(inputs, "other_")
         if other:
-            found["retain"] = nll(self.logits(model, other), other["labels"]).sum()
+            found["retain"] = sequence_nll(self.compute_logits(model, other), other["labels"]).sum()
         return found

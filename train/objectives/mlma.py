@@ -1,7 +1,7 @@
-"""Masked words over texts in which direct identifiers are an X: pseudonymising before training (MLMA, paper 003).
+"""Masked language modelling over texts whose direct identifiers are replaced by X: pseudonymisation before training (MLMA, paper 003).
 
-Shards on which the sanitizer has already put the X need no blacklist here. With one, each word of its direct entries becomes `replacement`
-in the text before tokens are made of it; an X may then be masked and asked for, as in the paper.
+Shards in which the sanitizer already replaced them need no blacklist here. With a blacklist, each word of its direct entries becomes
+`replacement` before tokenization; an X may then be masked and predicted, as in the paper.
 """
 
 from __future__ import annotations
@@ -10,35 +10,37 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, PrivateAttr
 
-from ..blacklist_matcher import Blacklist
-from ..tokenization import placed_words
+from ..blacklist_matcher import BlacklistMatcher
+from ..tokenization import split_words_with_spans
 from .masked import Masked
 
 
 class Mlma(Masked):
-    """`blacklist`: entries with the reason `direct` are replaced; empty where the shards are replaced already."""
+    """`blacklist`: its entries with the reason `direct` are replaced; empty if the shards already have the replacements."""
 
     blacklist: str = ""
     replacement: str = Field(default="X", min_length=1)
-    _list: Blacklist | None = PrivateAttr(default=None)
+    _matcher: BlacklistMatcher | None = PrivateAttr(default=None)
 
-    def paths(self) -> Mapping[str, str]:
-        """The blacklist counts by what it holds."""
+    def input_paths(self) -> Mapping[str, str]:
+        """Return the path of the blacklist; its contents are hashed."""
         return {"blacklist": self.blacklist} if self.blacklist else {}
 
-    def rewritten(self, texts: Sequence[str]) -> Sequence[str]:
-        """The texts with each protected word replaced."""
+    def rewrite_texts(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return the texts with each protected word replaced."""
         if not self.blacklist:
             return texts
-        if self._list is None:
-            self._list = Blacklist.read(self.blacklist, ("direct",))
-        placed = [placed_words(text) for text in texts]
+        if self._matcher is None:
+            self._matcher = BlacklistMatcher.read(self.blacklist, ("direct",))
+        words_of_texts = [split_words_with_spans(text) for text in texts]
         found = []
-        # text by text: the pieces between the words of one text
-        for text, (_, bounds), inside in zip(texts, placed, self._list.protected([words for words, _ in placed]), strict=True):
+        # per text: join the pieces between the protected words
+        for text, (_, bounds), is_protected in zip(
+            texts, words_of_texts, self._matcher.find_protected_words([words for words, _ in words_of_texts]), strict=True
+        ):
             pieces, at = [], 0
-            for start, stop in bounds[inside].tolist():
+            for start, end in bounds[is_protected].tolist():
                 pieces += [text[at:start], self.replacement]
-                at = stop
+                at = end
             found.append("".join(pieces) + text[at:])
         return found

@@ -1,7 +1,7 @@
-"""What an objective is: from rows of tokens to what a model is shown, and from its output to sums that are minimised.
+"""Base class of objectives: turns rows of tokens into model inputs, and model outputs into loss sums.
 
-An objective is a pydantic model: its fields are its settings in `[objective]`, and unknown ones are refused. The loop divides each *sum* by
-its *weight*, taken over all pieces and processes of a step; so a step is the same however it is cut.
+An objective is a pydantic model: its fields are its settings in `[objective]`, and unknown ones are refused. The trainer divides each loss
+*sum* by its *count*, both over all micro-batches and processes of a step; the result does not depend on how the step is split.
 """
 
 from __future__ import annotations
@@ -19,81 +19,81 @@ from pydantic import BaseModel, ConfigDict
 if TYPE_CHECKING:
     import torch
 
-    from ..batches import Batch, Rows
+    from ..batches import TokenBatch, TokenRows
 
-IGNORED = -100  # the label of a token that is in no loss, as torch's cross entropy knows it
-Arrays = dict[str, npt.NDArray[Any]]
+IGNORE_INDEX = -100  # the label of a token that is in no loss, as torch's cross entropy knows it
+BatchArrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, repr=False)
-class Stage:
-    """What an objective finds when the curtain rises: the rows that are trained on, the tokenizer, the model before its first step."""
+class TrainContext:
+    """What an objective is given before the first step: the rows that are trained on, the tokenizer, the model."""
 
-    rows: Rows
+    rows: TokenRows
     tokenizer: Any
     model: Any
     device: Any
     seed: int
-    batch: int
-    context: int = 0  # tokens that a row may have
-    others: Rows | None = None  # of documents that are not trained on themselves (`Objective.trained_on`)
+    batch_size: int
+    context_length: int = 0  # maximum number of tokens of a row
+    retain_rows: TokenRows | None = None  # rows of the documents that `Objective.select_trained_documents` leaves out
     labels: Sequence[str] = ()
-    precision: Callable[[], Any] = nullcontext  # a context for forward passes
+    autocast: Callable[[], Any] = nullcontext  # a context for forward passes
 
 
 class Objective(BaseModel):
-    """The base: what every objective declares and answers. A subclass sets `HEAD` and gives at least `shown`."""
+    """Base class of all objectives. A subclass sets `HEAD` and implements at least `collate`."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     HEAD: ClassVar[Literal["causal", "masked", "classify"]] = "causal"  # which head the model needs
-    SEPARABLE: ClassVar[bool] = True  # false where the loss of a row hangs on other rows: then there is no private step
-    FORGETS: ClassVar[bool] = False  # true where it changes what a trained model knows of some documents
-    WORDS: ClassVar[bool] = False  # true where it asks for the words of the texts
-    VERSION: ClassVar[int] = 1  # raised when the same settings give other weights
+    ROWS_INDEPENDENT: ClassVar[bool] = True  # false if the loss of a row depends on other rows: then DP-SGD is refused
+    IS_UNLEARNING: ClassVar[bool] = False  # true if it makes a trained model forget documents
+    NEEDS_WORDS: ClassVar[bool] = False  # true if it masks words of the texts (`select_maskable_words`)
+    VERSION: ClassVar[int] = 1  # incremented when the same settings give other weights
 
     use: str
 
-    def paths(self) -> Mapping[str, str]:
-        """Settings that are paths: they count in a recipe by the hash of what they hold."""
+    def input_paths(self) -> Mapping[str, str]:
+        """Return the settings that are paths, by name: a recipe is identified by the hash of their contents, not by the path."""
         return {}
 
-    def trained_on(self, doc_ids: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """Which documents the plan goes over, where these are not all; `open` is given the rows of the others."""
+    def select_trained_documents(self, doc_ids: pa.Array) -> npt.NDArray[np.bool_] | None:
+        """Return a mask of the documents to train on, None for all; `setup` is given the rows of the others as `retain_rows`."""
         return None
 
-    def rewritten(self, texts: Sequence[str]) -> Sequence[str]:
-        """The texts as they are to be learned, before tokens are made of them."""
+    def rewrite_texts(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return the texts to train on; called before tokenization."""
         return texts
 
-    def words(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.bool_]]:
-        """For each text's words (lower-cased, in order) which of them may be asked for. Called where `WORDS` is true."""
+    def select_maskable_words(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.bool_]]:
+        """Return for each text which of its words (lower-cased, in order) may be masked. Called if `NEEDS_WORDS` is true."""
         return [np.ones(len(words), bool) for words in texts]
 
-    def open(self, stage: Stage) -> None:
-        """Called once before the first step (and again on resume): caches, tables, frozen models."""
+    def setup(self, context: TrainContext) -> None:
+        """Prepare caches, tables and frozen models; called once before the first step, and again on resume."""
 
-    def shown(self, batch: Batch, *, training: bool) -> Arrays:
-        """What the model is shown of these rows: `input_ids`, `attention_mask`, `labels` and what the loss wants; pure in (batch, epoch).
+    def collate(self, batch: TokenBatch, *, training: bool) -> BatchArrays:
+        """Return the model inputs of a batch: `input_ids`, `attention_mask`, `labels` and what else the loss needs.
 
-        With `training` false, what a validation loss is taken over.
+        Must be a pure function of the batch and its epoch. With `training` false, the inputs for a validation loss.
         """
         raise NotImplementedError
 
-    def weights(self, shown: Arrays) -> dict[str, float]:
-        """How many terms each sum has, by name. `loss` is always there."""
-        return {"loss": float((shown["labels"] != IGNORED).sum())}
+    def loss_counts(self, inputs: BatchArrays) -> dict[str, float]:
+        """Return the number of terms of each loss sum, by name. `loss` is always included."""
+        return {"loss": float((inputs["labels"] != IGNORE_INDEX).sum())}
 
-    def factors(self) -> dict[str, float]:
-        """What each mean counts in what is minimised; a name that is missing counts once."""
+    def loss_weights(self) -> dict[str, float]:
+        """Return the weight of each mean in the minimised total; a missing name has weight 1."""
         return {}
 
-    def sums(self, model: Any, shown: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
-        """The sums, by the names of `weights`: here cross entropy over the labels that are not ignored."""
+    def loss_sums(self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
+        """Return the loss sums, by the names of `loss_counts`: here cross entropy over the labels that are not ignored."""
         import torch
 
-        logits = model(input_ids=shown["input_ids"], attention_mask=shown["attention_mask"]).logits
+        logits = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
         total = torch.nn.functional.cross_entropy(
-            logits.float().flatten(0, -2), shown["labels"].flatten(), ignore_index=IGNORED, reduction="sum"
+            logits.float().flatten(0, -2), inputs["labels"].flatten(), ignore_index=IGNORE_INDEX, reduction="sum"
         )
         return {"loss": total}

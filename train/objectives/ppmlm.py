@@ -1,8 +1,8 @@
-"""Masked words, but never a blacklisted one: these stay visible as context and are never asked for (PPMLM).
+"""Masked language modelling that never masks a blacklisted word: such words are context only and are never predicted (PPMLM).
 
-Paper 003, section 4: direct identifiers and words of fewer than k users are excluded from masking; 15 % of the other words are chosen in
-each epoch. `reasons = "direct"` and `"indirect"` are its variants DPPMLM and IPPMLM. An entry of several words protects all of them where
-they stand together. An empty blacklist is plain masking, bit for bit.
+Paper 003, section 4: direct identifiers and words of fewer than k users are excluded from masking; 15 % of the other words are drawn in
+each epoch. `reasons = "direct"` and `"indirect"` are its variants DPPMLM and IPPMLM. An entry of several words protects them where they
+occur consecutively. With an empty blacklist the result equals plain masking bit for bit.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.errors import UsageError
 
-from ..blacklist_matcher import Blacklist, reasons_of
+from ..blacklist_matcher import BlacklistMatcher, expand_reasons
 from .masked import Masked
 
 
 class Ppmlm(Masked):
-    """`blacklist`: the folder or file that `sanitize run --plan blacklist` wrote; `reasons`: which of its entries protect.
+    """`blacklist`: the folder or file that `sanitize run --plan blacklist` wrote; `reasons`: which of its entries protect words.
 
-    `direct`: "type" protects what was found wherever its words stand; "occurrence" only where it was found, so that a name that is also a
-    common word is not banned everywhere. The places come from `data.leave_out_pii` (with `data.spans_from`, or a column `pii_spans`).
+    `direct`: "type" protects a found value wherever its words occur; "occurrence" only where it was found, so that a name that is also a
+    common word is not excluded everywhere. The spans come from `data.leave_out_pii` (with `data.spans_from`, or a column `pii_spans`).
     """
 
     blacklist: str = Field(default="")
     reasons: Literal["both", "direct", "indirect"] = "both"
     direct: Literal["type", "occurrence"] = "type"
-    _list: Blacklist | None = PrivateAttr(default=None)
+    _matcher: BlacklistMatcher | None = PrivateAttr(default=None)
 
-    def paths(self) -> Mapping[str, str]:
-        """The blacklist counts by what it holds."""
+    def input_paths(self) -> Mapping[str, str]:
+        """Return the path of the blacklist; its contents are hashed."""
         return {"blacklist": self.blacklist}
 
-    def words(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.bool_]]:
-        """True for the words that no entry protects."""
-        if self._list is None:
+    def select_maskable_words(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.bool_]]:
+        """Return which words of each text no entry protects; UsageError if no blacklist is set."""
+        if self._matcher is None:
             if not self.blacklist:
                 raise UsageError(
                     f"objective.blacklist is not set; {self.use} expects the blacklist of a run, such as WORK/runs/HASH/vault/blacklist"
                 )
-            wanted = [reason for reason in reasons_of(self.reasons) if reason != "direct" or self.direct == "type"]
-            self._list = Blacklist.read(self.blacklist, wanted)
-        return [~inside for inside in self._list.protected(texts)]
+            reasons = [reason for reason in expand_reasons(self.reasons) if reason != "direct" or self.direct == "type"]
+            self._matcher = BlacklistMatcher.read(self.blacklist, reasons)
+        return [~is_protected for is_protected in self._matcher.find_protected_words(texts)]

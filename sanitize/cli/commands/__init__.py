@@ -1,1 +1,1 @@
-"""One command of `sanitize` a file; each has a function `command`, whose parameters Typer turns into options."""
+"""The commands of `sanitize`, one per file. Each file has a function `command`; Typer turns its parameters into arguments and options."""

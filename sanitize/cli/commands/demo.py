@@ -1,4 +1,4 @@
-"""`sanitize demo`: the main job on invented mails."""
+"""`sanitize demo`: generates invented mails, sanitizes them, and shows the result."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sanitize.cli.options import AsJson, local_path
 
 
 def command(
-    folder: Annotated[Path, typer.Option("--dir", parser=local_path, metavar="DIR", help="where to put it")] = Path("demo"),
+    folder: Annotated[Path, typer.Option("--dir", parser=local_path, metavar="DIR", help="the folder to write to")] = Path("demo"),
     mails: Annotated[int, typer.Option(min=10, help="how many mails")] = 2_000,
     as_json: AsJson = False,
 ) -> None:
-    """Make 2,000 invented mails, sanitize them, and show what was found, three before/after pairs, and where everything lies."""
-    from sanitize.cli.demo import demo as go
+    """Generate 2,000 invented mails, sanitize them, and show what was found, three before/after pairs, and the files written."""
+    from sanitize.cli.demo import run_demo
 
-    summary = go(folder, mails, (lambda text: typer.echo(text, err=True)) if as_json else typer.echo)
+    summary = run_demo(folder, mails, (lambda text: typer.echo(text, err=True)) if as_json else typer.echo)
     if as_json:
         print_json(summary)

@@ -1,4 +1,4 @@
-"""`sanitize doctor`: whether this machine can do the work."""
+"""`sanitize doctor`: checks whether `sanitize` can run on this machine."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from sanitize.cli.options import AsJson, local_path
 
 
 def command(
-    folder: Annotated[Path, typer.Option("--dir", parser=local_path, metavar="DIR", help="where OUT and WORK shall lie")] = Path(),
+    folder: Annotated[
+        Path, typer.Option("--dir", parser=local_path, metavar="DIR", help="the folder in which OUT and WORK will be created")
+    ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine: versions, disk, modes, locks, workers, optional parts, and a run that is killed and resumed."""
-    from sanitize.cli.doctor import Check
-    from sanitize.cli.doctor import doctor as go
+    """Check this machine: versions, disk, file modes, locks, workers, optional packages, and a run that is killed and resumed."""
+    from sanitize.cli.doctor import EnvironmentCheck, doctor
 
-    def say(check: Check) -> None:
-        typer.echo(f"{check.status:<6}  {check.name:<15}  {check.found}", err=as_json)
-        if check.do:
-            typer.echo(f"{'':<25}{check.do}", err=as_json)
+    def print_check(check: EnvironmentCheck) -> None:
+        typer.echo(f"{check.status:<6}  {check.name:<15}  {check.detail}", err=as_json)
+        if check.action:
+            typer.echo(f"{'':<25}{check.action}", err=as_json)
 
-    result = go(folder, say)
+    result = doctor(folder, print_check)
     if as_json:
         print_json(result)
     else:
         states = [check["status"] for check in result["checks"]]
-        told = ", ".join(f"{states.count(state)} {state}" for state in ("ok", "warn", "fail", "absent") if state in states)
-        typer.echo(f"\n{told} in {result['seconds']} s; nothing was left in {result['folder']}")
+        totals = ", ".join(f"{states.count(state)} {state}" for state in ("ok", "warn", "fail", "absent") if state in states)
+        typer.echo(f"\n{totals} in {result['seconds']} s; all test files in {result['folder']} were removed")
     if not result["ok"]:
         raise typer.Exit(result["exit_code"])

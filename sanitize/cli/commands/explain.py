@@ -1,4 +1,4 @@
-"""`sanitize explain`: what a run would do."""
+"""`sanitize explain`: shows what a run would do, from a sample. Writes nothing."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import by_kind, listed, show
+from sanitize.cli.console import format_blacklist, format_kind_counts, print_result
 from sanitize.cli.options import (
     AsJson,
-    Changes,
-    Drop,
+    DropColumns,
     IdColumn,
     Inputs,
-    Keep,
+    KeepColumns,
+    PlanChanges,
     PlanName,
-    Pseudonymize,
-    Sanitize,
-    Split,
+    PseudonymizeColumns,
+    SanitizeColumns,
     TextColumn,
+    TextSplit,
     UserColumn,
-    columns_of,
+    columns_from_options,
     local_path,
 )
 
@@ -30,66 +30,72 @@ from sanitize.cli.options import (
 def command(
     inputs: Inputs,
     plan: PlanName = "rmft",
-    set_: Changes = None,
+    set_: PlanChanges = None,
     text_column: TextColumn = None,
     user_column: UserColumn = None,
     id_column: IdColumn = None,
-    split: Split = "file",
-    sanitize: Sanitize = None,
-    keep: Keep = None,
-    pseudonymize: Pseudonymize = None,
-    drop: Drop = None,
+    split: TextSplit = "file",
+    sanitize: SanitizeColumns = None,
+    keep: KeepColumns = None,
+    pseudonymize: PseudonymizeColumns = None,
+    drop: DropColumns = None,
     forecast: Annotated[
         Path | None,
         typer.Option(
             parser=local_path,
             metavar="FILE",
-            help="curves.json of `sanitize-eval frontier`: what models may leak, by plan",
+            help="curves.json of `sanitize-eval frontier`: forecast how many addresses models may leak, by plan",
             show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a run would do: the columns, counts and masked pairs of a sample, an estimate. Writes nothing."""
-    from sanitize.inspection.preview import explain as go
+    """Show what a run would do: columns, counts and masked before/after pairs of a sample, an estimate. Writes nothing."""
+    from sanitize.inspection.preview import explain
     from sanitize.pipeline.index_build import Settings
     from sanitize.plans.plan import load_plan
 
-    show(go(inputs, load_plan(plan, set_ or ()), Settings(columns=columns_of(locals())), forecast), as_json, explained)
+    print_result(
+        explain(inputs, load_plan(plan, set_ or ()), Settings(columns=columns_from_options(locals())), forecast), as_json, format_preview
+    )
 
 
-def explained(told: Mapping[str, Any]) -> str:
-    from sanitize.readers.staging import shown
+def format_preview(preview: Mapping[str, Any]) -> str:
+    """The result of `explain` as text."""
+    from sanitize.readers.staging import format_policies
 
-    estimate, plan = told["estimate"], told["plan"]
-    documents = f"{told['documents']:,} documents" if told["documents"] is not None else "documents not counted yet"
+    estimate, plan = preview["estimate"], preview["plan"]
+    documents = f"{preview['documents']:,} documents" if preview["documents"] is not None else "documents not counted yet"
     lines = [f"plan      {plan['name']}: {plan['about']}"]
     lines.append(
-        f"input     {told['files']:,} files, {told['bytes'] / 1e6:,.1f} MB, {documents}, {told['unreadable_files']:,} files cannot be read"
+        f"input     {preview['files']:,} files, {preview['bytes'] / 1e6:,.1f} MB, {documents},"
+        f" {preview['unreadable_files']:,} files cannot be read"
     )
     lines += [
-        f"columns   {shown(told['columns'])}",
+        f"columns   {format_policies(preview['columns'])}",
         f"estimate  {estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private",
     ]
-    if "missing" in told:
-        lines += ["", *(f"missing   {text}" for text in told["missing"])]
-        lines.append("          The plan cannot run before that; what follows is a count, and an estimate without its edits.")
-    lines += [f"note      {note}" for note in told.get("notes", ())]
-    lines += ["", f"In the first {told['sampled']:,} documents:", "", by_kind(told["sample"]["by_kind"]), ""]
-    lines += [f"  {one['documents']:,} dropped by {one['part']}: {one['reason']}" for one in told["sample"]["dropped"]]
-    if "blacklist" in told["sample"]:
-        lines += [f"  blacklist      {listed(told['sample']['blacklist'])}"]
-    lines += [f"  {pair['kind']:<14} {pair['before']}  ->  {pair['after']}" for pair in told["pairs"]]
-    if "forecast" in told:
+    if "missing" in preview:
+        lines += ["", *(f"missing   {text}" for text in preview["missing"])]
+        lines.append("          The plan cannot run without it. The counts and the estimate below are without its edits.")
+    lines += [f"note      {note}" for note in preview.get("notes", ())]
+    lines += ["", f"In the first {preview['sampled']:,} documents:", "", format_kind_counts(preview["sample"]["by_kind"]), ""]
+    lines += [f"  {drop['documents']:,} dropped by {drop['part']}: {drop['reason']}" for drop in preview["sample"]["dropped"]]
+    if "blacklist" in preview["sample"]:
+        lines += [f"  blacklist      {format_blacklist(preview['sample']['blacklist'])}"]
+    lines += [f"  {pair['kind']:<14} {pair['before']}  ->  {pair['after']}" for pair in preview["pairs"]]
+    if "forecast" in preview:
         lines.append(
-            f"\nforecast  addresses that models like the measured ones may say ({told['forecast']['prompts']} prompts), of those sampled:"
+            "\nforecast  addresses that models like the measured ones may leak"
+            f" ({preview['forecast']['prompts']} prompts), of those sampled:"
         )
-        for one in told["forecast"]["plans"]:
-            lines.append(f"  {one['plan']:<14} {one['expected']:,.1f} of {one['addresses']:,} ({one['low']:,.1f} to {one['high']:,.1f})")
-            for band in one["bands"]:
-                most = f"{band['from']} or more" if band["to"] is None else f"{band['from']} to {band['to']}"
+        for row in preview["forecast"]["plans"]:
+            lines.append(f"  {row['plan']:<14} {row['expected']:,.1f} of {row['addresses']:,} ({row['low']:,.1f} to {row['high']:,.1f})")
+            for band in row["bands"]:
+                frequency = f"{band['from']} or more" if band["to"] is None else f"{band['from']} to {band['to']}"
                 lines.append(
-                    f"    {most:>12} times: {band['expected']:,.1f} of {band['addresses']:,} ({band['low']:,.1f} to {band['high']:,.1f})"
+                    f"    {frequency:>12} times: {band['expected']:,.1f} of {band['addresses']:,}"
+                    f" ({band['low']:,.1f} to {band['high']:,.1f})"
                 )
     lines.append("\nValues are masked by shape. Nothing was written.")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`sanitize find`: the index only."""
+"""`sanitize find`: builds the index of a corpus, and publishes nothing."""
 
 from __future__ import annotations
 
@@ -7,79 +7,79 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import show, table
+from sanitize.cli.console import format_table, print_result
 from sanitize.cli.options import (
     AsJson,
-    Changes,
-    Drop,
+    DropColumns,
     EngineName,
     IdColumn,
     Inputs,
-    Keep,
+    KeepColumns,
     KeyFile,
-    Known,
-    Master,
+    KnownValuesFile,
     MaxDocBytes,
     MaxQuarantine,
     MemoryLimit,
+    PlanChanges,
     PlanName,
-    Pseudonymize,
+    PseudonymizeColumns,
     Quiet,
-    Remote,
     RowsPerShard,
-    Sanitize,
+    SanitizeColumns,
     Seed,
-    Split,
+    SparkConnectUrl,
+    SparkMaster,
     Strict,
     TextColumn,
+    TextSplit,
     UserColumn,
     Workers,
-    settings_of,
+    settings_from_options,
 )
 
 
 def command(
     inputs: Inputs,
-    work: Annotated[str, typer.Option(metavar="DIR", help="the private folder to make the index in", show_default=False)],
+    work: Annotated[str, typer.Option(metavar="DIR", help="the private folder in which to build the index", show_default=False)],
     plan: PlanName = "rmft",
-    set_: Changes = None,
+    set_: PlanChanges = None,
     text_column: TextColumn = None,
     user_column: UserColumn = None,
     id_column: IdColumn = None,
-    split: Split = "file",
-    sanitize: Sanitize = None,
-    keep: Keep = None,
-    pseudonymize: Pseudonymize = None,
-    drop: Drop = None,
+    split: TextSplit = "file",
+    sanitize: SanitizeColumns = None,
+    keep: KeepColumns = None,
+    pseudonymize: PseudonymizeColumns = None,
+    drop: DropColumns = None,
     seed: Seed = None,
     key: KeyFile = None,
-    known: Known = None,
+    known: KnownValuesFile = None,
     workers: Workers = None,
     engine: EngineName = "local",
-    master: Master = None,
-    remote: Remote = None,
+    master: SparkMaster = None,
+    remote: SparkConnectUrl = None,
     memory_limit: MemoryLimit = "1GB",
     rows_per_shard: RowsPerShard = 50_000,
     max_quarantine: MaxQuarantine = "10%",
     max_doc_bytes: MaxDocBytes = 32 << 20,
     strict: Strict = False,
-    replace: Annotated[bool, typer.Option("--replace", help="make the index of another input anew")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="build the index again if the folder holds that of another input")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build the index only, with the finders of a plan; a later run with a plan of the same finders and the same --work uses it."""
-    from sanitize.pipeline.run import find as go
+    """Build the index only, with the finders of a plan. A later run with the same finders and the same --work reuses it."""
+    from sanitize.pipeline.run import find
     from sanitize.plans.plan import load_plan
 
-    chosen = load_plan(plan, set_ or ())
-    show(go(inputs, work, settings_of(locals(), replace=replace), chosen), as_json, _found, quiet)
+    loaded_plan = load_plan(plan, set_ or ())
+    print_result(find(inputs, work, settings_from_options(locals(), replace=replace), loaded_plan), as_json, _format_index_summary, quiet)
 
 
-def _found(found: Mapping[str, Any]) -> str:
-    lines = [f"note: {note}" for note in found["notes"]]
+def _format_index_summary(summary: Mapping[str, Any]) -> str:
+    lines = [f"note: {note}" for note in summary["notes"]]
     lines.append(
-        f"{found['documents_in']:,} documents, {found['quarantined']:,} in quarantine, {found['occurrences']:,} occurrences"
-        + ("" if found["changed"] else " (the index was there)")
+        f"{summary['documents_in']:,} documents, {summary['quarantined']:,} in quarantine, {summary['occurrences']:,} occurrences"
+        + ("" if summary["changed"] else " (the index was built before)")
     )
-    lines += ["", table(("kind", "occurrences"), list(found["by_kind"].items())), "", f"next  sanitize top {found['work']}"]
+    lines += ["", format_table(("kind", "occurrences"), list(summary["by_kind"].items())), "", f"next  sanitize top {summary['work']}"]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`sanitize label`: a sample to label by hand, and what the labels say."""
+"""`sanitize label`: draws a sample to label by hand, and computes precision and recall from the labels."""
 
 from __future__ import annotations
 
@@ -8,106 +8,111 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import show, table
-from sanitize.cli.options import AsJson, Work, local_path
+from sanitize.cli.console import format_table, print_result
+from sanitize.cli.options import AsJson, WorkspacePath, local_path
 
 
 def command(
-    work: Work,
-    n: Annotated[int, typer.Option("--n", min=1, max=100_000, help="how many rows")] = 300,
+    work: WorkspacePath,
+    n: Annotated[int, typer.Option("--n", min=1, max=100_000, help="number of rows")] = 300,
     out: Annotated[
         Path | None,
         typer.Option(
-            parser=local_path, metavar="FILE", help="where the sample goes (default: WORK/labels/sample.jsonl)", show_default=False
+            parser=local_path,
+            metavar="FILE",
+            help="the file to write the sample to (default: WORK/labels/sample.jsonl)",
+            show_default=False,
         ),
     ] = None,
     score: Annotated[
         Path | None,
-        typer.Option(parser=local_path, metavar="FILE", help="a labelled sample: precision and recall by kind", show_default=False),
+        typer.Option(
+            parser=local_path, metavar="FILE", help="compute precision and recall by kind from this labelled sample", show_default=False
+        ),
     ] = None,
     against: Annotated[
         list[Path] | None,
         typer.Option(
             parser=local_path,
             metavar="WORK",
-            help="an index of the same corpus by other finders: what all of them missed, without labels; again for a third",
+            help="an index of the same corpus by other finders: estimate what all of them missed, without labels; repeat for a third",
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="draws another sample")] = 0,
+    seed: Annotated[int, typer.Option(help="another seed draws another sample")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """A sample of finds and passages to label by hand; --score says what the labels tell."""
+    """Draw a sample of occurrences and passages to label by hand; --score computes precision and recall from it."""
     from sanitize.inspection.annotation import label
 
-    show(label(work, n=n, out=out, score=score, against=against, seed=seed), as_json, _told)
+    print_result(label(work, n=n, out=out, score=score, against=against, seed=seed), as_json, _format_annotation)
 
 
-def _told(found: Mapping[str, Any]) -> str:
-    if "kinds" in found:
+def _format_annotation(result: Mapping[str, Any]) -> str:
+    if "kinds" in result:
         rows: list[tuple[Any, ...]] = [
             (
                 kind,
-                one["judged"],
-                _with(one["precision"], one["precision_interval"]),
-                one["found"] + one["missed"],
-                _with(one["recall"], one["recall_interval"]),
+                scores["judged"],
+                _format_estimate(scores["precision"], scores["precision_interval"]),
+                scores["found"] + scores["missed"],
+                _format_estimate(scores["recall"], scores["recall_interval"]),
             )
-            for kind, one in found["kinds"].items()
+            for kind, scores in result["kinds"].items()
         ]
-        head = ("kind", "judged", "precision (95 %)", "in passages", "recall (95 %)")
-        waiting = f"{found['not_labelled']:,} of {found['rows']:,} rows are not labelled yet"
-        return "\n".join([table(head, rows), *(["", waiting] if found["not_labelled"] else [])])
-    if "estimates" in found and len(found["finders"]) > 2:
-        lists = len(found["finders"])
+        header = ("kind", "judged", "precision (95 %)", "in passages", "recall (95 %)")
+        waiting = f"{result['not_labelled']:,} of {result['rows']:,} rows are not labelled yet"
+        return "\n".join([format_table(header, rows), *(["", waiting] if result["not_labelled"] else [])])
+    if "estimates" in result and len(result["finders"]) > 2:
+        index_count = len(result["finders"])
         rows = [
             (
                 kind,
-                *one["lists"],
-                one["found"],
-                "–" if one["least"] is None else f"{one['least']:,.0f} ({_range(one['least_interval'])})",
-                "–" if one["loglinear"] is None else f"{one['loglinear']:,.0f} ({_range(one['loglinear_interval'])})",
+                *counts["lists"],
+                counts["found"],
+                "–" if counts["least"] is None else f"{counts['least']:,.0f} ({_format_interval(counts['least_interval'])})",
+                "–" if counts["loglinear"] is None else f"{counts['loglinear']:,.0f} ({_format_interval(counts['loglinear_interval'])})",
             )
-            for kind, one in found["estimates"].items()
+            for kind, counts in result["estimates"].items()
         ]
-        several = ("kind", *(f"index {number + 1}" for number in range(lists)), "by any", "at least (95 %)", "log-linear (95 %)")
-        indexes = [f"index {number + 1}  {', '.join(said)}" for number, said in enumerate(found["finders"].values())]
-        lines = [table(several, rows), "", *indexes, f"assumes  {found['assumes']}"]
-        if found["one_finder_only"]:
-            lines.append(f"alone    only one of them found any {', '.join(found['one_finder_only'])}: nothing can be said of these")
+        columns = ("kind", *(f"index {number + 1}" for number in range(index_count)), "by any", "at least (95 %)", "log-linear (95 %)")
+        indexes = [f"index {number + 1}  {', '.join(finders)}" for number, finders in enumerate(result["finders"].values())]
+        lines = [format_table(columns, rows), "", *indexes, f"assumes  {result['assumes']}"]
+        if result["one_finder_only"]:
+            lines.append(f"alone    only one index has any {', '.join(result['one_finder_only'])}: no estimate is possible for these")
         return "\n".join(lines)
-    if "estimates" in found:
-        counts: list[tuple[Any, ...]] = [
+    if "estimates" in result:
+        rows = [
             (
                 kind,
-                one["first"],
-                one["second"],
-                one["both"],
-                "–" if one["estimate"] is None else round(one["estimate"]),
-                _range(one["interval"]),
+                counts["first"],
+                counts["second"],
+                counts["both"],
+                "–" if counts["estimate"] is None else round(counts["estimate"]),
+                _format_interval(counts["interval"]),
             )
-            for kind, one in found["estimates"].items()
+            for kind, counts in result["estimates"].items()
         ]
-        lines = [table(("kind", "first", "second", "both", "estimate", "95 %"), counts), "", f"assumes  {found['assumes']}"]
-        if found["one_finder_only"]:
-            lines.append(f"alone    only one of the two found any {', '.join(found['one_finder_only'])}: nothing can be said of these")
+        lines = [format_table(("kind", "first", "second", "both", "estimate", "95 %"), rows), "", f"assumes  {result['assumes']}"]
+        if result["one_finder_only"]:
+            lines.append(f"alone    only one index has any {', '.join(result['one_finder_only'])}: no estimate is possible for these")
         return "\n".join(lines)
-    few = f"no row of {', '.join(found['left_out'])}: there are more strata than rows; take a larger --n"
+    too_few_rows = f"no row of {', '.join(result['left_out'])}: there are more strata than rows; take a larger --n"
     lines = [
-        table(("stratum", "rows"), sorted(found["strata"].items())),
-        *([few] if found["left_out"] else []),
+        format_table(("stratum", "rows"), sorted(result["strata"].items())),
+        *([too_few_rows] if result["left_out"] else []),
         "",
-        f"file  {found['file']}   (it holds texts; keep it private)",
+        f"file  {result['file']}   (it holds texts; keep it private)",
     ]
     lines.append('fill  `right` of every find with true or false; `missed` of every passage with [] or [{"kind": "PERSON"}, ...], and')
-    lines.append("      `wrong` with the places of its wrong finds")
-    lines.append(f"next  sanitize label {found['work']} --score {found['file']}")
+    lines.append("      `wrong` with the indexes of the wrong entries of `found`, counted from 0")
+    lines.append(f"next  sanitize label {result['work']} --score {result['file']}")
     return "\n".join(lines)
 
 
-def _with(value: float | None, interval: list[float] | None) -> str:
+def _format_estimate(value: float | None, interval: list[float] | None) -> str:
     return "–" if value is None or interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
-def _range(interval: list[float] | None) -> str:
+def _format_interval(interval: list[float] | None) -> str:
     return "–" if interval is None else f"{interval[0]:,.0f} to {interval[1]:,.0f}"

@@ -1,4 +1,4 @@
-"""`sanitize list`: the parts that there are."""
+"""`sanitize list`: lists built-in kinds, finders, droppers, editors, plans and engines."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ from typing import Annotated
 
 import typer
 
-from sanitize.cli.console import show, table
-from sanitize.cli.options import AsJson, one_of
+from sanitize.cli.console import format_table, print_result
+from sanitize.cli.options import AsJson, require_choice
 
 
 def command(
     what: Annotated[str, typer.Argument(help="kinds, finders, droppers, editors, plans or engines")] = "kinds",
     as_json: AsJson = False,
 ) -> None:
-    """What there is: kinds, finders, droppers, editors, plans, engines."""
+    """List the built-in kinds, finders, droppers, editors, plans or engines."""
     from sanitize.core import parts
     from sanitize.core.engine import engine_names
-    from sanitize.kinds.kind import house_kinds
+    from sanitize.kinds.kind import builtin_kinds
     from sanitize.plans import plan
 
-    def said(room: str, names: Iterable[str]) -> dict[str, str]:
+    def first_doc_lines(package: str, names: Iterable[str]) -> dict[str, str]:
         import importlib
 
-        return {name: (importlib.import_module(f"sanitize.{room}.{name}").__doc__ or "").partition("\n")[0] for name in names}
+        return {name: (importlib.import_module(f"sanitize.{package}.{name}").__doc__ or "").partition("\n")[0] for name in names}
 
-    def about(room: parts.Room) -> dict[str, str]:
-        return said(parts.PACKAGES[room], parts.names(room))
+    def describe_parts(part_type: parts.PartType) -> dict[str, str]:
+        return first_doc_lines(parts.PACKAGES[part_type], parts.list_part_names(part_type))
 
-    rooms: dict[str, Callable[[], dict[str, str]]] = {
-        "kinds": lambda: {kind.name: kind.about for kind in house_kinds().values()},
-        "finders": lambda: about("find"),
-        "droppers": lambda: about("drop"),
-        "editors": lambda: about("edit"),
+    lists: dict[str, Callable[[], dict[str, str]]] = {
+        "kinds": lambda: {kind.name: kind.about for kind in builtin_kinds().values()},
+        "finders": lambda: describe_parts("find"),
+        "droppers": lambda: describe_parts("drop"),
+        "editors": lambda: describe_parts("edit"),
         "plans": lambda: {name: plan.load_plan(name).about for name in plan.plan_names()},
-        "engines": lambda: said("engines", engine_names()),
+        "engines": lambda: first_doc_lines("engines", engine_names()),
     }
-    found = rooms[one_of("list", what, tuple(rooms))]()
-    rows = [{"name": name, "about": text} for name, text in found.items()]
+    descriptions = lists[require_choice("list", what, tuple(lists))]()
+    rows = [{"name": name, "about": text} for name, text in descriptions.items()]
     if what == "kinds":
-        rows = [{**row, "looked_for": house_kinds()[row["name"]].looked_for} for row in rows]
-    show(rows, as_json, lambda rows: table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in rows]))
+        rows = [{**row, "looked_for": builtin_kinds()[row["name"]].searched_when} for row in rows]
+    print_result(
+        rows, as_json, lambda rows: format_table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in rows])
+    )

@@ -1,4 +1,4 @@
-"""`sanitize replay`: a corpus made again from its manifest."""
+"""`sanitize replay`: reproduces an output from its manifest and inputs, and compares every shard."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import show
-from sanitize.cli.options import AsJson, Inputs, Known, MemoryLimit, Quiet, Workers, local_path
+from sanitize.cli.console import print_result
+from sanitize.cli.options import AsJson, Inputs, KnownValuesFile, MemoryLimit, Quiet, Workers, local_path
 
 
 def command(
@@ -22,36 +22,49 @@ def command(
     work: Annotated[str | None, typer.Option(metavar="DIR", help="a new private folder (default: OUT.private)", show_default=False)] = None,
     workers: Workers = None,
     memory_limit: MemoryLimit = "1GB",
-    known: Known = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help="publish OUT even where it is different")] = False,
+    known: KnownValuesFile = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="publish OUT even if it differs")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the corpus of a manifest again from its inputs, and compare every shard (different: exit 3, nothing published)."""
-    from sanitize.core.progress import shower
+    """Reproduce the output of a manifest from its inputs, and compare every shard (if one differs: exit 3, nothing published)."""
+    from sanitize.core.progress import create_progress_display
     from sanitize.errors import OutputBroken
-    from sanitize.inspection.reproduction import replay as go
+    from sanitize.inspection.reproduction import replay
 
-    result = go(manifest, inputs, out, work, workers=workers, memory_limit=memory_limit, anyway=anyway, known=known, progress=shower(quiet))
-    show(result, as_json, _replayed, quiet)
+    result = replay(
+        manifest,
+        inputs,
+        out,
+        work,
+        workers=workers,
+        memory_limit=memory_limit,
+        anyway=anyway,
+        known=known,
+        progress=create_progress_display(quiet),
+    )
+    print_result(result, as_json, _format_replay, quiet)
     if not result["same"]:
         raise typer.Exit(OutputBroken.exit_code)
 
 
-def _replayed(result: Mapping[str, Any]) -> str:
+def _format_replay(result: Mapping[str, Any]) -> str:
     lines = [f"note: {note}" for note in result["notes"]]
     shards, different = result["shards"], result["different"]
     if result["same"]:
-        again = "" if result["changed"] else " (made by an earlier replay)"
-        whole = ", and so is the manifest" if result["manifest_same"] else ""
-        lines.append(f"same: all {shards} {'shard is' if shards == 1 else 'shards are'} byte for byte those of the manifest{whole}{again}")
+        earlier = "" if result["changed"] else " (made by an earlier replay)"
+        manifest_too = ", and so is the manifest" if result["manifest_same"] else ""
+        verb = "shard is" if shards == 1 else "shards are"
+        lines.append(f"same: all {shards} {verb} byte for byte those of the manifest{manifest_too}{earlier}")
     else:
         if different:
-            named = ", ".join(map(str, different[:20])) + (" ..." if len(different) > 20 else "")
-            lines.append(f"different: {len(different)} of {shards} shards (number {named}, counted from 0)")
+            numbers = ", ".join(map(str, different[:20])) + (" ..." if len(different) > 20 else "")
+            lines.append(f"different: {len(different)} of {shards} shards (number {numbers}, counted from 0)")
         if result["counts_different"]:
             lines.append(f"different: the counts of {', '.join(result['counts_different'])}")
     lines.append(
-        f"shards    {result['out']}/data" if result["published"] else f"nothing was published (--anyway does); it lies in {result['work']}"
+        f"shards    {result['out']}/data"
+        if result["published"]
+        else f"nothing was published; the new shards are in {result['work']}. Publish them with --anyway"
     )
     return "\n".join(lines)

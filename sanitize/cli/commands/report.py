@@ -1,4 +1,4 @@
-"""`sanitize report`: the report of a published folder made again, and its figures as files."""
+"""`sanitize report`: writes the report of a published folder again, and its charts as files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import show
+from sanitize.cli.console import print_result
 from sanitize.cli.options import AsJson, local_path
 
 
@@ -17,29 +17,41 @@ def command(
     to: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--to", parser=local_path, metavar="FILE", help="the page (default: OUT.report.html, beside OUT)", show_default=False
+            "-o",
+            "--to",
+            parser=local_path,
+            metavar="FILE",
+            help="the file to write the page to (default: OUT.report.html, beside OUT)",
+            show_default=False,
         ),
     ] = None,
     work: Annotated[
         Path | None,
-        typer.Option(parser=local_path, metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False),
+        typer.Option(
+            parser=local_path,
+            metavar="DIR",
+            help="the private folder of the run that published OUT (default: OUT.private)",
+            show_default=False,
+        ),
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(parser=local_path, metavar="DIR", help="also the figures, as files (needs the extra plots)", show_default=False),
+        typer.Option(
+            parser=local_path, metavar="DIR", help="write the charts as files to this folder (needs the extra plots)", show_default=False
+        ),
     ] = None,
-    format: Annotated[str, typer.Option(help="of the figures: png or svg")] = "png",
+    format: Annotated[str, typer.Option(help="format of the charts: png or svg")] = "png",
     as_json: AsJson = False,
 ) -> None:
-    """The report of a published folder made again, outside of it: one page, and its figures as files."""
-    from sanitize.reporting.report_data import report as go
+    """Write the report of a published folder again, outside of it: one HTML page, and charts as files."""
+    from sanitize.reporting.report_data import report
 
-    show(go(out, to=to, figures_to=figures, work=work, format=format), as_json, _made)
+    print_result(report(out, to=to, figures_to=figures, work=work, format=format), as_json, _format_report_paths)
 
 
-def _made(result: Mapping[str, Any]) -> str:
+def _format_report_paths(result: Mapping[str, Any]) -> str:
     lines = [f"page      {result['page']}"] if result["page"] else []
     lines += [f"figure    {path}" for path in result["figures"]]
     if not result["samples"]:
-        lines.append("note: there are no samples: nothing was edited, or the input has moved or changed since")
+        lines.append("note: the page has no samples: nothing was edited, or the input has moved or changed since the run")
     return "\n".join(lines)

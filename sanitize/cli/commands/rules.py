@@ -1,4 +1,4 @@
-"""`sanitize rules test`: the kinds that a plan brings, tried on their examples."""
+"""`sanitize rules test`: tests the custom kinds of a plan on their examples."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import show, table
-from sanitize.cli.options import AsJson, Changes, one_of
+from sanitize.cli.console import format_table, print_result
+from sanitize.cli.options import AsJson, PlanChanges, require_choice
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="test", help="test: try the plan's own kinds on their examples", show_default=False)],
+    what: Annotated[str, typer.Argument(metavar="test", help="test: test the plan's custom kinds on their examples", show_default=False)],
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="a plan with [[kind]] tables", show_default=False)],
-    set_: Changes = None,
+    set_: PlanChanges = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try a plan's own kinds on the examples beside them; exit 2 where one comes out otherwise."""
+    """Test the custom kinds of a plan on their examples; exit 2 if an example fails."""
     from sanitize.errors import PlanError
-    from sanitize.inspection.rule_tests import rules
+    from sanitize.inspection.rule_tests import check_kind_examples
     from sanitize.plans.plan import load_plan
 
-    one_of("rules", what, ("test",))
-    found = rules(load_plan(plan, set_ or ()))
-    show(found, as_json, _told)
+    require_choice("rules", what, ("test",))
+    found = check_kind_examples(load_plan(plan, set_ or ()))
+    print_result(found, as_json, _format_example_results)
     if found["failed"]:
-        raise PlanError(f"{plan}: {len(found['failed'])} of {found['tried']} examples come out otherwise; mend the kinds, or the examples")
+        raise PlanError(f"{plan}: {len(found['failed'])} of {found['tried']} examples failed; correct the kinds, or the examples")
 
 
-def _told(found: Mapping[str, Any]) -> str:
-    if not found["kinds"]:
-        return f"plan {found['plan']} brings no kinds of its own; add a [[kind]] (docs/kinds.md)"
-    failed = {(one["kind"], one["list"]): 0 for one in found["failed"]}
-    for one in found["failed"]:
-        failed[one["kind"], one["list"]] += 1
+def _format_example_results(result: Mapping[str, Any]) -> str:
+    if not result["kinds"]:
+        return f"plan {result['plan']} has no custom kinds; add a [[kind]] (docs/kinds.md)"
+    failed_counts = {(failure["kind"], failure["list"]): 0 for failure in result["failed"]}
+    for failure in result["failed"]:
+        failed_counts[failure["kind"], failure["list"]] += 1
 
-    def good(one: Mapping[str, Any], name: str) -> str:
-        return f"{one[name] - failed.get((one['kind'], name), 0)} of {one[name]}"
+    def format_passed(counts: Mapping[str, Any], list_name: str) -> str:
+        return f"{counts[list_name] - failed_counts.get((counts['kind'], list_name), 0)} of {counts[list_name]}"
 
-    rows = [(one["kind"], good(one, "examples"), good(one, "counter_examples")) for one in found["kinds"]]
-    lines = [table(("kind", "examples found", "counter-examples not found"), rows)]
-    if found["failed"]:
-        lines += ["", *(f"{one['kind']}.{one['list']}[{one['entry']}]: {one['why']}" for one in found["failed"])]
-    bare = [one["kind"] for one in found["kinds"] if not (one["examples"] and one["counter_examples"])]
-    if bare:
-        lines += ["", f"note: {', '.join(bare)}: examples of both sorts say more; give some in examples and counter_examples"]
+    rows = [(counts["kind"], format_passed(counts, "examples"), format_passed(counts, "counter_examples")) for counts in result["kinds"]]
+    lines = [format_table(("kind", "examples found", "counter-examples not found"), rows)]
+    if result["failed"]:
+        lines += ["", *(f"{failure['kind']}.{failure['list']}[{failure['entry']}]: {failure['why']}" for failure in result["failed"])]
+    incomplete = [counts["kind"] for counts in result["kinds"] if not (counts["examples"] and counts["counter_examples"])]
+    if incomplete:
+        lines += ["", f"note: {', '.join(incomplete)}: the test needs both lists to tell much; fill examples and counter_examples"]
     return "\n".join(lines)

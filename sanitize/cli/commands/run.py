@@ -1,4 +1,4 @@
-"""`sanitize run`: one plan over one corpus, to a published folder."""
+"""`sanitize run`: sanitizes a corpus with a plan, and publishes the result as a folder."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import by_kind, listed, show
+from sanitize.cli.console import format_blacklist, format_kind_counts, print_result
 from sanitize.cli.options import (
     AsJson,
-    Changes,
-    Drop,
+    DropColumns,
     EngineName,
     IdColumn,
     Inputs,
-    Keep,
+    KeepColumns,
     KeyFile,
-    Known,
-    Master,
+    KnownValuesFile,
     MaxDocBytes,
     MaxQuarantine,
     MemoryLimit,
+    PlanChanges,
     PlanName,
-    Pseudonymize,
+    PseudonymizeColumns,
     Quiet,
-    Remote,
     RowsPerShard,
-    SampleOf,
-    Sanitize,
+    SampleShare,
+    SanitizeColumns,
     Seed,
-    Split,
+    SparkConnectUrl,
+    SparkMaster,
     Strict,
     TextColumn,
+    TextSplit,
     UserColumn,
     Workers,
-    one_of,
-    settings_of,
+    require_choice,
+    settings_from_options,
 )
 
 
@@ -46,126 +46,130 @@ def command(
     plan: PlanName = "rmft",
     work: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="the private folder (default: OUT.private; none where OUT is a URL)", show_default=False),
+        typer.Option(metavar="DIR", help="the private folder (default: OUT.private; required if OUT is a URL)", show_default=False),
     ] = None,
-    set_: Changes = None,
+    set_: PlanChanges = None,
     text_column: TextColumn = None,
     user_column: UserColumn = None,
     id_column: IdColumn = None,
-    split: Split = "file",
-    sanitize: Sanitize = None,
-    keep: Keep = None,
-    pseudonymize: Pseudonymize = None,
-    drop: Drop = None,
+    split: TextSplit = "file",
+    sanitize: SanitizeColumns = None,
+    keep: KeepColumns = None,
+    pseudonymize: PseudonymizeColumns = None,
+    drop: DropColumns = None,
     seed: Seed = None,
     key: KeyFile = None,
-    known: Known = None,
+    known: KnownValuesFile = None,
     workers: Workers = None,
     engine: EngineName = "local",
-    master: Master = None,
-    remote: Remote = None,
+    master: SparkMaster = None,
+    remote: SparkConnectUrl = None,
     memory_limit: MemoryLimit = "1GB",
     rows_per_shard: RowsPerShard = 50_000,
     max_quarantine: MaxQuarantine = "10%",
     max_doc_bytes: MaxDocBytes = 32 << 20,
     strict: Strict = False,
-    sample: SampleOf = "100%",
-    verify: Annotated[str, typer.Option(help="fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
-    format: Annotated[str, typer.Option("--format", help="what the shards are: parquet, jsonl.zst or mds")] = "parquet",
+    sample: SampleShare = "100%",
+    verify: Annotated[str, typer.Option(help="leak check: fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
+    format: Annotated[str, typer.Option("--format", help="format of the shards: parquet, jsonl.zst or mds")] = "parquet",
     replace: Annotated[
-        bool, typer.Option("--replace", help="swap an OUT of another plan or input for the new one, once that is whole")
+        bool, typer.Option("--replace", help="replace an OUT of another plan or input, once the new one is complete")
     ] = False,
-    keep_versions: Annotated[bool, typer.Option("--keep-versions", help="where OUT is a URL: leave what was published before")] = False,
+    keep_versions: Annotated[bool, typer.Option("--keep-versions", help="if OUT is a URL: keep what was published before")] = False,
     append: Annotated[
-        bool, typer.Option("--append", help="add the files that are new to what OUT holds; give them alone, or the whole folder again")
+        bool, typer.Option("--append", help="add only the new input files to OUT; give the new files alone, or the whole folder again")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done (as `explain`)")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be done, like `explain`")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Sanitize a corpus: index every occurrence, rewrite, verify, and publish OUT in one rename."""
-    from sanitize.pipeline.run import run as go
+    from sanitize.pipeline.run import run
     from sanitize.plans.plan import load_plan
 
-    chosen = load_plan(plan, set_ or ())
-    settings = settings_of(
+    loaded_plan = load_plan(plan, set_ or ())
+    settings = settings_from_options(
         locals(),
-        verify=one_of("--verify", verify, ("fast", "full", "off")),
+        verify=require_choice("--verify", verify, ("fast", "full", "off")),
         format=format,
         keep_versions=keep_versions,
         replace=replace,
         append=append,
     )
     if dry_run:
-        from sanitize.cli.commands.explain import explained
-        from sanitize.inspection.preview import explain as describe
+        from sanitize.cli.commands.explain import format_preview
+        from sanitize.inspection.preview import explain
 
-        show(describe(inputs, chosen, settings), as_json, explained)
+        print_result(explain(inputs, loaded_plan, settings), as_json, format_preview)
         return
-    show(go(inputs, out, chosen, work, settings), as_json, _ran, quiet)
+    print_result(run(inputs, out, loaded_plan, work, settings), as_json, _format_summary, quiet)
 
 
-def _ran(summary: Mapping[str, Any]) -> str:
-    from sanitize.readers.staging import shown
+def _format_summary(summary: Mapping[str, Any]) -> str:
+    from sanitize.readers.staging import format_policies
     from sanitize.storage.remote_storage import is_url
 
     out, work, check = summary["out"], summary["work"], summary["verify"]
     if not summary["changed"]:
-        return f"{out} is already what this plan makes of this input; nothing to do."
+        return f"{out} is already the result of this plan for this input; nothing to do."
     lines = [*(f"note: {note}" for note in summary["notes"])]
     lines.append(
-        f"Done in {_took(summary['seconds'])}: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
+        f"Done in {_format_duration(summary['seconds'])}: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
         f" + {summary['documents_dropped']:,} dropped + {summary['quarantined']:,} in quarantine"
     )
-    new = summary.get("appended")
-    if new:
-        lines.append(f"appended  {new['documents']:,} documents of new files ({new['files']:,}), in new shards ({new['shards']:,})")
-    lines += [f"dropped   {one['documents']:,} by {one['part']}: {one['reason']} as in an earlier document" for one in summary["dropped"]]
-    lines += ["", by_kind(summary["by_kind"]), ""]
-    lines.append(f"columns   {shown(summary['columns'])}")
+    appended = summary.get("appended")
+    if appended:
+        lines.append(
+            f"appended  {appended['documents']:,} documents of new files ({appended['files']:,}), in new shards ({appended['shards']:,})"
+        )
+    lines += [
+        f"dropped   {drop['documents']:,} by {drop['part']}: {drop['reason']} as in an earlier document" for drop in summary["dropped"]
+    ]
+    lines += ["", format_kind_counts(summary["by_kind"]), ""]
+    lines.append(f"columns   {format_policies(summary['columns'])}")
     if summary["quarantine"]:
-        lines.append(f"set aside {', '.join(f'{times} {reason}' for reason, times in summary['quarantine'].items())}")
+        lines.append(f"quarantine {', '.join(f'{times} {reason}' for reason, times in summary['quarantine'].items())}")
     if check["mode"] == "off":
         lines.append("verify    off: nothing was checked, not publishable")
     else:
-        swept = f"; {check['swept']:,} that the finders had missed were swept" if check["swept"] else ""
+        swept = f"; {check['swept']:,} occurrences that the finders had missed were swept" if check["swept"] else ""
         lines.append(
-            f"verify    {summary['leaks']} of {check['values_checked']:,} values that had to go found in {len(check['forms'])} forms{swept}"
+            f"verify    {summary['leaks']} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms{swept}"
         )
-    if drilled := summary["drill"]["planted"]:
+    if canaries := summary["drill"]["planted"]:
         hidden = summary["drill"]["hidden"]
         lines.append(
-            f"drill     {summary['drill']['gone']:,} of {drilled:,} values planted for invented people came out gone,"
+            f"canaries  {summary['drill']['gone']:,} of {canaries:,} planted values of invented people were removed,"
             f" and {hidden['gone']:,} of {hidden['planted']:,} hidden ones (base64, HTML, ...)"
         )
-    lines.append("recall    not measured: what the finders missed is not known")
+    lines.append("recall    not measured: how much the finders missed is unknown")
     if summary["kept_originals"]:
-        firsts = " (the first of each value)" if not summary["parts"] else ""
-        lines.append(f"kept      {summary['kept_originals']:,} originals stay by plan{firsts}")
+        which = " (the first of each value)" if not summary["parts"] else ""
+        lines.append(f"kept      {summary['kept_originals']:,} originals are kept by plan{which}")
     if "blacklist" in summary:
-        lines.append(f"blacklist {listed(summary['blacklist'])}")
-    for told in summary["parts"]:
-        most = sorted(told.get("by_field", {}).items(), key=lambda entry: -entry[1]["occurrences"])[:6]
-        fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most) or "nothing"
-        lines.append(f"headers   {fields} gone ({told['part']})")
+        lines.append(f"blacklist {format_blacklist(summary['blacklist'])}")
+    for part in summary["parts"]:
+        most_frequent = sorted(part.get("by_field", {}).items(), key=lambda entry: -entry[1]["occurrences"])[:6]
+        fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most_frequent) or "nothing"
+        lines.append(f"headers   {fields} removed ({part['part']})")
     if summary["key"] == "seed":
         lines.append("key       from a seed: reproducible, replacements guessable, no privacy claim")
     if not summary["publishable"]:
         lines.append("publish   not publishable (see the plan)")
-    documents = new["documents"] if new else summary["documents_in"]
+    documents = appended["documents"] if appended else summary["documents_in"]
     speed = f"{documents / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
     lines.append(f"speed     {speed}, {summary['peak_rss_mb']:,.0f} MB in the largest process")
     if is_url(out):
-        lines += ["", f"shards    named in {out}/manifest.json, report.html beside them"]
+        lines += ["", f"shards    listed in {out}/manifest.json, with report.html beside them"]
     else:
         lines += ["", f"shards    {out}/data", f"report    {out}/report.html"]
     lines.append(f"private   {work}   (raw values: do not share)")
-    again = f"{out} --work {work}" if is_url(out) else out
-    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {again}")
+    verify_arguments = f"{out} --work {work}" if is_url(out) else out
+    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {verify_arguments}")
     return "\n".join(lines)
 
 
-def _took(seconds: float) -> str:
-    """A span as a person says it."""
+def _format_duration(seconds: float) -> str:
+    """A duration as text, such as `2 h 5 min`, `3 min 20 s` or `4.2 s`."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""`sanitize sql`: questions to the tables of WORK, named or written, or a shell."""
+"""`sanitize sql`: runs a named query or a SELECT on the tables of WORK, or opens an SQL shell."""
 
 from __future__ import annotations
 
@@ -12,195 +12,207 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sanitize.cli.console import show
-from sanitize.cli.options import AsJson, MemoryLimit, Reveal, RunName, Work, documents_of, one_of
-from sanitize.inspection.sql_api import known_kind, why_empty
-from sanitize.storage.vault import private_folder
+from sanitize.cli.console import print_result
+from sanitize.cli.options import AsJson, MemoryLimit, Reveal, RunName, WorkspacePath, document_sources_or_note, require_choice
+from sanitize.inspection.sql_api import explain_empty_result, require_known_kind
+from sanitize.storage.vault import require_run_workspace
 
 if TYPE_CHECKING:
     import duckdb
 
-MOST = 1_000  # rows of a table on a terminal
+MAX_TERMINAL_ROWS = 1_000  # rows of a table on a terminal
 
 
 def command(
-    work: Work,
+    work: WorkspacePath,
     query: Annotated[str | None, typer.Argument(help="one SELECT over the tables", show_default=False)] = None,
     name: Annotated[str | None, typer.Option(metavar="Q", help="a named query (see --list)", show_default=False)] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="K=V", help="a parameter of the named query", show_default=False)
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="the named queries: what each does and takes")] = False,
-    init: Annotated[bool, typer.Option("--init", help="print CREATE VIEWs for DuckDB, dbt or a notebook")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="list the named queries with their parameters")] = False,
+    init: Annotated[bool, typer.Option("--init", help="print CREATE VIEW statements for DuckDB, dbt or a notebook")] = False,
     run: RunName = None,
     reveal: Reveal = False,
     memory_limit: MemoryLimit = "1GB",
     format: Annotated[str, typer.Option(help="table, csv, json or parquet")] = "table",
     as_json: AsJson = False,
 ) -> None:
-    """DuckDB over all tables of WORK; raw values are masked unless --reveal. Without a query: a shell."""
+    """Query all tables of WORK with DuckDB; raw values are masked without --reveal. Without a query: a shell."""
     from sanitize.errors import UsageError
     from sanitize.storage import queries
 
-    asked = [
+    actions = [
         word for word, given in (("a query", query), ("--name", name), ("--list", list_), ("--init", init)) if given not in (None, False)
     ]
-    if len(asked) > 1:
-        raise UsageError(f"{' and '.join(asked)} exclude each other; give one of them")
+    if len(actions) > 1:
+        raise UsageError(f"{' and '.join(actions)} exclude each other; give one of them")
     if set_ and name is None:
-        raise UsageError("--set gives a parameter to a named query; say which one with --name (see --list)")
+        raise UsageError("--set gives a parameter to a named query; name the query with --name (see --list)")
     if list_:
-        show(_listed(), as_json or format == "json", _table)
+        print_result(_list_queries(), as_json or format == "json", _format_rows)
     elif init:
-        private_folder(work)
-        typer.echo(queries.init_sql(work, reveal=reveal, run=run, documents=documents_of(work)), nl=False)
+        require_run_workspace(work)
+        typer.echo(queries.create_views_sql(work, reveal=reveal, run=run, documents=document_sources_or_note(work)), nl=False)
     elif query is None and name is None:
-        _Shell(work, reveal=reveal, run=run, memory_limit=memory_limit).loop()
+        _SqlShell(work, reveal=reveal, run=run, memory_limit=memory_limit).run_loop()
     else:
-        given = queries.settings(set_ or ())
-        answer(work, query, name, given, reveal=reveal, run=run, memory_limit=memory_limit, format="json" if as_json else format)
+        given = queries.parse_set_options(set_ or ())
+        print_query_result(
+            work, query, name, given, reveal=reveal, run=run, memory_limit=memory_limit, format="json" if as_json else format
+        )
 
 
-def answer(
+def print_query_result(
     work: Path,
     query: str | None,
     name: str | None,
-    given: Mapping[str, str],
+    parameters: Mapping[str, str],
     *,
     reveal: bool,
     format: str,
     run: str | None = None,
     memory_limit: str = "1GB",
 ) -> None:
-    """Print what a written or a named query gives; a table ends after its first rows and says so."""
-    from sanitize.core.rendering import FORMATS, render
+    """Run a SELECT or a named query and print its result. A table on the terminal is cut after 1,000 rows, with a note."""
+    from sanitize.core.rendering import TABLE_FORMATS, render_table
     from sanitize.inspection import sql_api
     from sanitize.storage import queries
 
-    private_folder(work)
-    one_of("--format", format, FORMATS)
-    documents_of(work)
-    statement = queries.query(name) if name is not None else query or ""
-    most = MOST + 1 if format == "table" else None
-    result = sql_api.answer(work, query, name=name, given=given, reveal=reveal, run=run, memory_limit=memory_limit, most=most)
-    _say_run(work, run, statement)
-    _say_empty(work, run, statement, result)
-    shown = render(result, format, most=MOST)
+    require_run_workspace(work)
+    require_choice("--format", format, TABLE_FORMATS)
+    document_sources_or_note(work)
+    statement = queries.get_query(name) if name is not None else query or ""
+    max_rows = MAX_TERMINAL_ROWS + 1 if format == "table" else None
+    result = sql_api.query_workspace(
+        work, query, name=name, parameters=parameters, reveal=reveal, run=run, memory_limit=memory_limit, max_rows=max_rows
+    )
+    _note_shown_run(work, run, statement)
+    _note_empty_result(work, run, statement, result)
+    shown = render_table(result, format, max_rows=MAX_TERMINAL_ROWS)
     if isinstance(shown, bytes):
         sys.stdout.buffer.write(shown)
     else:
         typer.echo(shown, nl=not shown.endswith("\n"))
 
 
-def _listed() -> list[dict[str, str]]:
+def _list_queries() -> list[dict[str, str]]:
     from sanitize.storage import queries
 
-    return [{"name": one.name, "takes": one.signature, "does": one.does} for one in queries.queries().values() if one.askable]
+    return [
+        {"name": query.name, "takes": query.signature, "does": query.description}
+        for query in queries.load_queries().values()
+        if query.is_user_query
+    ]
 
 
-def _table(rows: Iterable[Mapping[str, Any]]) -> str:
+def _format_rows(rows: Iterable[Mapping[str, Any]]) -> str:
     import pyarrow as pa
 
-    from sanitize.core.rendering import render
+    from sanitize.core.rendering import render_table
 
-    return str(render(pa.Table.from_pylist(list(rows)), "table")).rstrip("\n")
-
-
-def _say_run(work: Path, run: str | None, statement: Any) -> None:
-    """Where several runs could be meant, say on stderr whose tables are shown."""
-    from sanitize.storage.views import OF_RUN, runs
-
-    known = runs(work)
-    words = _names(statement)
-    if run is None and len(known) > 1 and (read := sorted(words & {*OF_RUN, "parts"})):
-        folder, plan = known[-1]
-        typer.echo(f"note: {', '.join(read)} of run {folder.name} (plan {plan}), the latest of {len(known)}; --run names another", err=True)
+    return str(render_table(pa.Table.from_pylist(list(rows)), "table")).rstrip("\n")
 
 
-def _say_empty(work: Path, run: str | None, statement: Any, result: Any) -> None:
-    """Say on stderr why a query gave no row, where a table of the run is empty."""
-    if not result.num_rows and (why := why_empty(work, _names(statement), run)):
-        typer.echo(f"note: {why}", err=True)
+def _note_shown_run(work: Path, run: str | None, statement: Any) -> None:
+    """If WORK has several runs and none was chosen, print on stderr from which run the tables are."""
+    from sanitize.storage.views import RUN_TABLE_FOLDERS, list_runs
+
+    runs = list_runs(work)
+    words = _tables_read(statement)
+    if run is None and len(runs) > 1 and (read := sorted(words & {*RUN_TABLE_FOLDERS, "parts"})):
+        folder, plan = runs[-1]
+        typer.echo(
+            f"note: {', '.join(read)} of run {folder.name} (plan {plan}), the latest of {len(runs)}; choose another one with --run",
+            err=True,
+        )
 
 
-def _names(statement: Any) -> set[str]:
-    """The tables that a query may read."""
-    return set(re.findall(r"\w+", statement.lower()) if isinstance(statement, str) else statement.reads)
+def _note_empty_result(work: Path, run: str | None, statement: Any, result: Any) -> None:
+    """Print on stderr why a query gave no row, if a table of the run is empty."""
+    if not result.num_rows and (reason := explain_empty_result(work, _tables_read(statement), run)):
+        typer.echo(f"note: {reason}", err=True)
 
 
-HELP = """\
+def _tables_read(statement: Any) -> set[str]:
+    """Names that may be tables of the query: all words of a SELECT, the declared tables of a named query."""
+    return set(re.findall(r"\w+", statement.lower()) if isinstance(statement, str) else statement.tables)
+
+
+SHELL_HELP = """\
 SELECT ... ;           one statement over the tables, ended by a semicolon (DESCRIBE and SUMMARIZE too)
-.tables                the tables               .columns TABLE     a table's columns, and what each is
+.tables                the tables               .columns TABLE     the columns of a table
 .queries               the named queries        .run NAME k=v ...  run one
 .help                  this                     .quit              leave (or ctrl-D)"""
 
 
-class _Shell:
-    """Statements line by line, each answered at its semicolon; a line that begins with a dot is a command."""
+class _SqlShell:
+    """An SQL shell: a statement runs at its semicolon; a line that begins with a dot is a shell command."""
 
     def __init__(self, work: Path, *, reveal: bool, run: str | None, memory_limit: str) -> None:
         from sanitize.storage import queries
-        from sanitize.storage.views import run_named
+        from sanitize.storage.views import find_run
 
-        private_folder(work)
+        require_run_workspace(work)
         self._work, self._run = work, run
-        self.database: duckdb.DuckDBPyConnection = queries.connect(
-            work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents_of(work)
+        self.database: duckdb.DuckDBPyConnection = queries.open_connection(
+            work, reveal=reveal, memory_limit=memory_limit, run=run, documents=document_sources_or_note(work)
         )
         with contextlib.suppress(ImportError):
-            import readline  # editing of a line; what was asked is not remembered
+            import readline  # line editing; no history, since statements may contain values
 
             readline.set_auto_history(False)
-        shown = run_named(work, run)
-        whose = f"; edits, drops and ledger of run {shown.name}" if shown else ""
+        shown_run = find_run(work, run)
+        run_note = f"; edits, drops and ledger of run {shown_run.name}" if shown_run else ""
         typer.echo(
-            f"{'RAW values are shown' if reveal else 'Texts are masked'}{whose}. One SELECT at a time, ended by ;   .help for more",
+            f"{'RAW values are shown' if reveal else 'Texts are masked'}{run_note}. One SELECT at a time, ended by ;   .help for more",
             err=True,
         )
 
-    def loop(self) -> None:
-        held = ""
+    def run_loop(self) -> None:
+        """Read and run statements and dot commands until `.quit` or the end of input; an interrupt discards the open statement."""
+        pending = ""  # lines of a statement without its semicolon yet
         with contextlib.closing(self.database):
             while True:
                 try:
-                    line = input("...> " if held.strip() else "sql> ")
-                    if not held.strip() and line.strip().startswith((".", "\\")):
+                    line = input("...> " if pending.strip() else "sql> ")
+                    if not pending.strip() and line.strip().startswith((".", "\\")):
                         if line.strip() in (".quit", ".exit", ".q", "\\q"):
                             return
-                        self._answer(lambda line=line: self._dot(line.strip()))
+                        self._print_answer(lambda line=line: self._run_dot_command(line.strip()))
                         continue
-                    held += line + "\n"
-                    if held.rstrip().endswith(";"):
-                        statement, held = held, ""
+                    pending += line + "\n"
+                    if pending.rstrip().endswith(";"):
+                        statement, pending = pending, ""
                         if statement.strip(" \t\n;"):
-                            self._answer(lambda statement=statement: self._asked(statement))
+                            self._print_answer(lambda statement=statement: self._run_statement(statement))
                 except EOFError:
                     return
                 except KeyboardInterrupt:
-                    held = ""
+                    pending = ""
                     typer.echo("", err=True)
 
-    def _answer(self, what: Any) -> None:
-        """Say what comes out, or what was wrong; neither ends the shell."""
+    def _print_answer(self, compute_answer: Any) -> None:
+        """Print the answer, or the error; neither ends the shell."""
         from sanitize.errors import SanitizeError
 
         try:
-            typer.echo(what())
+            typer.echo(compute_answer())
         except SanitizeError as error:
             typer.echo(f"error: {error}", err=True)
         except KeyboardInterrupt:
             typer.echo("stopped", err=True)
 
-    def _asked(self, statement: Any, given: Mapping[str, object] | None = None) -> str:
-        from sanitize.core.rendering import render
-        from sanitize.storage.queries import ask
+    def _run_statement(self, statement: Any, parameters: Mapping[str, object] | None = None) -> str:
+        from sanitize.core.rendering import render_table
+        from sanitize.storage.queries import run_query
 
-        result = ask(self.database, statement, given, most=MOST + 1)
-        _say_empty(self._work, self._run, statement, result)
-        return str(render(result, "table", most=MOST)).rstrip("\n")
+        result = run_query(self.database, statement, parameters, max_rows=MAX_TERMINAL_ROWS + 1)
+        _note_empty_result(self._work, self._run, statement, result)
+        return str(render_table(result, "table", max_rows=MAX_TERMINAL_ROWS)).rstrip("\n")
 
-    def _dot(self, line: str) -> str:
-        from sanitize.errors import UsageError, nearest
+    def _run_dot_command(self, line: str) -> str:
+        from sanitize.errors import UsageError, suggest_names
         from sanitize.storage import queries
 
         try:
@@ -211,38 +223,40 @@ class _Shell:
         words = {word: word for word in (".help", ".tables", ".queries", ".run")} | columns | {".?": ".help"}
         match words.get(word), rest:
             case ".help", []:
-                return HELP
+                return SHELL_HELP
             case ".tables", []:
-                return self._tables()
+                return self._list_tables()
             case ".columns", [table]:
-                return self._columns(table)
+                return self._list_columns(table)
             case ".queries", []:
-                return _table(_listed())
+                return _format_rows(_list_queries())
             case ".run", [name, *settings]:
-                query = queries.query(name)
-                given = queries.settings(settings)
-                known_kind(query.bind(given), self._work)
-                return self._asked(query, given)
+                query = queries.get_query(name)
+                given = queries.parse_set_options(settings)
+                require_known_kind(query.bind(given), self._work)
+                return self._run_statement(query, given)
             case None, _:
-                raise UsageError(f"there is no command {word[:40]!r}; {nearest(word, words)}")
+                raise UsageError(f"there is no command {word[:40]!r}; {suggest_names(word, words)}")
         raise UsageError("expected .tables, .columns TABLE, .queries, .run NAME k=v ..., .help or .quit")
 
-    def _tables(self) -> str:
+    def _list_tables(self) -> str:
         from sanitize.storage import table_schemas
 
         names = [row[0] for row in self.database.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()]
-        about = {name: table.row for name, table in table_schemas.ALL.items()}
-        about |= {"documents": "one document of the input, in standard form", "partial_counts": "value_counts of one task"}
-        return _table({"table": name, "a row is": about.get(name, "")} for name in names)
+        descriptions = {name: table.row_description for name, table in table_schemas.ALL_TABLES.items()}
+        descriptions |= {"documents": "one document of the input, in standard form", "partial_counts": "value_counts of one task"}
+        return _format_rows({"table": name, "a row is": descriptions.get(name, "")} for name in names)
 
-    def _columns(self, table: str) -> str:
-        from sanitize.errors import UsageError, nearest
+    def _list_columns(self, table: str) -> str:
+        from sanitize.errors import UsageError, suggest_names
         from sanitize.storage import table_schemas
 
         query = "SELECT column_name, data_type FROM duckdb_columns() WHERE NOT internal AND table_name = ? ORDER BY column_index"
         columns = self.database.execute(query, [table.lower()]).fetchall()
         if not columns:
             known = [row[0] for row in self.database.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()]
-            raise UsageError(f"there is no table {table[:60]!r}; {nearest(table, known)}")
-        about = table_schemas.ALL[table.lower()].columns if table.lower() in table_schemas.ALL else {}
-        return _table({"column": name, "type": kind.lower(), "what it is": about.get(name, "")} for name, kind in columns)
+            raise UsageError(f"there is no table {table[:60]!r}; {suggest_names(table, known)}")
+        descriptions = table_schemas.ALL_TABLES[table.lower()].column_descriptions if table.lower() in table_schemas.ALL_TABLES else {}
+        return _format_rows(
+            {"column": name, "type": sql_type.lower(), "what it is": descriptions.get(name, "")} for name, sql_type in columns
+        )

@@ -1,29 +1,29 @@
-"""`sanitize status`: what lies in a private folder."""
+"""`sanitize status`: shows the index and the runs of a private folder, and who holds its lock."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from sanitize.cli.console import show
-from sanitize.cli.options import AsJson, Work
+from sanitize.cli.console import print_result
+from sanitize.cli.options import AsJson, WorkspacePath
 
 
-def command(work: Work, as_json: AsJson = False) -> None:
-    """What lies in WORK: the index, and the runs made from it."""
+def command(work: WorkspacePath, as_json: AsJson = False) -> None:
+    """Show what WORK holds: the index, the runs made from it, and the process that works in it."""
     from sanitize.inspection.sql_api import status
 
-    show(status(work), as_json, _status)
+    print_result(status(work), as_json, _format_status)
 
 
-def _status(found: Mapping[str, Any]) -> str:
-    if not found["indexed"]:
-        return f"no index yet ({found['find_tasks_done']} tasks of find done)"
-    batches = f" in {found['batches']} batches" if (found["batches"] or 1) > 1 else ""
-    lines = [f"index     {found['documents']:,} documents{batches}, {found['tasks']} tasks, key {found['key_id']}"]
+def _format_status(state: Mapping[str, Any]) -> str:
+    if not state["indexed"]:
+        return f"no index yet ({state['find_tasks_done']} tasks of find done)"
+    increments = f" in {state['batches']} increments" if (state["batches"] or 1) > 1 else ""
+    lines = [f"index     {state['documents']:,} documents{increments}, {state['tasks']} tasks, key {state['key_id']}"]
     lines += [
-        f"run       {run['plan_hash']}  plan {run['plan']}, {run['tasks_done']} of {found['tasks']} tasks done" for run in found["runs"]
+        f"run       {run['plan_hash']}  plan {run['plan']}, {run['tasks_done']} of {state['tasks']} tasks done" for run in state["runs"]
     ]
-    if found["held_by"]:
-        lines.append(f"held by   process {found['held_by'].get('pid')} on {found['held_by'].get('host')}")
+    if state["held_by"]:
+        lines.append(f"held by   process {state['held_by'].get('pid')} on {state['held_by'].get('host')}")
     return "\n".join(lines)

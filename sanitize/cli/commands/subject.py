@@ -1,4 +1,4 @@
-"""`sanitize subject`: where one person is, and out with them."""
+"""`sanitize subject`: finds everything of one person, and with `--erase` removes it from all outputs."""
 
 from __future__ import annotations
 
@@ -8,35 +8,47 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import show
-from sanitize.cli.options import AsJson, KeyFile, Quiet, Seed, Work, Workers, local_path
+from sanitize.cli.console import print_result
+from sanitize.cli.options import AsJson, KeyFile, Quiet, Seed, Workers, WorkspacePath, local_path
 
 
 def command(
-    work: Work,
+    work: WorkspacePath,
     match: Annotated[
         Path,
         typer.Option(
-            parser=local_path, metavar="FILE", help="who: one value, name or user:ID a line (# begins a comment)", show_default=False
+            parser=local_path,
+            metavar="FILE",
+            help="the person: one value, name or user:ID per line (# begins a comment)",
+            show_default=False,
         ),
     ],
     erase: Annotated[
-        bool, typer.Option("--erase", help="take them out of every folder published from WORK, now and in later runs")
+        bool, typer.Option("--erase", help="remove the person from every folder published from WORK, now and in later runs")
     ] = False,
     linked: Annotated[
-        bool, typer.Option("--linked/--no-linked", help="also what stands under their display names, and their plus tags")
+        bool, typer.Option("--linked/--no-linked", help="also values with the same display names, and addresses with plus tags")
     ] = True,
     checkpoint: Annotated[
         list[Path] | None,
-        typer.Option(parser=local_path, metavar="RUN", help="a run folder of sanitize-train to look into, too", show_default=False),
+        typer.Option(
+            parser=local_path,
+            metavar="RUN",
+            help="a run folder of sanitize-train, to report which checkpoints saw the documents",
+            show_default=False,
+        ),
     ] = None,
     documents: Annotated[
         Path | None,
-        typer.Option(parser=local_path, metavar="FILE", help="write the ids of their documents there, one a line", show_default=False),
+        typer.Option(
+            parser=local_path, metavar="FILE", help="write the ids of the person's documents to this file, one per line", show_default=False
+        ),
     ] = None,
     receipt: Annotated[
         Path | None,
-        typer.Option(parser=local_path, metavar="FILE", help="where the receipt goes (default: WORK/receipts)", show_default=False),
+        typer.Option(
+            parser=local_path, metavar="FILE", help="the file to write the receipt to (default: in WORK/receipts)", show_default=False
+        ),
     ] = None,
     seed: Seed = None,
     key: KeyFile = None,
@@ -44,13 +56,13 @@ def command(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Where one person is: tables, documents, shards, checkpoints; --erase takes them out."""
-    from sanitize.core.progress import shower
+    """Show where one person occurs: tables, documents, shards, checkpoints. --erase removes them."""
+    from sanitize.core.progress import create_progress_display
     from sanitize.errors import UsageError
     from sanitize.pipeline.erasure.subject import subject
 
     if receipt is not None and not erase:
-        raise UsageError("--receipt: is written by --erase; add that, or leave --receipt out")
+        raise UsageError("--receipt: only --erase writes a receipt; add --erase, or leave --receipt out")
     found = subject(
         work,
         match,
@@ -62,56 +74,59 @@ def command(
         key_file=key,
         seed=seed,
         workers=workers,
-        progress=shower(quiet),
+        progress=create_progress_display(quiet),
     )
-    show(found, as_json, _told, quiet)
+    print_result(found, as_json, _format_subject, quiet)
 
 
-def _told(found: Mapping[str, Any]) -> str:
-    given, linked = found["given"], found["linked"]
+def _format_subject(result: Mapping[str, Any]) -> str:
+    given, linked = result["given"], result["linked"]
     lines = [
-        f"given      {_counted(given)}",
-        f"linked     {_counted(linked)} under the same display names"
-        + (f"; {linked['names_not_followed']} display names look like a list's or somebody else's" if linked["names_not_followed"] else ""),
-        f"found      {found['occurrences']:,} occurrences in {found['documents']:,} documents"
-        + (f", {found['documents_written']:,} of which they wrote" if found["documents_written"] else ""),
+        f"given      {_format_counts(given)}",
+        f"linked     {_format_counts(linked)} under the same display names"
+        + (
+            f"; {linked['names_not_followed']} display names were not followed: they look like a list's or another person's"
+            if linked["names_not_followed"]
+            else ""
+        ),
+        f"found      {result['occurrences']:,} occurrences in {result['documents']:,} documents"
+        + (f", {result['documents_written']:,} of which they wrote" if result["documents_written"] else ""),
     ]
-    most = sorted(found["places"], key=lambda place: -place["occurrences"])[:8]
-    lines += [f"           {one['occurrences']:>7,} {one['kind']} in {one['section'] or 'the text'}" for one in most]
-    for one in found["runs"]:
-        where = f"{one['out']} (plan {one['plan']})"
+    most_frequent = sorted(result["places"], key=lambda place: -place["occurrences"])[:8]
+    lines += [f"           {place['occurrences']:>7,} {place['kind']} in {place['section'] or 'the text'}" for place in most_frequent]
+    for run in result["runs"]:
         counts = (
-            f"{one['left']:,} left, {one['replaced']:,} replaced, in {len(one['shards'])} shards"
-            if one["left"] is not None
-            else "not counted, it was made under an earlier index"
+            f"{run['left']:,} left, {run['replaced']:,} replaced, in {len(run['shards'])} shards"
+            if run["left"] is not None
+            else "not counted: the run used an earlier index"
         )
-        lines.append(f"published  {where}: {counts}")
-    if nowhere := found["lines_without_a_match"]:
-        lines.append(f"nowhere    line {', '.join(map(str, nowhere))} of the match stands nowhere in this corpus")
-    lines += [f"elsewhere  {out} was published from here, and is not there any more: moved or removed" for out in found["elsewhere"]]
-    for one in found["checkpoints"]:
+        lines.append(f"published  {run['out']} (plan {run['plan']}): {counts}")
+    if unmatched := result["lines_without_a_match"]:
+        lines.append(f"nowhere    line {', '.join(map(str, unmatched))} of the match file does not occur in this corpus")
+    lines += [f"elsewhere  {out} was published from here and does not exist any more: moved or removed" for out in result["elsewhere"]]
+    for training in result["checkpoints"]:
         lines.append(
-            f"trained    {one['run']}: {one['documents_seen']:,} of the documents seen; {one['checkpoints_after']} of {one['checkpoints']} "
-            "checkpoints came after the first of them"
+            f"trained    {training['run']}: {training['documents_seen']:,} of the documents seen; "
+            f"{training['checkpoints_after']} of {training['checkpoints']} checkpoints came after the first of them"
         )
-    if erased := found.get("erased"):
-        for one in erased["outs"]:
+    if erased := result.get("erased"):
+        for output in erased["outs"]:
             lines.append(
-                f"erased     {one['out']}: {one['places_erased']:,} places, {one['shards_rewritten']} of {one['shards']} shards rewritten, "
-                f"{one['leaks']} leaks"
+                f"erased     {output['out']}: {output['places_erased']:,} places, "
+                f"{output['shards_rewritten']} of {output['shards']} shards rewritten, {output['leaks']} leaks"
             )
-            if one["encoded"]:
-                forms = ", ".join(f"{times:,} in {form}" for form, times in one["encoded"].items())
+            if output["encoded"]:
+                forms = ", ".join(f"{times:,} in {form}" for form, times in output["encoded"].items())
                 lines.append(
-                    f"left       {forms}: values that had to go, this person's or others', in writings that only the full check reads; "
-                    "`sanitize verify` says where"
+                    f"left       {forms}: removed values, of this person or of others, in encoded forms that only the full check reads; "
+                    "`sanitize verify` shows where"
                 )
         if not erased["outs"]:
-            lines.append("erased     nothing is published from here yet; later runs will leave them out")
-        lines.append(f"receipt    {erased['receipt']}   (no values; it says what is not erased, too)")
+            lines.append("erased     nothing is published from here yet; later runs will leave this person out")
+        lines.append(f"receipt    {erased['receipt']}   (no values; it also lists what is not erased)")
     return "\n".join(lines)
 
 
-def _counted(counts: Mapping[str, int]) -> str:
-    told = [f"{counts[name]} {name if counts[name] != 1 else name[:-1]}" for name in ("values", "names", "users") if counts.get(name)]
-    return ", ".join(told) or "nothing"
+def _format_counts(counts: Mapping[str, int]) -> str:
+    texts = [f"{counts[name]} {name if counts[name] != 1 else name[:-1]}" for name in ("values", "names", "users") if counts.get(name)]
+    return ", ".join(texts) or "nothing"

@@ -1,4 +1,4 @@
-"""`sanitize top`: the most frequent values."""
+"""`sanitize top`: lists the most frequent values."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Annotated
 
 import typer
 
-from sanitize.cli.commands.sql import answer
-from sanitize.cli.options import AsJson, MemoryLimit, Reveal, Work, one_of
+from sanitize.cli.commands.sql import print_query_result
+from sanitize.cli.options import AsJson, MemoryLimit, Reveal, WorkspacePath, require_choice
 
 
 def command(
-    work: Work,
+    work: WorkspacePath,
     kind: Annotated[str, typer.Option(help="one kind, such as EMAIL_ADDRESS")] = "all",
-    by: Annotated[str, typer.Option(help="what counts: occurrences, documents or users")] = "occurrences",
-    limit: Annotated[int, typer.Option("--limit", min=1, help="how many")] = 20,
+    by: Annotated[str, typer.Option(help="rank by occurrences, documents or users")] = "occurrences",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="number of values")] = 20,
     reveal: Reveal = False,
     memory_limit: MemoryLimit = "1GB",
     format: Annotated[str, typer.Option(help="table, csv, json or parquet")] = "table",
     as_json: AsJson = False,
 ) -> None:
-    """The values that occur most often, by rank (masked)."""
-    one_of("--by", by, ("occurrences", "documents", "users"))
+    """List the values that occur most often, by rank (masked without --reveal)."""
+    require_choice("--by", by, ("occurrences", "documents", "users"))
     given = {"kind": kind, "limit": str(limit)} | ({} if by == "users" else {"by": by})
     name = "top_by_users" if by == "users" else "top"
-    answer(work, None, name, given, reveal=reveal, memory_limit=memory_limit, format="json" if as_json else format)
+    print_query_result(work, None, name, given, reveal=reveal, memory_limit=memory_limit, format="json" if as_json else format)

@@ -1,4 +1,4 @@
-"""`sanitize verify`: a published folder looked at again."""
+"""`sanitize verify`: checks a published folder for changed files and for removed values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from sanitize.cli.console import show
-from sanitize.cli.options import AsJson, MemoryLimit, Quiet, Workers, one_of
+from sanitize.cli.console import print_result
+from sanitize.cli.options import AsJson, MemoryLimit, Quiet, Workers, require_choice
 
 
 def command(
     out: Annotated[str, typer.Argument(metavar="OUT", help="a published folder, or its URL", show_default=False)],
     work: Annotated[
-        str | None, typer.Option(metavar="DIR", help="the folder it was made in (default: OUT.private)", show_default=False)
+        str | None,
+        typer.Option(metavar="DIR", help="the private folder of the run that published OUT (default: OUT.private)", show_default=False),
     ] = None,
     verify: Annotated[str, typer.Option(help="full (every byte, all forms), or fast (as in a run)")] = "full",
     workers: Workers = None,
@@ -22,23 +23,28 @@ def command(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look at a published folder again: integrity (exit 3), and values that had to go (exit 4)."""
-    from sanitize.core.progress import shower
-    from sanitize.verification.leak_check import check
+    """Check a published folder: files against the manifest (exit 3), and removed values that occur in it (exit 4)."""
+    from sanitize.core.progress import create_progress_display
+    from sanitize.verification.leak_check import verify as verify_output
 
-    found = check(
-        out, work, mode=one_of("--verify", verify, ("fast", "full")), workers=workers, memory_limit=memory_limit, progress=shower(quiet)
+    found = verify_output(
+        out,
+        work,
+        mode=require_choice("--verify", verify, ("fast", "full")),
+        workers=workers,
+        memory_limit=memory_limit,
+        progress=create_progress_display(quiet),
     )
-    show(found, as_json, _verified, quiet)
+    print_result(found, as_json, _format_verification, quiet)
 
 
-def _verified(result: Mapping[str, Any]) -> str:
-    lines = [f"{result['out']}: {result['shards']} shards are what the manifest says"]
-    lines.append(f"0 of {result['values_checked']:,} values that had to go were found in {len(result['forms'])} forms:")
+def _format_verification(result: Mapping[str, Any]) -> str:
+    lines = [f"{result['out']}: {result['shards']} shards match the manifest"]
+    lines.append(f"0 of {result['values_checked']:,} removed values were found in {len(result['forms'])} forms:")
     lines.append("  " + ", ".join(result["forms"]))
-    if looked := result.get("looked"):
-        lines.append("looked at " + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in looked.items()))
+    if searched := result.get("looked"):
+        lines.append("searched " + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in searched.items()))
     if result["ambiguous"]:
-        told = ", ".join(f"{times:,} {kind}" for kind, times in result["ambiguous"].items())
-        lines.append(f"ambiguous: {told} (too short or too common to tell from other text)")
+        counts = ", ".join(f"{times:,} {kind}" for kind, times in result["ambiguous"].items())
+        lines.append(f"ambiguous: {counts} (too short or too common to tell from other text)")
     return "\n".join(lines)

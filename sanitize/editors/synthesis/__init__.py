@@ -1,4 +1,4 @@
-"""How surrogates are built: pools of name and domain components, and one invented identity for each person.
+"""Builds surrogates for the editors: pools of name and domain components, and one invented identity for each person.
 
-Used by the editors; holds no editor itself.
+Contains no editor.
 """

@@ -1,5 +1,7 @@
-"""The stores that parts of variants are drawn from: names, domains and endings, of the corpus itself or curated ones, each in the letter
-case of what it stands for; and one part of many values as it is drawn (edit/rmft.py puts the parts together).
+"""Component pools: names, domains and top-level domains that variants are drawn from, of the corpus itself or curated lists.
+
+`ComponentPool` holds the entries; `ComponentDrawer` draws one component for many values, in the letter case of the component it replaces.
+editors/rmft.py joins the components.
 """
 
 from __future__ import annotations
@@ -13,115 +15,119 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.arrow_buffers import arrow
-from sanitize.core.keys import pick
+from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.keys import draw_index
 
 I64 = npt.NDArray[np.int64]
-_SCARCE = 2  # a corpus store with fewer entries is filled up from the curated one
+_MIN_POOL_SIZE = 2  # a corpus pool with fewer entries is filled up with the curated ones
 
 
 @dataclass(frozen=True, repr=False)
-class Store:
-    """The entries of one store, in lower case.
+class ComponentPool:
+    """The entries of one pool, in lower case.
 
-    One that grows begins with what was seen, in order of appearance, `since` which document; each draws from what it has seen by then.
+    A growing pool (`first_doc_no` is set) begins with the entries seen in the corpus, in order of appearance; `first_doc_no` is the
+    document of each. A document draws from the entries seen up to it. `mixed`: curated entries are drawn as well.
     """
 
     entries: pa.Array
-    since: I64 | None = None
+    first_doc_no: I64 | None = None
     mixed: bool = False
 
     @classmethod
-    def grown(cls, seen: pa.Array, since: I64, curated: pa.Array, mixed: bool) -> Store:
-        """What was seen before the curated entries."""
-        return cls(pa.concat_arrays([seen, curated]), since, mixed)
+    def from_seen(cls, seen: pa.Array, first_doc_no: I64, curated: pa.Array, mixed: bool) -> ComponentPool:
+        """A growing pool: the entries seen in the corpus, followed by the curated entries."""
+        return cls(pa.concat_arrays([seen, curated]), first_doc_no, mixed)
 
-    def pick(self, bits: npt.NDArray[np.uint64], docs: I64) -> I64:
-        """An entry for each draw in a document."""
-        if self.since is None:
-            return pick(bits, len(self.entries))
-        seen, there = len(self.since), np.searchsorted(self.since, docs, side="right")
-        more = len(self.entries) - seen
+    def pick_entries(self, bits: npt.NDArray[np.uint64], doc_no: I64) -> I64:
+        """The index of an entry for each draw (32 bits) in a document."""
+        if self.first_doc_no is None:
+            return draw_index(bits, len(self.entries))
+        seen, visible = len(self.first_doc_no), np.searchsorted(self.first_doc_no, doc_no, side="right")
+        curated_count = len(self.entries) - seen
         if self.mixed:
-            drawn = pick(bits, (there + more).astype(np.uint64))
-            return np.where(drawn < there, drawn, seen + drawn - there)
-        return np.where(there >= _SCARCE, pick(bits, there.astype(np.uint64)), seen + pick(bits, more))
+            drawn = draw_index(bits, (visible + curated_count).astype(np.uint64))
+            return np.where(drawn < visible, drawn, seen + drawn - visible)
+        return np.where(visible >= _MIN_POOL_SIZE, draw_index(bits, visible.astype(np.uint64)), seen + draw_index(bits, curated_count))
 
 
 @dataclass(frozen=True, repr=False)
-class DrawnPart:
-    """One part of the distinct values of a batch, and the store that its variants come from."""
+class ComponentDrawer:
+    """Draws one component for the distinct values of a batch from a pool."""
 
-    texts: pa.Array  # own distinct texts
-    lower: pa.Array  # the same in lower case
-    case: I64  # of each: 0 lower (and mixed), 1 upper, 2 title
-    store: Store
+    texts: pa.Array  # the component of each distinct value
+    lowercase: pa.Array  # the same in lower case
+    letter_case: I64  # 0 lower (and mixed), 1 upper, 2 title
+    pool: ComponentPool
 
     @classmethod
-    def of(cls, own: pl.Series, store: Store) -> DrawnPart:
-        lower, case = own, np.zeros(len(own), np.int64)
-        cased = own.str.contains("[^\\x00-@\\[-\\x7f]").arg_true()  # anything but ASCII without capitals
+    def from_values(cls, values: pl.Series, pool: ComponentPool) -> ComponentDrawer:
+        lower, case = values, np.zeros(len(values), np.int64)
+        cased = values.str.contains("[^\\x00-@\\[-\\x7f]").arg_true()  # texts with upper-case or non-ASCII letters
         if len(cased):
-            some = own.gather(cased)
-            small, upper, title = some.str.to_lowercase(), some.str.to_uppercase(), some.str.to_titlecase()
-            case[cased.to_numpy()] = np.where((some == upper) & (some != small), 1, np.where((some == title) & (some != small), 2, 0))
-            lower = own.clone().scatter(cased, small)
-        return cls(arrow(own), arrow(lower), case, store)
+            cased_values = values.gather(cased)
+            small, upper, title = cased_values.str.to_lowercase(), cased_values.str.to_uppercase(), cased_values.str.to_titlecase()
+            case[cased.to_numpy()] = np.where(
+                (cased_values == upper) & (cased_values != small), 1, np.where((cased_values == title) & (cased_values != small), 2, 0)
+            )
+            lower = values.clone().scatter(cased, small)
+        return cls(to_large_string(values), to_large_string(lower), case, pool)
 
     def draw(
-        self, of: I64, docs: I64, bits: npt.NDArray[np.uint64], stays: npt.NDArray[np.bool_]
+        self, value_index: I64, doc_no: I64, bits: npt.NDArray[np.uint64], keep: npt.NDArray[np.bool_]
     ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-        """The part of each occurrence: its own where it stays, else from the store in its letter case; and whether it is another."""
-        goes = np.flatnonzero(~stays)
-        fresh = self.store.entries.take(pa.array(self.store.pick(bits, docs)[goes]))
-        other = np.ones(len(of), np.bool_)
-        other[goes] = pc.not_equal(fresh, self.lower.take(pa.array(of[goes])))
-        case = self.case[of[goes]]
+        """The component of each occurrence, and whether it is allowed: its own where `keep` is true, else an entry of the pool in the same
+        letter case, which is allowed if it differs from its own."""
+        redrawn = np.flatnonzero(~keep)
+        drawn = self.pool.entries.take(pa.array(self.pool.pick_entries(bits, doc_no)[redrawn]))
+        is_other = np.ones(len(value_index), np.bool_)
+        is_other[redrawn] = pc.not_equal(drawn, self.lowercase.take(pa.array(value_index[redrawn])))
+        case = self.letter_case[value_index[redrawn]]
         for number in (1, 2) if case.any() else ():
-            some = pl.Series(fresh.filter(pa.array(case == number))).str
-            fresh = pc.replace_with_mask(
-                fresh, pa.array(case == number), arrow(some.to_uppercase() if number == 1 else some.to_titlecase())
+            to_convert = pl.Series(drawn.filter(pa.array(case == number))).str
+            drawn = pc.replace_with_mask(
+                drawn, pa.array(case == number), to_large_string(to_convert.to_uppercase() if number == 1 else to_convert.to_titlecase())
             )
-        if len(goes) == len(of):
-            return fresh, other
-        index = of.copy()
-        index[goes] = len(self.texts) + np.arange(len(goes))
-        return pa.concat_arrays([self.texts, fresh]).take(pa.array(index)), other
+        if len(redrawn) == len(value_index):
+            return drawn, is_other
+        index = value_index.copy()
+        index[redrawn] = len(self.texts) + np.arange(len(redrawn))
+        return pa.concat_arrays([self.texts, drawn]).take(pa.array(index)), is_other
 
 
-def entries_of(part: str, corpus: pa.Array, source: str) -> pa.Array:
-    """The sorted entries of one store."""
-    if source == "corpus" and len(corpus) >= _SCARCE:
-        entries = corpus
+def build_pool_entries(component: str, corpus_entries: pa.Array, source: str) -> pa.Array:
+    """The sorted entries of one pool; `source` is `corpus`, `curated` or `mixed`."""
+    if source == "corpus" and len(corpus_entries) >= _MIN_POOL_SIZE:
+        entries = corpus_entries
     elif source == "curated":
-        entries = pa.array(curated(part), pa.large_string())
+        entries = pa.array(curated_entries(component), pa.large_string())
     else:
-        entries = pc.unique(pa.concat_arrays([corpus, pa.array(curated(part), pa.large_string())]))
+        entries = pc.unique(pa.concat_arrays([corpus_entries, pa.array(curated_entries(component), pa.large_string())]))
     return entries.take(pc.sort_indices(entries))
 
 
-def more(bits: npt.NDArray[np.uint64], late: int | I64) -> pa.LargeStringArray:
-    """What makes texts longer that nothing new is drawn for any more: a digit each at first, one more each further time, nine at most."""
-    return pa.array(pick(bits, 10 ** np.minimum(np.asarray(late, np.uint64), np.uint64(9))).astype(str), pa.large_string())
+def draw_extra_digits(bits: npt.NDArray[np.uint64], extra_attempts: int | I64) -> pa.LargeStringArray:
+    """Digits that extend surrogates when the pools are exhausted: a number below 10 ** `extra_attempts`, nine digits at most."""
+    return pa.array(draw_index(bits, 10 ** np.minimum(np.asarray(extra_attempts, np.uint64), np.uint64(9))).astype(str), pa.large_string())
 
 
 @functools.cache
-def curated_store(part: str) -> Store:
-    """The sorted entries of a curated store."""
-    return Store(entries_of(part, pa.array([], pa.large_string()), "curated"))
+def curated_pool(component: str) -> ComponentPool:
+    """The curated pool of a component."""
+    return ComponentPool(build_pool_entries(component, pa.array([], pa.large_string()), "curated"))
 
 
 @functools.cache
-def curated(part: str) -> list[str]:
-    """Names from Faker's US lists, and domains under names that are reserved (RFC 2606), in lower case."""
+def curated_entries(component: str) -> list[str]:
+    """The curated entries of a component, in lower case: names from Faker's US lists, and domains under reserved names (RFC 2606)."""
     from faker.providers.person.en_US import Provider
 
     firsts = sorted({name.lower() for name in Provider.first_names if name.isascii() and name.isalpha()})
     lasts = sorted({name.lower() for name in Provider.last_names if name.isascii() and name.isalpha()})
-    if part in ("first", "local"):
+    if component in ("first", "local"):
         return firsts
-    if part == "last":
+    if component == "last":
         return lasts
-    if part == "tld":
+    if component == "tld":
         return ["com", "edu", "example", "info", "net", "org"]
-    return lasts if part == "domain" else ["example.com", "example.net", "example.org", *(f"{name}.example" for name in lasts)]
+    return lasts if component == "domain" else ["example.com", "example.net", "example.org", *(f"{name}.example" for name in lasts)]

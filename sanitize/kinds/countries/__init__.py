@@ -1,1 +1,1 @@
-"""National identifiers, a file a country: the file name is the word a plan names in `find.countries`."""
+"""National identifiers, one file per country: the file name is the country code that a plan lists in `find.countries`."""

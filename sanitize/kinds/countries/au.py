@@ -1,43 +1,43 @@
-"""Australia: tax file numbers of nine digits (modulus 11) and Medicare numbers (modulus 10; the tenth digit is the issue of the card, and
-a reference number may follow)."""
+"""Australia: tax file numbers of nine digits (check modulo 11) and Medicare numbers (check modulo 10; the tenth digit is the issue number
+of the card, and a reference number may follow)."""
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, number, values_of, weighted, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, character_values, label_pattern, make_national_id, weighted_sum
 from sanitize.kinds.kind import U8
 
 
-def _tfn(rows: U8) -> Bools:
-    good: Bools = (weighted(rows, (1, 4, 3, 7, 5, 8, 6, 9, 10)) % 11 == 0) & (rows != 48).any(axis=1)
+def _is_tfn(rows: U8) -> Bools:
+    good: Bools = (weighted_sum(rows, (1, 4, 3, 7, 5, 8, 6, 9, 10)) % 11 == 0) & (rows != 48).any(axis=1)
     return good
 
 
-def _medicare(rows: U8) -> Bools:
-    good: Bools = weighted(rows, (1, 3, 7, 9, 1, 3, 7, 9)) % 10 == values_of(rows)[:, 8]
+def _is_medicare(rows: U8) -> Bools:
+    good: Bools = weighted_sum(rows, (1, 3, 7, 9, 1, 3, 7, 9)) % 10 == character_values(rows)[:, 8]
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="AU_TFN",
         about="an Australian tax file number",
         country="AU",
-        alone="[0-9]{3} [0-9]{3} [0-9]{3}",
-        behind="[0-9]{9}|[0-9]{3}[ -][0-9]{3}[ -][0-9]{3}",
-        named=words("TFN", "Tax file"),
-        sound=_tfn,
+        bare_pattern="[0-9]{3} [0-9]{3} [0-9]{3}",
+        labelled_pattern="[0-9]{9}|[0-9]{3}[ -][0-9]{3}[ -][0-9]{3}",
+        label=label_pattern("TFN", "Tax file"),
+        is_valid=_is_tfn,
         alphabets=[DIGITS] * 9,
-        tail=1,
+        check_length=1,
     ),
-    number(
+    make_national_id(
         name="AU_MEDICARE",
         about="an Australian Medicare number",
         country="AU",
-        alone="[2-6][0-9]{3} [0-9]{5} [0-9]|[2-6][0-9]{3}-[0-9]{5}-[0-9]",
-        behind="[2-6][0-9]{9}",
-        named=words("Medicare", "Medicare card"),
-        sound=_medicare,
+        bare_pattern="[2-6][0-9]{3} [0-9]{5} [0-9]|[2-6][0-9]{3}-[0-9]{5}-[0-9]",
+        labelled_pattern="[2-6][0-9]{9}",
+        label=label_pattern("Medicare", "Medicare card"),
+        is_valid=_is_medicare,
         alphabets=[b"23456", *[DIGITS] * 8, b"123456789"],
-        tail=2,
+        check_length=2,
     ),
 )

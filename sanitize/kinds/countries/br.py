@@ -1,54 +1,58 @@
-"""Brazil: CPF of persons and CNPJ of companies, which a person may be (its characters may be letters since July 2026), each with two
-check digits modulo 11."""
+"""Brazil: CPF (persons) and CNPJ (companies, including one-person companies; may contain letters since July 2026), each with two check
+digits modulo 11."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, number, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, label_pattern, make_national_id
 from sanitize.kinds.kind import I64, U8
 
 
-def _digit(rows: U8, weights: tuple[int, ...]) -> I64:
-    rest: I64 = (rows[:, : len(weights)].astype(np.int64) - 48) @ np.array(weights, np.int64) % 11  # letters count on from 17
+def _check_digit(rows: U8, weights: tuple[int, ...]) -> I64:
+    rest: I64 = (rows[:, : len(weights)].astype(np.int64) - 48) @ np.array(weights, np.int64) % 11  # letters count from 17
     return np.where(rest < 2, 0, 11 - rest)
 
 
-def _sound(rows: U8, first: tuple[int, ...], second: tuple[int, ...]) -> Bools:
+def _is_valid(rows: U8, first_weights: tuple[int, ...], second_weights: tuple[int, ...]) -> Bools:
     last = rows[:, -2:].astype(np.int64) - 48
-    good: Bools = (_digit(rows, first) == last[:, 0]) & (_digit(rows, second) == last[:, 1]) & (rows != rows[:, :1]).any(axis=1)
+    good: Bools = (
+        (_check_digit(rows, first_weights) == last[:, 0])
+        & (_check_digit(rows, second_weights) == last[:, 1])
+        & (rows != rows[:, :1]).any(axis=1)
+    )
     return good
 
 
-def _cpf(rows: U8) -> Bools:
-    return _sound(rows, tuple(range(10, 1, -1)), tuple(range(11, 1, -1)))
+def _is_cpf(rows: U8) -> Bools:
+    return _is_valid(rows, tuple(range(10, 1, -1)), tuple(range(11, 1, -1)))
 
 
-def _cnpj(rows: U8) -> Bools:
-    return _sound(rows, (5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2))
+def _is_cnpj(rows: U8) -> Bools:
+    return _is_valid(rows, (5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2))
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="BR_CPF",
         about="a Brazilian number of a person (CPF)",
         country="BR",
-        alone="[0-9]{3}[.][0-9]{3}[.][0-9]{3}-[0-9]{2}",
-        behind="[0-9]{9}-?[0-9]{2}",
-        named=words("CPF"),
-        sound=_cpf,
+        bare_pattern="[0-9]{3}[.][0-9]{3}[.][0-9]{3}-[0-9]{2}",
+        labelled_pattern="[0-9]{9}-?[0-9]{2}",
+        label=label_pattern("CPF"),
+        is_valid=_is_cpf,
         alphabets=[DIGITS] * 11,
-        tail=2,
+        check_length=2,
     ),
-    number(
+    make_national_id(
         name="BR_CNPJ",
         about="a Brazilian number of a company (CNPJ)",
         country="BR",
-        alone="[0-9A-Z]{2}[.][0-9A-Z]{3}[.][0-9A-Z]{3}/[0-9A-Z]{4}-[0-9]{2}",
-        behind="[0-9A-Z]{12}-?[0-9]{2}",
-        named=words("CNPJ"),
-        sound=_cnpj,
+        bare_pattern="[0-9A-Z]{2}[.][0-9A-Z]{3}[.][0-9A-Z]{3}/[0-9A-Z]{4}-[0-9]{2}",
+        labelled_pattern="[0-9A-Z]{12}-?[0-9]{2}",
+        label=label_pattern("CNPJ"),
+        is_valid=_is_cnpj,
         alphabets=[*[DIGITS] * 8, b"0", b"0", b"0", b"123456789", DIGITS, DIGITS],
-        tail=2,
+        check_length=2,
     ),
 )

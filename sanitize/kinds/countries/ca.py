@@ -1,19 +1,19 @@
-"""Canada: social insurance numbers (Luhn; the first digit names the region, 0 and 8 are given to no person)."""
+"""Canada: social insurance numbers (Luhn; the first digit is the region, 0 and 8 are not assigned to persons)."""
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import DIGITS, luhn, number, words
+from sanitize.kinds.countries.national_id import DIGITS, label_pattern, make_national_id, passes_luhn
 
 KINDS = (
-    number(
+    make_national_id(
         name="CA_SIN",
         about="a Canadian social insurance number",
         country="CA",
-        alone="[1-79][0-9]{2} [0-9]{3} [0-9]{3}|[1-79][0-9]{2}-[0-9]{3}-[0-9]{3}",
-        behind="[1-79][0-9]{8}",
-        named=words("SIN", "NAS", "Social Insurance"),
-        sound=luhn,
+        bare_pattern="[1-79][0-9]{2} [0-9]{3} [0-9]{3}|[1-79][0-9]{2}-[0-9]{3}-[0-9]{3}",
+        labelled_pattern="[1-79][0-9]{8}",
+        label=label_pattern("SIN", "NAS", "Social Insurance"),
+        is_valid=passes_luhn,
         alphabets=[b"12345679", *[DIGITS] * 8],
-        tail=1,
+        check_length=1,
     ),
 )

@@ -1,27 +1,27 @@
-"""China: resident identity numbers of eighteen characters: region, date of birth, order, and a check character (ISO 7064 MOD 11-2)."""
+"""China: resident identity numbers of 18 characters: region, date of birth, sequence number, and a check character (ISO 7064 MOD 11-2)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, STRONG, Bools, is_date, number, two, weighted
+from sanitize.kinds.countries.national_id import DIGITS, STRONG_CHECK_RANK, Bools, is_date, make_national_id, two_digits, weighted_sum
 from sanitize.kinds.kind import U8
 
 
-def _sound(rows: U8) -> Bools:
-    born = is_date(two(rows, 6) * 100 + two(rows, 8), two(rows, 10), two(rows, 12))
-    rest = weighted(rows, [2**power % 11 for power in range(17, 0, -1)]) % 11
+def _is_valid(rows: U8) -> Bools:
+    born = is_date(two_digits(rows, 6) * 100 + two_digits(rows, 8), two_digits(rows, 10), two_digits(rows, 12))
+    rest = weighted_sum(rows, [2**power % 11 for power in range(17, 0, -1)]) % 11
     good: Bools = born & (np.frombuffer(b"10X98765432", np.uint8)[rest] == rows[:, 17])
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="CN_RESIDENT_ID",
         about="a Chinese resident identity number",
         country="CN",
-        alone="[1-8][0-9]{5}(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[0-9]{3}[0-9Xx]",
-        sound=_sound,
+        bare_pattern="[1-8][0-9]{5}(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[0-9]{3}[0-9Xx]",
+        is_valid=_is_valid,
         alphabets=[
             b"123456",
             b"1234",
@@ -37,7 +37,7 @@ KINDS = (
             *[DIGITS] * 3,
             b"0123456789X",
         ],
-        tail=1,
-        rank=STRONG,
+        check_length=1,
+        rank=STRONG_CHECK_RANK,
     ),
 )

@@ -1,39 +1,39 @@
-"""Spain: NIF of residents (DNI) and of foreigners (NIE), with a letter that is the number modulo 23."""
+"""Spain: NIF of residents (DNI) and of foreigners (NIE), with a check letter for the number modulo 23."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, number
+from sanitize.kinds.countries.national_id import DIGITS, Bools, make_national_id
 from sanitize.kinds.kind import U8
 
-_LETTERS = b"TRWAGMYFPDXBNJZSQVHLCKE"
+_CHECK_LETTERS = b"TRWAGMYFPDXBNJZSQVHLCKE"
 
 
-def _sound(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Bools:
     first = np.where(rows[:, 0] >= 65, rows[:, 0] - 88, rows[:, 0] - 48).astype(np.int64)  # X, Y, Z count as 0, 1, 2
     total = first * 10**7 + (rows[:, 1:8].astype(np.int64) - 48) @ 10 ** np.arange(6, -1, -1)
-    good: Bools = np.frombuffer(_LETTERS, np.uint8)[total % 23] == rows[:, 8]
+    good: Bools = np.frombuffer(_CHECK_LETTERS, np.uint8)[total % 23] == rows[:, 8]
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="ES_NIF",
         about="a Spanish identity number (DNI)",
         country="ES",
-        alone="[0-9]{8}[ -]?[A-HJ-NP-TV-Z]|[0-9]{2}[.][0-9]{3}[.][0-9]{3}[ -]?[A-HJ-NP-TV-Z]",
-        sound=_sound,
-        alphabets=[*[DIGITS] * 8, _LETTERS],
-        tail=1,
+        bare_pattern="[0-9]{8}[ -]?[A-HJ-NP-TV-Z]|[0-9]{2}[.][0-9]{3}[.][0-9]{3}[ -]?[A-HJ-NP-TV-Z]",
+        is_valid=_is_valid,
+        alphabets=[*[DIGITS] * 8, _CHECK_LETTERS],
+        check_length=1,
     ),
-    number(
+    make_national_id(
         name="ES_NIE",
         about="a Spanish identity number of a foreigner",
         country="ES",
-        alone="[XYZ][ -]?[0-9]{7}[ -]?[A-HJ-NP-TV-Z]",
-        sound=_sound,
-        alphabets=[b"XYZ", *[DIGITS] * 7, _LETTERS],
-        tail=1,
+        bare_pattern="[XYZ][ -]?[0-9]{7}[ -]?[A-HJ-NP-TV-Z]",
+        is_valid=_is_valid,
+        alphabets=[b"XYZ", *[DIGITS] * 7, _CHECK_LETTERS],
+        check_length=1,
     ),
 )

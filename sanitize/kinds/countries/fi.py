@@ -1,33 +1,38 @@
-"""Finland: personal identity codes: date of birth, a sign for the century (also those added in 2023), and a check character."""
+"""Finland: personal identity codes: date of birth, a sign for the century (including those added in 2023), and a check character."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, number, two
+from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, make_national_id, two_digits
 from sanitize.kinds.kind import U8
 
-_CHECK = b"0123456789ABCDEFHJKLMNPRSTUVWXY"
-_CENTURY = np.full(256, 2000)
-_CENTURY[list(b"-YXWVU")], _CENTURY[ord("+")] = 1900, 1800
+_CHECK_CHARACTERS = b"0123456789ABCDEFHJKLMNPRSTUVWXY"
+_CENTURY_BY_SIGN = np.full(256, 2000)
+_CENTURY_BY_SIGN[list(b"-YXWVU")], _CENTURY_BY_SIGN[ord("+")] = 1900, 1800
 
 
-def _sound(rows: U8) -> Bools:
-    born = is_date(_CENTURY[rows[:, 6]] + two(rows, 4), two(rows, 2), two(rows, 0))
-    total = (two(rows, 0) * 10_000 + two(rows, 2) * 100 + two(rows, 4)) * 1_000 + two(rows, 7) * 10 + rows[:, 9].astype(np.int64) - 48
-    good: Bools = born & (np.frombuffer(_CHECK, np.uint8)[total % 31] == rows[:, 10])
+def _is_valid(rows: U8) -> Bools:
+    born = is_date(_CENTURY_BY_SIGN[rows[:, 6]] + two_digits(rows, 4), two_digits(rows, 2), two_digits(rows, 0))
+    total = (
+        (two_digits(rows, 0) * 10_000 + two_digits(rows, 2) * 100 + two_digits(rows, 4)) * 1_000
+        + two_digits(rows, 7) * 10
+        + rows[:, 9].astype(np.int64)
+        - 48
+    )
+    good: Bools = born & (np.frombuffer(_CHECK_CHARACTERS, np.uint8)[total % 31] == rows[:, 10])
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="FI_PERSONAL_IDENTITY_CODE",
         about="a Finnish personal identity code",
         country="FI",
-        alone="[0-3][0-9][01][0-9]{3}[-+A-FYXWVU][0-9]{3}[0-9A-FHJ-NPR-Y]",
-        sound=_sound,
-        alphabets=[b"0123", DIGITS, b"01", DIGITS, DIGITS, DIGITS, b"-A", *[DIGITS] * 3, _CHECK],
+        bare_pattern="[0-3][0-9][01][0-9]{3}[-+A-FYXWVU][0-9]{3}[0-9A-FHJ-NPR-Y]",
+        is_valid=_is_valid,
+        alphabets=[b"0123", DIGITS, b"01", DIGITS, DIGITS, DIGITS, b"-A", *[DIGITS] * 3, _CHECK_CHARACTERS],
         separators=b"",
-        tail=1,
+        check_length=1,
     ),
 )

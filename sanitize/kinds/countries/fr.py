@@ -1,38 +1,38 @@
-"""France: the number of the register of persons (NIR, "numéro de sécurité sociale"), with its key of two digits (97 less the number
-modulo 97; Corsica's 2A and 2B count as 19 and 18)."""
+"""France: the national register number (NIR, "numéro de sécurité sociale"), with its two-digit key (97 minus the number modulo 97;
+Corsica's 2A and 2B count as 19 and 18)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, STRONG, Bools, number, two, values_of
+from sanitize.kinds.countries.national_id import DIGITS, STRONG_CHECK_RANK, Bools, character_values, make_national_id, two_digits
 from sanitize.kinds.kind import U8
 
 
-def _sound(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Bools:
     digits = rows.copy()
     corsica = (rows[:, 5] == ord("2")) & np.isin(rows[:, 6], list(b"AB"))
     digits[corsica, 5], digits[corsica, 6] = 49, (57 - (rows[:, 6] - 65))[corsica]
     known: Bools = np.asarray(((digits >= 48) & (digits <= 57)).all(axis=1))
-    value = values_of(np.where(known[:, None], digits, np.uint8(48)))
+    value = character_values(np.where(known[:, None], digits, np.uint8(48)))
     rest = np.zeros(len(rows), np.int64)
     for column in range(13):
         rest = (rest * 10 + value[:, column]) % 97
-    month = two(digits, 3)
-    # 20 and more where the month is not known
+    month = two_digits(digits, 3)
+    # months from 20 on mean that the month is unknown
     good: Bools = known & (97 - rest == value[:, 13] * 10 + value[:, 14]) & (((month >= 1) & (month <= 12)) | (month >= 20))
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="FR_NIR",
         about="a French social security number",
         country="FR",
-        alone="[1278] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?(?:[0-9]{2}|2[AB]) ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}",
-        sound=_sound,
+        bare_pattern="[1278] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?(?:[0-9]{2}|2[AB]) ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}",
+        is_valid=_is_valid,
         alphabets=[b"12", DIGITS, DIGITS, b"01", DIGITS, b"12345678", DIGITS, *[DIGITS] * 8],
-        tail=2,
-        rank=STRONG,
+        check_length=2,
+        rank=STRONG_CHECK_RANK,
     ),
 )

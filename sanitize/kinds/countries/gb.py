@@ -1,51 +1,51 @@
-"""United Kingdom: NHS numbers (modulus 11, NHS Data Dictionary) and National Insurance numbers (no check digit; HMRC's rules for the
-prefix)."""
+"""United Kingdom: NHS numbers (check modulo 11, NHS Data Dictionary) and National Insurance numbers (no check digit; HMRC's rules for
+the prefix)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, number, weighted, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, label_pattern, make_national_id, weighted_sum
 from sanitize.kinds.kind import U8
 
-_FIRST, _SECOND = b"ABCEGHJKLMNOPRSTWXYZ", b"ABCEGHJKLMNPRSTWXYZ"
-_NEVER = [list(pair.encode()) for pair in ("BG", "GB", "KN", "NK", "NT", "TN", "ZZ")]
+_FIRST_LETTERS, _SECOND_LETTERS = b"ABCEGHJKLMNOPRSTWXYZ", b"ABCEGHJKLMNPRSTWXYZ"
+_UNUSED_PREFIXES = [list(pair.encode()) for pair in ("BG", "GB", "KN", "NK", "NT", "TN", "ZZ")]
 
 
-def _nhs(rows: U8) -> Bools:
-    rest = (11 - weighted(rows, range(10, 1, -1)) % 11) % 11
+def _is_nhs(rows: U8) -> Bools:
+    rest = (11 - weighted_sum(rows, range(10, 1, -1)) % 11) % 11
     good: Bools = (rest == rows[:, 9].astype(np.int64) - 48) & (rows != rows[:, :1]).any(axis=1)
     return good
 
 
-def _nino(rows: U8) -> Bools:
+def _is_nino(rows: U8) -> Bools:
     good = np.ones(len(rows), np.bool_)
-    for pair in _NEVER:
+    for pair in _UNUSED_PREFIXES:
         good &= ~(rows[:, :2] == pair).all(axis=1)
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="UK_NHS",
         about="a British NHS number",
         country="GB",
-        alone="[0-9]{3} [0-9]{3} [0-9]{4}|[0-9]{3}-[0-9]{3}-[0-9]{4}",
-        behind="[0-9]{3}[ -]?[0-9]{3}[ -]?[0-9]{4}",
-        named=words("NHS"),
-        turn=3,  # one in eleven telephone numbers passes its check
-        sound=_nhs,
+        bare_pattern="[0-9]{3} [0-9]{3} [0-9]{4}|[0-9]{3}-[0-9]{3}-[0-9]{4}",
+        labelled_pattern="[0-9]{3}[ -]?[0-9]{3}[ -]?[0-9]{4}",
+        label=label_pattern("NHS"),
+        phase=3,  # one in eleven telephone numbers passes the check
+        is_valid=_is_nhs,
         alphabets=[DIGITS] * 10,
-        reserved=[b"9", b"9", b"9", *[DIGITS] * 7],  # set aside for tests
-        tail=1,
+        reserved=[b"9", b"9", b"9", *[DIGITS] * 7],  # range reserved for tests
+        check_length=1,
     ),
-    number(
+    make_national_id(
         name="UK_NINO",
         about="a British National Insurance number",
         country="GB",
-        alone="[ABCEGHJ-PRSTW-Z][ABCEGHJ-NPRSTW-Z](?: ?[0-9]{2}){3} ?[A-D]",
-        sound=_nino,
-        alphabets=[_FIRST, _SECOND, *[DIGITS] * 6, b"ABCD"],
-        tail=0,
+        bare_pattern="[ABCEGHJ-PRSTW-Z][ABCEGHJ-NPRSTW-Z](?: ?[0-9]{2}){3} ?[A-D]",
+        is_valid=_is_nino,
+        alphabets=[_FIRST_LETTERS, _SECOND_LETTERS, *[DIGITS] * 6, b"ABCD"],
+        check_length=0,
     ),
 )

@@ -1,37 +1,37 @@
-"""India: Aadhaar numbers (Verhoeff's check digit, no leading 0 or 1) and permanent account numbers (no public check; the fourth letter
-says what the holder is)."""
+"""India: Aadhaar numbers (Verhoeff's check digit, no leading 0 or 1) and permanent account numbers (no public check; the fourth letter is
+the type of the holder)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, LETTERS, Bools, number, verhoeff, words
+from sanitize.kinds.countries.national_id import CAPITALS, DIGITS, Bools, label_pattern, make_national_id, passes_verhoeff
 from sanitize.kinds.kind import U8
 
 
-def _pan(rows: U8) -> Bools:
+def _is_pan(rows: U8) -> Bools:
     return np.ones(len(rows), np.bool_)
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="IN_AADHAAR",
         about="an Indian Aadhaar number",
         country="IN",
-        alone="[2-9][0-9]{3} [0-9]{4} [0-9]{4}|[2-9][0-9]{3}-[0-9]{4}-[0-9]{4}",
-        behind="[2-9][0-9]{11}",
-        named=words("Aadhaar", "Aadhar", "UIDAI", "UID"),
-        sound=verhoeff,
+        bare_pattern="[2-9][0-9]{3} [0-9]{4} [0-9]{4}|[2-9][0-9]{3}-[0-9]{4}-[0-9]{4}",
+        labelled_pattern="[2-9][0-9]{11}",
+        label=label_pattern("Aadhaar", "Aadhar", "UIDAI", "UID"),
+        is_valid=passes_verhoeff,
         alphabets=[b"23456789", *[DIGITS] * 11],
-        tail=1,
+        check_length=1,
     ),
-    number(
+    make_national_id(
         name="IN_PAN",
         about="an Indian permanent account number",
         country="IN",
-        alone="[A-Z]{3}[ABCFGHLJPT][A-Z][0-9]{4}[A-Z]",
-        sound=_pan,
-        alphabets=[*[LETTERS] * 3, b"P", LETTERS, *[DIGITS] * 4, LETTERS],
-        tail=0,
+        bare_pattern="[A-Z]{3}[ABCFGHLJPT][A-Z][0-9]{4}[A-Z]",
+        is_valid=_is_pan,
+        alphabets=[*[CAPITALS] * 3, b"P", CAPITALS, *[DIGITS] * 4, CAPITALS],
+        check_length=0,
     ),
 )

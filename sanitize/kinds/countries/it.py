@@ -1,39 +1,40 @@
-"""Italy: fiscal codes of persons, with the control letter of the decree of 23 December 1976; in a code that two would share, digits are
-replaced by letters (LMNPQRSTUV)."""
+"""Italy: fiscal codes of persons, with the control letter of the decree of 23 December 1976. Where two persons would share a code, digits
+are replaced by letters (LMNPQRSTUV)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, LETTERS, Bools, number, values_of
+from sanitize.kinds.countries.national_id import CAPITALS, DIGITS, Bools, character_values, make_national_id
 from sanitize.kinds.kind import U8
 
-_ODD = np.array(
+_ODD_POSITION_VALUES = np.array(
     [1, 0, 5, 7, 9, 13, 15, 17, 19, 21, *(1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)]
 )
-_MONTHS = b"ABCDEHLMPRST"
-_DIGIT = np.zeros(256, np.int64)
-_DIGIT[list(DIGITS)] = np.arange(10)
-_DIGIT[list(b"LMNPQRSTUV")] = np.arange(10)
+_MONTH_LETTERS = b"ABCDEHLMPRST"
+_DIGIT_VALUES = np.zeros(256, np.int64)
+_DIGIT_VALUES[list(DIGITS)] = np.arange(10)
+_DIGIT_VALUES[list(b"LMNPQRSTUV")] = np.arange(10)
 
 
-def _sound(rows: U8) -> Bools:
-    value = values_of(rows)
+def _is_valid(rows: U8) -> Bools:
+    value = character_values(rows)
     even = np.where(value >= 10, value - 10, value)
-    total = _ODD[np.clip(value[:, 0:15:2], 0, 35)].sum(axis=1) + even[:, 1:15:2].sum(axis=1)
-    day = _DIGIT[rows[:, 9]] * 10 + _DIGIT[rows[:, 10]]
-    good: Bools = (total % 26 + 65 == rows[:, 15]) & (day % 40 >= 1) & (day % 40 <= 31) & (day <= 71)  # women: 40 more
+    total = _ODD_POSITION_VALUES[np.clip(value[:, 0:15:2], 0, 35)].sum(axis=1) + even[:, 1:15:2].sum(axis=1)
+    day = _DIGIT_VALUES[rows[:, 9]] * 10 + _DIGIT_VALUES[rows[:, 10]]
+    # the day of birth of women is increased by 40
+    good: Bools = (total % 26 + 65 == rows[:, 15]) & (day % 40 >= 1) & (day % 40 <= 31) & (day <= 71)
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="IT_FISCAL_CODE",
         about="an Italian fiscal code",
         country="IT",
-        alone="[A-Z]{3} ?[A-Z]{3} ?[0-9LMNP-V]{2}[ABCDEHLMPRST][0-9LMNP-V]{2} ?[A-Z][0-9LMNP-V]{3} ?[A-Z]",
-        sound=_sound,
-        alphabets=[*[LETTERS] * 6, DIGITS, DIGITS, _MONTHS, b"0123456", DIGITS, LETTERS, *[DIGITS] * 3, LETTERS],
-        tail=1,
+        bare_pattern="[A-Z]{3} ?[A-Z]{3} ?[0-9LMNP-V]{2}[ABCDEHLMPRST][0-9LMNP-V]{2} ?[A-Z][0-9LMNP-V]{3} ?[A-Z]",
+        is_valid=_is_valid,
+        alphabets=[*[CAPITALS] * 6, DIGITS, DIGITS, _MONTH_LETTERS, b"0123456", DIGITS, CAPITALS, *[DIGITS] * 3, CAPITALS],
+        check_length=1,
     ),
 )

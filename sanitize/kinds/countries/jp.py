@@ -1,30 +1,30 @@
-"""Japan: individual numbers ("My Number") of twelve digits, the last of which checks the others (order 85 of the Ministry of Internal
+"""Japan: individual numbers ("My Number") of twelve digits, the last of which is a check digit (order 85 of the Ministry of Internal
 Affairs, 2014)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, number, values_of, weighted, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, character_values, label_pattern, make_national_id, weighted_sum
 from sanitize.kinds.kind import U8
 
 
-def _sound(rows: U8) -> Bools:
-    rest = weighted(rows, (6, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11
-    good: Bools = np.where(rest <= 1, 0, 11 - rest) == values_of(rows)[:, 11]
+def _is_valid(rows: U8) -> Bools:
+    rest = weighted_sum(rows, (6, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11
+    good: Bools = np.where(rest <= 1, 0, 11 - rest) == character_values(rows)[:, 11]
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="JP_MY_NUMBER",
         about="a Japanese individual number",
         country="JP",
-        alone="[0-9]{4} [0-9]{4} [0-9]{4}|[0-9]{4}-[0-9]{4}-[0-9]{4}",
-        behind="[0-9]{12}",
-        named=words("My Number", "MyNumber", "マイナンバー", "個人番号"),
-        sound=_sound,
+        bare_pattern="[0-9]{4} [0-9]{4} [0-9]{4}|[0-9]{4}-[0-9]{4}-[0-9]{4}",
+        labelled_pattern="[0-9]{12}",
+        label=label_pattern("My Number", "MyNumber", "マイナンバー", "個人番号"),
+        is_valid=_is_valid,
         alphabets=[DIGITS] * 12,
-        tail=1,
+        check_length=1,
     ),
 )

@@ -1,26 +1,26 @@
-"""Netherlands: citizen service numbers (BSN), with the "elfproef"."""
+"""Netherlands: citizen service numbers (BSN), with their check modulo 11 (the "elfproef")."""
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, number, weighted, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, label_pattern, make_national_id, weighted_sum
 from sanitize.kinds.kind import U8
 
 
-def _sound(rows: U8) -> Bools:
-    good: Bools = (weighted(rows, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0) & (rows != 48).any(axis=1)
+def _is_valid(rows: U8) -> Bools:
+    good: Bools = (weighted_sum(rows, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0) & (rows != 48).any(axis=1)
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="NL_BSN",
         about="a Dutch citizen service number",
         country="NL",
-        alone="[0-9]{4}[.][0-9]{2}[.][0-9]{3}",
-        behind="[0-9]{9}|[0-9]{3}[ .][0-9]{3}[ .][0-9]{3}",
-        named=words("BSN", "Burgerservicenummer", "Sofinummer", "Sofi"),
-        sound=_sound,
+        bare_pattern="[0-9]{4}[.][0-9]{2}[.][0-9]{3}",
+        labelled_pattern="[0-9]{9}|[0-9]{3}[ .][0-9]{3}[ .][0-9]{3}",
+        label=label_pattern("BSN", "Burgerservicenummer", "Sofinummer", "Sofi"),
+        is_valid=_is_valid,
         alphabets=[DIGITS] * 9,
-        tail=1,
+        check_length=1,
     ),
 )

@@ -1,28 +1,28 @@
-"""Poland: PESEL, which holds the date of birth (months of this century are 20 more) and a check digit."""
+"""Poland: PESEL, which contains the date of birth (20 is added to the month from the year 2000 on) and a check digit."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, number, two, weighted
+from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, make_national_id, two_digits, weighted_sum
 from sanitize.kinds.kind import U8
 
 
-def _sound(rows: U8) -> Bools:
-    month, late = two(rows, 2), two(rows, 2) > 20
-    born = is_date(np.where(late, 2000, 1900) + two(rows, 0), month - 20 * late, two(rows, 4))
-    good: Bools = born & (weighted(rows, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0)
+def _is_valid(rows: U8) -> Bools:
+    month, late = two_digits(rows, 2), two_digits(rows, 2) > 20
+    born = is_date(np.where(late, 2000, 1900) + two_digits(rows, 0), month - 20 * late, two_digits(rows, 4))
+    good: Bools = born & (weighted_sum(rows, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0)
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="PL_PESEL",
         about="a Polish identity number",
         country="PL",
-        alone="[0-9]{2}[0-3][0-9][0-3][0-9]{6}",
-        sound=_sound,
+        bare_pattern="[0-9]{2}[0-3][0-9][0-3][0-9]{6}",
+        is_valid=_is_valid,
         alphabets=[DIGITS, DIGITS, b"0123", DIGITS, b"0123", *[DIGITS] * 6],
-        tail=1,
+        check_length=1,
     ),
 )

@@ -1,21 +1,21 @@
-"""Sweden: personal identity numbers, and coordination numbers (their day is 60 more): date of birth and a check digit (Luhn over the
-last ten digits). Identity: these ten."""
+"""Sweden: personal identity numbers, and coordination numbers (60 is added to the day): date of birth and a check digit (Luhn over the
+last ten digits). Normalised form: these ten digits."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, luhn, number, two, words
+from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, label_pattern, make_national_id, passes_luhn, two_digits
 from sanitize.kinds.kind import U8
 
 
-def _sound(rows: U8) -> Bools:
-    day = two(rows, 4)
-    year = 1900 + two(rows, 0)
-    leap = (two(rows, 2) == 2) & (day % 60 == 29) & (two(rows, 0) % 4 == 0)  # 1900 was none, 2000 is
-    born = is_date(year, two(rows, 2), np.where(day > 60, day - 60, day)) | leap
-    good: Bools = born & luhn(rows)
+def _is_valid(rows: U8) -> Bools:
+    day = two_digits(rows, 4)
+    year = 1900 + two_digits(rows, 0)
+    leap = (two_digits(rows, 2) == 2) & (day % 60 == 29) & (two_digits(rows, 0) % 4 == 0)  # year 00: 1900 was no leap year, 2000 is
+    born = is_date(year, two_digits(rows, 2), np.where(day > 60, day - 60, day)) | leap
+    good: Bools = born & passes_luhn(rows)
     return good
 
 
@@ -23,19 +23,19 @@ def _last_ten(plain: polars.Series) -> polars.Series:
     return plain.str.tail(10)
 
 
-_YEAR = "(?:18|19|20)?"
+_CENTURY = "(?:18|19|20)?"
 KINDS = (
-    number(
+    make_national_id(
         name="SE_PERSONNUMMER",
         about="a Swedish personal identity number",
         country="SE",
-        alone=rf"{_YEAR}[0-9]{{2}}[01][0-9]{{3}}[-+][0-9]{{4}}",
-        behind=rf"{_YEAR}[0-9]{{2}}[01][0-9]{{7}}",
-        named=words("Personnummer", "Personnr", "Pers.nr", "Samordningsnummer"),
-        sound=_sound,
+        bare_pattern=rf"{_CENTURY}[0-9]{{2}}[01][0-9]{{3}}[-+][0-9]{{4}}",
+        labelled_pattern=rf"{_CENTURY}[0-9]{{2}}[01][0-9]{{7}}",
+        label=label_pattern("Personnummer", "Personnr", "Pers.nr", "Samordningsnummer"),
+        is_valid=_is_valid,
         alphabets=[DIGITS, DIGITS, b"01", DIGITS, b"0123", *[DIGITS] * 5],
         separators=b"+-",
         shorten=_last_ten,
-        tail=1,
+        check_length=1,
     ),
 )

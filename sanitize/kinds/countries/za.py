@@ -1,28 +1,28 @@
-"""South Africa: identity numbers: date of birth, four digits for the sex, citizenship, and a check digit (Luhn)."""
+"""South Africa: identity numbers: date of birth, four digits that include the sex, citizenship, and a check digit (Luhn)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, STRONG, Bools, is_date, luhn, number, two
+from sanitize.kinds.countries.national_id import DIGITS, STRONG_CHECK_RANK, Bools, is_date, make_national_id, passes_luhn, two_digits
 from sanitize.kinds.kind import U8
 
 
-def _sound(rows: U8) -> Bools:
-    born = is_date(np.where(two(rows, 0) == 0, 2000, 1900) + two(rows, 0), two(rows, 2), two(rows, 4))
-    good: Bools = born & luhn(rows)
+def _is_valid(rows: U8) -> Bools:
+    born = is_date(np.where(two_digits(rows, 0) == 0, 2000, 1900) + two_digits(rows, 0), two_digits(rows, 2), two_digits(rows, 4))
+    good: Bools = born & passes_luhn(rows)
     return good
 
 
 KINDS = (
-    number(
+    make_national_id(
         name="ZA_ID_NUMBER",
         about="a South African identity number",
         country="ZA",
-        alone="[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]) ?[0-9]{4} ?[012][0-9]{2}",
-        sound=_sound,
+        bare_pattern="[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]) ?[0-9]{4} ?[012][0-9]{2}",
+        is_valid=_is_valid,
         alphabets=[DIGITS, DIGITS, b"01", DIGITS, b"0123", DIGITS, *[DIGITS] * 4, b"01", b"89", DIGITS],
-        tail=1,
-        rank=STRONG,
+        check_length=1,
+        rank=STRONG_CHECK_RANK,
     ),
 )

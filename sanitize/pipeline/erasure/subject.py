@@ -1,9 +1,9 @@
-"""Where one person is: in the index, the documents, the shards that runs published and the checkpoints that were trained on them.
+"""Data subject requests (`sanitize subject`): finds one person in the index, the documents, the published shards and the checkpoints that
+were trained on them, and erases the person.
 
-The person is given by values, names and user ids; what co-occurs with them under one display name is theirs, too
-(`sanitize/pipeline/erasure/subject_match.py`). With `erase` a tombstone says that nobody may keep them: every OUT that was made in this
-WORK is made again (only
-the shards that hold the person are rewritten), and every later run honours it. What is said and written is counts; no value and no name.
+The person is given by values, names and user ids; values under the same display name, or that differ by a plus tag, are linked to the
+person (subject_match.py). `erase` stores a tombstone: every OUT of this WORK is published again without the person (only the shards that
+contain the person are rewritten), and every later run honours the tombstone. Reports and receipts contain counts, never a value or a name.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import I64
-from sanitize.core.display import Told
+from sanitize.core.display import CommandResult
 from sanitize.core.keys import Key
-from sanitize.core.text_cells import Leaf
-from sanitize.engines.local import Local
+from sanitize.core.text_cells import LeafPath
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
-from sanitize.kinds.kind import bringing
+from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import publish_history
-from sanitize.pipeline.erasure.subject_match import LinkTask, Subject, belonging, link_task, locals_in
+from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task, read_address_parts
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
-from sanitize.plans.detection_spec import customs_in
+from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.plan import Plan
-from sanitize.stages.erasure_scan import ForgetTask, forget_task
+from sanitize.stages.erasure_scan import ErasureScanTask, erasure_scan_task
 from sanitize.storage import queries, remote_output, tombstones, vault
-from sanitize.storage.corpus import Corpus, Documents, read_json, sha256, write_json, write_lines
-from sanitize.storage.disk_errors import disk_trouble
-from sanitize.storage.locks import locked
-from sanitize.storage.publication import hashed
-from sanitize.storage.remote_storage import is_url, local_path
+from sanitize.storage.corpus import Corpus, Documents, file_sha256, read_json, write_json, write_private_lines
+from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.locks import lock_workspace
+from sanitize.storage.publication import hash_json
+from sanitize.storage.remote_storage import is_url, require_local_path
 from sanitize.text import name_search
-from sanitize.verification.leak_check import check
+from sanitize.verification.leak_check import verify
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Work:
-    """A WORK folder as it is looked at here."""
+class _Workspace:
+    """A WORK folder opened for a data subject request: its index, key, engine and published outputs."""
 
     folder: Path
     documents: Documents
-    leaves: tuple[Leaf, ...]
-    ranges: list[tuple[int, int]]
+    leaves: tuple[LeafPath, ...]
+    task_ranges: list[tuple[int, int]]
     key: Key
-    engine: Local
+    engine: LocalEngine
     spill: Path
-    runs: list[tuple[Path, dict[str, Any], Corpus]] = field(default_factory=list)
-    elsewhere: list[str] = field(default_factory=list)  # what was published, and is not where it was
+    published_runs: list[tuple[Path, dict[str, Any], Corpus]] = field(default_factory=list)
+    missing_outputs: list[str] = field(default_factory=list)  # outputs that were published and are no longer at their path
 
-    def files(self, *place: str) -> list[Path]:
-        return [self.folder.joinpath(*place, f"{no:05d}.parquet") for no in range(len(self.ranges))]
+    def task_files(self, *folder_names: str) -> list[Path]:
+        return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in range(len(self.task_ranges))]
 
-    def map(self, work: Any, tasks: Sequence[Any]) -> None:
-        for _ in self.engine.map_shards(work, tasks):
+    def run_tasks(self, function: Any, tasks: Sequence[Any]) -> None:
+        for _ in self.engine.map_shards(function, tasks):
             pass
 
-    def ask(self, name: str, **tables: Sequence[Path]) -> pl.DataFrame:
-        """The rows of a named query over some tables."""
+    def run_query(self, name: str, **tables: Sequence[Path]) -> pl.DataFrame:
+        """The result of a named query over some tables."""
         out = self.spill / f"{name}.parquet"
-        self.engine.sql(queries.query(name).text, tables, out)
+        self.engine.sql(queries.get_query(name).sql, tables, out)
         return pl.DataFrame(pq.read_table(out, partitioning=None))
 
 
@@ -90,327 +90,350 @@ def subject(
     workers: int | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Where one person is, in counts: `given`, `linked`, `values_found`, `documents`, `places` (occurrences by kind and section), `runs`
-    (what each published OUT has of them, in which shards) and `checkpoints` (run folders of `sanitize-train` that had seen them).
+    """Find one person; returns counts: `given`, `linked`, `values_found`, `documents`, `places` (occurrences by kind and section), `runs`
+    (what each published OUT holds of the person, and in which shards) and `checkpoints` (run folders of `sanitize-train` that saw the
+    documents).
 
-    `match` is a file, or its lines: values, names, `user:ID`. `documents` names a file to which the ids of their documents are written,
-    one a line (what unlearning asks for). Without `linked` only what was given is theirs. `erase` takes the person out of every OUT of this
+    `match` is a file, or its lines: values, names, `user:ID`. `documents` names a file for the ids of the person's documents, one per line
+    (the input of unlearning). With `linked=False` only the given values and names count. `erase` removes the person from every OUT of this
     WORK and writes a `receipt` without values.
 
-    Raises UsageError for a match that is too common or of nobody, and for a WORK whose input has moved.
+    Raises UsageError for a match that is too common or has no occurrence, and for a WORK whose input has moved.
     """
-    work = local_path(work)
-    vault.private_folder(work)
+    work = require_local_path(work)
+    vault.require_run_workspace(work)
     for path in (documents, receipt):
         if path is not None and not Path(path).resolve().parent.is_dir():
-            raise UsageError(f"{path}: its folder is not there; make it first, or take another place")
-    settings = _settings(work, key_file, seed)
-    with vault.umask(0o077), disk_trouble(work), locked(work), contextlib.ExitStack() as stack:
-        vault.tidy(work)
-        customs = customs_in(work)
-        stack.enter_context(bringing(customs))
-        spill = vault.private(work / "spill") / "subject"
+            raise UsageError(f"{path}: its folder does not exist; create it first, or use another path")
+    settings = _load_settings(work, key_file, seed)
+    with vault.set_umask(0o077), translate_disk_errors(work), lock_workspace(work), contextlib.ExitStack() as stack:
+        vault.remove_leftovers(work)
+        customs = read_custom_kinds(work)
+        stack.enter_context(custom_kinds(customs))
+        spill = vault.make_private_folder(work / "spill") / "subject"
         spill.mkdir()
         try:
-            here = _opened(work, settings, workers, spill)
+            opened_workspace = _open_workspace(work, settings, workers, spill)
             try:
-                given = Subject.read(match, here.key, customs)
-                found, person = _found(here, given, checkpoints, Path(documents) if documents else None, linked)
+                subject_match = SubjectMatch.read(match, opened_workspace.key, customs)
+                found, tombstone = _search_subject(
+                    opened_workspace, subject_match, checkpoints, Path(documents) if documents else None, linked
+                )
             finally:
-                here.engine.close()
-            # one who is written down already, because a first try was stopped or the same is asked twice, is not written down again
-            if erase and not tombstones.read(work, here.key).covers(person):
-                tombstones.write(work, here.key, person, _now())
+                opened_workspace.engine.close()
+            # no second tombstone for the same person, after an interrupted first try or a repeated request
+            if erase and not tombstones.read(work, opened_workspace.key).covers(tombstone):
+                tombstones.write(work, opened_workspace.key, tombstone, _format_utc_now())
         finally:
             shutil.rmtree(spill, ignore_errors=True)
     if erase:
-        found["erased"] = _erase(here, found, Path(receipt) if receipt else None, workers=workers, **more)
-    return Told("subject", found)
+        found["erased"] = _erase_subject(opened_workspace, found, Path(receipt) if receipt else None, workers=workers, **more)
+    return CommandResult("subject", found)
 
 
-def _now() -> str:
+def _format_utc_now() -> str:
     return datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds")
 
 
-def _settings(work: Path, key_file: Path | None, seed: int | None) -> Settings:
-    """The settings of the latest run in WORK, with the key that is named now."""
-    commands = publish_history.commands(work)
+def _load_settings(workspace: Path, key_file: Path | None, seed: int | None) -> Settings:
+    """The settings of the latest run in WORK, with the key given now, if any."""
+    commands = publish_history.list_commands(workspace)
     before = Settings.from_json(commands[-1]["settings"]) if commands else Settings()
     if key_file is not None or seed is not None:
         return Settings(columns=before.columns, key_file=key_file, seed=seed)
     return before
 
 
-def _opened(work: Path, settings: Settings, workers: int | None, spill: Path) -> _Work:
-    """WORK as its index describes it."""
-    described = read_json(work / "index.json")
-    if not described or not described.get("complete"):
-        raise UsageError(f"{work}: holds no complete index; run `sanitize run` or `sanitize find` to its end first")
-    key = vault.key_of(work, key_file=settings.key_file, seed=settings.seed)
-    if key.id != described["key_id"]:
-        raise UsageError(f"{work}: was indexed with another key; name it with --key FILE or --seed N")
-    documents = Documents.from_json(described["documents"], work)
-    if not all(source.is_there() for source in documents.sources):
-        raise UsageError(f"{work}: its input has moved or changed since it was indexed; put it back, or index it again")
-    runs, elsewhere = [], []
-    for command in publish_history.commands(work):
-        place = _place(work, command["out"])
-        out = Corpus.open(place) if (place / "manifest.json").is_file() else None
-        if out is not None and out.manifest.get("plan_hash") == command["plan_hash"]:
-            runs.append((work / "runs" / command["plan_hash"], command, out))
-        elif out is None and command["out"] not in elsewhere:
-            elsewhere.append(command["out"])
-    ranges = [(low, high) for low, high in described["ranges"]]
-    small = documents.count < 20_000
-    return _Work(
-        folder=work,
+def _open_workspace(workspace: Path, settings: Settings, workers: int | None, spill: Path) -> _Workspace:
+    """Open WORK. Raises UsageError if its index is incomplete, has another key, or if input files have moved or changed."""
+    index_json = read_json(workspace / "index.json")
+    if not index_json or not index_json.get("complete"):
+        raise UsageError(f"{workspace}: holds no complete index; run `sanitize run` or `sanitize find` to its end first")
+    key = vault.load_key(workspace, key_file=settings.key_file, seed=settings.seed)
+    if key.id != index_json["key_id"]:
+        raise UsageError(f"{workspace}: was indexed with another key; give that key with --key FILE or --seed N")
+    documents = Documents.from_json(index_json["documents"], workspace)
+    if not all(source.is_available() for source in documents.files):
+        raise UsageError(f"{workspace}: its input has moved or changed since it was indexed; restore it, or index it again")
+    runs, missing_outputs = [], []
+    for command in publish_history.list_commands(workspace):
+        output_folder = _locate_output(workspace, command["out"])
+        corpus = Corpus.open(output_folder) if (output_folder / "manifest.json").is_file() else None
+        if corpus is not None and corpus.manifest.get("plan_hash") == command["plan_hash"]:
+            runs.append((workspace / "runs" / command["plan_hash"], command, corpus))
+        elif corpus is None and command["out"] not in missing_outputs:
+            missing_outputs.append(command["out"])
+    ranges = [(low, high) for low, high in index_json["ranges"]]
+    is_small = documents.count < 20_000
+    return _Workspace(
+        folder=workspace,
         documents=documents,
-        leaves=tuple(Leaf(column, tuple(steps)) for column, *steps in described["leaves"]),
-        ranges=ranges,
+        leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_json["leaves"]),
+        task_ranges=ranges,
         key=key,
-        engine=Local(workers=workers or (1 if small else os.cpu_count() or 1), spill=spill),
+        engine=LocalEngine(workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill),
         spill=spill,
-        runs=runs,
-        elsewhere=elsewhere,
+        published_runs=runs,
+        missing_outputs=missing_outputs,
     )
 
 
-def _place(work: Path, out: str) -> Path:
-    """Where a published corpus lies; of one that went to a URL, where it stands in WORK."""
-    return remote_output.mirror(work, out) if is_url(out) else Path(out)
+def _locate_output(workspace: Path, output: str) -> Path:
+    """The folder of a published corpus; for one at a URL, its copy in WORK."""
+    return remote_output.mirror_path(workspace, output) if is_url(output) else Path(output)
 
 
-def _found(
-    here: _Work, given: Subject, checkpoints: Sequence[Path | str], documents: Path | None, follow: bool
-) -> tuple[dict[str, Any], tombstones.Erased]:
-    """Counts of everything, and what is the person's, as a tombstone would name it."""
+def _search_subject(
+    workspace: _Workspace, match: SubjectMatch, checkpoints: Sequence[Path | str], documents: Path | None, follow_links: bool
+) -> tuple[dict[str, Any], tombstones.Tombstones]:
+    """All counts of the report, and the person's values, names and users as tombstones."""
     tasks = [
         LinkTask(
-            first=low,
-            last=high,
-            documents=here.documents,
-            leaves=here.leaves,
+            first_doc_no=low,
+            end_doc_no=high,
+            documents=workspace.documents,
+            leaves=workspace.leaves,
             occurrences=occurrences,
-            folder=here.spill / f"links-{no:05d}",
+            folder=workspace.spill / f"links-{no:05d}",
         )
-        for no, ((low, high), occurrences) in enumerate(zip(here.ranges, here.files("tables", "occurrences"), strict=True))
+        for no, ((low, high), occurrences) in enumerate(
+            zip(workspace.task_ranges, workspace.task_files("tables", "occurrences"), strict=True)
+        )
     ]
-    here.map(link_task, tasks)
+    workspace.run_tasks(link_task, tasks)
     links = pl.concat([pl.read_parquet(task.folder / "links.parquet", glob=False) for task in tasks]).unique()
-    values, names, shared = list(given.values), list(given.names), 0
-    if follow:
-        values, names, shared = belonging(links, given, locals_in(here.files("vault", "values")))
-    users = tombstones.users_of(pa.array(given.users, pa.large_string()), here.key).tolist() if given.users else []
-    person = tombstones.Erased(tuple(values), tuple(names), tuple(sorted(users)))
-    tables, wrote = _looked(here, person)
-    places, per_document = here.ask("subject_places", **tables), here.ask("subject_documents", **tables)
-    docs = pl.concat([per_document["doc_no"], wrote]).unique().sort()
+    values, names, names_not_followed = list(match.value_ids), list(match.names), 0
+    if follow_links:
+        values, names, names_not_followed = expand_match(links, match, read_address_parts(workspace.task_files("vault", "values")))
+    users = tombstones.hash_user_ids(pa.array(match.user_ids, pa.large_string()), workspace.key).tolist() if match.user_ids else []
+    subject_tombstones = tombstones.Tombstones(tuple(values), tuple(names), tuple(sorted(users)))
+    tables, written_docs = _collect_occurrences(workspace, subject_tombstones)
+    places, per_document = workspace.run_query("subject_places", **tables), workspace.run_query("subject_documents", **tables)
+    docs = pl.concat([per_document["doc_no"], written_docs]).unique().sort()
     if not len(docs):
         raise UsageError(
-            "the match: nothing of it stands in this corpus (no occurrence, no name, no user); look at its spelling, or at the WORK"
+            "the match: nothing of it occurs in this corpus (no occurrence, no name, no user); check its spelling, and the WORK folder"
         )
-    seen = set(here.ask("subject_values", **tables)["value_id"])
-    known = dict(zip(given.names, name_search.ids_of(given.names, here.key).tolist(), strict=True)) if given.names else {}
-    nowhere = sorted({line for what, line in given.lines.items() if (known[what] if isinstance(what, str) else what) not in seen})
-    ids = _doc_ids(here, docs.to_numpy())
+    found_value_ids = set(workspace.run_query("subject_values", **tables)["value_id"])
+    name_ids = dict(zip(match.names, name_search.compute_name_ids(match.names, workspace.key).tolist(), strict=True)) if match.names else {}
+    unmatched_lines = sorted(
+        {
+            line
+            for value_or_name, line in match.line_numbers.items()
+            if (name_ids[value_or_name] if isinstance(value_or_name, str) else value_or_name) not in found_value_ids
+        }
+    )
+    ids = _read_doc_ids(workspace, docs.to_numpy())
     if documents is not None:
-        # a document that every plan dropped is in no shard, and in no training
-        told = _published(here)
-        ids_told = ids if told is None else [one for one, number in zip(ids, docs.to_list(), strict=True) if number in told]
-        write_lines(documents, (f"{one}\n" for one in ids_told), over=True)
+        # a document that every plan dropped is in no shard, so no model was trained on it
+        published = _list_published_documents(workspace)
+        published_ids = (
+            ids if published is None else [doc_id for doc_id, number in zip(ids, docs.to_list(), strict=True) if number in published]
+        )
+        write_private_lines(documents, (f"{doc_id}\n" for doc_id in published_ids), overwrite=True)
     found = {
-        "given": {"values": len(given.values), "names": len(given.names), "users": len(given.users)},
+        "given": {"values": len(match.value_ids), "names": len(match.names), "users": len(match.user_ids)},
         "linked": {
-            "values": len(set(values) - set(given.values)),
-            "names": len(set(names) - set(given.names)),
-            "names_not_followed": shared,
+            "values": len(set(values) - set(match.value_ids)),
+            "names": len(set(names) - set(match.names)),
+            "names_not_followed": names_not_followed,
         },
-        "values_found": len(seen.intersection(values)),
-        "lines_without_a_match": nowhere,
+        "values_found": len(found_value_ids.intersection(values)),
+        "lines_without_a_match": unmatched_lines,
         "documents": len(docs),
-        "documents_written": wrote.n_unique(),
+        "documents_written": written_docs.n_unique(),
         "occurrences": int(places["occurrences"].sum()),
         "places": places.to_dicts(),
-        "runs": [_in_run(here, *one, tables, docs.to_numpy()) for one in here.runs],
-        "checkpoints": [_in_checkpoints(Path(path), ids) for path in checkpoints],
-        "elsewhere": list(here.elsewhere),
-        "work": str(here.folder),
+        "runs": [_summarize_run(workspace, *published_run, tables, docs.to_numpy()) for published_run in workspace.published_runs],
+        "checkpoints": [_summarize_checkpoints(Path(path), ids) for path in checkpoints],
+        "elsewhere": list(workspace.missing_outputs),
+        "work": str(workspace.folder),
     }
-    return found, person
+    return found, subject_tombstones
 
 
-def _looked(here: _Work, person: tombstones.Erased) -> tuple[dict[str, Sequence[Path]], pl.Series]:
-    """The occurrences of the corpus, mentions of the person's names among them, and which values are the person's; and the documents that
-    the person's users wrote."""
-    listed = here.spill / "subject.parquet"
-    occurrences = here.files("tables", "occurrences")
-    ids = [*person.values, *(name_search.ids_of(person.names, here.key).tolist() if person.names else ())]
-    pq.write_table(pa.table({"value_id": pa.array(ids, pa.int64())}), listed)
-    wrote = pl.Series("doc_no", [], pl.Int64)
-    if person.names or person.users:
+def _collect_occurrences(workspace: _Workspace, erased: tombstones.Tombstones) -> tuple[dict[str, Sequence[Path]], pl.Series]:
+    """The tables `occurrences` (including mentions of the person's names) and `subject` (ids of the person's values); and the numbers of
+    the documents that the person wrote."""
+    subject_file = workspace.spill / "subject.parquet"
+    occurrences = workspace.task_files("tables", "occurrences")
+    ids = [*erased.value_ids, *(name_search.compute_name_ids(erased.names, workspace.key).tolist() if erased.names else ())]
+    pq.write_table(pa.table({"value_id": pa.array(ids, pa.int64())}), subject_file)
+    written_docs = pl.Series("doc_no", [], pl.Int64)
+    if erased.names or erased.user_hashes:
         tasks = []
-        for no, (low, high) in enumerate(here.ranges):
-            folder = here.spill / f"forget-{no:05d}"
+        for no, (low, high) in enumerate(workspace.task_ranges):
+            folder = workspace.spill / f"forget-{no:05d}"
             folder.mkdir()
-            about = ForgetTask(
-                first=low, last=high, documents=here.documents, leaves=here.leaves, erased=person, key=here.key, folder=folder
+            scan_task = ErasureScanTask(
+                first_doc_no=low,
+                end_doc_no=high,
+                documents=workspace.documents,
+                leaves=workspace.leaves,
+                erased=erased,
+                key=workspace.key,
+                folder=folder,
             )
-            tasks.append(about)
-        here.map(forget_task, tasks)
+            tasks.append(scan_task)
+        workspace.run_tasks(erasure_scan_task, tasks)
         occurrences = [*occurrences, *(task.folder / "mentions.parquet" for task in tasks)]
-        wrote = pl.concat([pl.read_parquet(task.folder / "gone.parquet", glob=False) for task in tasks])["doc_no"]
-    return {"occurrences": occurrences, "subject": [listed]}, wrote
+        written_docs = pl.concat([pl.read_parquet(task.folder / "gone.parquet", glob=False) for task in tasks])["doc_no"]
+    return {"occurrences": occurrences, "subject": [subject_file]}, written_docs
 
 
-def _published(here: _Work) -> set[int] | None:
-    """The documents that stand in some published OUT; None where none was published, or it is not known any more."""
-    files = [folder / "rows" / path.name for folder, _, out in here.runs for path in here.files("tables")[: len(out.shards)]]
+def _list_published_documents(workspace: _Workspace) -> set[int] | None:
+    """The documents that some published OUT contains; None if nothing was published, or if this is no longer recorded."""
+    files = [
+        folder / "rows" / path.name
+        for folder, _, corpus in workspace.published_runs
+        for path in workspace.task_files("tables")[: len(corpus.shards)]
+    ]
     if not files or not all(path.is_file() for path in files):
         return None
     return {int(number) for path in files for number in np.asarray(pq.read_table(path, partitioning=None).column("doc_no"))}
 
 
-def _doc_ids(here: _Work, docs: I64) -> list[str]:
-    """The ids of some documents, ascending by their numbers."""
-    found: list[str] = []
-    for low, high in here.ranges:
-        mine = docs[(docs >= low) & (docs < high)]
-        if len(mine):
-            for table in here.documents.read(int(mine[0]), int(mine[-1]) + 1, ["doc_id"]):
-                known = pc.is_in(table.column("doc_no"), value_set=pa.array(mine))
-                found += table.filter(known).column("doc_id").to_pylist()
-    return found
+def _read_doc_ids(workspace: _Workspace, doc_numbers: I64) -> list[str]:
+    """The ids of documents, in the order of `doc_numbers`, which ascend."""
+    ids: list[str] = []
+    for low, high in workspace.task_ranges:
+        task_doc_nos = doc_numbers[(doc_numbers >= low) & (doc_numbers < high)]
+        if len(task_doc_nos):
+            for table in workspace.documents.read(int(task_doc_nos[0]), int(task_doc_nos[-1]) + 1, ["doc_id"]):
+                is_wanted = pc.is_in(table.column("doc_no"), value_set=pa.array(task_doc_nos))
+                ids += table.filter(is_wanted).column("doc_id").to_pylist()
+    return ids
 
 
-def _in_run(
-    here: _Work, folder: Path, command: Mapping[str, Any], out: Corpus, tables: Mapping[str, Sequence[Path]], docs: I64
+def _summarize_run(
+    workspace: _Workspace, folder: Path, command: Mapping[str, Any], output: Corpus, tables: Mapping[str, Sequence[Path]], doc_numbers: I64
 ) -> dict[str, Any]:
-    """What one published OUT holds of the person: `left` is what its plan left or kept of it."""
-    names = [path.name for path in here.files("tables")][: len(out.shards)]
-    about = {"plan": out.manifest["plan"]["name"], "plan_hash": folder.name, "out": command["out"]}
+    """What one published OUT holds of the person: documents, shards, replaced occurrences, and `left`, those its plan left or kept."""
+    names = [path.name for path in workspace.task_files("tables")][: len(output.shards)]
+    identification = {"plan": output.manifest["plan"]["name"], "plan_hash": folder.name, "out": command["out"]}
     if not all((folder / place / name).is_file() for place in ("rows", "edits") for name in names):
-        return {**about, "documents": None, "shards": [], "left": None, "replaced": None}  # made under an earlier index
+        return {**identification, "documents": None, "shards": [], "left": None, "replaced": None}  # published from an earlier index
     rows = [np.asarray(pq.read_table(folder / "rows" / name, partitioning=None).column("doc_no")) for name in names]
-    there = [np.isin(docs, one) for one in rows]
-    found = here.ask(
+    published_masks = [np.isin(doc_numbers, doc_nos) for doc_nos in rows]
+    found = workspace.run_query(
         "subject_edits", **tables, edits=[folder / "edits" / name for name in names], published=[folder / "rows" / name for name in names]
     )
-    told = out.manifest["settings"].get("erased") or {}
+    erased_counts = output.manifest["settings"].get("erased") or {}
     return {
-        **about,
-        "documents": int(sum(one.sum() for one in there)),
-        "shards": [shard.path.name for shard, one in zip(out.shards, there, strict=True) if one.any()],
+        **identification,
+        "documents": int(sum(doc_nos.sum() for doc_nos in published_masks)),
+        "shards": [shard.path.name for shard, doc_nos in zip(output.shards, published_masks, strict=True) if doc_nos.any()],
         "left": sum(found["occurrences"]) - sum(found["replaced"]),
         "replaced": sum(found["replaced"]),
-        "erasures_honoured": int(told.get("erasures", 0)),
+        "erasures_honoured": int(erased_counts.get("erasures", 0)),
     }
 
 
-def _in_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
-    """What one training had seen of the person's documents: from `seen.parquet` and `train.json` of its run folder."""
+def _summarize_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
+    """What one training run saw of the person's documents, from `seen.parquet` and `train.json` of its run folder."""
     try:
         seen = pl.read_parquet(folder / "seen.parquet", columns=["doc_id", "first_step"], glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UsageError(
             f"{folder}: no readable seen.parquet ({type(error).__name__}); expected the folder of a `sanitize-train` run"
         ) from None
-    mine = seen.filter(pl.col("doc_id").cast(pl.String).is_in(pl.Series(list(ids), dtype=pl.String).implode()))
+    seen_documents = seen.filter(pl.col("doc_id").cast(pl.String).is_in(pl.Series(list(ids), dtype=pl.String).implode()))
     steps = [int(name.rpartition("-")[2]) for name in (read_json(folder / "train.json") or {}).get("checkpoints", [])]
-    first = int(mine["first_step"].min()) if mine.height else None  # type: ignore[arg-type]
+    first_step = int(seen_documents["first_step"].min()) if seen_documents.height else None  # type: ignore[arg-type]
     return {
         "run": str(folder),
-        "documents_seen": mine.height,
-        "first_step": first,
+        "documents_seen": seen_documents.height,
+        "first_step": first_step,
         "checkpoints": len(steps),
-        "checkpoints_after": sum(step >= first for step in steps) if first is not None else 0,
+        "checkpoints_after": sum(step >= first_step for step in steps) if first_step is not None else 0,
     }
 
 
-def _encoded(work: Path, out: str, workers: int | None) -> dict[str, int] | None:
-    """In how many places of an OUT the full check still sees a value that had to go, whoever's it is, by form; None where there is
-    nothing to hold OUT against. Taking them out would mean to rewrite what encodes them."""
+def _count_encoded_leaks(workspace: Path, output: str, workers: int | None) -> dict[str, int] | None:
+    """Counts by form of removed values, of any person, that the full check still finds in an OUT; None if there is nothing to check it
+    against. They are not removed, as that would mean to rewrite the text that encodes them."""
     try:
-        check(out, work, mode="full", workers=workers)
+        verify(output, workspace, mode="full", workers=workers)
     except LeakFound as error:
-        found: Counter[str] = Counter()
-        for one in error.findings:
-            found[str(one["form"])] += int(str(one["times"]))
-        return dict(found)
+        counts: Counter[str] = Counter()
+        for finding in error.findings:
+            counts[str(finding["form"])] += int(str(finding["times"]))
+        return dict(counts)
     except UsageError:
         return None
     return {}
 
 
-def _erase(here: _Work, found: Mapping[str, Any], receipt: Path | None, **more: Any) -> dict[str, Any]:
-    """Make every OUT of this WORK again without the person, and write down that it was done. LeakFound where one could not be."""
-    outs: list[dict[str, Any]] = []
+def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Path | None, **more: Any) -> dict[str, Any]:
+    """Publish every OUT of this WORK again without the person, and write the receipt. Raises LeakFound if one could not be published."""
+    outputs: list[dict[str, Any]] = []
     failed: list[LeakFound] = []
-    # an index of several batches is not that of any command's input; what is made of it is made again as it stands there
-    batches = len((read_json(here.folder / "index.json") or {}).get("batches", ())) > 1
-    for _, command, before in here.runs:
-        plan = Plan.from_resolved(command["plan"], f"{here.folder}/published")
-        was = {shard.path.name: shard.sha256 for shard in before.shards}
-        # nor may a version of before stay where OUT is a URL
-        told = {"replace": True, "keep_versions": False, **more}
-        settings = Settings.from_json({**command["settings"], "append": batches}, **told)
+    # no command's inputs match an index of several increments; its outputs are rebuilt from the index itself
+    has_increments = len((read_json(workspace.folder / "index.json") or {}).get("batches", ())) > 1
+    for _, command, earlier in workspace.published_runs:
+        plan = Plan.from_resolved(command["plan"], f"{workspace.folder}/published")
+        earlier_sha256 = {shard.path.name: shard.sha256 for shard in earlier.shards}
+        # for an OUT at a URL, earlier versions are deleted too
+        overrides = {"replace": True, "keep_versions": False, **more}
+        settings = Settings.from_json({**command["settings"], "append": has_increments}, **overrides)
         try:
-            summary = run([] if batches else command["inputs"], command["out"], plan, here.folder, settings)
+            summary = run([] if has_increments else command["inputs"], command["out"], plan, workspace.folder, settings)
         except LeakFound as error:
             failed.append(error)
-            outs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
+            outputs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
             continue
-        now = Corpus.open(_place(here.folder, command["out"]))
-        hidden = _encoded(here.folder, command["out"], settings.workers)
-        outs.append(
+        current = Corpus.open(_locate_output(workspace.folder, command["out"]))
+        encoded_leaks = _count_encoded_leaks(workspace.folder, command["out"], settings.workers)
+        outputs.append(
             {
                 "out": command["out"],
                 "plan_hash": summary["plan_hash"],
                 "erased": True,
-                "shards": len(now.shards),
-                "shards_rewritten": sum(was.get(shard.path.name) != shard.sha256 for shard in now.shards),
+                "shards": len(current.shards),
+                "shards_rewritten": sum(earlier_sha256.get(shard.path.name) != shard.sha256 for shard in current.shards),
                 "changed": summary["changed"],
                 "places_erased": summary["erased"],
                 "leaks": summary["leaks"],
-                "encoded": hidden,
-                "manifest_sha256": sha256(now.path / "manifest.json"),
+                "encoded": encoded_leaks,
+                "manifest_sha256": file_sha256(current.path / "manifest.json"),
             }
         )
-    left = [
-        "the input files, and the private folder made of them, hold the originals still",
-        "copies of earlier versions of the published folders, wherever they went",
+    not_erased = [
+        "the input files, and the private folder made from them, still hold the originals",
+        "copies of earlier versions of the published folders, wherever they are",
         "names with a further name or initial in between, or misspelt",
-        "what identifies the person without any of the values and names that were given or linked",
+        "text that identifies the person without any of the given or linked values and names",
     ]
-    if encoded := sum(sum(one["encoded"].values()) for one in outs if one.get("encoded")):
-        left.append(
-            f"{encoded} places in writings that only the full check reads hold values that had to go, this person's or others': "
-            "`sanitize verify OUT` says in which files"
+    if encoded := sum(sum(output["encoded"].values()) for output in outputs if output.get("encoded")):
+        not_erased.append(
+            f"{encoded} places in forms that only the full check reads hold removed values, of this person or others: "
+            "`sanitize verify OUT` reports in which files"
         )
-    if any(one["erased"] and one["encoded"] is None for one in outs):
-        left.append("writings that only a full check reads, in folders made with --verify off")
-    if here.elsewhere:
-        left.append(f"{len(here.elsewhere)} folders that were published from here and are not where they were")
+    if any(output["erased"] and output["encoded"] is None for output in outputs):
+        not_erased.append("forms that only a full check reads, in folders published with --verify off")
+    if workspace.missing_outputs:
+        not_erased.append(f"{len(workspace.missing_outputs)} folders that were published from here and are no longer at their path")
     if failed:
-        left.append(f"{len(failed)} published folders in which a column that is kept as it is holds the person")
-    if any(one["documents_seen"] for one in found["checkpoints"]):
-        left.append("checkpoints that had seen the documents: unlearn or retrain them")
-    folder = vault.private(here.folder / "receipts")
+        not_erased.append(f"{len(failed)} published folders in which a kept column contains the person")
+    if any(checkpoint["documents_seen"] for checkpoint in found["checkpoints"]):
+        not_erased.append("checkpoints that had seen the documents: unlearn or retrain them")
+    folder = vault.make_private_folder(workspace.folder / "receipts")
     number = len(list(folder.glob("*.json")))
-    told = {
+    receipt_json = {
         "what": "a person's values and names were taken out of published corpora",
-        "date": _now(),
-        "subject": hashed(here.key.id, number),
+        "date": _format_utc_now(),
+        "subject": hash_json(workspace.key.id, number),
         **{name: found[name] for name in ("given", "linked", "lines_without_a_match", "documents", "occurrences")},
-        "outs": [{name: value for name, value in one.items() if name != "out"} for one in outs],
-        "not_erased": left,
+        "outs": [{name: value for name, value in output.items() if name != "out"} for output in outputs],
+        "not_erased": not_erased,
     }
     path = receipt or folder / f"{number:05d}.json"
-    with disk_trouble(path.parent):
-        write_json(path, told)
+    with translate_disk_errors(path.parent):
+        write_json(path, receipt_json)
     if failed:
         raise LeakFound(
-            f"{len(failed)} of {len(outs)} published folders could not be made without the person, and are as they were "
-            f"(the receipt {path} says which). Make each again with `sanitize run ... --replace`; later runs leave the person out. "
-            f"The first said: {failed[0]}"
+            f"{len(failed)} of {len(outputs)} published folders could not be rewritten without the person, and are unchanged "
+            f"(the receipt {path} lists them). Publish each again with `sanitize run ... --replace`; later runs leave the person out. "
+            f"The first error: {failed[0]}"
         )
-    return {"outs": outs, "receipt": str(path)}
+    return {"outs": outputs, "receipt": str(path)}

@@ -1,1 +1,1 @@
-"""The same plan over records as they come: sources, batches, sinks, and the state that outlives a stop."""
+"""Applies a plan to records as they arrive: sources, batches, sinks, and the state from which an interrupted stream resumes."""

@@ -1,9 +1,9 @@
-"""One batch of a stream: occurrences, what the editors make of them against what was seen, and a look at the outcome before it counts.
+"""Processes one batch of a stream: collects its occurrences, applies the editors, and checks the result for leaks before it is accepted.
 
-    find -> which stay -> edit and apply -> look for what had to go -> sweep once -> set aside what still holds it
+    find -> select kept occurrences -> edit and rewrite -> leak check -> sweep once -> quarantine records that still leak
 
-A pure function of the batch and of what stands before it; nothing here touches the disk. The leak check looks for every value of the batch
-that had to go, in each of its spellings and in the forms of the fast check, with that check's own matcher.
+A pure function of the batch and of the values seen before it; nothing here touches the disk. The leak check searches for every removed
+value of the batch, in all its spellings and in the forms of the fast check, with the matcher of that check.
 """
 
 from __future__ import annotations
@@ -18,426 +18,475 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import Buffers, arrow, ascii_lower, code_points, filled
+from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, bytes_to_code_points, fill_null_texts, to_large_string
 from sanitize.core.keys import Key
-from sanitize.core.parts import Counts, Editor
-from sanitize.core.text_cells import Leaf
+from sanitize.core.parts import Aggregates, Editor
+from sanitize.core.text_cells import LeafPath
 from sanitize.finders import patterns
-from sanitize.kinds.kind import every_kind
-from sanitize.pipeline.streaming.component_log import Stores
-from sanitize.pipeline.streaming.records import Sheaf
-from sanitize.pipeline.streaming.value_log import MADE, REAL, Seen, times_of
+from sanitize.kinds.kind import all_kinds
+from sanitize.pipeline.streaming.component_log import ComponentLog
+from sanitize.pipeline.streaming.records import TextColumns
+from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import Plan
-from sanitize.stages.rewriting import ApplyTask, Occurrences, Sheet
-from sanitize.stages.scanner import Seeker
-from sanitize.storage.corpus import CellColumn, Documents, cells_of
-from sanitize.text.literal_search import Flagged, Matches, respelled
-from sanitize.verification.attribution import inside_kept, owned_by
-from sanitize.verification.leak_check import opaque_of
+from sanitize.stages.rewriting import BatchRewriter, OccurrenceArrays, RewriteTask
+from sanitize.stages.scanner import Scanner
+from sanitize.storage.corpus import CellColumn, Documents, flatten_cells
+from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
+from sanitize.verification.attribution import attribute_matches, within_kept_originals
+from sanitize.verification.leak_check import select_atomic_kinds
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_SPANS = ("doc_no", "cell", "start", "stop", "start_byte", "stop_byte")
+_SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte")
 
 
-class Past:
-    """What a stream has seen before a batch, and of the batch itself (`part.Past`)."""
+class StreamPriorValues:
+    """The values that a stream has seen before a batch and in it (implements `core.parts.PriorValues`)."""
 
-    def __init__(self, seen: Seen, stores: Stores | None) -> None:
-        self.seen, self._stores = seen, stores
-        self._ids = self._first = np.empty(0, np.int64)
-        self.fresh: list[I64] = []
+    def __init__(self, value_log: ValueLog, component_pools: ComponentLog | None) -> None:
+        self.value_log, self._component_pools = value_log, component_pools
+        self._batch_value_ids = self._batch_first_doc_nos = np.empty(0, np.int64)
+        self.new_surrogate_ids: list[I64] = []
 
-    def begin(self, ids: I64, first: I64) -> None:
-        """A batch with these values (ascending), and the document of the first occurrence of each."""
-        self._ids, self._first, self.fresh = ids, first, []
+    def begin_batch(self, value_ids: I64, first_doc_nos: I64) -> None:
+        """Start a batch with these values (ascending) and the document of the first occurrence of each."""
+        self._batch_value_ids, self._batch_first_doc_nos, self.new_surrogate_ids = value_ids, first_doc_nos, []
 
-    def taken(self, ids: I64, doc_no: I64) -> Mask:
-        """True for ids of values up to that document, and of variants made before this batch."""
-        there: Mask = self.seen.tags(ids) != 0
-        if len(self._ids):
-            at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-            there |= (self._ids[at] == ids) & (self._first[at] <= doc_no)
-        return there
+    def is_taken(self, ids: I64, doc_no: I64) -> Mask:
+        """True for ids of values that occur up to that document, and of variants generated before this batch."""
+        taken: Mask = self.value_log.get_tags(ids) != 0
+        if len(self._batch_value_ids):
+            positions = np.minimum(np.searchsorted(self._batch_value_ids, ids), len(self._batch_value_ids) - 1)
+            taken |= (self._batch_value_ids[positions] == ids) & (self._batch_first_doc_nos[positions] <= doc_no)
+        return taken
 
-    def made(self, ids: I64) -> Mask:
-        """True for ids of variants made before this batch."""
-        found: Mask = (self.seen.tags(ids) & MADE) != 0
-        return found
+    def was_generated(self, ids: I64) -> Mask:
+        """True for ids of variants generated before this batch."""
+        generated: Mask = (self.value_log.get_tags(ids) & SURROGATE_FLAG) != 0
+        return generated
 
-    def make(self, ids: I64) -> None:
-        """Remember the variants of this batch, once it counts."""
-        self.fresh.append(ids)
+    def record_generated(self, ids: I64) -> None:
+        """Collect the ids of variants that this batch generates; `BatchResult` contains them."""
+        self.new_surrogate_ids.append(ids)
 
-    def parts(self, kind: str, part: str) -> tuple[pa.LargeStringArray, I64] | None:
-        """What variants of a part are drawn from."""
-        return None if self._stores is None else self._stores.of(kind, part)
+    def components(self, kind: str, component: str) -> tuple[pa.LargeStringArray, I64] | None:
+        """The component pool that variants are drawn from, with the document of each entry; None without pools."""
+        return None if self._component_pools is None else self._component_pools.get_pool(kind, component)
 
 
 @dataclass(frozen=True, repr=False)
-class Outcome:
-    """A batch that is done: its table with the new texts, the rows of it that differ, and the documents that had to be set aside.
+class BatchResult:
+    """A processed batch: its table with the new texts, the rows that were edited, and the documents that were quarantined.
 
-    `seen` and `tags` are what is to be added to what was seen; `by_kind` counts occurrences, kept ones, and those that the plan leaves.
+    `new_ids` and `new_tags` are to be added to the `ValueLog`; `by_kind` counts occurrences, kept ones, and those that the plan leaves.
     """
 
     table: pa.Table
-    edited: I64
-    gone: list[int]
-    seen: I64
-    tags: npt.NDArray[np.uint32]
+    edited_rows: I64
+    quarantined_doc_nos: list[int]
+    new_ids: I64
+    new_tags: npt.NDArray[np.uint32]
     by_kind: dict[str, dict[str, int]]
-    swept: int
+    swept_count: int
 
 
 @dataclass(frozen=True, repr=False)
-class _Found:
-    """All occurrences of a batch in corpus order, with the values behind them."""
+class _BatchOccurrences:
+    """All occurrences of a batch in corpus order, with their values."""
 
-    spans: dict[str, I64]  # by the names in _SPANS
+    spans: dict[str, I64]  # by the names in _SPAN_COLUMNS
     kind: npt.NDArray[np.int32]
     value_id: I64
-    values: pl.DataFrame  # value_id, kind, value, normalised: one row a spelling
+    values: pl.DataFrame  # value_id, kind, value, normalised: one row per spelling
 
-    def of(self, rows: I64 | Mask) -> _Found:
-        """Some of them."""
-        return _Found({name: column[rows] for name, column in self.spans.items()}, self.kind[rows], self.value_id[rows], self.values)
+    def select_rows(self, rows: I64 | Mask) -> _BatchOccurrences:
+        """The occurrences at `rows`, with all values."""
+        return _BatchOccurrences(
+            {name: column[rows] for name, column in self.spans.items()}, self.kind[rows], self.value_id[rows], self.values
+        )
 
 
 @dataclass(repr=False)
-class Batchwise:
-    """A plan at work on one batch after the other."""
+class BatchProcessor:
+    """Applies a plan to one batch after the other."""
 
     plan: Plan
     key: Key
-    past: Past
-    stores: Stores | None
+    prior_values: StreamPriorValues
+    component_pools: ComponentLog | None
     folder: Path
-    checked: Mask = field(init=False)
+    checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
-        # `Found.kind` counts those that the finder looks for, `Flagged.kind` all there are
-        self.names = [kind.name for kind in Seeker(self.key, self.plan.sought).kinds]
-        every = list(every_kind())
-        self.number = np.array([every.index(name) for name in self.names], np.int32)
-        self.place = np.full(len(every), -1, np.int32)
-        self.place[self.number] = np.arange(len(self.names))
-        self.checked = np.isin(self.names, self.plan.checked)
-        self.opaque = opaque_of(self.plan.leave)
-        self.grown = [kind for editor in self.plan.editors for kind in editor.kinds if getattr(editor, "stores", "curated") != "curated"]
+        # kinds are numbered twice: `Detections` by the kinds of the scanner, `LiteralMatcher` by all kinds
+        self.kind_names = [kind.name for kind in Scanner(self.key, self.plan.detection_spec).kinds]
+        all_kind_names = list(all_kinds())
+        self.kind_numbers = np.array([all_kind_names.index(name) for name in self.kind_names], np.int32)
+        self.local_kind_numbers = np.full(len(all_kind_names), -1, np.int32)
+        self.local_kind_numbers[self.kind_numbers] = np.arange(len(self.kind_names))
+        self.checked_mask = np.isin(self.kind_names, self.plan.leak_checked_kinds)
+        self.atomic_kinds = select_atomic_kinds(self.plan.leave)
+        self.pooled_kinds = [
+            kind for editor in self.plan.editors for kind in editor.kinds if getattr(editor, "stores", "curated") != "curated"
+        ]
         for editor in self.plan.editors:
-            editor.open(self.key, Counts({}))
-            if editor.ordered:
-                editor.follow(self.past)
+            editor.open(self.key, Aggregates({}))
+            if editor.is_sequential:
+                editor.set_prior_values(self.prior_values)
 
-    def run(
+    def process(
         self,
-        sheaf: Sheaf,
-        columns: Sequence[CellColumn],
-        founds: Sequence[patterns.Found],
-        holds: Callable[[int, set[str]], bool] = lambda row, names: False,
-    ) -> Outcome:
-        """One batch: the sheaf, its cells, and what the finder found in each of them; `holds` says whether a row of the lot has a field of
-        one of some names."""
-        numbers = np.asarray(sheaf.table.column("doc_no"), np.int64)
-        found = self._gathered(numbers, columns, founds)
-        flagged = self._flagged(found.values)
-        aside: set[int] = set()
-        sweep: list[tuple[int, int, int, int, int]] = []
-        total = 0
+        text_columns: TextColumns,
+        cell_columns: Sequence[CellColumn],
+        found_by_column: Sequence[patterns.Detections],
+        has_any_field: Callable[[int, set[str]], bool] = lambda row, names: False,
+    ) -> BatchResult:
+        """Process one batch: `text_columns`, its cells, and what the scanner found in each column of cells. `has_any_field(row, names)` is
+        True if a record of the batch has a field with one of these names."""
+        doc_nos = np.asarray(text_columns.table.column("doc_no"), np.int64)
+        occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column)
+        forbidden_values = self._collect_forbidden_values(occurrences.values)
+        quarantined: set[int] = set()
+        swept_spans: list[tuple[int, int, int, int, int]] = []
+        swept_count = 0
         while True:
-            left = ~np.isin(numbers, list(aside))
-            table = sheaf.table if left.all() else _some(sheaf.table, left)
-            here = found if left.all() else found.of(~np.isin(found.spans["doc_no"], list(aside)))
-            attempt = _Attempt(self, table, sheaf, here, [one for one in sweep if one[0] not in aside], flagged)
-            if attempt.names:
-                rows = zip(numbers.tolist(), sheaf.rows.tolist(), strict=True)
-                attempt.leaks |= {doc_no for doc_no, row in rows if doc_no not in aside and holds(row, attempt.names)}
-            if not attempt.leaks and not attempt.residual:
+            remaining = ~np.isin(doc_nos, list(quarantined))
+            table = text_columns.table if remaining.all() else _filter_rows(text_columns.table, remaining)
+            remaining_occurrences = (
+                occurrences if remaining.all() else occurrences.select_rows(~np.isin(occurrences.spans["doc_no"], list(quarantined)))
+            )
+            attempt = _RewriteAttempt(
+                self,
+                table,
+                text_columns,
+                remaining_occurrences,
+                [span for span in swept_spans if span[0] not in quarantined],
+                forbidden_values,
+            )
+            if attempt.leaking_fields:
+                rows = zip(doc_nos.tolist(), text_columns.record_rows.tolist(), strict=True)
+                attempt.leaking_doc_nos |= {
+                    doc_no for doc_no, row in rows if doc_no not in quarantined and has_any_field(row, attempt.leaking_fields)
+                }
+            if not attempt.leaking_doc_nos and not attempt.sweepable_spans:
                 break
-            # a second sweep would find what a first one made; what is left then is set aside, as is what cannot be swept
-            aside |= {int(doc_no) for doc_no in attempt.leaks}
-            if attempt.residual and not sweep:
-                sweep = attempt.residual
-                total = len(sweep)
+            # only one sweep: a second one would find text that the first one wrote; what is left or cannot be swept is quarantined
+            quarantined |= {int(doc_no) for doc_no in attempt.leaking_doc_nos}
+            if attempt.sweepable_spans and not swept_spans:
+                swept_spans = attempt.sweepable_spans
+                swept_count = len(swept_spans)
             else:
-                aside |= {one[0] for one in attempt.residual}
-        edited = np.searchsorted(np.asarray(table.column("doc_no")), np.unique(attempt.sheet.edits.column("doc_no")))
-        fresh = np.concatenate([np.empty(0, np.int64), *self.past.fresh])
-        known = self.past.seen.tags(attempt.ids)
-        news = ((known & REAL) == 0) | ((attempt.times > 0) & (times_of(known) < self.past.seen.most))
-        ids = np.concatenate([attempt.ids[news], fresh])
-        tags = np.concatenate([attempt.times[news].astype(np.uint32) | REAL, np.full(len(fresh), MADE, np.uint32)])
-        return Outcome(attempt.sheet.table, edited, sorted(aside), ids, tags, attempt.tally(), total)
+                quarantined |= {span[0] for span in attempt.sweepable_spans}
+        edited_rows = np.searchsorted(np.asarray(table.column("doc_no")), np.unique(attempt.rewriter.edits.column("doc_no")))
+        surrogate_ids = np.concatenate([np.empty(0, np.int64), *self.prior_values.new_surrogate_ids])
+        known_tags = self.prior_values.value_log.get_tags(attempt.value_ids)
+        is_new = ((known_tags & VALUE_FLAG) == 0) | (
+            (attempt.occurrence_counts > 0) & (get_counts(known_tags) < self.prior_values.value_log.max_count)
+        )
+        ids = np.concatenate([attempt.value_ids[is_new], surrogate_ids])
+        tags = np.concatenate(
+            [attempt.occurrence_counts[is_new].astype(np.uint32) | VALUE_FLAG, np.full(len(surrogate_ids), SURROGATE_FLAG, np.uint32)]
+        )
+        return BatchResult(attempt.rewriter.table, edited_rows, sorted(quarantined), ids, tags, attempt.count_by_kind(), swept_count)
 
-    def _gathered(self, numbers: I64, columns: Sequence[CellColumn], founds: Sequence[patterns.Found]) -> _Found:
-        """The occurrences of all cells as one, in order."""
-        parts: dict[str, list[npt.NDArray[Any]]] = {name: [np.empty(0, np.int64)] for name in (*_SPANS, "kind", "value_id")}
+    def _gather_occurrences(
+        self, doc_nos: I64, cell_columns: Sequence[CellColumn], found_by_column: Sequence[patterns.Detections]
+    ) -> _BatchOccurrences:
+        """The occurrences of all columns of cells as one, in corpus order."""
+        chunks_by_name: dict[str, list[npt.NDArray[Any]]] = {name: [np.empty(0, np.int64)] for name in (*_SPAN_COLUMNS, "kind", "value_id")}
         frames = [pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String})]
-        for column, one in zip(columns, founds, strict=True):
-            if not len(one.text_no):
+        for column, found in zip(cell_columns, found_by_column, strict=True):
+            if not len(found.text_no):
                 continue
-            parts["doc_no"].append(numbers[column.flat.rows[one.text_no]])
-            parts["cell"].append(column.cells[one.text_no].astype(np.int64))
-            for name in _SPANS[2:]:
-                parts[name].append(getattr(one, name))
-            parts["kind"].append(one.distinct.kind[one.which])
-            parts["value_id"].append(one.distinct.value_id[one.which])
-            used = pa.array(np.flatnonzero(np.bincount(one.which, minlength=len(one.distinct.kind))))
-            texts = {name: pl.Series(getattr(one.distinct, name).take(used)) for name in ("value", "normalised")}
-            frames.append(pl.DataFrame({"value_id": one.distinct.value_id[used], "kind": one.distinct.kind[used], **texts}))
-        joined = {name: np.concatenate(some) for name, some in parts.items()}
-        if sum(len(one.text_no) > 0 for one in founds) > 1:
-            order = np.lexsort((-joined["stop"], joined["start"], joined["cell"], joined["doc_no"]))
+            chunks_by_name["doc_no"].append(doc_nos[column.flat.rows[found.text_no]])
+            chunks_by_name["cell"].append(column.cell[found.text_no].astype(np.int64))
+            for name in _SPAN_COLUMNS[2:]:
+                chunks_by_name[name].append(getattr(found, name))
+            chunks_by_name["kind"].append(found.distinct.kind[found.value_no])
+            chunks_by_name["value_id"].append(found.distinct.value_id[found.value_no])
+            used_values = pa.array(np.flatnonzero(np.bincount(found.value_no, minlength=len(found.distinct.kind))))
+            texts = {name: pl.Series(getattr(found.distinct, name).take(used_values)) for name in ("value", "normalised")}
+            frames.append(
+                pl.DataFrame({"value_id": found.distinct.value_id[used_values], "kind": found.distinct.kind[used_values], **texts})
+            )
+        joined = {name: np.concatenate(chunks) for name, chunks in chunks_by_name.items()}
+        if sum(len(found.text_no) > 0 for found in found_by_column) > 1:
+            order = np.lexsort((-joined["end"], joined["start"], joined["cell"], joined["doc_no"]))
             joined = {name: column[order] for name, column in joined.items()}
         kind, value_id = joined.pop("kind").astype(np.int32), joined.pop("value_id")
-        return _Found(joined, kind, value_id, pl.concat(frames))
+        return _BatchOccurrences(joined, kind, value_id, pl.concat(frames))
 
-    def _flagged(self, values: pl.DataFrame) -> Flagged | None:
-        """What is looked for: all spellings of the values of the batch whose kinds are edited, in the forms of the fast check."""
-        goes = values.filter(pl.Series(self.checked[values["kind"].to_numpy()]))
-        for number, name in enumerate(self.names):
-            tells = every_kind()[name].telling
-            if tells is not None:
-                mine = goes["kind"] == number
-                goes = goes.filter(~mine | mine.clone().scatter(mine.arg_true(), tells(goes.filter(mine)["normalised"])))
-        if not goes.height:
+    def _collect_forbidden_values(self, values: pl.DataFrame) -> LiteralMatcher | None:
+        """A matcher for all spellings of the batch's values whose kinds are checked, in the forms of the fast check; None without values.
+
+        Values that are not distinctive for their kind are left out."""
+        removed = values.filter(pl.Series(self.checked_mask[values["kind"].to_numpy()]))
+        for number, name in enumerate(self.kind_names):
+            is_distinctive = all_kinds()[name].is_distinctive
+            if is_distinctive is not None:
+                is_of_kind = removed["kind"] == number
+                removed = removed.filter(
+                    ~is_of_kind
+                    | is_of_kind.clone().scatter(is_of_kind.arg_true(), is_distinctive(removed.filter(is_of_kind)["normalised"]))
+                )
+        if not removed.height:
             return None
-        goes = goes.rename({"value": "form"})
-        every = pl.concat([goes.with_columns(ascii_lower(goes["form"])), respelled(goes)])
-        forms = every.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True)
-        return Flagged(arrow(forms["form"]), self.number[forms["kind"].to_numpy()], forms["value_id"].to_numpy())
+        removed = removed.rename({"value": "form"})
+        all_spellings = pl.concat([removed.with_columns(ascii_lower(removed["form"])), expand_spellings(removed)])
+        forms = all_spellings.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True)
+        return LiteralMatcher(to_large_string(forms["form"]), self.kind_numbers[forms["kind"].to_numpy()], forms["value_id"].to_numpy())
 
-    def kept(self, found: _Found) -> tuple[tuple[Mask, ...], I64, I64, I64, I64]:
-        """For each editor which occurrences stay; all values ascending, with the first document, how often they stand as a part that keeps
-        some counts them, and the row of their first occurrence."""
-        order = np.argsort(found.value_id, kind="stable")
-        new = np.flatnonzero(np.diff(found.value_id[order], prepend=-1))
-        ids, rows = found.value_id[order[new]], order[new]
+    def select_kept(self, occurrences: _BatchOccurrences) -> tuple[tuple[Mask, ...], I64, I64, I64, I64]:
+        """For each editor a mask of the kept occurrences; then for each value, ascending: its id, the document of its first occurrence, its
+        occurrences as counted by editors that keep some, and the row of its first occurrence.
+
+        An occurrence that overlaps an edited one of an earlier editor is not counted."""
+        order = np.argsort(occurrences.value_id, kind="stable")
+        group_starts = np.flatnonzero(np.diff(occurrences.value_id[order], prepend=-1))
+        ids, rows = occurrences.value_id[order[group_starts]], order[group_starts]
         group = np.zeros(len(order), np.int64)
-        group[order] = np.repeat(np.arange(len(new)), np.diff(np.append(new, len(order))))
-        times = np.zeros(len(ids), np.int64)
-        left = np.ones(len(order), np.bool_)
-        taken: set[str] = set()
-        flags = []
-        before: I64 | None = None
+        group[order] = np.repeat(np.arange(len(group_starts)), np.diff(np.append(group_starts, len(order))))
+        counts = np.zeros(len(ids), np.int64)
+        is_unclaimed = np.ones(len(order), np.bool_)
+        claimed_kinds: set[str] = set()
+        kept_masks = []
+        prior_counts: I64 | None = None
         for number, editor in enumerate(self.plan.editors):
-            mine = np.isin(found.kind, [self.names.index(name) for name in editor.kinds if name not in taken])
-            taken |= set(editor.kinds)
-            stays = np.zeros(len(order), np.bool_)
-            if editor.keep and "firsts" in editor.needs:
-                before = times_of(self.past.seen.tags(ids)) if before is None else before
-                counted = np.flatnonzero(mine & left)
+            is_own_kind = np.isin(occurrences.kind, [self.kind_names.index(name) for name in editor.kinds if name not in claimed_kinds])
+            claimed_kinds |= set(editor.kinds)
+            is_kept = np.zeros(len(order), np.bool_)
+            if editor.keep and "firsts" in editor.required_aggregates:
+                prior_counts = get_counts(self.prior_values.value_log.get_tags(ids)) if prior_counts is None else prior_counts
+                counted = np.flatnonzero(is_own_kind & is_unclaimed)
                 by_value = counted[np.argsort(group[counted], kind="stable")]
-                edges = np.flatnonzero(np.diff(group[by_value], prepend=-1))
-                nth = np.arange(len(by_value)) - np.repeat(edges, np.diff(np.append(edges, len(by_value))))
-                stays[by_value[nth + before[group[by_value]] < editor.keep]] = True
-                times += np.bincount(group[counted], minlength=len(ids))
-            flags.append(stays)
+                value_starts = np.flatnonzero(np.diff(group[by_value], prepend=-1))
+                nth_occurrence = np.arange(len(by_value)) - np.repeat(value_starts, np.diff(np.append(value_starts, len(by_value))))
+                is_kept[by_value[nth_occurrence + prior_counts[group[by_value]] < editor.keep]] = True
+                counts += np.bincount(group[counted], minlength=len(ids))
+            kept_masks.append(is_kept)
             if any(later.keep for later in self.plan.editors[number + 1 :]):
-                left &= ~_touched(found, mine & left & ~stays)
-        return tuple(flags), ids, found.spans["doc_no"][rows], times, rows
+                is_unclaimed &= ~_mask_overlapping(occurrences, is_own_kind & is_unclaimed & ~is_kept)
+        return tuple(kept_masks), ids, occurrences.spans["doc_no"][rows], counts, rows
 
 
-def _some(table: pa.Table, rows: Mask) -> pa.Table:
-    """Some rows of a table of one batch, as one batch, also where none is left."""
+def _filter_rows(table: pa.Table, rows: Mask) -> pa.Table:
+    """The rows of a table as one chunk; an empty table if there are none."""
     return table.filter(pa.array(rows)).combine_chunks() if rows.any() else table.schema.empty_table()
 
 
-def most_kept(editors: Sequence[Editor]) -> int:
-    """How often an occurrence of a value has to be counted."""
+def get_max_keep(editors: Sequence[Editor]) -> int:
+    """The largest `keep` of the editors: occurrences of a value need not be counted beyond it."""
     return max((editor.keep for editor in editors), default=0)
 
 
-def _touched(found: _Found, claimed: Mask) -> Mask:
-    """True for occurrences that share a byte with a claimed one."""
-    spans = found.spans
-    new = (np.diff(spans["doc_no"], prepend=-1) != 0) | (np.diff(spans["cell"], prepend=-1) != 0)
-    cell = np.cumsum(new).astype(np.int64) << 40
-    start, stop = cell + spans["start_byte"], cell + spans["stop_byte"]
-    rows = np.flatnonzero(claimed)
+def _mask_overlapping(occurrences: _BatchOccurrences, claimed_mask: Mask) -> Mask:
+    """True for occurrences that share a byte with an occurrence in `claimed_mask`."""
+    spans = occurrences.spans
+    is_new_cell = (np.diff(spans["doc_no"], prepend=-1) != 0) | (np.diff(spans["cell"], prepend=-1) != 0)
+    cell = np.cumsum(is_new_cell).astype(np.int64) << 40
+    start, end = cell + spans["start_byte"], cell + spans["end_byte"]
+    rows = np.flatnonzero(claimed_mask)
     if not len(rows):
-        return claimed
-    reach = np.maximum.accumulate(stop[rows])
-    at = np.searchsorted(start[rows], stop, side="left") - 1
-    hit: Mask = (at >= 0) & (reach[np.maximum(at, 0)] > start)
-    return hit
+        return claimed_mask
+    max_end = np.maximum.accumulate(end[rows])
+    last_before = np.searchsorted(start[rows], end, side="left") - 1
+    overlaps: Mask = (last_before >= 0) & (max_end[np.maximum(last_before, 0)] > start)
+    return overlaps
 
 
-class _Attempt:
-    """A batch rewritten once, and what the check sees in it: `leaks` (documents), and `residual`, which a sweep can take."""
+class _RewriteAttempt:
+    """A batch rewritten once, and the result of its leak check: `leaking_doc_nos`, `leaking_fields`, and `sweepable_spans`, which a sweep
+    can redact."""
 
     def __init__(
         self,
-        whole: Batchwise,
+        processor: BatchProcessor,
         table: pa.Table,
-        sheaf: Sheaf,
-        found: _Found,
-        sweep: Sequence[tuple[int, int, int, int, int]],
-        flagged: Flagged | None,
+        text_columns: TextColumns,
+        occurrences: _BatchOccurrences,
+        swept_spans: Sequence[tuple[int, int, int, int, int]],
+        forbidden_values: LiteralMatcher | None,
     ) -> None:
-        self.whole, self.found, self.flagged = whole, found, flagged
-        kept, self.ids, self.first, self.times, rows = whole.kept(found)
-        whole.past.begin(self.ids, self.first)
-        if whole.stores is not None:
-            whole.stores.forget()
-            self._offer(whole.stores, rows)
-        self.task = ApplyTask(
+        self.processor, self.occurrences, self.forbidden_values = processor, occurrences, forbidden_values
+        kept, self.value_ids, self.first_doc_nos, self.occurrence_counts, rows = processor.select_kept(occurrences)
+        processor.prior_values.begin_batch(self.value_ids, self.first_doc_nos)
+        if processor.component_pools is not None:
+            processor.component_pools.discard_unconfirmed()
+            self._add_components(processor.component_pools, rows)
+        self.task = RewriteTask(
             no=0,
-            first=0,
-            last=0,
-            documents=Documents(sources=(), schema=table.schema, main=sheaf.leaves[0]),
-            leaves=sheaf.leaves,
+            first_doc_no=0,
+            end_doc_no=0,
+            documents=Documents(files=(), schema=table.schema, main_leaf=text_columns.leaves[0]),
+            leaves=text_columns.leaves,
             policies={},
-            key=whole.key,
-            editors=tuple(whole.plan.editors),
-            counts=(),
+            key=processor.key,
+            editors=tuple(processor.plan.editors),
+            aggregates=(),
             occurrences=(),
             by_position=False,
-            gone=(),
-            folder=whole.folder,
+            excluded_docs=(),
+            folder=processor.folder,
         )
-        self.leaves = list(sheaf.leaves)
-        self.sheet = Sheet(self.task, table, self._occurrences(table, kept, sweep))
-        self.leaks: set[int] = set()
-        self.names: set[str] = set()
-        self.residual: list[tuple[int, int, int, int, int]] = []
-        if flagged is not None:
-            self._look(flagged, sheaf)
+        self.leaves = list(text_columns.leaves)
+        self.rewriter = BatchRewriter(self.task, table, self._build_edited_occurrences(table, kept, swept_spans))
+        self.leaking_doc_nos: set[int] = set()
+        self.leaking_fields: set[str] = set()
+        self.sweepable_spans: list[tuple[int, int, int, int, int]] = []
+        if forbidden_values is not None:
+            self._check_leaks(forbidden_values, text_columns)
 
-    def _offer(self, stores: Stores, rows: I64) -> None:
-        """The parts of values that are new, in order of appearance."""
-        new = np.flatnonzero((self.whole.past.seen.tags(self.ids) & REAL) == 0)
-        new = new[np.argsort(rows[new])]
-        for name in self.whole.grown:
-            mine = new[self.found.kind[rows[new]] == self.whole.names.index(name)]
-            if len(mine):
-                wanted = pl.DataFrame({"value_id": self.ids[mine], "doc_no": self.first[mine]})
-                forms = self.found.values.unique("value_id", keep="first", maintain_order=True)
-                both = wanted.join(forms, on="value_id", how="left", maintain_order="left")
-                stores.offer(name, arrow(both["normalised"]), both["doc_no"].to_numpy())
+    def _add_components(self, component_pools: ComponentLog, first_rows: I64) -> None:
+        """Add the components of values that are new to the stream, in order of appearance."""
+        new = np.flatnonzero((self.processor.prior_values.value_log.get_tags(self.value_ids) & VALUE_FLAG) == 0)
+        new = new[np.argsort(first_rows[new])]
+        for name in self.processor.pooled_kinds:
+            rows = new[self.occurrences.kind[first_rows[new]] == self.processor.kind_names.index(name)]
+            if len(rows):
+                new_values = pl.DataFrame({"value_id": self.value_ids[rows], "doc_no": self.first_doc_nos[rows]})
+                spellings = self.occurrences.values.unique("value_id", keep="first", maintain_order=True)
+                joined = new_values.join(spellings, on="value_id", how="left", maintain_order="left")
+                component_pools.add_components(name, to_large_string(joined["normalised"]), joined["doc_no"].to_numpy())
 
-    def _occurrences(self, table: pa.Table, kept: tuple[Mask, ...], sweep: Sequence[tuple[int, int, int, int, int]]) -> Occurrences:
-        """Those of edited kinds, and what is swept; an original cannot stay where a swept value reaches into it."""
-        whole, found = self.whole, self.found
-        edited = np.isin(found.kind, [whole.names.index(name) for name in whole.plan.edited])
-        columns = {name: column[edited] for name, column in found.spans.items()}
-        kind, value_id = found.kind[edited], found.value_id[edited]
-        flags = [one[edited] for one in kept]
+    def _build_edited_occurrences(
+        self, table: pa.Table, kept_masks: tuple[Mask, ...], swept_spans: Sequence[tuple[int, int, int, int, int]]
+    ) -> OccurrenceArrays:
+        """The occurrences of edited kinds and the swept spans; an occurrence that overlaps a swept span is not kept."""
+        processor, occurrences = self.processor, self.occurrences
+        edited = np.isin(occurrences.kind, [processor.kind_names.index(name) for name in processor.plan.editor_no_by_kind])
+        columns = {name: column[edited] for name, column in occurrences.spans.items()}
+        kind, value_id = occurrences.kind[edited], occurrences.value_id[edited]
+        masks = [mask[edited] for mask in kept_masks]
         swept = np.zeros(len(kind), np.bool_)
-        if sweep:
-            assert self.flagged is not None
-            doc_no, cell, low, high, form = (np.array(column, np.int64) for column in zip(*sweep, strict=True))
-            points = _points(table, self.leaves, doc_no, cell, low, high)
-            more = dict(zip(_SPANS, (doc_no, cell, *points, low, high), strict=True))
+        if swept_spans:
+            assert self.forbidden_values is not None
+            doc_no, cell, low, high, term = (np.array(column, np.int64) for column in zip(*swept_spans, strict=True))
+            points = _to_code_points(table, self.leaves, doc_no, cell, low, high)
+            swept_columns = dict(zip(_SPAN_COLUMNS, (doc_no, cell, *points, low, high), strict=True))
             order = np.lexsort(
                 (
-                    -np.concatenate([columns["stop_byte"], high]),
-                    *(np.concatenate([columns[name], more[name]]) for name in ("start_byte", "cell", "doc_no")),
+                    -np.concatenate([columns["end_byte"], high]),
+                    *(np.concatenate([columns[name], swept_columns[name]]) for name in ("start_byte", "cell", "doc_no")),
                 )
             )
-            for one in zip(doc_no, cell, low, high, strict=True):
-                here = (columns["doc_no"] == one[0]) & (columns["cell"] == one[1])
-                here &= (columns["start_byte"] < one[3]) & (columns["stop_byte"] > one[2])
-                flags = [flag & ~here for flag in flags]
-            columns = {name: np.concatenate([columns[name], more[name]])[order] for name in columns}
-            kind = np.concatenate([kind, whole.place[self.flagged.kind[form]]])[order]
-            value_id = np.concatenate([value_id, self.flagged.value_id[form]])[order]
-            flags = [np.concatenate([flag, np.zeros(len(form), np.bool_)])[order] for flag in flags]
-            swept = np.concatenate([swept, np.ones(len(form), np.bool_)])[order]
+            for span in zip(doc_no, cell, low, high, strict=True):
+                overlapping = (columns["doc_no"] == span[0]) & (columns["cell"] == span[1])
+                overlapping &= (columns["start_byte"] < span[3]) & (columns["end_byte"] > span[2])
+                masks = [mask & ~overlapping for mask in masks]
+            columns = {name: np.concatenate([columns[name], swept_columns[name]])[order] for name in columns}
+            kind = np.concatenate([kind, processor.local_kind_numbers[self.forbidden_values.kind[term]]])[order]
+            value_id = np.concatenate([value_id, self.forbidden_values.value_id[term]])[order]
+            masks = [np.concatenate([mask, np.zeros(len(term), np.bool_)])[order] for mask in masks]
+            swept = np.concatenate([swept, np.ones(len(term), np.bool_)])[order]
         columns["cell"] = columns["cell"].astype(np.int32)
-        return Occurrences(
+        return OccurrenceArrays(
             **columns,  # type: ignore[arg-type]
             kind=kind,
             value_id=value_id,
             swept=swept,
             erased=np.zeros(len(kind), np.bool_),
-            kept=tuple(flags),
-            names=pa.array(whole.names, pa.string()),
+            kept_by_editor=tuple(masks),
+            kind_names=pa.array(processor.kind_names, pa.string()),
         )
 
-    def _look(self, flagged: Flagged, sheaf: Sheaf) -> None:
-        """What had to go, wherever it still stands: in the texts, in texts that are kept, and in the names of fields."""
-        table, here = self.sheet.table, pl.DataFrame(self.sheet.kept)
+    def _check_leaks(self, forbidden_values: LiteralMatcher, text_columns: TextColumns) -> None:
+        """Search for removed values in the texts, in texts of kept columns, and in field names."""
+        table, kept_originals = self.rewriter.table, pl.DataFrame(self.rewriter.kept)
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        rest: list[tuple[I64, I64, I64, I64, I64]] = []
-        for column in cells_of(table, self.leaves):
-            texts = filled(column.flat.texts)
-            for seen_at in _matches(flagged, texts):
-                docs, cells = doc_no[column.flat.rows[seen_at.text_no]], column.cells[seen_at.text_no].astype(np.int64)
-                inside, _ = inside_kept(here, docs, cells, seen_at.start, seen_at.stop)
-                out = np.flatnonzero(~inside)
-                rest.append((docs[out], cells[out], seen_at.start[out], seen_at.stop[out], seen_at.form[out]))
-        if rest:
-            self._sort_out(flagged, *(np.concatenate(parts) for parts in zip(*rest, strict=True)))
-        numbers = sheaf.table.column("doc_no").to_numpy()
-        offset = int(numbers[0]) - int(sheaf.rows[0]) if len(numbers) else 0
-        there = set(doc_no.tolist())
-        for texts, rows in sheaf.kept:
-            for seen_at in _matches(flagged, texts):
-                self.leaks |= {row for one in seen_at.text_no if (row := int(rows[one]) + offset) in there}
-        names = pa.array(sheaf.names, pa.large_string())
-        self.names = {sheaf.names[one] for seen_at in _matches(flagged, names) for one in seen_at.text_no.tolist()}
+        matches: list[tuple[I64, I64, I64, I64, I64]] = []
+        for column in flatten_cells(table, self.leaves):
+            texts = fill_null_texts(column.flat.texts)
+            for found in _find_matches(forbidden_values, texts):
+                docs, cells = doc_no[column.flat.rows[found.text_no]], column.cell[found.text_no].astype(np.int64)
+                in_kept_original, _ = within_kept_originals(kept_originals, docs, cells, found.start, found.end)
+                outside = np.flatnonzero(~in_kept_original)
+                matches.append((docs[outside], cells[outside], found.start[outside], found.end[outside], found.term[outside]))
+        if matches:
+            self._classify_matches(forbidden_values, *(np.concatenate(chunks) for chunks in zip(*matches, strict=True)))
+        all_doc_nos = text_columns.table.column("doc_no").to_numpy()
+        offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
+        checked_docs = set(doc_no.tolist())
+        for texts, rows in text_columns.kept_texts:
+            for found in _find_matches(forbidden_values, texts):
+                self.leaking_doc_nos |= {row for text_no in found.text_no if (row := int(rows[text_no]) + offset) in checked_docs}
+        names = pa.array(text_columns.field_names, pa.large_string())
+        self.leaking_fields = {
+            text_columns.field_names[text_no] for found in _find_matches(forbidden_values, names) for text_no in found.text_no.tolist()
+        }
 
-    def _sort_out(self, flagged: Flagged, doc_no: I64, cell: I64, start: I64, stop: I64, form: I64) -> None:
-        """What can be swept, in bytes of the input text, and what is a leak: a match that is all of a replacement. A match strictly inside
-        a replacement, or inside an opaque value that the plan leaves, belongs to that; so does one that is a value of a later document."""
+    def _classify_matches(
+        self, forbidden_values: LiteralMatcher, doc_no: I64, cell: I64, start_byte: I64, end_byte: I64, form_rows: I64
+    ) -> None:
+        """Split matches into sweepable spans (in bytes of the input text) and leaks (a match that is a whole replacement).
+
+        No leak: a match strictly inside a replacement, one inside an atomic value that the plan leaves, and one whose value first occurs in
+        a later document."""
         if not len(doc_no):
             return
-        spans = {name: self.found.spans[name] for name in ("doc_no", "cell", "start_byte", "stop_byte")}
-        every = pl.DataFrame(
-            {**spans, "kind": pl.Series(np.array(self.whole.names, object)[self.found.kind], dtype=pl.String)},
+        spans = {name: self.occurrences.spans[name] for name in ("doc_no", "cell", "start_byte", "end_byte")}
+        occurrences = pl.DataFrame(
+            {**spans, "kind": pl.Series(np.array(self.processor.kind_names, object)[self.occurrences.kind], dtype=pl.String)},
             schema_overrides={"cell": pl.Int32},
         )
-        whose = owned_by(pl.DataFrame(self.sheet.edits), every, self.whole.opaque, doc_no, cell, start, stop)
-        ids = flagged.value_id[form]
-        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
-        known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), np.bool_)
-        later = np.zeros(len(ids), np.bool_)
-        later[known] = self.first[at[known]] > doc_no[known]
-        later &= (self.whole.past.seen.tags(ids) & REAL) == 0
-        self.leaks |= set(doc_no[whose.whole & ~later].tolist())
-        rest = np.flatnonzero(~whose.inside_edit & ~whose.inside_opaque & ~whose.whole)
-        columns = (doc_no[rest], cell[rest], whose.first[rest], -whose.last[rest], form[rest])
-        spans_of = sorted(set(zip(*(column.tolist() for column in columns), strict=True)))
-        done = (-1, -1, -1)
-        for document, where, low, high, which in spans_of:  # few; the longest of two that begin together stays
-            if (document, where) == done[:2] and -high <= done[2]:
+        attribution = attribute_matches(
+            pl.DataFrame(self.rewriter.edits), occurrences, self.processor.atomic_kinds, doc_no, cell, start_byte, end_byte
+        )
+        ids = forbidden_values.value_id[form_rows]
+        positions = np.minimum(np.searchsorted(self.value_ids, ids), max(len(self.value_ids) - 1, 0))
+        is_known = self.value_ids[positions] == ids if len(self.value_ids) else np.zeros(len(ids), np.bool_)
+        first_occurs_later = np.zeros(len(ids), np.bool_)
+        first_occurs_later[is_known] = self.first_doc_nos[positions[is_known]] > doc_no[is_known]
+        first_occurs_later &= (self.processor.prior_values.value_log.get_tags(ids) & VALUE_FLAG) == 0
+        self.leaking_doc_nos |= set(doc_no[attribution.whole_replacement & ~first_occurs_later].tolist())
+        unassigned = np.flatnonzero(~attribution.inside_replacement & ~attribution.inside_atomic & ~attribution.whole_replacement)
+        columns = (
+            doc_no[unassigned],
+            cell[unassigned],
+            attribution.original_start[unassigned],
+            -attribution.original_end[unassigned],
+            form_rows[unassigned],
+        )
+        sorted_spans = sorted(set(zip(*(column.tolist() for column in columns), strict=True)))
+        last_span = (-1, -1, -1)
+        for document, cell_no, low, high, form_row in sorted_spans:  # few; a span inside the one before it is skipped
+            if (document, cell_no) == last_span[:2] and -high <= last_span[2]:
                 continue
-            done = (document, where, -high)
-            self.residual.append((document, where, low, -high, which))
+            last_span = (document, cell_no, -high)
+            self.sweepable_spans.append((document, cell_no, low, -high, form_row))
 
-    def tally(self) -> dict[str, dict[str, int]]:
-        """By kind its occurrences, those that were kept, and those that the plan leaves."""
+    def count_by_kind(self) -> dict[str, dict[str, int]]:
+        """Counts by kind: `occurrences`, `kept`, and `left` (those that the plan leaves)."""
         counts: dict[str, dict[str, int]] = {}
-        names, edited = self.whole.names, self.sheet.found
-        left = self.found.kind[np.isin(self.found.kind, [names.index(name) for name in self.whole.plan.leave if name in names])]
-        for what, kinds in (
-            ("occurrences", np.concatenate([edited.kind, left])),
-            ("kept", edited.kind[self.sheet.kept_rows]),
-            ("left", left),
+        kind_names, edited = self.processor.kind_names, self.rewriter.occurrences
+        left_kinds = self.occurrences.kind[
+            np.isin(self.occurrences.kind, [kind_names.index(name) for name in self.processor.plan.leave if name in kind_names])
+        ]
+        for count_name, kinds in (
+            ("occurrences", np.concatenate([edited.kind, left_kinds])),
+            ("kept", edited.kind[self.rewriter.kept_rows]),
+            ("left", left_kinds),
         ):
-            for kind, times in enumerate(np.bincount(kinds, minlength=len(names)).tolist()):
-                if times and kind < len(names):
-                    counts.setdefault(names[kind], dict.fromkeys(("occurrences", "kept", "left"), 0))[what] += times
+            for kind, count in enumerate(np.bincount(kinds, minlength=len(kind_names)).tolist()):
+                if count and kind < len(kind_names):
+                    counts.setdefault(kind_names[kind], dict.fromkeys(("occurrences", "kept", "left"), 0))[count_name] += count
         return counts
 
 
-def _matches(flagged: Flagged, texts: pa.LargeStringArray) -> list[Matches]:
-    """Places of what had to go, in all forms of the fast check."""
-    return [one for one in (flagged.find(texts), flagged.find_compatible(texts)) if len(one.form)]
+def _find_matches(forbidden_values: LiteralMatcher, texts: pa.LargeStringArray) -> list[LiteralMatches]:
+    """Matches of removed values, in all forms of the fast check."""
+    return [matches for matches in (forbidden_values.find(texts), forbidden_values.find_nfkc(texts)) if len(matches.term)]
 
 
-def _points(table: pa.Table, leaves: list[Leaf], doc_no: I64, cell: I64, low: I64, high: I64) -> tuple[I64, I64]:
-    """Code points for a few spans of cells, in bytes of the input text."""
-    numbers = np.asarray(table.column("doc_no"), np.int64)
-    start, stop = np.zeros(len(low), np.int64), np.zeros(len(low), np.int64)
-    for column in cells_of(table, leaves):
-        docs = numbers[column.flat.rows]
-        for row in range(len(low)):  # rare: what the finder missed and the check found
-            at = np.flatnonzero((docs == doc_no[row]) & (column.cells == cell[row]))
-            if len(at):
-                one = Buffers.of(pa.array([column.flat.texts[int(at[0])].as_py() or ""], pa.large_string()))
-                (points,) = code_points(one, np.zeros(2, np.int64), np.array([low[row], high[row]]))
-                start[row], stop[row] = points
-    return start, stop
+def _to_code_points(table: pa.Table, leaves: list[LeafPath], doc_no: I64, cell: I64, start_byte: I64, end_byte: I64) -> tuple[I64, I64]:
+    """The code points (start, end) of a few spans that are given in bytes of the input text."""
+    doc_nos = np.asarray(table.column("doc_no"), np.int64)
+    start, end = np.zeros(len(start_byte), np.int64), np.zeros(len(start_byte), np.int64)
+    for column in flatten_cells(table, leaves):
+        docs = doc_nos[column.flat.rows]
+        for row in range(len(start_byte)):  # rare: values that the finders missed and the check found
+            rows_of_cell = np.flatnonzero((docs == doc_no[row]) & (column.cell == cell[row]))
+            if len(rows_of_cell):
+                buffers = TextBuffers.from_array(pa.array([column.flat.texts[int(rows_of_cell[0])].as_py() or ""], pa.large_string()))
+                (points,) = bytes_to_code_points(buffers, np.zeros(2, np.int64), np.array([start_byte[row], end_byte[row]]))
+                start[row], end[row] = points
+    return start, end

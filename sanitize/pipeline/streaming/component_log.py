@@ -1,7 +1,8 @@
-"""The parts of the values that a stream has seen, to draw variants from: each once, in order of appearance, in one file that only grows.
+"""Component pools of a stream: the components of the values seen so far, from which variants are drawn. Each component is stored once, in
+order of appearance, in one append-only file.
 
-A line a part: kind, part, document, text. What stands behind the length that the state says was never acknowledged, and goes. A store
-stops growing at 65,536 entries, which is room enough to draw from, so that memory has a bound however long the stream is.
+One JSON line per component: kind, component name, document, text. Lines after the length in the state were never acknowledged and are
+truncated. A pool stops growing at 65,536 entries, enough to draw from, so that memory is bounded however long the stream is.
 """
 
 from __future__ import annotations
@@ -15,73 +16,80 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.kinds.kind import kind as kind_named
-from sanitize.stages.aggregates import LONGEST, NAMELIKE
+from sanitize.kinds.kind import get_kind
+from sanitize.stages.aggregates import COMPONENT_PATTERNS, MAX_COMPONENT_BYTES
 
 I64 = npt.NDArray[np.int64]
-ENTRIES = 1 << 16
+MAX_POOL_SIZE = 1 << 16
 
 
-class Stores:
-    """The part stores of a stream."""
+class ComponentLog:
+    """The component pools of a stream, in memory and in their file."""
 
-    def __init__(self, path: Path, length: int) -> None:
+    def __init__(self, path: Path, acknowledged_bytes: int) -> None:
         self._path = path
-        self._texts: dict[tuple[str, str], dict[str, int]] = {}  # text -> document, in order of appearance
-        self._fresh: list[tuple[str, str, int, str]] = []
+        self._pools: dict[tuple[str, str], dict[str, int]] = {}  # text -> doc_no, in order of appearance
+        self._pending: list[tuple[str, str, int, str]] = []
         if not path.exists():
             path.touch(mode=0o600)
         with path.open("r+b") as file:
-            file.truncate(length)
+            file.truncate(acknowledged_bytes)
             for line in file:
-                kind, part, doc_no, text = json.loads(line)
-                self._texts.setdefault((kind, part), {})[text] = doc_no
+                kind, component, doc_no, text = json.loads(line)
+                self._pools.setdefault((kind, component), {})[text] = doc_no
 
-    def offer(self, kind: str, normalised: pa.LargeStringArray, doc_no: I64) -> None:
-        """Take in the parts of values in order of appearance, each with its document. Counts with `commit`, `forget` takes it back."""
-        split = kind_named(kind).split
-        if split is None or not len(normalised):
+    def add_components(self, kind: str, normalised: pa.LargeStringArray, doc_no: I64) -> None:
+        """Add the components of values, which come in order of appearance with the document of each. `discard_unconfirmed` undoes this
+        until `confirm`; `commit` writes it."""
+        split_components = get_kind(kind).split_components
+        if split_components is None or not len(normalised):
             return
-        parts = split(pl.Series(normalised))
-        alone = parts["last"] == ""
-        host = parts.select(pl.concat_str("domain", "dot", "tld")).to_series()
-        columns = {"first": parts["first"], "local": parts["first"], "last": parts["last"], "domain": parts["domain"], "tld": parts["tld"]}
-        for part, column in {**columns, "host": host}.items():
+        components = split_components(pl.Series(normalised))
+        has_no_last_name = components["last"] == ""
+        host = components.select(pl.concat_str("domain", "dot", "tld")).to_series()
+        columns = {
+            "first": components["first"],
+            "local": components["first"],
+            "last": components["last"],
+            "domain": components["domain"],
+            "tld": components["tld"],
+        }
+        for component, column in {**columns, "host": host}.items():
             lower = column.str.to_lowercase()
-            wanted = lower.str.contains(NAMELIKE[part]) & (lower.str.len_bytes() <= LONGEST)
-            if part in ("first", "local"):
-                wanted &= alone if part == "local" else ~alone
-            frame = pl.DataFrame({"text": lower, "doc_no": doc_no}).filter(wanted).unique("text", keep="first", maintain_order=True)
-            known = self._texts.setdefault((kind, part), {})
-            # a loop over distinct parts, most of which are known: a dictionary is what answers that
+            is_wanted = lower.str.contains(COMPONENT_PATTERNS[component]) & (lower.str.len_bytes() <= MAX_COMPONENT_BYTES)
+            if component in ("first", "local"):
+                is_wanted &= has_no_last_name if component == "local" else ~has_no_last_name
+            frame = pl.DataFrame({"text": lower, "doc_no": doc_no}).filter(is_wanted).unique("text", keep="first", maintain_order=True)
+            pool = self._pools.setdefault((kind, component), {})
+            # a loop over distinct components, most of which are in the dictionary already
             for text, number in frame.iter_rows():
-                if text not in known and len(known) < ENTRIES:
-                    known[text] = number
-                    self._fresh.append((kind, part, number, text))
+                if text not in pool and len(pool) < MAX_POOL_SIZE:
+                    pool[text] = number
+                    self._pending.append((kind, component, number, text))
 
-    def forget(self) -> None:
-        """Take back what was offered since the last `keep`."""
-        for kind, part, _, text in self._fresh[self._kept :]:
-            del self._texts[kind, part][text]
-        del self._fresh[self._kept :]
+    def discard_unconfirmed(self) -> None:
+        """Remove the components that were added since the last `confirm`."""
+        for kind, component, _, text in self._pending[self._confirmed_count :]:
+            del self._pools[kind, component][text]
+        del self._pending[self._confirmed_count :]
 
-    _kept = 0
+    _confirmed_count = 0
 
-    def keep(self) -> None:
-        """What was offered stands."""
-        self._kept = len(self._fresh)
+    def confirm(self) -> None:
+        """Keep the components added so far."""
+        self._confirmed_count = len(self._pending)
 
-    def of(self, kind: str, part: str) -> tuple[pa.LargeStringArray, I64]:
-        """The entries of one store in order of appearance, and the document that brought each."""
-        found = self._texts.get((kind, part), {})
-        return pa.array(list(found), pa.large_string()), np.fromiter(found.values(), np.int64, len(found))
+    def get_pool(self, kind: str, component: str) -> tuple[pa.LargeStringArray, I64]:
+        """The entries of one pool in order of appearance, and the document in which each first appeared."""
+        pool = self._pools.get((kind, component), {})
+        return pa.array(list(pool), pa.large_string()), np.fromiter(pool.values(), np.int64, len(pool))
 
     def commit(self) -> int:
-        """Bring what stands to the disk; the length by which it is opened again."""
+        """Append the new components to the file (fsync); returns its length, which the state stores."""
         with self._path.open("ab") as file:
-            # no part that could not stand in a variant is ever here, so that a line is plain text
-            file.write(b"".join(json.dumps(one).encode() + b"\n" for one in self._fresh))
+            # only components that fit COMPONENT_PATTERNS are added, so a line is plain text
+            file.write(b"".join(json.dumps(entry).encode() + b"\n" for entry in self._pending))
             file.flush()
             os.fsync(file.fileno())
-            self._fresh, self._kept = [], 0
+            self._pending, self._confirmed_count = [], 0
             return file.tell()

@@ -1,9 +1,9 @@
-"""Records on their way through a stream, as they came (dictionaries, or Arrow tables), and their texts as columns of cells.
+"""Batches of stream records (dictionaries, or Arrow tables), and their texts as columns of text cells.
 
-A lot is some records in order. `sheaf` takes its texts out, `rewritten` puts others in their place; everything else stays as it came.
-The cells of a record are numbered so that it does not matter what comes later: its fields in the order in which they were first met in
-the stream, the main text first, and texts that turn up in a field that had none before behind all others. Of a list only what is there
-counts. For records that are all alike that is the order of a run over the same files.
+`StreamBatch.extract_texts` takes the texts out of a batch, `rewrite` puts the edited ones in their place; everything else stays unchanged.
+The numbers of a record's cells do not depend on later records: the main text comes first, then the fields in the order in which they first
+appeared in the stream; a field that has its first text only after it appeared comes after all others. Of a list only the elements that
+exist count. For records that all have the same fields this is the order of a run over the same files.
 """
 
 from __future__ import annotations
@@ -20,434 +20,453 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.keys import Key, pseudonyms
-from sanitize.core.text_cells import Leaf, flatten, is_text, leaves, plain
-from sanitize.errors import InputRefused, UsageError, nearest
-from sanitize.readers.standard_form import faults, is_binary, leaf_of
+from sanitize.core.keys import Key, pseudonymize_column
+from sanitize.core.text_cells import LeafPath, flatten_leaf, is_text_type, list_text_leaves, to_canonical_type
+from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.readers.standard_form import find_faults, find_leaf, is_binary
 from sanitize.readers.survey import Roles
 
 I64 = npt.NDArray[np.int64]
 TEXT = pa.large_string()
 Row = dict[str, Any]
 Steps = tuple[str, ...]
-_BEHIND = 1 << 40
+_LAST_RANK = 1 << 40
 
 
 @dataclass(frozen=True)
-class Fault:
-    """Why a record is set aside: one of the words of `read.REASONS`, or `leak`; where it stood, and what it was (`raw`)."""
+class QuarantineEntry:
+    """Why a record is quarantined: a key of `readers.survey.REASONS`, or `leak`; its place in the input, and its content (`raw`)."""
 
     reason: str
     place: str = ""
     raw: str = ""
 
 
-_NAME = re.compile(r"[^\W\d][\w.-]{0,39}((\[\])?\.[^\W\d][\w.-]{0,39})?")  # no space and no @
+_PLAUSIBLE_NAME = re.compile(r"[^\W\d][\w.-]{0,39}((\[\])?\.[^\W\d][\w.-]{0,39})?")  # no space and no @
 
 
 @dataclass
-class Layout:
-    """Which column is what: roles, the policies that differ from the defaults, and all places where texts were met, in the order of cells,
-    each with a number that says how it came there (`rank`)."""
+class StreamLayout:
+    """Column roles, the policies that differ from the defaults, and all fields that had texts (`text_fields`), in cell order; `field_ranks`
+    has the sort key of each."""
 
     roles: Roles
     policies: Mapping[str, str]
-    found: list[tuple[str, Steps]] = field(default_factory=list)
-    ranks: list[int] = field(default_factory=list)
-    columns: list[str] = field(default_factory=list)
+    text_fields: list[tuple[str, Steps]] = field(default_factory=list)
+    field_ranks: list[int] = field(default_factory=list)
+    seen_columns: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         main = self.roles.text[0]
-        self.main, *steps = main.replace("[]", ".[]").split(".")
-        self.steps = tuple(steps)
-        if not self.found:
-            self.found.append((self.main, self.steps))
-            self.ranks.append(-1)
-        if self.policies.get(self.main, "sanitize") != "sanitize":
-            raise UsageError(f"--{self.policies[self.main]} {self.main}: it is the main text, which is always sanitized")
-        self._known = set(self.found)
-        self._places = {column: number for number, column in enumerate(self.columns)}
+        self.main_column, *steps = main.replace("[]", ".[]").split(".")
+        self.main_steps = tuple(steps)
+        if not self.text_fields:
+            self.text_fields.append((self.main_column, self.main_steps))
+            self.field_ranks.append(-1)
+        if self.policies.get(self.main_column, "sanitize") != "sanitize":
+            raise UsageError(f"--{self.policies[self.main_column]} {self.main_column}: it is the main text, which is always sanitized")
+        self._known_fields = set(self.text_fields)
+        self._column_numbers = {column: number for number, column in enumerate(self.seen_columns)}
 
     @property
-    def id(self) -> str:
-        """The column that draws hang on."""
+    def id_column(self) -> str:
+        """The column whose ids determine the draws."""
         return self.roles.id or "doc_id"
 
     @property
-    def user(self) -> str:
-        """The column that says who wrote a record."""
+    def user_column(self) -> str:
+        """The column with the author of a record."""
         return self.roles.user or "user_id"
 
-    def policy(self, column: str) -> str:
-        """What is done with the texts of a column."""
-        if column == self.main:  # also where it is the id or the user
+    def get_policy(self, column: str) -> str:
+        """The column policy: sanitize, keep, pseudonymize or drop."""
+        if column == self.main_column:  # also if it is the id or user column
             return "sanitize"
-        return self.policies.get(column, {self.id: "keep", self.user: "pseudonymize"}.get(column, "sanitize"))
+        return self.policies.get(column, {self.id_column: "keep", self.user_column: "pseudonymize"}.get(column, "sanitize"))
 
-    def new(self, column: str) -> bool:
-        """Take note of a column; whether it was never met before."""
-        if column in self._places:
+    def add_column(self, column: str) -> bool:
+        """Register a column; returns True if it is new."""
+        if column in self._column_numbers:
             return False
-        self._places[column] = len(self.columns)
-        self.columns.append(column)
+        self._column_numbers[column] = len(self.seen_columns)
+        self.seen_columns.append(column)
         return True
 
-    def meet(self, column: str, steps: Steps, fresh: bool) -> None:
-        """Take note of a place where texts stand; `fresh`: in a column that was met just now."""
-        if (column, steps) not in self._known:
-            self._known.add((column, steps))
-            # what counts only where it is there can come between others, and a column that nobody has; anything else goes behind
-            rank = self._places[column] if fresh or "[]" in steps else _BEHIND
-            at = bisect.bisect_right(self.ranks, rank)
-            self.found.insert(at, (column, steps))
-            self.ranks.insert(at, rank)
+    def add_text_field(self, column: str, steps: Steps, is_new_column: bool) -> None:
+        """Register a field that has texts. `is_new_column`: its column first appeared in this record or table."""
+        if (column, steps) not in self._known_fields:
+            self._known_fields.add((column, steps))
+            # a list field and a field of a new column shift no existing cell, so they may be inserted; any other field is appended
+            rank = self._column_numbers[column] if is_new_column or "[]" in steps else _LAST_RANK
+            position = bisect.bisect_right(self.field_ranks, rank)
+            self.text_fields.insert(position, (column, steps))
+            self.field_ranks.insert(position, rank)
 
 
 @dataclass(frozen=True, repr=False)
-class Sheaf:
-    """The texts of a lot: a table with `doc_no`, `doc_id` and columns that hold the cells at `leaves`; which row of the lot each of its
-    rows is; the place in the records of each leaf; texts that are kept and only checked, with their rows; and the names of columns and
-    fields."""
+class TextColumns:
+    """The texts of a batch: a table with `doc_no`, `doc_id` and columns that hold the cells at `leaves`; for each of its rows the row of
+    the batch (`record_rows`); for each leaf its field in the records (`text_fields`); texts of kept columns, which are only checked, with
+    their rows; and the names of columns and fields."""
 
     table: pa.Table
-    rows: I64
-    leaves: tuple[Leaf, ...]
-    found: tuple[tuple[str, Steps], ...]
-    kept: list[tuple[pa.LargeStringArray, I64]]
-    names: list[str]
+    record_rows: I64
+    leaves: tuple[LeafPath, ...]
+    text_fields: tuple[tuple[str, Steps], ...]
+    kept_texts: list[tuple[pa.LargeStringArray, I64]]
+    field_names: list[str]
 
 
-class Lot(Protocol):
-    """Some records of a stream."""
+class StreamBatch(Protocol):
+    """Consecutive records of a stream."""
 
-    bad: dict[int, Fault]
+    quarantined: dict[int, QuarantineEntry]
 
     def __len__(self) -> int:
-        """How many records, those that could not be read included."""
+        """The number of records, including those that could not be read."""
 
-    def sheaf(self, layout: Layout, first: int, limit: int) -> Sheaf:
-        """The texts of the records that are not `bad`, with `first` as the number of the lot's first; records that do not fit become bad,
-        those with more than `limit` bytes of text too."""
+    def extract_texts(self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int) -> TextColumns:
+        """The texts of the records that are not quarantined; the first record of the batch has the number `first_doc_no`. Quarantines
+        records without a valid main text, and those with more than `max_doc_bytes` bytes of text."""
 
-    def rewritten(self, sheaf: Sheaf, table: pa.Table, edited: I64, layout: Layout, key: Key) -> Lot:
-        """The records of a sheaf with the texts of `table`, which differ in the rows `edited`; pseudonyms made, dropped columns gone."""
+    def rewrite(self, text_columns: TextColumns, table: pa.Table, edited_rows: I64, layout: StreamLayout, key: Key) -> StreamBatch:
+        """The records of `text_columns` with the texts of `table`, which differ in `edited_rows`; pseudonymizes and drops columns."""
 
-    def holds(self, row: int, names: set[str]) -> bool:
-        """True where one of the names is that of a field of the record."""
+    def has_any_field(self, row: int, names: set[str]) -> bool:
+        """True if the record may have a field with one of these names."""
 
-    def has(self, name: str) -> bool:
-        """True where some record has a column of that name."""
+    def has_column(self, name: str) -> bool:
+        """True if a record has a column of that name."""
 
-    def named(self, main: str) -> Iterator[str]:
-        """Columns, and the fields of the main one and of lists of objects, for an error that lists them: what looks like a name, each
-        once. Keys of other objects may be people."""
+    def iterate_field_names(self, main_column: str) -> Iterator[str]:
+        """Names of columns, and of fields of the main column and of lists of objects, for error messages: plausible names only, each once.
+        Keys of other objects may be personal data."""
 
-    def raw(self, row: int) -> str:
+    def encode_record(self, row: int) -> str:
         """A record as JSON."""
 
 
-class Records:
+class DictBatch:
     """Records as dictionaries."""
 
-    def __init__(self, rows: list[Row | None], bad: dict[int, Fault] | None = None) -> None:
-        self.rows, self.bad = rows, bad or {}
+    def __init__(self, rows: list[Row | None], quarantined: dict[int, QuarantineEntry] | None = None) -> None:
+        self.rows, self.quarantined = rows, quarantined or {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def sheaf(self, layout: Layout, first: int, limit: int) -> Sheaf:
-        """See `Lot`."""
+    def extract_texts(self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int) -> TextColumns:
+        """See `StreamBatch`."""
         names: set[str] = set()
-        flat = {column for column, steps in layout.found if not steps} & set(layout.columns)
+        flat_columns = {column for column, steps in layout.text_fields if not steps} & set(layout.seen_columns)
         # a loop over records: JSON objects have no columnar form
         for row, record in enumerate(self.rows):
             if record is None:
                 continue
-            if layout.main not in record:
-                self._set_aside(row, "no_text")
+            if layout.main_column not in record:
+                self._quarantine(row, "no_text")
                 continue
-            if not layout.steps and not isinstance(record[layout.main], str | None):
-                self._set_aside(row, "wrong_type")
+            if not layout.main_steps and not isinstance(record[layout.main_column], str | None):
+                self._quarantine(row, "wrong_type")
                 continue
             names.update(record)
             for column, value in record.items():
-                if column not in flat and layout.policy(column) == "sanitize":
-                    fresh = layout.new(column)
-                    if isinstance(value, str) or (fresh and value is None):
-                        flat.add(column)
-                        layout.meet(column, (), fresh)
+                if column not in flat_columns and layout.get_policy(column) == "sanitize":
+                    is_new = layout.add_column(column)
+                    if isinstance(value, str) or (is_new and value is None):
+                        flat_columns.add(column)
+                        layout.add_text_field(column, (), is_new)
                     elif isinstance(value, dict | list):
-                        for steps in _met(value, (), names):
-                            layout.meet(column, steps, fresh)
-                elif isinstance(value, dict | list) and layout.policy(column) == "sanitize":
-                    for steps in _met(value, (), names):
-                        layout.meet(column, steps, False)
-        good = [row for row in range(len(self.rows)) if row not in self.bad]
+                        for steps in _find_string_paths(value, (), names):
+                            layout.add_text_field(column, steps, is_new)
+                elif isinstance(value, dict | list) and layout.get_policy(column) == "sanitize":
+                    for steps in _find_string_paths(value, (), names):
+                        layout.add_text_field(column, steps, False)
+        good_rows = [row for row in range(len(self.rows)) if row not in self.quarantined]
         while True:
             try:
-                sheaf = self._columns(layout, first, good, sorted(names))
+                text_columns = self._build_text_columns(layout, first_doc_no, good_rows, sorted(names))
                 break
-            except UnicodeEncodeError:  # half a surrogate pair, which no text can hold
-                good = [row for row in good if self._encodes(row)]
-        table = sheaf.table.drop_columns(["doc_no"])
-        wrong = faults(table.combine_chunks().to_batches()[0], limit) if good else {}
-        for row, reason in wrong.items():
-            self._set_aside(good[row], reason)
-        return self._columns(layout, first, [row for row in good if row not in self.bad], sorted(names)) if wrong else sheaf
+            except UnicodeEncodeError:  # an unpaired UTF-16 surrogate, which UTF-8 cannot encode
+                good_rows = [row for row in good_rows if self._quarantine_unless_utf8(row)]
+        table = text_columns.table.drop_columns(["doc_no"])
+        faults = find_faults(table.combine_chunks().to_batches()[0], max_doc_bytes) if good_rows else {}
+        for row, reason in faults.items():
+            self._quarantine(good_rows[row], reason)
+        return (
+            self._build_text_columns(layout, first_doc_no, [row for row in good_rows if row not in self.quarantined], sorted(names))
+            if faults
+            else text_columns
+        )
 
-    def _encodes(self, row: int) -> bool:
+    def _quarantine_unless_utf8(self, row: int) -> bool:
         try:
             json.dumps(self.rows[row], ensure_ascii=False, default=str).encode()
         except UnicodeEncodeError:
-            self._set_aside(row, "not_utf8")
+            self._quarantine(row, "not_utf8")
             return False
         return True
 
-    def _set_aside(self, row: int, reason: str) -> None:
-        self.bad[row] = Fault(reason, raw=self.raw(row))
+    def _quarantine(self, row: int, reason: str) -> None:
+        self.quarantined[row] = QuarantineEntry(reason, raw=self.encode_record(row))
 
-    def raw(self, row: int) -> str:
-        """See `Lot`."""
+    def encode_record(self, row: int) -> str:
+        """See `StreamBatch`."""
         return json.dumps(self.rows[row], ensure_ascii=True, default=str)
 
-    def _columns(self, layout: Layout, first: int, good: list[int], names: list[str]) -> Sheaf:
-        records = [record for row in good if (record := self.rows[row]) is not None]
-        rows = np.array(good, np.int64)
-        columns: dict[str, pa.Array] = {"doc_no": pa.array(first + rows)}
-        columns["doc_id"] = pa.array([_id(record.get(layout.id), first + row) for record, row in zip(records, good, strict=True)], TEXT)
-        places = []
-        for number, (column, steps) in enumerate(layout.found):
+    def _build_text_columns(self, layout: StreamLayout, first_doc_no: int, good_rows: list[int], field_names: list[str]) -> TextColumns:
+        records = [record for row in good_rows if (record := self.rows[row]) is not None]
+        rows = np.array(good_rows, np.int64)
+        columns: dict[str, pa.Array] = {"doc_no": pa.array(first_doc_no + rows)}
+        columns["doc_id"] = pa.array(
+            [_get_doc_id(record.get(layout.id_column), first_doc_no + row) for record, row in zip(records, good_rows, strict=True)], TEXT
+        )
+        leaves = []
+        for number, (column, steps) in enumerate(layout.text_fields):
             name = f"c{number}"
             if "[]" in steps:
-                lists = [[text for text in _at(record.get(column), steps) if text is None or isinstance(text, str)] for record in records]
+                lists = [
+                    [text for text in _iterate_at(record.get(column), steps) if text is None or isinstance(text, str)] for record in records
+                ]
                 columns[name] = pa.array(lists, pa.large_list(TEXT))
-                places.append(Leaf(name, ("[]",)))
+                leaves.append(LeafPath(name, ("[]",)))
             else:
-                texts = [next(_at(record.get(column), steps), None) if steps else record.get(column) for record in records]
+                texts = [next(_iterate_at(record.get(column), steps), None) if steps else record.get(column) for record in records]
                 columns[name] = pa.array([text if isinstance(text, str) else None for text in texts], TEXT)
-                places.append(Leaf(name))
+                leaves.append(LeafPath(name))
         kept: list[tuple[pa.LargeStringArray, I64]] = []
-        for column in names:
-            if layout.policy(column) == "keep":
-                found = [(row, text) for row, record in enumerate(records) for text in _texts(record.get(column))]
-                if found:
-                    kept.append((pa.array([text for _, text in found], TEXT), rows[[row for row, _ in found]]))
-        return Sheaf(pa.table(columns), rows, tuple(places), tuple(layout.found), kept, names)
+        for column in field_names:
+            if layout.get_policy(column) == "keep":
+                rows_and_texts = [(row, text) for row, record in enumerate(records) for text in _iterate_strings(record.get(column))]
+                if rows_and_texts:
+                    kept.append((pa.array([text for _, text in rows_and_texts], TEXT), rows[[row for row, _ in rows_and_texts]]))
+        return TextColumns(pa.table(columns), rows, tuple(leaves), tuple(layout.text_fields), kept, field_names)
 
-    def rewritten(self, sheaf: Sheaf, table: pa.Table, edited: I64, layout: Layout, key: Key) -> Records:
-        """See `Lot`."""
-        rows: list[Row | None] = [self.rows[row] for row in sheaf.rows.tolist()]
-        dropped = [name for name in sheaf.names if layout.policy(name) == "drop"]
-        coded = [name for name in sheaf.names if layout.policy(name) == "pseudonymize"]
+    def rewrite(self, text_columns: TextColumns, table: pa.Table, edited_rows: I64, layout: StreamLayout, key: Key) -> DictBatch:
+        """See `StreamBatch`."""
+        rows: list[Row | None] = [self.rows[row] for row in text_columns.record_rows.tolist()]
+        dropped = [name for name in text_columns.field_names if layout.get_policy(name) == "drop"]
+        pseudonymized = [name for name in text_columns.field_names if layout.get_policy(name) == "pseudonymize"]
         changed: dict[int, Row] = {}
 
-        def own(row: int) -> Row:
+        def copy_of_row(row: int) -> Row:
             if row not in changed:
                 changed[row] = dict(rows[row] or {})
             return changed[row]
 
-        for number, (column, steps) in enumerate(sheaf.found):
-            texts = table.column(f"c{number}").combine_chunks().take(pa.array(edited)).to_pylist()
-            for row, text in zip(edited.tolist(), texts, strict=True):
-                mine = own(row)
+        for number, (column, steps) in enumerate(text_columns.text_fields):
+            texts = table.column(f"c{number}").combine_chunks().take(pa.array(edited_rows)).to_pylist()
+            for row, text in zip(edited_rows.tolist(), texts, strict=True):
+                record_copy = copy_of_row(row)
                 if not steps:
-                    if isinstance(mine.get(column), str):
-                        mine[column] = text
-                elif column in mine:
-                    mine[column] = _put(mine[column], steps, iter(text if isinstance(text, list) else [text]))
-        for name in coded:
-            # a pseudonym is of a text, as in a run: a number is one by its digits, and what is nested has none
-            said = [(row, value) for row, record in enumerate(rows) if record is not None and (value := record.get(name)) is not None]
-            column = "user_id" if name == layout.user else name
-            made = pseudonyms(pa.array([_plain(value) for _, value in said], TEXT), column, key).to_pylist()
-            for (row, _), code in zip(said, made, strict=True):
-                own(row)[name] = code
+                    if isinstance(record_copy.get(column), str):
+                        record_copy[column] = text
+                elif column in record_copy:
+                    record_copy[column] = _replace_strings(record_copy[column], steps, iter(text if isinstance(text, list) else [text]))
+        for name in pseudonymized:
+            # as in a run, a pseudonym is made of the text of a value: of the digits of a number, of the JSON of a nested value
+            rows_and_values = [
+                (row, value) for row, record in enumerate(rows) if record is not None and (value := record.get(name)) is not None
+            ]
+            column = "user_id" if name == layout.user_column else name
+            pseudonyms = pseudonymize_column(pa.array([_to_text(value) for _, value in rows_and_values], TEXT), column, key).to_pylist()
+            for (row, _), pseudonym in zip(rows_and_values, pseudonyms, strict=True):
+                copy_of_row(row)[name] = pseudonym
         for name in dropped:
             for row, record in enumerate(rows):
                 if record is not None and name in record:
-                    own(row).pop(name)
-        return Records([changed.get(row, record) for row, record in enumerate(rows)])
+                    copy_of_row(row).pop(name)
+        return DictBatch([changed.get(row, record) for row, record in enumerate(rows)])
 
-    def holds(self, row: int, names: set[str]) -> bool:
-        """See `Lot`."""
+    def has_any_field(self, row: int, names: set[str]) -> bool:
+        """See `StreamBatch`."""
         found: set[str] = set()
-        for _ in _met(self.rows[row], (), found):
+        for _ in _find_string_paths(self.rows[row], (), found):
             pass
         return bool(found & names)
 
-    def has(self, name: str) -> bool:
-        """See `Lot`."""
+    def has_column(self, name: str) -> bool:
+        """See `StreamBatch`."""
         return any(record is not None and name in record for record in self.rows)
 
-    def named(self, main: str) -> Iterator[str]:
-        """See `Lot`."""
-        found: set[str] = set()
+    def iterate_field_names(self, main_column: str) -> Iterator[str]:
+        """See `StreamBatch`."""
+        reported: set[str] = set()
         for record in self.rows:
             for column, value in (record or {}).items():
-                of_list = isinstance(value, list) and value and isinstance(value[0], dict)
-                inner = value[0] if of_list else value if column == main and isinstance(value, dict) else {}
-                fields = (f"{column}{'[]' if of_list else ''}.{name}" for name in inner)
-                new = [one for one in (str(column), *fields) if one not in found and _NAME.fullmatch(one)]
-                found.update(new)
-                yield from new
+                is_object_list = isinstance(value, list) and value and isinstance(value[0], dict)
+                inner = value[0] if is_object_list else value if column == main_column and isinstance(value, dict) else {}
+                fields = (f"{column}{'[]' if is_object_list else ''}.{name}" for name in inner)
+                new_names = [
+                    candidate for candidate in (str(column), *fields) if candidate not in reported and _PLAUSIBLE_NAME.fullmatch(candidate)
+                ]
+                reported.update(new_names)
+                yield from new_names
 
 
-class Columns:
+class ArrowBatch:
     """Records as an Arrow table."""
 
-    def __init__(self, table: pa.Table, bad: dict[int, Fault] | None = None) -> None:
-        self.table, self.bad = table, bad or {}
+    def __init__(self, table: pa.Table, quarantined: dict[int, QuarantineEntry] | None = None) -> None:
+        self.table, self.quarantined = table, quarantined or {}
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def _policy(self, layout: Layout, column: str) -> str:
-        """As for records; bytes that are not asked for go, as in a run."""
-        policy = layout.policy(column)
-        bytes_alone = is_binary(self.table.schema.field(column).type)
-        return "drop" if bytes_alone and column not in layout.policies else policy
+    def _get_policy(self, layout: StreamLayout, column: str) -> str:
+        """As `StreamLayout.get_policy`; a binary column without a policy of its own is dropped, as in a run."""
+        policy = layout.get_policy(column)
+        is_binary_column = is_binary(self.table.schema.field(column).type)
+        return "drop" if is_binary_column and column not in layout.policies else policy
 
-    def sheaf(self, layout: Layout, first: int, limit: int) -> Sheaf:
-        """See `Lot`."""
-        whole = pa.table({name: plain(_whole(self.table.column(name))) for name in self.table.column_names})
-        main = leaf_of(layout.roles.text[0], whole.schema)
-        for option, name in (("text-column", layout.main), ("id-column", layout.roles.id), ("user-column", layout.roles.user)):
-            if name is not None and name not in whole.column_names:
-                said = f"there is no column {name}; name the column with --{option} NAME. Columns {nearest(name, whole.column_names)}"
-                raise InputRefused(f"the stream: {said}")
-        if main is None or main not in leaves(whole.schema):
-            takes = "--text-column takes a column of strings, and `sanitize run` reads mails in bytes"
-            raise InputRefused(f"the stream: column {layout.main} holds no text; {takes}")
-        fresh: set[str] = set()
-        for leaf in leaves(whole.schema):
-            if self._policy(layout, leaf.column) == "sanitize":
-                fresh |= {leaf.column} if layout.new(leaf.column) else set()
-                layout.meet(leaf.column, leaf.steps, leaf.column in fresh)
-        known = layout.id in whole.column_names and not pa.types.is_nested(whole.schema.field(layout.id).type)
-        numbers = pa.array(np.arange(first, first + len(self)))
+    def extract_texts(self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int) -> TextColumns:
+        """See `StreamBatch`."""
+        canonical = pa.table({name: to_canonical_type(_combine_chunks(self.table.column(name))) for name in self.table.column_names})
+        main = find_leaf(layout.roles.text[0], canonical.schema)
+        for option, name in (("text-column", layout.main_column), ("id-column", layout.roles.id), ("user-column", layout.roles.user)):
+            if name is not None and name not in canonical.column_names:
+                suggestion = suggest_names(name, canonical.column_names)
+                raise InputRefused(f"the stream: there is no column {name}; name the column with --{option} NAME. Columns {suggestion}")
+        if main is None or main not in list_text_leaves(canonical.schema):
+            advice = "--text-column needs a column of strings; for mails in bytes use `sanitize run`"
+            raise InputRefused(f"the stream: column {layout.main_column} holds no text; {advice}")
+        new_columns: set[str] = set()
+        for leaf in list_text_leaves(canonical.schema):
+            if self._get_policy(layout, leaf.column) == "sanitize":
+                new_columns |= {leaf.column} if layout.add_column(leaf.column) else set()
+                layout.add_text_field(leaf.column, leaf.steps, leaf.column in new_columns)
+        has_ids = layout.id_column in canonical.column_names and not pa.types.is_nested(canonical.schema.field(layout.id_column).type)
+        numbers = pa.array(np.arange(first_doc_no, first_doc_no + len(self)))
         ids = numbers.cast(TEXT)
-        columns = {"doc_no": numbers, "doc_id": pc.coalesce(_whole(whole.column(layout.id)).cast(TEXT), ids) if known else ids}
-        places = []
-        for number, (column, steps) in enumerate(layout.found):
-            if column in whole.column_names and Leaf(column, steps) in leaves(whole.schema):
-                columns[f"k{column}"] = _whole(whole.column(column))
-                places.append(Leaf(f"k{column}", steps))
+        columns = {
+            "doc_no": numbers,
+            "doc_id": pc.coalesce(_combine_chunks(canonical.column(layout.id_column)).cast(TEXT), ids) if has_ids else ids,
+        }
+        leaves = []
+        for number, (column, steps) in enumerate(layout.text_fields):
+            if column in canonical.column_names and LeafPath(column, steps) in list_text_leaves(canonical.schema):
+                columns[f"k{column}"] = _combine_chunks(canonical.column(column))
+                leaves.append(LeafPath(f"k{column}", steps))
             else:
-                nothing = pa.large_list(TEXT) if "[]" in steps else TEXT
-                columns[f"c{number}"] = pa.nulls(len(self), nothing)
-                places.append(Leaf(f"c{number}", ("[]",) if "[]" in steps else ()))
+                null_type = pa.large_list(TEXT) if "[]" in steps else TEXT
+                columns[f"c{number}"] = pa.nulls(len(self), null_type)
+                leaves.append(LeafPath(f"c{number}", ("[]",) if "[]" in steps else ()))
         table = pa.table(columns)
-        for row, reason in faults(table.drop_columns(["doc_no"]).to_batches()[0], limit).items() if len(self) else ():
-            self.bad.setdefault(row, Fault(reason, raw=self.raw(row)))
-        rows = np.setdiff1d(np.arange(len(self)), np.array(list(self.bad), np.int64))
+        for row, reason in find_faults(table.drop_columns(["doc_no"]).to_batches()[0], max_doc_bytes).items() if len(self) else ():
+            self.quarantined.setdefault(row, QuarantineEntry(reason, raw=self.encode_record(row)))
+        rows = np.setdiff1d(np.arange(len(self)), np.array(list(self.quarantined), np.int64))
         if len(rows) < len(self):
-            table, whole = (one.take(pa.array(rows)).combine_chunks() for one in (table, whole))
+            table, canonical = (data.take(pa.array(rows)).combine_chunks() for data in (table, canonical))
         kept = []
-        for name in whole.column_names:
-            if self._policy(layout, name) == "keep":
-                for place in leaves(pa.schema([whole.schema.field(name)])):
-                    found = flatten(_whole(whole.column(name)), place)
+        for name in canonical.column_names:
+            if self._get_policy(layout, name) == "keep":
+                for kept_leaf in list_text_leaves(pa.schema([canonical.schema.field(name)])):
+                    found = flatten_leaf(_combine_chunks(canonical.column(name)), kept_leaf)
                     kept.append((found.texts.fill_null(""), rows[found.rows]))
-                if is_binary(whole.schema.field(name).type):
-                    raw = _whole(whole.column(name)).cast(pa.large_binary()).fill_null(b"")
-                    _, offsets, data = raw.buffers()  # the matcher compares bytes, whatever they spell
+                if is_binary(canonical.schema.field(name).type):
+                    raw = _combine_chunks(canonical.column(name)).cast(pa.large_binary()).fill_null(b"")
+                    _, offsets, data = raw.buffers()  # the matcher compares bytes, valid UTF-8 or not
                     kept.append((pa.LargeStringArray.from_buffers(len(raw), offsets, data, None, 0, raw.offset), rows))
-        names = [*whole.column_names, *(step for leaf in leaves(whole.schema) for step in leaf.steps if step != "[]")]
-        return Sheaf(table, rows, tuple(places), tuple(layout.found), kept, names)
+        names = [*canonical.column_names, *(step for leaf in list_text_leaves(canonical.schema) for step in leaf.steps if step != "[]")]
+        return TextColumns(table, rows, tuple(leaves), tuple(layout.text_fields), kept, names)
 
-    def rewritten(self, sheaf: Sheaf, table: pa.Table, edited: I64, layout: Layout, key: Key) -> Columns:
-        """See `Lot`."""
-        out = self.table if len(sheaf.rows) == len(self) else self.table.take(pa.array(sheaf.rows))
+    def rewrite(self, text_columns: TextColumns, table: pa.Table, edited_rows: I64, layout: StreamLayout, key: Key) -> ArrowBatch:
+        """See `StreamBatch`."""
+        rewritten = self.table if len(text_columns.record_rows) == len(self) else self.table.take(pa.array(text_columns.record_rows))
         for name in self.table.column_names:
-            place, policy = out.column_names.index(name), self._policy(layout, name)
+            position, policy = rewritten.column_names.index(name), self._get_policy(layout, name)
             if policy == "drop":
-                out = out.remove_column(place)
+                rewritten = rewritten.remove_column(position)
             elif policy == "pseudonymize":
-                if not is_text(out.schema.field(name).type):
+                if not is_text_type(rewritten.schema.field(name).type):
                     raise InputRefused(f"--pseudonymize {name}: it is not a plain string column; use --sanitize, --keep or --drop")
-                column = "user_id" if name == layout.user else name
-                out = out.set_column(place, name, pseudonyms(plain(_whole(out.column(name))), column, key))
+                column = "user_id" if name == layout.user_column else name
+                rewritten = rewritten.set_column(
+                    position, name, pseudonymize_column(to_canonical_type(_combine_chunks(rewritten.column(name))), column, key)
+                )
             elif f"k{name}" in table.column_names:
-                out = out.set_column(place, name, table.column(f"k{name}"))
-            elif name not in (layout.id,):
-                out = out.set_column(place, name, plain(_whole(out.column(name))))
-        return Columns(out.replace_schema_metadata(None))
+                rewritten = rewritten.set_column(position, name, table.column(f"k{name}"))
+            elif name not in (layout.id_column,):
+                rewritten = rewritten.set_column(position, name, to_canonical_type(_combine_chunks(rewritten.column(name))))
+        return ArrowBatch(rewritten.replace_schema_metadata(None))
 
-    def raw(self, row: int) -> str:
-        """See `Lot`."""
+    def encode_record(self, row: int) -> str:
+        """See `StreamBatch`."""
         try:
             return json.dumps(self.table.slice(row, 1).to_pylist()[0], default=repr)
         except UnicodeDecodeError:
-            return json.dumps({name: repr(self.table.column(name).slice(row, 1).cast(pa.large_binary())) for name in self._strings()})
+            return json.dumps(
+                {name: repr(self.table.column(name).slice(row, 1).cast(pa.large_binary())) for name in self._list_string_columns()}
+            )
 
-    def _strings(self) -> list[str]:
-        return [name for name in self.table.column_names if is_text(self.table.schema.field(name).type)]
+    def _list_string_columns(self) -> list[str]:
+        return [name for name in self.table.column_names if is_text_type(self.table.schema.field(name).type)]
 
-    def holds(self, row: int, names: set[str]) -> bool:
-        """See `Lot`."""
+    def has_any_field(self, row: int, names: set[str]) -> bool:
+        """See `StreamBatch`."""
         return True
 
-    def has(self, name: str) -> bool:
-        """See `Lot`."""
+    def has_column(self, name: str) -> bool:
+        """See `StreamBatch`."""
         return name in self.table.column_names
 
-    def named(self, main: str) -> Iterator[str]:
-        """See `Lot`."""
-        return filter(_NAME.fullmatch, self.table.column_names)
+    def iterate_field_names(self, main_column: str) -> Iterator[str]:
+        """See `StreamBatch`."""
+        return filter(_PLAUSIBLE_NAME.fullmatch, self.table.column_names)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _id(value: Any, doc_no: int) -> str:
-    """What the draws of a record hang on."""
-    return str(doc_no) if value is None or isinstance(value, dict | list) else _plain(value)
+def _get_doc_id(value: Any, doc_no: int) -> str:
+    """The document id that determines the draws of a record: its number if it has no id, or a nested one."""
+    return str(doc_no) if value is None or isinstance(value, dict | list) else _to_text(value)
 
 
-def _plain(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _met(value: Any, steps: Steps, names: set[str]) -> Iterator[Steps]:
-    """The steps to every string inside a value, and to what may be one; the names of fields on the way go to `names`."""
+def _find_string_paths(value: Any, steps: Steps, field_names: set[str]) -> Iterator[Steps]:
+    """The steps to every string or null inside a value; adds the names of fields on the way to `field_names`."""
     if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
         for inner in value:
-            yield from _met(inner, (*steps, "[]"), names)
+            yield from _find_string_paths(inner, (*steps, "[]"), field_names)
     elif isinstance(value, dict):
-        names.update(value)
+        field_names.update(value)
         for name, inner in value.items():
-            yield from _met(inner, (*steps, name), names)
+            yield from _find_string_paths(inner, (*steps, name), field_names)
 
 
-def _at(value: Any, steps: Steps) -> Iterator[Any]:
-    """What stands at the end of some steps, wherever they lead: one thing, or one for every element of the lists on the way."""
+def _iterate_at(value: Any, steps: Steps) -> Iterator[Any]:
+    """The values at a path: one, or one for every element of the lists on the way; none if the path does not exist."""
     if not steps:
         yield value
     elif steps[0] == "[]":
         for inner in value if isinstance(value, list) else ():
-            yield from _at(inner, steps[1:])
+            yield from _iterate_at(inner, steps[1:])
     elif isinstance(value, dict) and steps[0] in value:
-        yield from _at(value[steps[0]], steps[1:])
+        yield from _iterate_at(value[steps[0]], steps[1:])
 
 
-def _put(value: Any, steps: Steps, texts: Iterator[str | None]) -> Any:
-    """The value with the strings at the end of some steps replaced, in the order in which `_at` gives them."""
+def _replace_strings(value: Any, steps: Steps, texts: Iterator[str | None]) -> Any:
+    """A copy of the value with the strings at a path replaced, in the order of `_iterate_at`."""
     if not steps:
         return next(texts) if value is None or isinstance(value, str) else value
     if steps[0] == "[]":
-        return [_put(inner, steps[1:], texts) for inner in value] if isinstance(value, list) else value
+        return [_replace_strings(inner, steps[1:], texts) for inner in value] if isinstance(value, list) else value
     if isinstance(value, dict) and steps[0] in value:
-        return {**value, steps[0]: _put(value[steps[0]], steps[1:], texts)}
+        return {**value, steps[0]: _replace_strings(value[steps[0]], steps[1:], texts)}
     return value
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iterate_strings(value: Any) -> Iterator[str]:
     """Every string inside a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
+            yield from _iterate_strings(inner)

@@ -1,7 +1,8 @@
-"""Where the records of a stream come from, and where they go: lines, files, folders and iterables in; lines and Parquet out.
+"""Sources and sinks of a stream: reads JSON lines, files, folders and iterables; writes JSON lines and Parquet.
 
-A feed gives lots (`lots.py`) of at most 10,000 records and about 16 MB, smaller ones where its source pauses, so that a record does not
-wait for the next. A sink says when the state may be written down, and what of itself has to stand there so that it can go on.
+A source yields batches (`records.py`) of at most 10,000 records and about 16 MB, smaller ones when it pauses, so that a record does not
+wait for the next. A sink reports when the state may be committed, and returns its own position, which is stored in the state so that a
+later command can resume.
 """
 
 from __future__ import annotations
@@ -19,49 +20,49 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.rendering import visible
-from sanitize.core.text_cells import plain, plain_type
+from sanitize.core.rendering import escape_controls
+from sanitize.core.text_cells import canonical_type, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
-from sanitize.pipeline.streaming.records import Columns, Fault, Lot, Records, Row
-from sanitize.readers.byte_streams import Break, guarded, opened
-from sanitize.readers.jsonl import lines
-from sanitize.readers.mail import mails
-from sanitize.readers.standard_form import is_binary, plain_schema
-from sanitize.readers.survey import REASONS, Roles, Unit, mail_text, survey
+from sanitize.pipeline.streaming.records import ArrowBatch, DictBatch, QuarantineEntry, Row, StreamBatch
+from sanitize.readers.byte_streams import TruncatedStream, open_stream, read_guarded
+from sanitize.readers.jsonl import iter_lines
+from sanitize.readers.mail import iter_mails
+from sanitize.readers.standard_form import is_binary, to_plain_schema
+from sanitize.readers.survey import REASONS, InputUnit, Roles, parse_mail, survey_inputs
 from sanitize.storage import row_groups
-from sanitize.storage.corpus import fsync, reopened, writer
-from sanitize.storage.disk_errors import code_of
+from sanitize.storage.corpus import check_parquet_file, fsync, open_text_writer
+from sanitize.storage.disk_errors import get_disk_errno
 
-WHOLE = ("csv", "tsv", "json", "arrow", "text")  # what is read as a whole, and not record by record
-ROWS, BYTES = 10_000, 16 << 20
-PAUSE = 0.2  # seconds without a new line after which the records that are there go on their way
-PART_ROWS, PART_BYTES = 50_000, 256 << 20  # of one Parquet file
-_READ = 1 << 20
+WHOLE_FILE_FORMATS = ("csv", "tsv", "json", "arrow", "text")  # formats that are read as a whole, not record by record
+MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 10_000, 16 << 20
+FLUSH_AFTER_SECONDS = 0.2  # without a new line, after which the records read so far are processed
+MAX_FILE_ROWS, MAX_FILE_BYTES = 50_000, 256 << 20  # of one Parquet file
+_READ_BYTES = 1 << 20
 
 
-class _Batcher:
-    """Records one by one, made lots."""
+class _BatchBuilder:
+    """Collects single records into batches."""
 
-    def __init__(self, rows: int) -> None:
-        self._most, self._rows, self._bad, self._size = rows, list[Row | None](), dict[int, Fault](), 0
+    def __init__(self, max_records: int) -> None:
+        self._max_records, self._rows, self._quarantined, self._size = max_records, list[Row | None](), dict[int, QuarantineEntry](), 0
 
-    def put(self, record: Row | None, size: int, fault: Fault | None = None) -> Lot | None:
-        """One record, or why there is none; a lot where one is full."""
-        if fault is not None:
-            self._bad[len(self._rows)] = fault
+    def put(self, record: Row | None, size: int, quarantine_entry: QuarantineEntry | None = None) -> StreamBatch | None:
+        """Add a record, or the reason why it cannot be read; returns a batch once one is full."""
+        if quarantine_entry is not None:
+            self._quarantined[len(self._rows)] = quarantine_entry
         self._rows.append(record)
         self._size += size
-        return self.flush() if len(self._rows) >= self._most or self._size >= BYTES else None
+        return self.flush() if len(self._rows) >= self._max_records or self._size >= MAX_BATCH_BYTES else None
 
-    def flush(self) -> Lot | None:
-        """What is there."""
-        lot = Records(self._rows, self._bad) if self._rows else None
-        self._rows, self._bad, self._size = [], {}, 0
-        return lot
+    def flush(self) -> StreamBatch | None:
+        """The records collected so far as a batch; None if there are none."""
+        batch = DictBatch(self._rows, self._quarantined) if self._rows else None
+        self._rows, self._quarantined, self._size = [], {}, 0
+        return batch
 
 
-def parsed(line: bytes) -> tuple[Row | None, str]:
-    """(the object that a line says, "") or (None, the reason why it says none)."""
+def parse_json_line(line: bytes) -> tuple[Row | None, str]:
+    """(the JSON object in a line, "") or (None, the reason why there is none)."""
     try:
         record = json.loads(line)
     except UnicodeDecodeError:
@@ -71,262 +72,280 @@ def parsed(line: bytes) -> tuple[Row | None, str]:
     return (record, "") if isinstance(record, dict) else (None, "not_an_object")
 
 
-def _raw(line: bytes) -> str:
+def _decode_with_escapes(line: bytes) -> str:
     return line.decode("utf-8", "backslashreplace")
 
 
-def from_descriptor(number: int, limit: int, rows: int = ROWS, pause: float = PAUSE) -> Iterator[Lot]:
-    """JSON lines from an open file, such as standard input, as they arrive."""
-    batch, line_no, rest, cut = _Batcher(rows), 0, b"", False
+def read_descriptor(
+    descriptor: int, max_doc_bytes: int, max_records: int = MAX_BATCH_RECORDS, flush_after_seconds: float = FLUSH_AFTER_SECONDS
+) -> Iterator[StreamBatch]:
+    """Batches of JSON lines from an open file descriptor, such as standard input, as they arrive."""
+    builder, line_no, incomplete, is_cut = _BatchBuilder(max_records), 0, b"", False
 
-    def one(line: bytes) -> Lot | None:
-        nonlocal line_no, cut
+    def add_line(line: bytes) -> StreamBatch | None:
+        nonlocal line_no, is_cut
         line_no += 1
-        too_large, cut = cut or len(line) > limit, False
+        too_large, is_cut = is_cut or len(line) > max_doc_bytes, False
         if not line.strip():
             return None
-        record, reason = (None, "too_large") if too_large else parsed(line)
-        fault = Fault(reason, f"line {line_no}", "" if too_large else _raw(line)) if reason else None
-        return batch.put(record, len(line), fault)
+        record, reason = (None, "too_large") if too_large else parse_json_line(line)
+        entry = QuarantineEntry(reason, f"line {line_no}", "" if too_large else _decode_with_escapes(line)) if reason else None
+        return builder.put(record, len(line), entry)
 
     while True:
-        if not select.select([number], [], [], pause)[0]:
-            if (lot := batch.flush()) is not None:
-                yield lot
-            select.select([number], [], [])
-        part = os.read(number, _READ)
-        if not part:
+        if not select.select([descriptor], [], [], flush_after_seconds)[0]:
+            if (batch := builder.flush()) is not None:
+                yield batch
+            select.select([descriptor], [], [])
+        block = os.read(descriptor, _READ_BYTES)
+        if not block:
             break
-        *whole, rest = (rest + part).split(b"\n")
-        for line in whole:
-            if (lot := one(line)) is not None:
-                yield lot
-        if len(rest) > limit:
-            rest, cut = rest[:1], True  # the rest of an endless line is not held
-    if rest.strip() and (lot := one(rest)) is not None:
-        yield lot
-    if (lot := batch.flush()) is not None:
-        yield lot
+        *lines, incomplete = (incomplete + block).split(b"\n")
+        for line in lines:
+            if (batch := add_line(line)) is not None:
+                yield batch
+        if len(incomplete) > max_doc_bytes:
+            incomplete, is_cut = incomplete[:1], True  # the rest of an over-long line is not kept in memory
+    if incomplete.strip() and (batch := add_line(incomplete)) is not None:
+        yield batch
+    if (batch := builder.flush()) is not None:
+        yield batch
 
 
-def from_iterable(source: Iterable[Any], rows: int = ROWS) -> Iterator[Lot]:
-    """Dictionaries, or Arrow record batches and tables."""
-    batch = _Batcher(rows)
+def read_iterable(source: Iterable[Any], max_records: int = MAX_BATCH_RECORDS) -> Iterator[StreamBatch]:
+    """Batches from an iterable of dictionaries, Arrow record batches or Arrow tables."""
+    builder = _BatchBuilder(max_records)
     for item in source:
         if isinstance(item, Mapping):
             size = sum(len(value) for value in item.values() if isinstance(value, str))
-            lot = batch.put(dict(item), size)
+            batch = builder.put(dict(item), size)
         elif isinstance(item, pa.RecordBatch | pa.Table):
-            if (lot := batch.flush()) is not None:
-                yield lot
-            yield from _cut(pa.table(item) if isinstance(item, pa.Table) else pa.Table.from_batches([item]), rows)
-            lot = None
+            if (batch := builder.flush()) is not None:
+                yield batch
+            yield from _split_table(pa.table(item) if isinstance(item, pa.Table) else pa.Table.from_batches([item]), max_records)
+            batch = None
         else:
-            raise UsageError(f"a stream takes dictionaries, or Arrow record batches and tables; this one gave a {type(item).__name__}")
-        if lot is not None:
-            yield lot
-    if (lot := batch.flush()) is not None:
-        yield lot
+            raise UsageError(
+                f"a stream takes dictionaries, Arrow record batches or Arrow tables; the source yielded a {type(item).__name__}"
+            )
+        if batch is not None:
+            yield batch
+    if (batch := builder.flush()) is not None:
+        yield batch
 
 
-def _cut(table: pa.Table, rows: int) -> Iterator[Lot]:
+def _split_table(table: pa.Table, max_records: int) -> Iterator[StreamBatch]:
     for batch in table.combine_chunks().to_batches():
-        for low, high in row_groups.cut(row_groups.text_bytes(batch), BYTES, rows):
-            yield Columns(pa.Table.from_batches([batch.slice(low, high - low)]))
+        for low, high in row_groups.split_rows(row_groups.row_text_bytes(batch), MAX_BATCH_BYTES, max_records):
+            yield ArrowBatch(pa.Table.from_batches([batch.slice(low, high - low)]))
 
 
-def from_paths(
-    inputs: Sequence[Path], roles: Roles, limit: int, rows: int = ROWS, names: list[set[str] | None] | None = None
-) -> Iterator[Lot]:
-    """The records of files and folders in corpus order. Mails have `user_id` and `text`; columns keep the names they have. `names` gets
-    those of each file, or None where any record may have others (JSON lines).
+def read_paths(
+    inputs: Sequence[Path],
+    roles: Roles,
+    max_doc_bytes: int,
+    max_records: int = MAX_BATCH_RECORDS,
+    column_names: list[set[str] | None] | None = None,
+) -> Iterator[StreamBatch]:
+    """Batches of the records of files and folders, in corpus order. Mails have the columns `user_id` and `text`; other columns keep their
+    names. `column_names` receives those of each file, or None if each record may have others (JSON lines).
 
-    What cannot be read at all is refused now, not when the first record is asked for."""
-    said = survey(inputs, roles)
-    for unit in said.units:
-        other = unit.format if unit.format in WHOLE else "text" if "text" in unit.how else ""
-        if other:
-            raise InputRefused(f"{visible(unit.path)}: is {other}, and a stream reads Parquet, JSON lines and mails; use `sanitize run`")
-        if unit.format == "parquet" and not unit.lost:
-            schema, main = plain_schema(pq.read_schema(unit.path)), roles.text[0]
+    Raises InputRefused for files that cannot be read at all now, not when the first record is requested."""
+    survey = survey_inputs(inputs, roles)
+    for unit in survey.units:
+        unsupported_format = unit.format if unit.format in WHOLE_FILE_FORMATS else "text" if "text" in unit.file_formats else ""
+        if unsupported_format:
+            raise InputRefused(
+                f"{escape_controls(unit.path)}: is {unsupported_format}; a stream reads Parquet, JSON lines and mails; use `sanitize run`"
+            )
+        if unit.format == "parquet" and not unit.quarantine_reason:
+            schema, main = to_plain_schema(pq.read_schema(unit.path)), roles.text[0]
             if main in schema.names and is_binary(schema.field(main).type):
                 raise InputRefused(
-                    f"{visible(unit.path)}: column {main} holds bytes; a stream reads strings, `sanitize run` mails in bytes"
+                    f"{escape_controls(unit.path)}: column {main} holds bytes; a stream reads strings. Use `sanitize run` for mails"
                 )
-        if names is not None:
-            mails = {"user_id", "text"}
-            names.append(None if unit.format == "jsonl" else {name for name, _ in unit.columns} or mails)
-    return _from_units(said.units, limit, rows)
+        if column_names is not None:
+            mail_columns = {"user_id", "text"}
+            column_names.append(None if unit.format == "jsonl" else {name for name, _ in unit.column_mapping} or mail_columns)
+    return _read_units(survey.units, max_doc_bytes, max_records)
 
 
-def _from_units(units: Sequence[Unit], limit: int, rows: int) -> Iterator[Lot]:
-    batch = _Batcher(rows)
+def _read_units(units: Sequence[InputUnit], max_doc_bytes: int, max_records: int) -> Iterator[StreamBatch]:
+    builder = _BatchBuilder(max_records)
     for unit in units:
         if unit.format == "parquet":
-            if (lot := batch.flush()) is not None:
-                yield lot
-            yield from _parquet(unit, rows)
+            if (batch := builder.flush()) is not None:
+                yield batch
+            yield from _read_parquet(unit, max_records)
         else:
-            for record, size, fault in _lines(unit, limit) if unit.format == "jsonl" else _mails(unit, limit):
-                if (lot := batch.put(record, size, fault)) is not None:
-                    yield lot
-    if (lot := batch.flush()) is not None:
-        yield lot
+            for record, size, quarantine_entry in (
+                _read_json_lines(unit, max_doc_bytes) if unit.format == "jsonl" else _read_mails(unit, max_doc_bytes)
+            ):
+                if (batch := builder.put(record, size, quarantine_entry)) is not None:
+                    yield batch
+    if (batch := builder.flush()) is not None:
+        yield batch
 
 
-_One = tuple[Row | None, int, Fault | None]
+_ReadRecord = tuple[Row | None, int, QuarantineEntry | None]
 
 
-def _lines(unit: Unit, limit: int) -> Iterator[_One]:
-    number = 0
-    for found, reason in guarded(unit.path, lambda stream: lines(stream, start=unit.start, stop=unit.stop, limit=limit)):
-        if found is None:
-            yield None, 0, Fault(reason, f"after line {number}")
+def _read_json_lines(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecord]:
+    line_no = 0
+    for item, reason in read_guarded(unit.path, lambda stream: iter_lines(stream, start=unit.start, end=unit.end, limit=max_doc_bytes)):
+        if item is None:
+            yield None, 0, QuarantineEntry(reason, f"after line {line_no}")
             continue
-        number, at, line = found
-        place = f"line at byte {at}" if unit.start else f"line {number}"
-        record, reason = (None, unit.lost or "too_large") if line is None or unit.lost else parsed(line)
-        yield record, len(line or b""), Fault(reason, place, _raw(line or b"")) if reason else None
+        line_no, start_byte, line = item
+        place = f"line at byte {start_byte}" if unit.start else f"line {line_no}"
+        record, reason = (None, unit.quarantine_reason or "too_large") if line is None or unit.quarantine_reason else parse_json_line(line)
+        yield record, len(line or b""), QuarantineEntry(reason, place, _decode_with_escapes(line or b"")) if reason else None
 
 
-def _mails(unit: Unit, limit: int) -> Iterator[_One]:
-    for path, how in zip(unit.files, unit.how or (unit.format,) * len(unit.files), strict=True):
-        if how == "mbox":
-            for found, reason in guarded(path, lambda stream: mails(stream, start=unit.start, stop=unit.stop, limit=limit)):
-                at, raw = found or (0, None)
-                yield _mail(raw, reason or "too_large", f"mail at byte {at}")
-        elif how == "mail":
+def _read_mails(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecord]:
+    for path, format_name in zip(unit.files, unit.file_formats or (unit.format,) * len(unit.files), strict=True):
+        if format_name == "mbox":
+            for item, reason in read_guarded(
+                path, lambda stream: iter_mails(stream, start_byte=unit.start, end_byte=unit.end, limit=max_doc_bytes)
+            ):
+                start_byte, raw = item or (0, None)
+                yield _parse_mail(raw, reason or "too_large", f"mail at byte {start_byte}")
+        elif format_name == "mail":
             try:
-                with opened(path) as stream:
-                    raw = stream.read(limit + 1)
-                yield _mail(raw if 0 < len(raw) <= limit else None, "too_large" if raw else "empty_file", "file")
-            except (Break, OSError) as error:
-                yield _mail(None, "truncated" if isinstance(error, Break) else "unreadable", "file")
+                with open_stream(path) as stream:
+                    raw = stream.read(max_doc_bytes + 1)
+                yield _parse_mail(raw if 0 < len(raw) <= max_doc_bytes else None, "too_large" if raw else "empty_file", "file")
+            except (TruncatedStream, OSError) as error:
+                yield _parse_mail(None, "truncated" if isinstance(error, TruncatedStream) else "unreadable", "file")
         else:
-            yield _mail(None, how, "file")
+            yield _parse_mail(None, format_name, "file")
 
 
-def _mail(raw: bytes | None, reason: str, place: str) -> _One:
+def _parse_mail(raw: bytes | None, reason: str, place: str) -> _ReadRecord:
     if raw is None:
-        return None, 0, Fault(reason, place)
-    text, user = mail_text(raw)
+        return None, 0, QuarantineEntry(reason, place)
+    text, user = parse_mail(raw)
     return {"user_id": user, "text": text}, len(raw), None
 
 
-def _parquet(unit: Unit, rows: int) -> Iterator[Lot]:
-    """The rows of a unit; those that cannot be decoded are set aside, as many as its footer counts."""
-    left, reason = int(unit.rows or 0), unit.lost
-    held: list[pa.Table] = []
+def _read_parquet(unit: InputUnit, max_records: int) -> Iterator[StreamBatch]:
+    """Batches of the rows of a Parquet unit. Rows that cannot be decoded are quarantined, as many as the footer counts."""
+    rows_left, reason = int(unit.rows or 0), unit.quarantine_reason
+    tables: list[pa.Table] = []
     if not reason:
         try:
             metadata = pq.read_metadata(unit.path)
             count = size = 0
-            for batch, sizes in row_groups.batches(unit.path, metadata, unit.groups, rows=rows, bytes=BYTES):
-                if held and (count + batch.num_rows > rows or size + int(sizes.sum()) > BYTES):
-                    left -= count
-                    yield Columns(pa.concat_tables(held).combine_chunks())
-                    held, count, size = [], 0, 0
-                columns = [plain(column.storage if isinstance(column, pa.ExtensionArray) else column) for column in batch.columns]
-                held.append(pa.table(columns, names=batch.schema.names))
+            for batch, sizes in row_groups.read_bounded_batches(
+                unit.path, metadata, unit.row_groups, max_rows=max_records, max_bytes=MAX_BATCH_BYTES
+            ):
+                if tables and (count + batch.num_rows > max_records or size + int(sizes.sum()) > MAX_BATCH_BYTES):
+                    rows_left -= count
+                    yield ArrowBatch(pa.concat_tables(tables).combine_chunks())
+                    tables, count, size = [], 0, 0
+                columns = [
+                    to_canonical_type(column.storage if isinstance(column, pa.ExtensionArray) else column) for column in batch.columns
+                ]
+                tables.append(pa.table(columns, names=batch.schema.names))
                 count, size = count + batch.num_rows, size + int(sizes.sum())
         except (pa.ArrowException, OSError):
             reason = "unreadable"
-        if held:
-            left -= count
-            yield Columns(pa.concat_tables(held).combine_chunks())
-    for low in range(0, left, ROWS):
-        count = min(ROWS, left - low)
-        place = [f"row {(unit.rows or 0) - left + low + row}" for row in range(count)]
-        yield Records([None] * count, {row: Fault(reason or "unreadable", place[row]) for row in range(count)})
+        if tables:
+            rows_left -= count
+            yield ArrowBatch(pa.concat_tables(tables).combine_chunks())
+    for low in range(0, rows_left, MAX_BATCH_RECORDS):
+        count = min(MAX_BATCH_RECORDS, rows_left - low)
+        place = [f"row {(unit.rows or 0) - rows_left + low + row}" for row in range(count)]
+        yield DictBatch([None] * count, {row: QuarantineEntry(reason or "unreadable", place[row]) for row in range(count)})
 
 
-def after(lots: Iterable[Lot], records: int) -> Iterator[Lot]:
-    """The lots without so many records at the beginning."""
-    for lot in lots:
-        if records >= len(lot):
-            records -= len(lot)
-        elif records:
-            bad = {row - records: fault for row, fault in lot.bad.items() if row >= records}
-            yield Records(lot.rows[records:], bad) if isinstance(lot, Records) else Columns(lot.table.slice(records))  # type: ignore[attr-defined]
-            records = 0
+def skip_records(batches: Iterable[StreamBatch], count: int) -> Iterator[StreamBatch]:
+    """The batches without the first `count` records."""
+    for batch in batches:
+        if count >= len(batch):
+            count -= len(batch)
+        elif count:
+            quarantined = {row - count: entry for row, entry in batch.quarantined.items() if row >= count}
+            yield DictBatch(batch.rows[count:], quarantined) if isinstance(batch, DictBatch) else ArrowBatch(batch.table.slice(count))  # type: ignore[attr-defined]
+            count = 0
         else:
-            yield lot
+            yield batch
 
 
 class Sink(Protocol):
-    """Where the records of a stream go."""
+    """Receives the records of a stream."""
 
-    def put(self, lot: Lot) -> None:
-        """Take the records of a lot, in order."""
+    def put(self, batch: StreamBatch) -> None:
+        """Write the records of a batch, in order."""
 
-    def ready(self) -> bool:
-        """Whether what was taken can now be acknowledged."""
+    def is_ready_to_commit(self) -> bool:
+        """True if the records received so far may be acknowledged now."""
 
-    def settle(self) -> dict[str, Any]:
-        """All that was taken is where it belongs, and on the disk; what a sink of the same place has to be told to go on from here."""
+    def commit(self) -> dict[str, Any]:
+        """Make all received records durable; returns the position from which a new sink for the same place resumes."""
 
 
-def json_lines(lot: Lot) -> bytes:
+def encode_json_lines(batch: StreamBatch) -> bytes:
     """Records as JSON lines."""
-    rows = lot.rows if isinstance(lot, Records) else lot.table.to_pylist()  # type: ignore[attr-defined]
+    rows = batch.rows if isinstance(batch, DictBatch) else batch.table.to_pylist()  # type: ignore[attr-defined]
     # a loop over records: JSON objects have no columnar form
-    return b"".join([json.dumps(row, ensure_ascii=False, default=_told).encode() + b"\n" for row in rows])
+    return b"".join([json.dumps(row, ensure_ascii=False, default=_to_json_value).encode() + b"\n" for row in rows])
 
 
-def _told(value: Any) -> Any:
-    """What JSON has no form for: times as ISO 8601, bytes in hexadecimal, all else as it is printed."""
+def _to_json_value(value: Any) -> Any:
+    """A value without a JSON form: times as ISO 8601, bytes in hexadecimal, everything else as `str`."""
     return value.isoformat() if hasattr(value, "isoformat") else value.hex() if isinstance(value, bytes) else str(value)
 
 
-class Lines:
-    """JSON lines into an open stream, such as standard output: written, then acknowledged."""
+class JsonLinesStreamSink:
+    """Writes JSON lines to an open stream, such as standard output; records are acknowledged after they are written."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
 
-    def put(self, lot: Lot) -> None:
+    def put(self, batch: StreamBatch) -> None:
         """See `Sink`."""
-        with _outward():
-            self._stream.write(json_lines(lot))
+        with _stdout_errors():
+            self._stream.write(encode_json_lines(batch))
 
-    def ready(self) -> bool:
+    def is_ready_to_commit(self) -> bool:
         """See `Sink`."""
         return True
 
-    def settle(self) -> dict[str, Any]:
+    def commit(self) -> dict[str, Any]:
         """See `Sink`."""
-        with _outward():
+        with _stdout_errors():
             self._stream.flush()
         return {}
 
 
 @contextlib.contextmanager
-def _outward() -> Iterator[None]:
-    """What fails here fails where standard output leads, and not in a folder of ours."""
+def _stdout_errors() -> Iterator[None]:
+    """Report disk errors as those of standard output, not of one of our folders."""
     try:
         yield
     except OSError as error:
-        if (code := code_of(error)) is None:
+        if (code := get_disk_errno(error)) is None:
             raise
         raise ResourceError(
-            f"standard output: a write failed ({errno.errorcode[code]}). Make room where it leads, and send again what follows the "
-            "acknowledged position"
+            f"standard output: a write failed ({errno.errorcode[code]}). Free space where it is written, and send the records after the "
+            "acknowledged position again"
         ) from None
 
 
-class LinesFile:
-    """JSON lines at the end of a file. What was written and not acknowledged is cut off when it is opened again, with the first that it
-    takes."""
+class JsonLinesFileSink:
+    """Appends JSON lines to a file. Lines that were written and not acknowledged are truncated when the file is opened again, which happens
+    at the first `put`."""
 
-    def __init__(self, path: Path, said: Mapping[str, Any]) -> None:
-        self._path, self._known, self._ours = path, int(said.get("bytes", 0)), bool(said)
-        there = path.stat().st_size if path.exists() else 0
-        if there < self._known:
+    def __init__(self, path: Path, position: Mapping[str, Any]) -> None:
+        self._path, self._acknowledged_bytes, self._is_ours = path, int(position.get("bytes", 0)), bool(position)
+        size = path.stat().st_size if path.exists() else 0
+        if size < self._acknowledged_bytes:
             raise OutputBroken(
-                f"{path}: has {there:,} bytes, and {self._known:,} were written; put the file back, or take a new -o and --state"
+                f"{path}: has {size:,} bytes, expected {self._acknowledged_bytes:,}; restore the file, or use a new -o and --state"
             )
-        if there and not said:
-            raise _anothers(path)
+        if size and not position:
+            raise _build_foreign_output_error(path)
 
     @functools.cached_property
     def _file(self) -> IO[bytes]:
@@ -335,142 +354,149 @@ class LinesFile:
             file = self._path.open("x+b")
         except FileExistsError:
             file = self._path.open("r+b")
-            if file.seek(0, os.SEEK_END) and not self._ours:  # it came while the first record was waited for
-                raise _anothers(self._path) from None
-        file.truncate(self._known)
-        file.seek(self._known)
+            if file.seek(0, os.SEEK_END) and not self._is_ours:  # created while waiting for the first record
+                raise _build_foreign_output_error(self._path) from None
+        file.truncate(self._acknowledged_bytes)
+        file.seek(self._acknowledged_bytes)
         return file
 
-    def put(self, lot: Lot) -> None:
+    def put(self, batch: StreamBatch) -> None:
         """See `Sink`."""
-        self._file.write(json_lines(lot))
+        self._file.write(encode_json_lines(batch))
 
-    def ready(self) -> bool:
+    def is_ready_to_commit(self) -> bool:
         """See `Sink`."""
         return True
 
-    def settle(self) -> dict[str, Any]:
+    def commit(self) -> dict[str, Any]:
         """See `Sink`."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return {"bytes": self._file.tell()}
 
 
-def _anothers(path: Path) -> UsageError:
-    return UsageError(f"{path}: is there already and not of this state; take another -o, or move it away")
+def _build_foreign_output_error(path: Path) -> UsageError:
+    return UsageError(f"{path}: already exists and does not belong to this state; use another -o, or move it away")
 
 
-class Folder:
-    """Parquet files of many lots each, `part-00000.parquet` and so on; acknowledged when a file is whole. Nothing is touched there before
-    the first one is."""
+class ParquetFolderSink:
+    """Writes a folder of Parquet files (`part-00000.parquet`, ...) with many batches each; records are acknowledged when their file is
+    complete. The folder is not touched before the first file is complete."""
 
-    def __init__(self, path: Path, said: Mapping[str, Any], rows: int = PART_ROWS) -> None:
-        self._path, self._most, self._number, self._ours = path, rows, int(said.get("parts", 0)), bool(said)
+    def __init__(self, path: Path, position: Mapping[str, Any], max_file_rows: int = MAX_FILE_ROWS) -> None:
+        self._path, self._max_file_rows, self._file_count, self._is_ours = (
+            path,
+            max_file_rows,
+            int(position.get("parts", 0)),
+            bool(position),
+        )
         if path.exists() and not path.is_dir():
-            raise UsageError(f"{path}: is there already and no folder; take another -o")
-        self._columns: dict[str, str] = dict(said.get("columns", ()))  # pairs: what is written down as an object loses its order
-        there = self._there()
-        missing = [name for number in range(self._number) if (name := _part(number)) not in there]
+            raise UsageError(f"{path}: already exists and is not a folder; use another -o")
+        self._column_types: dict[str, str] = dict(position.get("columns", ()))  # stored as pairs, since a JSON object would lose the order
+        names = self._list_files()
+        missing = [name for number in range(self._file_count) if (name := _build_file_name(number)) not in names]
         if missing:
-            raise OutputBroken(f"{path}: {missing[0]} is missing; put it back, or take a new -o and --state")
-        self._lots: list[pa.Table] = []
-        self._rows = self._bytes = 0
-        self._begun = False
+            raise OutputBroken(f"{path}: {missing[0]} is missing; restore it, or use a new -o and --state")
+        self._tables: list[pa.Table] = []
+        self._row_count = self._byte_count = 0
+        self._is_prepared = False
 
-    def _there(self) -> set[str]:
-        """The names of what is in the folder, which is ours."""
-        there = {file.name for file in self._path.iterdir()} if self._path.is_dir() else set()
-        if not self._ours and any(not name.startswith(".part-") for name in there):
-            raise UsageError(f"{self._path}: holds files and is not of this state; take another -o, or move it away")
-        return there
+    def _list_files(self) -> set[str]:
+        """The names of the files in the folder; UsageError if it does not belong to this state."""
+        names = {file.name for file in self._path.iterdir()} if self._path.is_dir() else set()
+        if not self._is_ours and any(not file_name.startswith(".part-") for file_name in names):
+            raise UsageError(f"{self._path}: holds files and does not belong to this state; use another -o, or move it away")
+        return names
 
-    def _begin(self) -> None:
-        """Make the folder, and take away what was not acknowledged: files half made, and whole ones behind the last that counts."""
+    def _prepare(self) -> None:
+        """Create the folder, and delete what was not acknowledged: partial files, and complete ones after the last acknowledged one."""
         self._path.mkdir(parents=True, exist_ok=True)
-        for name in self._there():  # it may have come while the first record was waited for
-            if (name.startswith(".part-") and name.endswith(".tmp")) or (name.startswith("part-") and name >= _part(self._number)):
+        for name in self._list_files():  # the folder may have been created while waiting for the first record
+            if (name.startswith(".part-") and name.endswith(".tmp")) or (
+                name.startswith("part-") and name >= _build_file_name(self._file_count)
+            ):
                 (self._path / name).unlink()
-        self._begun = self._ours = True
+        self._is_prepared = self._is_ours = True
 
-    def put(self, lot: Lot) -> None:
+    def put(self, batch: StreamBatch) -> None:
         """See `Sink`."""
-        table = lot.table if isinstance(lot, Columns) else _table(lot.rows)  # type: ignore[attr-defined]
-        self._lots.append(table)
-        self._rows += table.num_rows
-        self._bytes += table.nbytes
+        table = batch.table if isinstance(batch, ArrowBatch) else _to_table(batch.rows)  # type: ignore[attr-defined]
+        self._tables.append(table)
+        self._row_count += table.num_rows
+        self._byte_count += table.nbytes
 
-    def ready(self) -> bool:
+    def is_ready_to_commit(self) -> bool:
         """See `Sink`."""
-        return self._rows >= self._most or self._bytes >= PART_BYTES
+        return self._row_count >= self._max_file_rows or self._byte_count >= MAX_FILE_BYTES
 
-    def settle(self) -> dict[str, Any]:
+    def commit(self) -> dict[str, Any]:
         """See `Sink`."""
-        if not self._begun:
-            self._begin()
-        if self._rows:
-            joined = pa.concat_tables(self._lots, promote_options="permissive")
-            names = dict.fromkeys([*self._columns, *joined.column_names])
-            columns = {name: self._column(name, joined) for name in names}
+        if not self._is_prepared:
+            self._prepare()
+        if self._row_count:
+            joined = pa.concat_tables(self._tables, promote_options="permissive")
+            names = dict.fromkeys([*self._column_types, *joined.column_names])
+            columns = {name: self._cast_column(name, joined) for name in names}
             table = pa.table(columns)
-            aside = self._path / f".{_part(self._number)}.tmp"
-            with writer(aside, table.schema) as out:
-                out.write_table(table, row_group_size=row_groups.ROW_GROUP)
-            reopened(aside)
-            fsync(aside)
-            aside.rename(self._path / _part(self._number))
+            temp_path = self._path / f".{_build_file_name(self._file_count)}.tmp"
+            with open_text_writer(temp_path, table.schema) as writer:
+                writer.write_table(table, row_group_size=row_groups.ROW_GROUP_ROWS)
+            check_parquet_file(temp_path)
+            fsync(temp_path)
+            temp_path.rename(self._path / _build_file_name(self._file_count))
             fsync(self._path)
-            self._number += 1
-            self._columns = {field.name: str(field.type) for field in table.schema}
-            self._lots, self._rows, self._bytes = [], 0, 0
-        return {"parts": self._number, "columns": [*self._columns.items()]}
+            self._file_count += 1
+            self._column_types = {field.name: str(field.type) for field in table.schema}
+            self._tables, self._row_count, self._byte_count = [], 0, 0
+        return {"parts": self._file_count, "columns": [*self._column_types.items()]}
 
-    def _column(self, name: str, table: pa.Table) -> pa.Array:
-        """A column in the type that it had in earlier files; strings where it has none yet."""
+    def _cast_column(self, name: str, table: pa.Table) -> pa.Array:
+        """A column in its type in earlier files; nulls without a type become strings. Raises InputRefused for another type."""
         if name not in table.column_names:
             column: pa.Array = pa.nulls(table.num_rows)
         else:
             column = table.column(name).combine_chunks()
-        wanted = self._columns.get(name)
+        expected_type = self._column_types.get(name)
         if pa.types.is_null(column.type):
-            column = column.cast(pa.large_string()) if wanted is None else _nulls(column, wanted)
-        if wanted is not None and str(column.type) != wanted:
+            column = column.cast(pa.large_string()) if expected_type is None else _cast_nulls(column, expected_type)
+        if expected_type is not None and str(column.type) != expected_type:
             raise InputRefused(
-                f"{self._path}: column {name} was {wanted} in earlier files and is {column.type} now; a column has one type. "
-                "Take -o FILE.jsonl and a new --state"
+                f"{self._path}: column {name} was {expected_type} in earlier files and is {column.type} now; a column has one type. "
+                "Use -o FILE.jsonl and a new --state"
             )
         return column
 
 
-def _nulls(column: pa.Array, wanted: str) -> pa.Array:
-    """A column of nulls in a type by its name, where it is a simple one."""
-    kind = {"large_string": pa.large_string(), "double": pa.float64()}.get(wanted)
+def _cast_nulls(column: pa.Array, type_name: str) -> pa.Array:
+    """A column of nulls cast to a type given by name; unchanged if the type has no such name."""
+    kind = {"large_string": pa.large_string(), "double": pa.float64()}.get(type_name)
     if kind is None:
         try:
-            kind = pa.type_for_alias(wanted)
+            kind = pa.type_for_alias(type_name)
         except ValueError:
             return column
     return column.cast(kind)
 
 
-def _part(number: int) -> str:
+def _build_file_name(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
-def _table(rows: Sequence[Row | None]) -> pa.Table:
-    """Records as columns; one whose values are not all of one type is text, strings as they stand and everything else as JSON."""
+def _to_table(rows: Sequence[Row | None]) -> pa.Table:
+    """Records as columns. A column with values of several types becomes text: strings unchanged, everything else as JSON."""
     names = dict.fromkeys(name for row in rows for name in row or ())
     columns = {}
     for name in names:
         values = [row and row.get(name) for row in rows]
         try:
             array = pa.array(values)
-            columns[name] = array.cast(plain_type(array.type))
+            columns[name] = array.cast(canonical_type(array.type))
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             texts = [value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
             columns[name] = pa.array(texts, pa.large_string())
     return pa.table(columns)
 
 
-def told(reason: str) -> str:
-    """A reason in words."""
-    return REASONS.get(reason, "a value that had to go was still in it")
+def describe_reason(reason: str) -> str:
+    """A quarantine reason in words."""
+    return REASONS.get(reason, "it still contained a value that must be removed")

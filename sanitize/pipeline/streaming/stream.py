@@ -1,11 +1,11 @@
-"""The same plan over a stream that never ends: one pass in corpus order, each batch decided against what was seen before it.
+"""Applies a plan to an endless stream of records: one pass in order, each batch edited with what was seen before it.
 
-    a lot of records -> texts -> find (ahead, by workers) -> edit, apply, check (batchwise.py) -> out -> acknowledged
+    batch of records -> texts -> find (ahead, in workers) -> edit, rewrite, check (batch_processor.py) -> sink -> acknowledged
 
-What was seen lies in a private state folder: ids of values and variants (seen.py), part stores (stores.py), and the position. A batch is
-acknowledged when it is where it belongs and one rename has put the new `state.json` in place; a process that ends at any instant
-leaves the state of the last acknowledged batch, and the same records give the same bytes again, whatever the batches are (but for what the
-check of a batch sweeps). What a stream cannot know is a value that comes later: see docs/stream.md.
+What was seen lies in a private state folder: ids of values and variants (value_log.py), component pools (component_log.py), and the
+position. A batch is acknowledged when the sink has written it and one rename has put the new `state.json` in place. A process that ends at
+any instant leaves the state of the last acknowledged batch, and the same records give the same bytes again, however they are cut into
+batches (except for what the leak check of a batch sweeps). A stream cannot know a value that comes later: see docs/stream.md.
 """
 
 from __future__ import annotations
@@ -33,108 +33,108 @@ from typing import IO, Any
 import pyarrow as pa
 
 from sanitize.core import failpoints
-from sanitize.core.arrow_buffers import filled
-from sanitize.core.engine import Died
+from sanitize.core.arrow_buffers import fill_null_texts
+from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
-from sanitize.engines.worker_process import Child
-from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError, nearest
+from sanitize.engines.worker_process import WorkerProcess
+from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError, suggest_names
 from sanitize.finders import patterns
-from sanitize.kinds.kind import bringing
-from sanitize.pipeline.streaming.batch_processor import Batchwise, Outcome, Past, most_kept
-from sanitize.pipeline.streaming.component_log import Stores
-from sanitize.pipeline.streaming.records import Columns, Fault, Layout, Lot, Records, Sheaf
+from sanitize.kinds.kind import custom_kinds
+from sanitize.pipeline.streaming.batch_processor import BatchProcessor, BatchResult, StreamPriorValues, get_max_keep
+from sanitize.pipeline.streaming.component_log import ComponentLog
+from sanitize.pipeline.streaming.records import ArrowBatch, DictBatch, QuarantineEntry, StreamBatch, StreamLayout, TextColumns
 from sanitize.pipeline.streaming.sources_and_sinks import (
-    PART_ROWS,
-    ROWS,
-    Folder,
-    Lines,
-    LinesFile,
+    MAX_BATCH_RECORDS,
+    MAX_FILE_ROWS,
+    JsonLinesFileSink,
+    JsonLinesStreamSink,
+    ParquetFolderSink,
     Sink,
-    after,
-    from_descriptor,
-    from_iterable,
-    from_paths,
-    told,
+    describe_reason,
+    read_descriptor,
+    read_iterable,
+    read_paths,
+    skip_records,
 )
-from sanitize.pipeline.streaming.value_log import Seen
-from sanitize.plans.detection_spec import Sought
+from sanitize.pipeline.streaming.value_log import ValueLog
+from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, load_plan
-from sanitize.readers.staging import Columns as Roled
-from sanitize.stages.scanner import Seeker
+from sanitize.readers.staging import Columns
+from sanitize.stages.scanner import Scanner
 from sanitize.storage import vault
-from sanitize.storage.corpus import CellColumn, cells_of, fsync, read_json, write_json
-from sanitize.storage.disk_errors import disk_trouble
-from sanitize.storage.locks import locked
-from sanitize.storage.publication import hashed
-from sanitize.storage.remote_storage import local_path
+from sanitize.storage.corpus import CellColumn, flatten_cells, fsync, read_json, write_json
+from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.locks import lock_workspace
+from sanitize.storage.publication import hash_json
+from sanitize.storage.remote_storage import require_local_path
 
-VERSION = 1  # raise it when a state of before cannot be gone on with
-AHEAD = 2  # lots that each worker has before it
-_ENOUGH = 1_000  # records before the share of those set aside says anything
-_HELD = 64 << 20  # bytes of them that wait for the first that can be read
-_NAMED = 40  # columns that an error lists
+VERSION = 1  # raise it when an older state cannot be resumed
+PREFETCH_PER_WORKER = 2  # batches that are queued for each worker
+_MIN_RECORDS_FOR_LIMIT = 1_000  # records before the quarantined share is checked
+_MAX_PENDING_BYTES = 64 << 20  # bytes of quarantined records held while no record has been readable
+_MAX_LISTED_COLUMNS = 40  # most columns that an error message lists
 
 
-def streamed(plan: Plan) -> Plan:
-    """The plan as a stream runs it; PlanError for what needs the whole corpus at once."""
-    way = "a stream sees one record after the other; use `sanitize run`, or take it out of the plan"
+def to_stream_plan(plan: Plan) -> Plan:
+    """The plan adapted to a stream. Raises PlanError for parts that need the whole corpus."""
+    advice = "a stream sees one record after the other; use `sanitize run`, or remove it from the plan"
     if plan.droppers:
-        raise PlanError(f"plan {plan.name}: drop[0].use = {plan.droppers[0].use!r} compares documents of the whole corpus; {way}")
+        raise PlanError(f"plan {plan.name}: drop[0].use = {plan.droppers[0].use!r} compares documents of the whole corpus; {advice}")
     if plan.blacklist is not None:
-        raise PlanError(f"plan {plan.name}: [blacklist] counts users of the whole corpus; {way}")
-    others = [finder.use for finder in plan.finders if finder.use != patterns.NAME]
-    if others:
-        raise PlanError(f"plan {plan.name}: find.finders: {', '.join(others)} gather from the whole corpus; {way}")
-    if plan.find.rules:
-        raise PlanError(f"plan {plan.name}: find.allow, find.deny and find.min_score choose from an index; {way}")
-    editors = tuple(editor.streamed(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
-    with bringing(plan.customs):
+        raise PlanError(f"plan {plan.name}: [blacklist] counts users of the whole corpus; {advice}")
+    other_finders = [finder.use for finder in plan.finders if finder.use != patterns.FINDER_NAME]
+    if other_finders:
+        raise PlanError(f"plan {plan.name}: find.finders: {', '.join(other_finders)} need occurrences of the whole corpus; {advice}")
+    if plan.find.selection_rules:
+        raise PlanError(f"plan {plan.name}: find.allow, find.deny and find.min_score select from an index; {advice}")
+    editors = tuple(editor.for_streaming(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
+    with custom_kinds(plan.custom_kinds):
         for editor in editors:
-            editor.fits(None)
+            editor.validate_settings(None)
     return plan.model_copy(update={"editors": editors})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Everything but the plan and the places that a stream is told."""
+class StreamSettings:
+    """The settings of a stream, except its plan, inputs and outputs."""
 
-    columns: Roled = Roled()
+    columns: Columns = Columns()
     seed: int | None = None
     key_file: Path | None = None
     workers: int = 1
-    rows: int = ROWS  # of a batch, at most
-    rows_per_shard: int = PART_ROWS  # of one Parquet file
+    max_batch_records: int = MAX_BATCH_RECORDS  # at most this many records per batch
+    rows_per_shard: int = MAX_FILE_ROWS  # rows per Parquet file
     max_doc_bytes: int = 32 << 20
     max_quarantine: float = 0.10
 
 
 @dataclass(frozen=True, repr=False)
-class Step:
-    """A lot, what it became, and what was found on the way."""
+class ProcessedBatch:
+    """A batch as read, its sanitized records, and the result of its processing."""
 
-    lot: Lot
-    made: Lot
-    outcome: Outcome
+    source_batch: StreamBatch
+    clean_batch: StreamBatch
+    result: BatchResult
 
 
-class Stream:
-    """A plan at work on a stream. Holds the state from `with` to its end."""
+class StreamProcessor:
+    """Applies a plan to a stream. A context manager; holds the lock of the state folder until it exits."""
 
-    def __init__(self, plan: Plan | str, state: Path | str | None, options: Options) -> None:
-        self.plan = streamed(load_plan(plan) if isinstance(plan, str) else plan)
-        self._sought = self.plan.sought
-        self.options, self._state = options, local_path(state) if state is not None else None
+    def __init__(self, plan: Plan | str, state: Path | str | None, settings: StreamSettings) -> None:
+        self.plan = to_stream_plan(load_plan(plan) if isinstance(plan, str) else plan)
+        self._detection_spec = self.plan.detection_spec
+        self.settings, self._given_state = settings, require_local_path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
-        self.documents = self.out = self.swept = 0
+        self.documents_in = self.documents_out = self.swept_count = 0
         self.by_kind: dict[str, dict[str, int]] = {}
-        self.reasons: dict[str, int] = {}
-        self._names: dict[str, None] = {}  # columns of records that have no main text, as long as none has one
-        self._awaited = options.columns.options  # columns that were named, and that no record had yet
-        self._began = time.monotonic()
+        self.quarantine_reasons: dict[str, int] = {}
+        self._seen_column_names: dict[str, None] = {}  # column names so far, collected while no record has a main text
+        self._missing_columns = settings.columns.option_by_column  # columns given by options that no record has had yet
+        self._started_at = time.monotonic()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> StreamProcessor:
         try:
-            self._stack.enter_context(bringing(self._sought.customs))
+            self._stack.enter_context(custom_kinds(self._detection_spec.custom_kinds))
             self._open()
         except BaseException:
             self._stack.__exit__(*sys.exc_info())
@@ -144,358 +144,378 @@ class Stream:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.__exit__(kind, error, trace)
 
-    def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Take a new state away again after a mistake of the user's, as long as nothing was acknowledged; its lock is still held."""
+    def _remove_unused_state(self, kind: type[BaseException] | None, *_: object) -> None:
+        """After a user error, delete a new state in which nothing was acknowledged. Its lock is still held."""
         mistake = kind is not None and issubclass(kind, UsageError | InputRefused)
-        if mistake and self._fresh and not (self.state / "state.json").exists():
-            shutil.rmtree(self.state, ignore_errors=True)
+        if mistake and self._is_new_state and not (self.state_folder / "state.json").exists():
+            shutil.rmtree(self.state_folder, ignore_errors=True)
 
     def _open(self) -> None:
-        _not_forked()
-        here = self._state
-        if here is None:
-            # nothing is to be gone on with: the state goes when the stream ends
-            here = Path(tempfile.mkdtemp(prefix="sanitize-stream-"))
-            self._stack.callback(shutil.rmtree, here, ignore_errors=True)
-        self.state = here
-        self._fresh = not here.exists()
-        with vault.umask(0o077), disk_trouble(here.parent):
-            vault.open_work(here, never=vault.OF_RUN)
-            self._stack.enter_context(locked(here))
-            self._stack.push(self._leave)
-            for left in here.glob("*.tmp"):
-                left.unlink()
-            self.key: Key = vault.key_of(here, key_file=self.options.key_file, seed=self.options.seed)
-            said = read_json(here / "state.json")
-            if said is None and (here / "state.json").exists():
-                raise OutputBroken(f"{here}/state.json: not readable; take the state from a backup, or a new --state")
-            self._said = said or {}
-            self._fits()
-            self.position = int(self._said.get("records", 0))
-            self.sources: dict[str, dict[str, Any]] = dict(self._said.get("sources", {}))
-            self.sinks: dict[str, dict[str, Any]] = dict(self._said.get("sinks", {}))
-            self.total_aside = int(self._said.get("quarantined", 0))
-            places = self._said.get("texts", [])
-            self.layout = Layout(
-                self.options.columns.roles,
-                self.options.columns.policies,
-                [(column, tuple(steps)) for _, column, *steps in places],
-                [rank for rank, *_ in places],
-                list(self._said.get("fields", [])),
+        _refuse_fork()
+        state_folder = self._given_state
+        if state_folder is None:
+            # without a state folder nothing is resumed: a temporary state is deleted when the stream ends
+            state_folder = Path(tempfile.mkdtemp(prefix="sanitize-stream-"))
+            self._stack.callback(shutil.rmtree, state_folder, ignore_errors=True)
+        self.state_folder = state_folder
+        self._is_new_state = not state_folder.exists()
+        with vault.set_umask(0o077), translate_disk_errors(state_folder.parent):
+            vault.open_workspace(state_folder, forbidden_folder=vault.RUN_ONLY_FOLDER)
+            self._stack.enter_context(lock_workspace(state_folder))
+            self._stack.push(self._remove_unused_state)
+            for leftover in state_folder.glob("*.tmp"):
+                leftover.unlink()
+            self.key: Key = vault.load_key(state_folder, key_file=self.settings.key_file, seed=self.settings.seed)
+            saved_state = read_json(state_folder / "state.json")
+            if saved_state is None and (state_folder / "state.json").exists():
+                raise OutputBroken(f"{state_folder}/state.json: not readable; restore the state from a backup, or use a new --state")
+            self._saved_state = saved_state or {}
+            self._check_fingerprint()
+            self.position = int(self._saved_state.get("records", 0))
+            self.sources: dict[str, dict[str, Any]] = dict(self._saved_state.get("sources", {}))
+            self.sinks: dict[str, dict[str, Any]] = dict(self._saved_state.get("sinks", {}))
+            self.total_quarantined = int(self._saved_state.get("quarantined", 0))
+            text_fields = self._saved_state.get("texts", [])
+            self.layout = StreamLayout(
+                self.settings.columns.roles,
+                self.settings.columns.policies,
+                [(column, tuple(steps)) for _, column, *steps in text_fields],
+                [rank for rank, *_ in text_fields],
+                list(self._saved_state.get("fields", [])),
             )
-            self.seen = Seen(vault.private(here / vault.OF_STREAM), self._said.get("seen", ()), most_kept(self.plan.editors))
-            grows = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
-            self.stores = Stores(here / "stores.jsonl", int(self._said.get("stores", 0))) if grows else None
-            self._aside = vault.private(here / "quarantine") / "records.jsonl"
-            self._aside.touch(mode=0o600)
-            os.truncate(self._aside, int(self._said.get("aside", 0)))
-        self._faults: list[bytes] = []
-        self.batchwise = Batchwise(self.plan, self.key, Past(self.seen, self.stores), self.stores, here)
+            self.value_log = ValueLog(
+                vault.make_private_folder(state_folder / vault.STREAM_ONLY_FOLDER),
+                self._saved_state.get("seen", ()),
+                get_max_keep(self.plan.editors),
+            )
+            has_growing_pools = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
+            self.component_pools = (
+                ComponentLog(state_folder / "stores.jsonl", int(self._saved_state.get("stores", 0))) if has_growing_pools else None
+            )
+            self._quarantine_file = vault.make_private_folder(state_folder / "quarantine") / "records.jsonl"
+            self._quarantine_file.touch(mode=0o600)
+            os.truncate(self._quarantine_file, int(self._saved_state.get("aside", 0)))
+        self._pending_quarantine: list[bytes] = []
+        self.processor = BatchProcessor(
+            self.plan, self.key, StreamPriorValues(self.value_log, self.component_pools), self.component_pools, state_folder
+        )
 
-    def _fits(self) -> None:
-        """A state is gone on with under the same plan, key and roles only: what was seen means nothing to another."""
-        columns = self.options.columns
-        told = {
+    def _check_fingerprint(self) -> None:
+        """Raise UsageError unless the state has the same version, plan, key and column roles: what was seen is only valid for these."""
+        columns = self.settings.columns
+        fingerprint = {
             "version": VERSION,
             "plan": self.plan.hash(),
             "key": self.key.id,
-            "columns": hashed([columns.roles.text, columns.roles.user, columns.roles.id], dict(columns.policies)),
+            "columns": hash_json([columns.roles.text, columns.roles.user, columns.roles.id], dict(columns.policies)),
         }
-        before = {name: self._said.get(name) for name in told}
-        differs = [name for name in told if self._said and before[name] != told[name]]
+        saved = {name: self._saved_state.get(name) for name in fingerprint}
+        differs = [name for name in fingerprint if self._saved_state and saved[name] != fingerprint[name]]
         if differs:
-            what = {"version": "version of the state", "plan": "plan", "key": "key", "columns": "roles of columns"}[differs[0]]
-            raise UsageError(f"{self.state}: was made with another {what}; go on with that one, or take a new --state")
-        self._told = told
+            difference = {"version": "version of the state", "plan": "plan", "key": "key", "columns": "roles of columns"}[differs[0]]
+            raise UsageError(f"{self.state_folder}: was created with another {difference}; use the same one, or a new --state")
+        self._fingerprint = fingerprint
 
-    def clean(self, lots: Iterable[Lot]) -> Generator[Step]:
-        """The lots without what had to go, in order. Each has to be counted (`count`) before the next one is asked for."""
-        for lot, sheaf, columns, founds in self._ahead(lots):
-            outcome = self.batchwise.run(sheaf, columns, founds(), lot.holds)
-            for doc_no in outcome.gone:
+    def process(self, batches: Iterable[StreamBatch]) -> Generator[ProcessedBatch]:
+        """The processed batches, in order. The caller must pass each to `add_result` before it requests the next one."""
+        for batch, text_columns, columns, get_detections in self._find_ahead(batches):
+            result = self.processor.process(text_columns, columns, get_detections(), batch.has_any_field)
+            for doc_no in result.quarantined_doc_nos:
                 row = doc_no - self.position
-                lot.bad[row] = Fault("leak", raw=lot.raw(row))
-            kept = outcome.table
-            if len(outcome.gone):
-                going = [place for place, row in enumerate(sheaf.rows.tolist()) if row not in lot.bad]
-                sheaf = replace(sheaf, table=kept, rows=sheaf.rows[going])
-            yield Step(lot, lot.rewritten(sheaf, kept, outcome.edited, self.layout, self.key), outcome)
+                batch.quarantined[row] = QuarantineEntry("leak", raw=batch.encode_record(row))
+            table = result.table
+            if len(result.quarantined_doc_nos):
+                remaining = [place for place, row in enumerate(text_columns.record_rows.tolist()) if row not in batch.quarantined]
+                text_columns = replace(text_columns, table=table, record_rows=text_columns.record_rows[remaining])
+            yield ProcessedBatch(batch, batch.rewrite(text_columns, table, result.edited_rows, self.layout, self.key), result)
 
-    def _ahead(self, lots: Iterable[Lot]) -> Iterator[tuple[Lot, Sheaf, Sequence[CellColumn], Callable[[], Sequence[patterns.Found]]]]:
-        """Each lot with its texts and what is found in them; workers look at the lots to come, and the order stays."""
-        first = self.position
-        if self.options.workers <= 1:
-            finder = Seeker(self.key, self._sought)
-            for lot in lots:
-                sheaf, columns, texts = self._texts(lot, first)
-                first += len(lot)
-                yield lot, sheaf, columns, functools.partial(_each_of, finder, texts)
+    def _find_ahead(
+        self, batches: Iterable[StreamBatch]
+    ) -> Iterator[tuple[StreamBatch, TextColumns, Sequence[CellColumn], Callable[[], Sequence[patterns.Detections]]]]:
+        """Each batch with its texts and a function that returns the occurrences in them; workers search later batches ahead, in order."""
+        first_doc_no = self.position
+        if self.settings.workers <= 1:
+            finder = Scanner(self.key, self._detection_spec)
+            for batch in batches:
+                text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
+                first_doc_no += len(batch)
+                yield batch, text_columns, columns, functools.partial(_scan_columns, finder, texts)
             return
-        crew = _Crew(self.options.workers, self.key, self._sought)
-        waiting: deque[tuple[Lot, Sheaf, Sequence[CellColumn], Future[Sequence[patterns.Found]]]] = deque()
+        workers = _FinderWorkers(self.settings.workers, self.key, self._detection_spec)
+        waiting: deque[tuple[StreamBatch, TextColumns, Sequence[CellColumn], Future[Sequence[patterns.Detections]]]] = deque()
         try:
-            for lot in lots:
-                sheaf, columns, texts = self._texts(lot, first)
-                first += len(lot)
-                waiting.append((lot, sheaf, columns, crew.submit(texts)))
-                if len(waiting) > AHEAD * self.options.workers:
-                    *ready, future = waiting.popleft()
-                    yield ready[0], ready[1], ready[2], _result(future)  # type: ignore[misc]
+            for batch in batches:
+                text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
+                first_doc_no += len(batch)
+                waiting.append((batch, text_columns, columns, workers.submit(texts)))
+                if len(waiting) > PREFETCH_PER_WORKER * self.settings.workers:
+                    *inputs, future = waiting.popleft()
+                    yield inputs[0], inputs[1], inputs[2], _await_result(future)  # type: ignore[misc]
             while waiting:
-                *ready, future = waiting.popleft()
-                yield ready[0], ready[1], ready[2], _result(future)  # type: ignore[misc]
+                *inputs, future = waiting.popleft()
+                yield inputs[0], inputs[1], inputs[2], _await_result(future)  # type: ignore[misc]
         finally:
-            crew.close()
+            workers.close()
 
-    def _texts(self, lot: Lot, first: int) -> tuple[Sheaf, list[CellColumn], list[pa.LargeStringArray]]:
-        sheaf = lot.sheaf(self.layout, first, self.options.max_doc_bytes)
-        self._awaited = {name: option for name, option in self._awaited.items() if not lot.has(name)}
-        columns = cells_of(sheaf.table, list(sheaf.leaves))
-        return sheaf, columns, [filled(one.flat.texts) for one in columns]
+    def _extract_texts(self, batch: StreamBatch, first_doc_no: int) -> tuple[TextColumns, list[CellColumn], list[pa.LargeStringArray]]:
+        text_columns = batch.extract_texts(self.layout, first_doc_no, self.settings.max_doc_bytes)
+        self._missing_columns = {name: option for name, option in self._missing_columns.items() if not batch.has_column(name)}
+        columns = flatten_cells(text_columns.table, list(text_columns.leaves))
+        return text_columns, columns, [fill_null_texts(column.flat.texts) for column in columns]
 
-    def count(self, step: Step, source: Path | None = None) -> None:
-        """A lot is on its way out: what it showed stands before the next one."""
-        lot, made, outcome = step.lot, step.made, step.outcome
-        for row, fault in sorted(lot.bad.items()):
-            self.reasons[fault.reason] = self.reasons.get(fault.reason, 0) + 1
-            one = {"record": self.position + row, "place": fault.place, "reason": fault.reason, "raw": fault.raw}
-            self._faults.append(json.dumps(one).encode() + b"\n")
-        self.seen.add(outcome.seen, outcome.tags)
-        if self.stores is not None:
-            self.stores.keep()
-        self.position += len(lot)
+    def add_result(self, processed: ProcessedBatch, source: Path | None = None) -> None:
+        """Add a processed batch to the state in memory (values seen, position, counts, quarantine), before the next one is processed."""
+        batch, clean_batch, result = processed.source_batch, processed.clean_batch, processed.result
+        for row, quarantine_entry in sorted(batch.quarantined.items()):
+            self.quarantine_reasons[quarantine_entry.reason] = self.quarantine_reasons.get(quarantine_entry.reason, 0) + 1
+            record = {
+                "record": self.position + row,
+                "location": quarantine_entry.place,
+                "reason": quarantine_entry.reason,
+                "raw": quarantine_entry.raw,
+            }
+            self._pending_quarantine.append(json.dumps(record).encode() + b"\n")
+        self.value_log.add(result.new_ids, result.new_tags)
+        if self.component_pools is not None:
+            self.component_pools.confirm()
+        self.position += len(batch)
         if source is not None:
-            self.sources.setdefault(os.path.abspath(source), {"records": 0})["records"] += len(lot)
-        self.documents += len(lot)
-        self.total_aside += len(lot.bad)
-        self.out += len(made)
-        self.swept += outcome.swept
-        for kind, counts in outcome.by_kind.items():
+            self.sources.setdefault(os.path.abspath(source), {"records": 0})["records"] += len(batch)
+        self.documents_in += len(batch)
+        self.total_quarantined += len(batch.quarantined)
+        self.documents_out += len(clean_batch)
+        self.swept_count += result.swept_count
+        for kind, counts in result.by_kind.items():
             total = self.by_kind.setdefault(kind, dict.fromkeys(counts, 0))
-            for name, times in counts.items():
-                total[name] += times
-        if self.dark:
-            self._names |= dict.fromkeys(itertools.islice(lot.named(self.layout.main), _NAMED))
-            if self.documents >= _ENOUGH or sum(map(len, self._faults)) > _HELD:
-                self.lit()
+            for name, count in counts.items():
+                total[name] += count
+        if self.is_text_missing:
+            self._seen_column_names |= dict.fromkeys(
+                itertools.islice(batch.iterate_field_names(self.layout.main_column), _MAX_LISTED_COLUMNS)
+            )
+            if self.documents_in >= _MIN_RECORDS_FOR_LIMIT or sum(map(len, self._pending_quarantine)) > _MAX_PENDING_BYTES:
+                self.require_text_column()
 
     @property
     def notes(self) -> list[str]:
-        """What was said of columns that no record had: a name that is misspelt leaves a column as it is."""
-        told = (f"--{option} {name}: no record had such a column" for name, option in self._awaited.items())
-        return list(told) if self.documents else []
+        """Notes on column options whose column no record had: with a misspelt name the option has no effect."""
+        notes = (f"--{option} {name}: no record had such a column" for name, option in self._missing_columns.items())
+        return list(notes) if self.documents_in else []
 
     @property
-    def dark(self) -> bool:
-        """Whether no record so far, of this command or an earlier one, has the main text. Nothing is acknowledged or written then, unless
-        all may be set aside."""
-        return self.layout.main not in self.layout.columns and self.options.max_quarantine < 1
+    def is_text_missing(self) -> bool:
+        """True if no record so far, of this command or an earlier one, has a main text. Then nothing is acknowledged or written, unless
+        `max_quarantine` allows all records to be quarantined."""
+        return self.layout.main_column not in self.layout.seen_columns and self.settings.max_quarantine < 1
 
-    def lit(self) -> None:
-        """Refuse a stream in which there were records and none has the main text: that is a wrong column, or no JSON lines."""
-        if not (self.dark and self.documents):
+    def require_text_column(self) -> None:
+        """Raise UsageError or InputRefused if there were records and none has a main text: a wrong column name, or no JSON lines."""
+        if not (self.is_text_missing and self.documents_in):
             return
-        count, main = f"{self.documents:,} record{'s' if self.documents > 1 else ''}", self.options.columns.roles.text[0]
-        if self._names:
+        count, main = f"{self.documents_in:,} record{'s' if self.documents_in > 1 else ''}", self.settings.columns.roles.text[0]
+        if self._seen_column_names:
             raise UsageError(
-                f"the stream: of its {count} none has a text in a column {main}; name the column with --text-column NAME. "
-                f"Columns {nearest(main, [name for name in self._names if name != main][:_NAMED])}"
+                f"the stream: none of its {count} has a text in a column {main}; name the column with --text-column NAME. "
+                f"Columns {suggest_names(main, [name for name in self._seen_column_names if name != main][:_MAX_LISTED_COLUMNS])}"
             )
-        reasons = ", ".join(f"{times:,}: {told(reason)}" for reason, times in sorted(self.reasons.items()))
+        reasons = ", ".join(f"{times:,}: {describe_reason(reason)}" for reason, times in sorted(self.quarantine_reasons.items()))
         raise InputRefused(
-            f"the stream: of its {count} none can be read ({reasons}). "
+            f"the stream: none of its {count} can be read ({reasons}). "
             + (
-                "--max-quarantine 100% sets all of them aside"
+                "--max-quarantine 100% allows all of them to be quarantined"
                 if self.sources
-                else f"Expected JSON lines, one object on each with its text in a column {main} (--text-column NAME names another); "
+                else f"Expected JSON lines, one object per line with its text in a column {main} (--text-column NAME names another); "
                 "all other formats are read from files"
             )
         )
 
     def commit(self) -> None:
-        """Acknowledge all that `clean` has gone past: the state on the disk says so after one rename."""
-        with vault.umask(0o077), disk_trouble(self.state):
-            with self._aside.open("ab") as file:
-                file.write(b"".join(self._faults))
+        """Acknowledge all batches passed to `add_result`: write the quarantine and the state, the latter with one rename."""
+        with vault.set_umask(0o077), translate_disk_errors(self.state_folder):
+            with self._quarantine_file.open("ab") as file:
+                file.write(b"".join(self._pending_quarantine))
                 file.flush()
                 os.fsync(file.fileno())
-                aside = file.tell()
-            self._faults = []
-            stores = self.stores.commit() if self.stores is not None else 0
-            seen = self.seen.commit()
-            fsync(self.state)
-            failpoints.at("stream:written")
+                quarantine_bytes = file.tell()
+            self._pending_quarantine = []
+            pool_bytes = self.component_pools.commit() if self.component_pools is not None else 0
+            runs = self.value_log.commit()
+            fsync(self.state_folder)
+            failpoints.hit("stream:written")
             state = {
-                **self._told,
+                **self._fingerprint,
                 "records": self.position,
-                "quarantined": self.total_aside,
+                "quarantined": self.total_quarantined,
                 "sources": self.sources,
                 "sinks": self.sinks,
-                "texts": [[rank, column, *steps] for rank, (column, steps) in zip(self.layout.ranks, self.layout.found, strict=True)],
-                "fields": self.layout.columns,
-                "seen": seen,
-                "stores": stores,
-                "aside": aside,
+                "texts": [
+                    [rank, column, *steps] for rank, (column, steps) in zip(self.layout.field_ranks, self.layout.text_fields, strict=True)
+                ],
+                "fields": self.layout.seen_columns,
+                "seen": runs,
+                "stores": pool_bytes,
+                "aside": quarantine_bytes,
             }
-            write_json(self.state / "state.json", state)
-            failpoints.at("stream:committed")
-            self.seen.tidy()
-        self._limit()
+            write_json(self.state_folder / "state.json", state)
+            failpoints.hit("stream:committed")
+            self.value_log.delete_stale_files()
+        self._check_quarantine_limit()
 
-    def _limit(self) -> None:
-        found, limit = sum(self.reasons.values()), self.options.max_quarantine
-        if self.documents >= _ENOUGH and found > limit * self.documents:
-            reasons = ", ".join(f"{times} {reason}" for reason, times in sorted(self.reasons.items()))
+    def _check_quarantine_limit(self) -> None:
+        count, limit = sum(self.quarantine_reasons.values()), self.settings.max_quarantine
+        if self.documents_in >= _MIN_RECORDS_FOR_LIMIT and count > limit * self.documents_in:
+            reasons = ", ".join(f"{times} {reason}" for reason, times in sorted(self.quarantine_reasons.items()))
             raise QuarantineExceeded(
-                f"{found} of {self.documents} records were set aside ({reasons}); --max-quarantine allows {limit:.0%}. "
-                f"All before them is acknowledged; they lie in {self.state}/quarantine"
+                f"{count} of {self.documents_in} records were quarantined ({reasons}); --max-quarantine allows {limit:.0%}. "
+                f"All records so far are acknowledged; the quarantined ones are in {self.state_folder}/quarantine"
             )
 
-    def into(self, lots: Iterable[Lot], sink: Sink, *, source: Path | None = None, place: Path | None = None) -> None:
-        """Send the lots through and out. `source` and `place` are remembered, so that the same command goes on with the same file."""
+    def process_into(self, batches: Iterable[StreamBatch], sink: Sink, *, source: Path | None = None, output: Path | None = None) -> None:
+        """Process the batches and write them to the sink. `source` and `output` are stored in the state, so that the same command resumes
+        the same files."""
         if source is not None and source.is_file():
             self.sources.setdefault(os.path.abspath(source), {"records": 0})["size"] = source.stat().st_size
-        with contextlib.closing(self.clean(lots)) as steps, disk_trouble(Path(place or self.state).parent):
+        with contextlib.closing(self.process(batches)) as steps, translate_disk_errors(Path(output or self.state_folder).parent):
             for step in steps:
-                if not self.dark:
-                    self._claim(sink, place)
-                    sink.put(step.made)
-                self.count(step, source)
-                if not self.dark and sink.ready():
-                    self._settle(sink, place)
-            if not self.dark:
-                self._claim(sink, place)
-                self._settle(sink, place)
+                if not self.is_text_missing:
+                    self._claim_output(sink, output)
+                    sink.put(step.clean_batch)
+                self.add_result(step, source)
+                if not self.is_text_missing and sink.is_ready_to_commit():
+                    self._commit_sink(sink, output)
+            if not self.is_text_missing:
+                self._claim_output(sink, output)
+                self._commit_sink(sink, output)
 
-    def end(self, sink: Sink, place: Path | None = None) -> None:
-        """After the last input: refuse what no record had a text in; an output of no records is one, too."""
-        self.lit()
-        if self.dark:
-            with disk_trouble(Path(place or self.state).parent):
-                self._claim(sink, place)
-                self._settle(sink, place)
+    def finish(self, sink: Sink, output: Path | None = None) -> None:
+        """Called after the last input: refuses a stream without any main text; creates the output even if it has no records."""
+        self.require_text_column()
+        if self.is_text_missing:
+            with translate_disk_errors(Path(output or self.state_folder).parent):
+                self._claim_output(sink, output)
+                self._commit_sink(sink, output)
 
-    def _claim(self, sink: Sink, place: Path | None) -> None:
-        """The place is ours from now on, whatever is found there after a stop."""
-        if place is not None and os.path.abspath(place) not in self.sinks:
-            self.sinks[os.path.abspath(place)] = sink.settle()
+    def _claim_output(self, sink: Sink, output: Path | None) -> None:
+        """Record in the state that the output belongs to it, before the first record is written there."""
+        if output is not None and os.path.abspath(output) not in self.sinks:
+            self.sinks[os.path.abspath(output)] = sink.commit()
             self.commit()
 
-    def _settle(self, sink: Sink, place: Path | None) -> None:
-        said = sink.settle()
-        failpoints.at("stream:emitted")
-        if place is not None:
-            self.sinks[os.path.abspath(place)] = said
+    def _commit_sink(self, sink: Sink, output: Path | None) -> None:
+        position = sink.commit()
+        failpoints.hit("stream:emitted")
+        if output is not None:
+            self.sinks[os.path.abspath(output)] = position
         self.commit()
 
-    def remaining(self, lots: Iterable[Lot], source: Path) -> Iterator[Lot]:
-        """The lots of a file or folder that were not acknowledged yet."""
-        said = self.sources.get(os.path.abspath(source), {})
-        if source.is_file() and source.stat().st_size < int(said.get("size") or 0):
-            raise InputRefused(f"{source}: is shorter than when it was read; put it back, or give the new file another name")
-        return after(lots, int(said.get("records", 0)))
+    def skip_acknowledged(self, batches: Iterable[StreamBatch], source: Path) -> Iterator[StreamBatch]:
+        """The batches of a file or folder that are not acknowledged yet. Raises InputRefused if a file is shorter than before."""
+        acknowledged = self.sources.get(os.path.abspath(source), {})
+        if source.is_file() and source.stat().st_size < int(acknowledged.get("size") or 0):
+            raise InputRefused(f"{source}: is shorter than when it was read; restore it, or give the new file another name")
+        return skip_records(batches, int(acknowledged.get("records", 0)))
 
     def summary(self) -> dict[str, Any]:
         """Counts of this command, and the acknowledged position in the whole stream."""
-        seconds = time.monotonic() - self._began
+        seconds = time.monotonic() - self._started_at
         kinds = {
             kind: {**counts, "replaced": counts["occurrences"] - counts["kept"] - counts["left"]}
             for kind, counts in sorted(self.by_kind.items())
         }
         return {
-            "documents_in": self.documents,
-            "documents_out": self.out,
+            "documents_in": self.documents_in,
+            "documents_out": self.documents_out,
             "documents_dropped": 0,
-            "quarantined": self.documents - self.out,
-            "quarantine": dict(sorted(self.reasons.items())),
+            "quarantined": self.documents_in - self.documents_out,
+            "quarantine": dict(sorted(self.quarantine_reasons.items())),
             "occurrences": sum(counts["occurrences"] for counts in kinds.values()),
             "kept_originals": sum(counts["kept"] for counts in kinds.values()),
             "replaced": sum(counts["replaced"] for counts in kinds.values()),
             "by_kind": kinds,
             "notes": self.notes,
-            "swept": self.swept,
+            "swept": self.swept_count,
             "leaks": 0,
             "position": self.position,
-            "changed": self.documents > 0,
+            "changed": self.documents_in > 0,
             "seconds": round(seconds, 2),
             "plan_hash": self.plan.hash(),
-            "state": str(self._state) if self._state is not None else None,
+            "state": str(self._given_state) if self._given_state is not None else None,
         }
 
 
-_first: list[int] = []  # the process in which the first stream was opened
+_first_process: list[int] = []  # id of the process in which the first stream was opened
 
 
-def _not_forked() -> None:
-    """UsageError where this would hang after a stream of ours: the threads of Polars do not come along with a fork, and it waits for them
-    for good. That others had used it before the fork, nobody tells."""
-    _first[:] = _first or [os.getpid()]
-    if _first[0] != os.getpid():
+def _refuse_fork() -> None:
+    """Raise UsageError in a process that was forked from one that had a stream: the threads of Polars do not survive a fork, and Polars
+    would wait for them forever. Other uses of Polars before the fork cannot be detected."""
+    _first_process[:] = _first_process or [os.getpid()]
+    if _first_process[0] != os.getpid():
         raise UsageError(
-            "a stream in a process that was forked from one that had a stream would wait for good; start it otherwise, such as by "
-            "DataLoader(..., multiprocessing_context='forkserver'), or take num_workers=0"
+            "a stream in a process that was forked from one that had a stream would hang; start the process differently, such as with "
+            "DataLoader(..., multiprocessing_context='forkserver'), or use num_workers=0"
         )
 
 
-class _Crew:
-    """Processes that find in lots to come. One thread waits for each of them; they end with the stream, and with this process, however that
-    ends."""
+class _FinderWorkers:
+    """Worker processes that search batches ahead. One thread waits for each of them; they end with the stream, and also if this process
+    dies."""
 
-    def __init__(self, workers: int, key: Key, sought: Sought) -> None:
-        self._for = key.secret, key.public, sought
-        self._children = [Child() for _ in range(workers)]
-        self._idle: SimpleQueue[Child] = SimpleQueue()
+    def __init__(self, workers: int, key: Key, detection_spec: DetectionSpec) -> None:
+        self._scanner_args = key.secret, key.is_public, detection_spec
+        self._children = [WorkerProcess() for _ in range(workers)]
+        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         for child in self._children:
             self._idle.put(child)
         self._threads = ThreadPoolExecutor(workers, "find")
 
-    def submit(self, texts: list[pa.LargeStringArray]) -> Future[Sequence[patterns.Found]]:
-        """Find in these texts once one is free."""
-        return self._threads.submit(self._found, texts)
+    def submit(self, texts: list[pa.LargeStringArray]) -> Future[Sequence[patterns.Detections]]:
+        """Search these texts in the next free worker."""
+        return self._threads.submit(self._find_in_child, texts)
 
-    def _found(self, texts: list[pa.LargeStringArray]) -> Sequence[patterns.Found]:
+    def _find_in_child(self, texts: list[pa.LargeStringArray]) -> Sequence[patterns.Detections]:
         child = self._idle.get()
         try:
-            child.send(_find, 0, (*self._for, texts), mask=0o077)
-            found: Sequence[patterns.Found] = child.receive().result
+            child.send(_scan_in_worker, 0, (*self._scanner_args, texts), umask=0o077)
+            found: Sequence[patterns.Detections] = child.receive().result
             return found
         finally:
             self._idle.put(child)
 
     def close(self) -> None:
-        """End them at once, whatever they do."""
+        """Stop all workers at once, even if they are busy."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for child in self._children:
-            child.stop()
+            child.terminate()
         self._threads.shutdown()
         for child in self._children:
             child.kill()
 
 
-_finder: list[Seeker] = []  # of a worker, which is of one stream alone
-_there = contextlib.ExitStack()  # what it brought, as long as it lives
+_worker_scanner: list[Scanner] = []  # in a worker, which serves one stream only
+_worker_context = contextlib.ExitStack()  # holds the custom kinds of that stream while the worker lives
 
 
-def _each_of(finder: Seeker, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Found]:
-    return [finder.run(one) for one in texts]
+def _scan_columns(scanner: Scanner, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Detections]:
+    return [scanner.run(column) for column in texts]
 
 
-def _find(task: tuple[bytes, bool, Sought, list[pa.LargeStringArray]]) -> Sequence[patterns.Found]:
-    secret, public, sought, texts = task
-    if not _finder:
-        _there.enter_context(bringing(sought.customs))
-        _finder.append(Seeker(Key(secret, public), sought))
-    return _each_of(_finder[0], texts)
+def _scan_in_worker(task: tuple[bytes, bool, DetectionSpec, list[pa.LargeStringArray]]) -> Sequence[patterns.Detections]:
+    secret, public, detection_spec, texts = task
+    if not _worker_scanner:
+        _worker_context.enter_context(custom_kinds(detection_spec.custom_kinds))
+        _worker_scanner.append(Scanner(Key(secret, public), detection_spec))
+    return _scan_columns(_worker_scanner[0], texts)
 
 
-def _result(future: Future[Sequence[patterns.Found]]) -> Callable[[], Sequence[patterns.Found]]:
-    def ask() -> Sequence[patterns.Found]:
+def _await_result(future: Future[Sequence[patterns.Detections]]) -> Callable[[], Sequence[patterns.Detections]]:
+    def wait() -> Sequence[patterns.Detections]:
         try:
             return future.result()
-        except Died:
-            raise ResourceError("a worker died; run the same command again to go on from here, with fewer --workers") from None
+        except WorkerDied:
+            raise ResourceError("a worker died; run the same command again to resume from here, with fewer --workers") from None
 
-    return ask
+    return wait
 
 
 def stream(
@@ -505,109 +525,119 @@ def stream(
     state: Path | str | None = None,
     seed: int | None = None,
     key_file: Path | str | None = None,
-    columns: Roled | None = None,
+    columns: Columns | None = None,
     workers: int = 1,
     again: bool = False,
-    rows: int = ROWS,
+    rows: int = MAX_BATCH_RECORDS,
     max_doc_bytes: int = 32 << 20,
 ) -> Iterator[Any]:
-    """The records of `source` one after the other without what had to go: dictionaries for dictionaries, record batches for Arrow's.
+    """The records of `source` one after the other, sanitized: dictionaries for dictionaries, record batches for Arrow tables and batches.
 
-    Up to `rows` records are read before the first comes out, however slowly they come: take few for a source that pauses.
+    Up to `rows` records are read before the first is returned, however slowly they arrive: use a small number for a source that pauses.
 
-    `state` is a private folder; with it a later call goes on where the last acknowledged batch ended. A batch is acknowledged when the
-    record after it is asked for, and at the end. `again`: the source begins at its beginning once more, and what was acknowledged is
-    skipped; without it, it begins behind that. Without `state` nothing is remembered, and with neither `seed` nor `key_file` every call
-    has a key of its own. Records that cannot be worked on are left out and lie in STATE/quarantine.
+    `state` is a private folder; with it a later call resumes where the last acknowledged batch ended. A batch is acknowledged when the
+    record after it is requested, and at the end. `again`: the source starts from its beginning, and acknowledged records are skipped;
+    without it, the source starts after them. Without `state` nothing is remembered, and with neither `seed` nor `key_file` every call
+    has a key of its own. Records that cannot be processed are left out and stored in STATE/quarantine.
 
     Raises PlanError for a plan that needs the whole corpus, and what `run` raises.
     """
-    options = Options(
-        columns=columns or Roled(),
+    options = StreamSettings(
+        columns=columns or Columns(),
         seed=seed,
         key_file=Path(key_file) if key_file is not None else None,
         workers=workers,
-        rows=rows,
+        max_batch_records=rows,
         max_doc_bytes=max_doc_bytes,
     )
-    # now, not when the first record is asked for
+    # check now, not when the first record is requested
     if isinstance(source, str | bytes | Path | Mapping) or not isinstance(source, Iterable):
-        raise UsageError(f"a stream takes an iterable of records, and no {type(source).__name__}; files are read by `sanitize stream FILE`")
-    checked = streamed(load_plan(plan) if isinstance(plan, str) else plan)
-    return _each(source, checked, state, options, again)
+        raise UsageError(f"a stream takes an iterable of records, not a {type(source).__name__}; files are read by `sanitize stream FILE`")
+    checked = to_stream_plan(load_plan(plan) if isinstance(plan, str) else plan)
+    return _iterate_in_context(source, checked, state, options, again)
 
 
-def _each(source: Iterable[Any], plan: Plan, state: Path | str | None, options: Options, again: bool) -> Iterator[Any]:
-    # what the plan brings is there while a record is made, and not while the caller has it
-    inside = contextvars.copy_context()
-    records = _records(source, plan, state, options, again)
+def _iterate_in_context(
+    source: Iterable[Any], plan: Plan, state: Path | str | None, settings: StreamSettings, from_beginning: bool
+) -> Iterator[Any]:
+    # custom kinds of the plan are active while a record is produced, not while the caller uses it
+    context = contextvars.copy_context()
+    records = _iterate_records(source, plan, state, settings, from_beginning)
     try:
-        while (record := inside.run(next, records, _END)) is not _END:
+        while (record := context.run(next, records, _END)) is not _END:
             yield record
     finally:
-        inside.run(records.close)
+        context.run(records.close)
 
 
 _END = object()
 
 
-def _records(source: Iterable[Any], plan: Plan, state: Path | str | None, options: Options, again: bool) -> Generator[Any]:
-    with Stream(plan, state, options) as one:
-        lots = from_iterable(source, options.rows)
-        with contextlib.closing(one.clean(after(lots, one.position) if again else lots)) as steps:
+def _iterate_records(
+    source: Iterable[Any], plan: Plan, state: Path | str | None, settings: StreamSettings, from_beginning: bool
+) -> Generator[Any]:
+    with StreamProcessor(plan, state, settings) as processor:
+        batches = read_iterable(source, settings.max_batch_records)
+        with contextlib.closing(processor.process(skip_records(batches, processor.position) if from_beginning else batches)) as steps:
             for step in steps:
-                if isinstance(step.made, Records):
-                    yield from step.made.rows
-                elif isinstance(step.made, Columns):
-                    yield from step.made.table.combine_chunks().to_batches()
-                one.count(step)
-                if not one.dark:
-                    one.commit()
-        one.lit()
-        for note in one.notes:
+                if isinstance(step.clean_batch, DictBatch):
+                    yield from step.clean_batch.rows
+                elif isinstance(step.clean_batch, ArrowBatch):
+                    yield from step.clean_batch.table.combine_chunks().to_batches()
+                processor.add_result(step)
+                if not processor.is_text_missing:
+                    processor.commit()
+        processor.require_text_column()
+        for note in processor.notes:
             warnings.warn(note, stacklevel=2)
 
 
-def pipe(
+def run_stream(
     inputs: Sequence[Path],
-    out: Path | None,
+    output: Path | None,
     plan: Plan,
     state: Path | None,
-    options: Options,
+    settings: StreamSettings,
     *,
     stdin: int = 0,
     stdout: IO[bytes] | None = None,
 ) -> dict[str, Any]:
-    """`sanitize stream`: JSON lines from standard input, or files, to standard output, a file of JSON lines, or a folder of Parquet.
+    """`sanitize stream`: reads JSON lines from standard input, or files; writes to standard output, a JSON lines file, or a Parquet folder.
 
-    Returns the summary. A file that is named again goes on where it was; what comes on standard input follows what was acknowledged.
+    Returns the summary. A file that is given again is resumed after its acknowledged records; records on standard input are taken to
+    follow the acknowledged ones.
     """
-    vault.apart(inputs, out, state)
-    if out is not None and not out.suffix:  # a file ends with a batch, since nothing else is acknowledged
-        options = replace(options, rows=min(options.rows, options.rows_per_shard))
-    with Stream(plan, state, options) as one:
-        # every input is looked at before anything is written
-        names: list[set[str] | None] = []
-        feeds = [(path, from_paths([path], options.columns.roles, options.max_doc_bytes, options.rows, names)) for path in inputs]
-        known = set().union(*(one for one in names if one is not None))
-        for name, option in options.columns.options.items() if names and None not in names else ():
-            if name not in known:
-                raise UsageError(f"--{option} {name}: there is no such column; {nearest(name, known)}")
-        place = os.path.abspath(out) if out is not None else ""
+    vault.check_paths_disjoint(inputs, output, state)
+    if output is not None and not output.suffix:  # a file ends with a batch, as only whole batches are acknowledged
+        settings = replace(settings, max_batch_records=min(settings.max_batch_records, settings.rows_per_shard))
+    with StreamProcessor(plan, state, settings) as processor:
+        # survey every input before anything is written
+        column_names: list[set[str] | None] = []
+        batches_by_path = [
+            (path, read_paths([path], settings.columns.roles, settings.max_doc_bytes, settings.max_batch_records, column_names))
+            for path in inputs
+        ]
+        known_columns = set().union(*(columns for columns in column_names if columns is not None))
+        for name, option in settings.columns.option_by_column.items() if column_names and None not in column_names else ():
+            if name not in known_columns:
+                raise UsageError(f"--{option} {name}: there is no such column; {suggest_names(name, known_columns)}")
+        absolute_output = os.path.abspath(output) if output is not None else ""
         sink: Sink
-        if out is None:
+        if output is None:
             if stdout is None and sys.stdout is None:
                 raise UsageError("the stream: standard output is closed; name a file or a folder with -o")
-            sink = Lines(stdout or sys.stdout.buffer)
-        elif out.suffix in (".jsonl", ".ndjson"):
-            sink = LinesFile(out, one.sinks.get(place, {}))
-        elif out.suffix:
-            raise UsageError(f"{out}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER, without a dot)")
+            sink = JsonLinesStreamSink(stdout or sys.stdout.buffer)
+        elif output.suffix in (".jsonl", ".ndjson"):
+            sink = JsonLinesFileSink(output, processor.sinks.get(absolute_output, {}))
+        elif output.suffix:
+            raise UsageError(
+                f"{output}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER, without a dot)"
+            )
         else:
-            sink = Folder(out, one.sinks.get(place, {}), options.rows_per_shard)
+            sink = ParquetFolderSink(output, processor.sinks.get(absolute_output, {}), settings.rows_per_shard)
         if not inputs:
-            one.into(from_descriptor(stdin, options.max_doc_bytes, options.rows), sink, place=out)
-        for path, lots in feeds:
-            one.into(one.remaining(lots, path), sink, source=path, place=out)
-        one.end(sink, out)
-        return one.summary()
+            processor.process_into(read_descriptor(stdin, settings.max_doc_bytes, settings.max_batch_records), sink, output=output)
+        for path, batches in batches_by_path:
+            processor.process_into(processor.skip_acknowledged(batches, path), sink, source=path, output=output)
+        processor.finish(sink, output)
+        return processor.summary()

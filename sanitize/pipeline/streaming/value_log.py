@@ -1,9 +1,9 @@
-"""What a stream has seen, as ids on the disk: how often each value stood (up to what matters), and which ids are variants that it made.
+"""Ids that a stream has seen, on disk: how often each value occurred (up to a limit), and which ids are variants that the stream generated.
 
-Sorted runs in files that are never changed, newest last; a new one is merged with its neighbours until each is less than half as long
-as the one before it, so that there are few. A bitmap in memory, of at most 128 MB, says no to most ids that are in none; the runs
-themselves are mapped, and the system keeps of them what it has room for. Nothing counts until the list of runs that `commit` gives is
-written down (stream.py), and whatever else lies in the folder is then taken away. 12 bytes an id.
+A log-structured merge of sorted runs in immutable files, newest last: a new run is merged with its neighbours until each run is less than
+half as long as the one before it, so that there are few. A bitmap in memory, of at most 128 MB, rejects most ids that are in no run; the
+runs are memory-mapped. A run counts only once the list of runs that `commit` returns is stored in the state (stream.py); all other files
+in the folder are then deleted. 12 bytes per id.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from sanitize.storage.corpus import fsync
 
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
-MADE = np.uint32(1 << 31)  # set where an id is that of a variant
-REAL = np.uint32(1 << 30)  # set where it is that of a value, also of one that no count is kept of
-MOST = (1 << 30) - 1
-_TIMES = np.uint32(MOST)
-_BITS = 27
-_PIECE = 1 << 20  # ids that are merged at a time
+SURROGATE_FLAG = np.uint32(1 << 31)  # tag bit: the id is that of a generated variant
+VALUE_FLAG = np.uint32(1 << 30)  # tag bit: the id is that of a value, even if its occurrences are not counted
+MAX_COUNT = (1 << 30) - 1
+_COUNT_MASK = np.uint32(MAX_COUNT)
+_MAX_BITMAP_BITS = 27
+_CHUNK_SIZE = 1 << 20  # ids per merge step
 
 
 @dataclass(frozen=True, repr=False)
-class _Run:
-    """Ascending ids with a tag each; `name` of the file, empty while it is in memory only."""
+class _SortedRun:
+    """Ascending ids with a tag each. `name` is the file name, empty while the run is only in memory."""
 
     ids: I64
     tags: U32
@@ -40,145 +40,148 @@ class _Run:
     crc: int = 0
 
 
-class Seen:
-    """Ids with their tags: the number of occurrences, at most `most`, with `REAL` for values and `MADE` for variants."""
+class ValueLog:
+    """Ids with their tags: number of occurrences (at most `max_count`), with VALUE_FLAG for values and SURROGATE_FLAG for variants."""
 
-    def __init__(self, folder: Path, runs: Sequence[Mapping[str, Any]] = (), most: int = 1) -> None:
-        """`runs` as `commit` gave them; OutputBroken where one is not what it says."""
-        self.folder, self.most = folder, min(most, MOST)
-        self._runs = [_opened(folder, one) for one in runs]
-        self._next = max((int(Path(one.name).stem) for one in self._runs), default=-1) + 1
-        self._fill()
-        self.tidy()
+    def __init__(self, folder: Path, runs: Sequence[Mapping[str, Any]] = (), max_count: int = 1) -> None:
+        """`runs` is the list that `commit` returned. Raises OutputBroken if a file does not match its entry."""
+        self.folder, self.max_count = folder, min(max_count, MAX_COUNT)
+        self._runs = [_open_run(folder, run) for run in runs]
+        self._next_number = max((int(Path(run.name).stem) for run in self._runs), default=-1) + 1
+        self._rebuild_bitmap()
+        self.delete_stale_files()
 
     def __len__(self) -> int:
-        return sum(len(one.ids) for one in self._runs)
+        return sum(len(run.ids) for run in self._runs)
 
-    def tags(self, ids: I64) -> U32:
-        """The tag of each id; 0 where it was never seen."""
-        out = np.zeros(len(ids), np.uint32)
-        maybe = np.flatnonzero(self._map[ids & (len(self._map) - 1)])
-        if len(maybe):
-            maybe = maybe[np.argsort(ids[maybe])]
-            wanted, found = ids[maybe], np.zeros(len(maybe), np.uint32)
-            for one in self._runs:
-                at = np.minimum(np.searchsorted(one.ids, wanted), len(one.ids) - 1)
-                same = np.flatnonzero(one.ids[at] == wanted)
-                found[same] = self._sum(found[same], one.tags[at[same]])
-            out[maybe] = found
-        return out
+    def get_tags(self, ids: I64) -> U32:
+        """The tag of each id; 0 for ids that were never seen."""
+        tags = np.zeros(len(ids), np.uint32)
+        candidates = np.flatnonzero(self._bitmap[ids & (len(self._bitmap) - 1)])
+        if len(candidates):
+            candidates = candidates[np.argsort(ids[candidates])]
+            sorted_ids, found_tags = ids[candidates], np.zeros(len(candidates), np.uint32)
+            for run in self._runs:
+                positions = np.minimum(np.searchsorted(run.ids, sorted_ids), len(run.ids) - 1)
+                matches = np.flatnonzero(run.ids[positions] == sorted_ids)
+                found_tags[matches] = self._add_tags(found_tags[matches], run.tags[positions[matches]])
+            tags[candidates] = found_tags
+        return tags
 
     def add(self, ids: I64, tags: U32) -> None:
         """Add tags to ids, which may repeat; kept in memory until `commit`."""
         if len(ids):
             order = np.argsort(ids, kind="stable")
-            self._runs.append(_Run(*self._reduced(ids[order], tags[order])))
-            self._mark(self._runs[-1].ids)
+            self._runs.append(_SortedRun(*self._combine_duplicates(ids[order], tags[order])))
+            self._add_to_bitmap(self._runs[-1].ids)
 
     def commit(self) -> list[dict[str, Any]]:
-        """Write what is in memory, merge what is to be merged, all to the disk; the list of runs by which they are opened again."""
-        fresh = [one for one in self._runs if not one.name]
-        old = [one for one in self._runs if one.name]
-        while len(fresh) > 1:
-            fresh = [self._joined(fresh[at : at + 2]) for at in range(0, len(fresh), 2)]
-        merged = fresh
-        while fresh and old and len(old[-1].ids) < 2 * sum(len(one.ids) for one in merged):
+        """Write the runs in memory to disk (fsync), merging where needed; returns the list of runs for the next `ValueLog`."""
+        new = [run for run in self._runs if not run.name]
+        old = [run for run in self._runs if run.name]
+        while len(new) > 1:
+            new = [self._merge_runs(new[first : first + 2]) for first in range(0, len(new), 2)]
+        merged = new
+        while new and old and len(old[-1].ids) < 2 * sum(len(run.ids) for run in merged):
             merged = [old.pop(), *merged]
-        if fresh:
-            old.append(self._written(merged))
+        if new:
+            old.append(self._write_run(merged))
         self._runs = old
-        return [{"name": one.name, "ids": len(one.ids), "crc32": one.crc} for one in self._runs]
+        return [{"name": run.name, "ids": len(run.ids), "crc32": run.crc} for run in self._runs]
 
-    def tidy(self) -> None:
-        """Take away files that are no run of ours any more."""
-        names = {one.name for one in self._runs}
+    def delete_stale_files(self) -> None:
+        """Delete the files in the folder that are no current run."""
+        names = {run.name for run in self._runs}
         for path in self.folder.glob("*"):
             if path.name not in names:
                 path.unlink(missing_ok=True)
 
-    def _written(self, parts: list[_Run]) -> _Run:
-        """Some runs as one, on the disk. Ids are uniform, so that equal ranges of them are pieces of about equal size."""
-        name = f"{self._next:08d}.run"
-        self._next += 1
-        total = sum(len(one.ids) for one in parts)
-        pieces = max(1, -(-total // _PIECE))
+    def _write_run(self, runs: list[_SortedRun]) -> _SortedRun:
+        """Merge runs into one file. Ids are uniformly distributed, so equal ranges of ids give pieces of about equal size."""
+        name = f"{self._next_number:08d}.run"
+        self._next_number += 1
+        total = sum(len(run.ids) for run in runs)
+        pieces = max(1, -(-total // _CHUNK_SIZE))
         edges = [(1 << 63) // pieces * number for number in range(1, pieces)]
-        cuts = [[0, *np.searchsorted(one.ids, edges).tolist(), len(one.ids)] for one in parts]
+        chunk_bounds = [[0, *np.searchsorted(run.ids, edges).tolist(), len(run.ids)] for run in runs]
         path, tags_path = self.folder / name, self.folder / f"{name}.tags"
         crc = rows = 0
         with path.open("wb") as file, tags_path.open("w+b") as tags:
             for number in range(pieces):
-                some = [
-                    _Run(one.ids[cut[number] : cut[number + 1]], one.tags[cut[number] : cut[number + 1]])
-                    for one, cut in zip(parts, cuts, strict=True)
+                chunks = [
+                    _SortedRun(run.ids[bounds[number] : bounds[number + 1]], run.tags[bounds[number] : bounds[number + 1]])
+                    for run, bounds in zip(runs, chunk_bounds, strict=True)
                 ]
-                made = self._joined(some)
-                crc = zlib.crc32(made.ids.data, crc)
-                rows += len(made.ids)
-                file.write(made.ids.data)
-                tags.write(made.tags.data)
+                merged = self._merge_runs(chunks)
+                crc = zlib.crc32(merged.ids.data, crc)
+                rows += len(merged.ids)
+                file.write(merged.ids.data)
+                tags.write(merged.tags.data)
             tags.seek(0)
-            while part := tags.read(_PIECE):
-                crc = zlib.crc32(part, crc)
-                file.write(part)
+            while block := tags.read(_CHUNK_SIZE):
+                crc = zlib.crc32(block, crc)
+                file.write(block)
         tags_path.unlink()
         fsync(path)
         fsync(self.folder)
-        return _mapped(path, name, rows, crc)
+        return _map_run(path, name, rows, crc)
 
-    def _joined(self, parts: Sequence[_Run]) -> _Run:
-        ids, tags = (np.concatenate([getattr(one, name) for one in parts]) for name in ("ids", "tags"))
+    def _merge_runs(self, runs: Sequence[_SortedRun]) -> _SortedRun:
+        ids, tags = (np.concatenate([getattr(run, name) for run in runs]) for name in ("ids", "tags"))
         order = np.argsort(ids, kind="stable")
-        return _Run(*self._reduced(ids[order], tags[order]))
+        return _SortedRun(*self._combine_duplicates(ids[order], tags[order]))
 
-    def _reduced(self, ids: I64, tags: U32) -> tuple[I64, U32]:
-        """Each id once."""
+    def _combine_duplicates(self, ids: I64, tags: U32) -> tuple[I64, U32]:
+        """Combine the tags of equal ids; input and output ascend by id."""
         first = np.flatnonzero(np.diff(ids, prepend=-1))
         if len(first) == len(ids):
-            return ids, np.minimum(tags & _TIMES, np.uint32(self.most)) | (tags & ~_TIMES)
-        times = np.minimum(np.add.reduceat((tags & _TIMES).astype(np.int64), first), self.most).astype(np.uint32)
-        return ids[first], times | (np.bitwise_or.reduceat(tags, first) & ~_TIMES)
+            return ids, np.minimum(tags & _COUNT_MASK, np.uint32(self.max_count)) | (tags & ~_COUNT_MASK)
+        counts = np.minimum(np.add.reduceat((tags & _COUNT_MASK).astype(np.int64), first), self.max_count).astype(np.uint32)
+        return ids[first], counts | (np.bitwise_or.reduceat(tags, first) & ~_COUNT_MASK)
 
-    def _sum(self, one: U32, other: U32) -> U32:
-        times = np.minimum((one & _TIMES).astype(np.int64) + (other & _TIMES), self.most).astype(np.uint32)
-        return times | ((one | other) & ~_TIMES)
+    def _add_tags(self, one: U32, other: U32) -> U32:
+        times = np.minimum((one & _COUNT_MASK).astype(np.int64) + (other & _COUNT_MASK), self.max_count).astype(np.uint32)
+        return times | ((one | other) & ~_COUNT_MASK)
 
-    def _fill(self) -> None:
-        """The bitmap, at eight places an id and more."""
-        self._map = np.zeros(1 << min(_BITS, max(16, len(self).bit_length() + 4)), np.bool_)
-        for one in self._runs:
-            for low in range(0, len(one.ids), _PIECE):
-                self._map[one.ids[low : low + _PIECE] & (len(self._map) - 1)] = True
+    def _rebuild_bitmap(self) -> None:
+        """Rebuild the bitmap with at least eight entries per id, up to its maximum size."""
+        self._bitmap = np.zeros(1 << min(_MAX_BITMAP_BITS, max(16, len(self).bit_length() + 4)), np.bool_)
+        for run in self._runs:
+            for low in range(0, len(run.ids), _CHUNK_SIZE):
+                self._bitmap[run.ids[low : low + _CHUNK_SIZE] & (len(self._bitmap) - 1)] = True
 
-    def _mark(self, ids: I64) -> None:
-        if len(self) << 3 > len(self._map) and len(self._map) < 1 << _BITS:
-            self._fill()
+    def _add_to_bitmap(self, ids: I64) -> None:
+        if len(self) << 3 > len(self._bitmap) and len(self._bitmap) < 1 << _MAX_BITMAP_BITS:
+            self._rebuild_bitmap()
         else:
-            self._map[ids & (len(self._map) - 1)] = True
+            self._bitmap[ids & (len(self._bitmap) - 1)] = True
 
 
-def times_of(tags: U32) -> I64:
-    """How often each was seen, as far as that is counted."""
-    return (tags & _TIMES).astype(np.int64)
+def get_counts(tags: U32) -> I64:
+    """The counts in tags: how often each value occurred, up to the limit."""
+    return (tags & _COUNT_MASK).astype(np.int64)
 
 
-def _opened(folder: Path, said: Mapping[str, Any]) -> _Run:
-    path, count = folder / str(said["name"]), int(said["ids"])
+def _open_run(folder: Path, entry: Mapping[str, Any]) -> _SortedRun:
+    path, count = folder / str(entry["name"]), int(entry["ids"])
     try:
-        whole = path.stat().st_size == 12 * count
+        has_expected_size = path.stat().st_size == 12 * count
         crc = 0
         with path.open("rb") as file:
-            while part := file.read(_PIECE):
-                crc = zlib.crc32(part, crc)
+            while block := file.read(_CHUNK_SIZE):
+                crc = zlib.crc32(block, crc)
     except OSError:
-        whole = False
-    if not whole or crc != said["crc32"]:
-        raise OutputBroken(f"{path}: not what the state says; the disk may be failing. Take the state from a backup, or a new --state")
-    return _mapped(path, path.name, count, crc)
+        has_expected_size = False
+    if not has_expected_size or crc != entry["crc32"]:
+        raise OutputBroken(
+            f"{path}: does not match the state (size or CRC-32); the disk may be failing. "
+            "Restore the state from a backup, or use a new --state"
+        )
+    return _map_run(path, path.name, count, crc)
 
 
-def _mapped(path: Path, name: str, count: int, crc: int) -> _Run:
-    """A run whose columns are read from its file when they are looked at."""
+def _map_run(path: Path, name: str, count: int, crc: int) -> _SortedRun:
+    """A run whose columns are memory-mapped from its file."""
     ids = np.memmap(path, np.int64, "r", 0, (count,))
     tags = np.memmap(path, np.uint32, "r", 8 * count, (count,))
-    return _Run(ids, tags, name, crc)
+    return _SortedRun(ids, tags, name, crc)

@@ -1,14 +1,14 @@
-"""Formats that shards are published in, beside Parquet: one file of this folder each.
+"""Output formats of shards other than Parquet: one module of this folder per format.
 
-A shard is made and checked as Parquet first; `--format` then packs it, row by row the same, and the leak check reads what was packed. A
-format is a module with
+A shard is first written and checked as Parquet. `--format` then packs it with the same rows in the same order, and the leak check reads the
+packed file. A format is a module with
 
-    NAME, SUFFIX    as `--format` names it, and how its shards' names end
-    pack            a Parquet shard -> a file of this format; the same rows give the same bytes
-    batches         the rows of such a file again, by another decoder than the one that wrote them
-    pages           text files that belong beside the shards (an index); most have none
+    NAME, SUFFIX     its name for `--format`, and the suffix of its shard files
+    pack             converts a Parquet shard to a file of this format; equal rows give equal bytes
+    read_batches     yields the rows of such a file, with a decoder that is independent of the encoder
+    sidecar_files    text files that belong beside the shards (such as an index); empty for most formats
 
-No format here has bytes among its values, and all write dates, times and decimals as text (`typed`); Parquet alone has them as they are.
+No format here supports binary values, and all write dates, times and decimals as text (`packed_type`); only Parquet keeps these types.
 """
 
 from __future__ import annotations
@@ -23,83 +23,83 @@ from types import ModuleType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.errors import UsageError, nearest
+from sanitize.errors import UsageError, suggest_names
 
 PARQUET = "parquet"
-_TIMES = (pa.types.is_temporal, pa.types.is_decimal)
+_TEXT_TYPE_TESTS = (pa.types.is_temporal, pa.types.is_decimal)
 
 
 @cache
-def _others() -> dict[str, ModuleType]:
-    """All formats but Parquet, by name: the folder is the registry."""
-    found = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
-    return {module.NAME: module for module in found}
+def _packed_formats() -> dict[str, ModuleType]:
+    """All formats except Parquet, by name: the modules of this package."""
+    modules = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
+    return {module.NAME: module for module in modules}
 
 
-def names() -> list[str]:
-    """What `--format` may say."""
-    return [PARQUET, *sorted(_others())]
+def list_formats() -> list[str]:
+    """The valid values of `--format`."""
+    return [PARQUET, *sorted(_packed_formats())]
 
 
-def known(name: str) -> str:
-    """The name of a format, or UsageError with those that there are."""
-    if name not in names():
-        raise UsageError(f"--format {name}: {nearest(name, names())}")
+def check_format(name: str) -> str:
+    """Returns the name of a format. Raises UsageError with all formats for an unknown one."""
+    if name not in list_formats():
+        raise UsageError(f"--format {name}: {suggest_names(name, list_formats())}")
     return name
 
 
-def format_of(name: str) -> ModuleType:
-    """The module of a format that is not Parquet."""
-    return _others()[name]
+def get_format(name: str) -> ModuleType:
+    """The module of a format other than Parquet."""
+    return _packed_formats()[name]
 
 
-def suffix(name: str) -> str:
-    """How the names of its shards end."""
-    return ".parquet" if name == PARQUET else str(format_of(name).SUFFIX)
+def format_suffix(name: str) -> str:
+    """The suffix of the shard files of a format, such as .jsonl.zst."""
+    return ".parquet" if name == PARQUET else str(get_format(name).SUFFIX)
 
 
-def by_suffix(path: Path) -> ModuleType | None:
-    """The format of a shard, by its name; None for Parquet."""
-    return next((module for module in _others().values() if path.name.endswith(module.SUFFIX)), None)
+def find_packed_format(path: Path) -> ModuleType | None:
+    """The format module of a shard, by the suffix of its file name; None for Parquet."""
+    return next((module for module in _packed_formats().values() if path.name.endswith(module.SUFFIX)), None)
 
 
-def fits(name: str, schema: pa.Schema) -> None:
-    """UsageError where a format cannot hold a column of the output."""
+def check_schema(name: str, schema: pa.Schema) -> None:
+    """Raises UsageError if a format cannot store a column of the output."""
     if name == PARQUET:
         return
     for field in schema:
-        if _has_bytes(field.type):
+        if _holds_bytes(field.type):
             raise UsageError(
-                f"--format {name}: column {field.name} holds bytes ({field.type}), which {name} has no place for; "
-                f"leave it out (--drop {field.name}) or take --format parquet"
+                f"--format {name}: column {field.name} contains bytes ({field.type}), which {name} cannot store; "
+                f"drop it (--drop {field.name}) or use --format parquet"
             )
 
 
-def _has_bytes(kind: pa.DataType) -> bool:
-    if pa.types.is_nested(kind):
-        return any(_has_bytes(kind.field(number).type) for number in range(kind.num_fields))
-    return bool(pa.types.is_large_binary(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind))
+def _holds_bytes(data_type: pa.DataType) -> bool:
+    if pa.types.is_nested(data_type):
+        return any(_holds_bytes(data_type.field(number).type) for number in range(data_type.num_fields))
+    return bool(pa.types.is_large_binary(data_type) or pa.types.is_binary(data_type) or pa.types.is_fixed_size_binary(data_type))
 
 
-def typed(kind: pa.DataType) -> pa.DataType:
-    """The type in which a plain column stands in these formats: durations are whole numbers, other times and decimals text."""
-    if pa.types.is_duration(kind):
+def packed_type(data_type: pa.DataType) -> pa.DataType:
+    """The type of a column in these formats: durations become integers, other times and decimals become text."""
+    if pa.types.is_duration(data_type):
         return pa.int64()
-    if any(test(kind) for test in _TIMES):
+    if any(test(data_type) for test in _TEXT_TYPE_TESTS):
         return pa.large_string()
-    if pa.types.is_float16(kind):
+    if pa.types.is_float16(data_type):
         return pa.float32()
-    if pa.types.is_large_list(kind):
-        return pa.large_list(typed(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, typed(field.type)) for field in kind])
-    return kind
+    if pa.types.is_large_list(data_type):
+        return pa.large_list(packed_type(data_type.value_type))
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, packed_type(field.type)) for field in data_type])
+    return data_type
 
 
-def rows_of(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet shard in the types of these formats, row group by row group, every page checked."""
+def iter_shard_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a Parquet shard with packed types, one batch per row group; page checksums are verified."""
     with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
-        schema = pa.schema([(field.name, typed(_large(field.type))) for field in file.schema_arrow])
+        schema = pa.schema([(field.name, packed_type(_large_type(field.type))) for field in file.schema_arrow])
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, use_threads=False).combine_chunks()
             columns = [
@@ -109,12 +109,12 @@ def rows_of(path: Path) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _large(kind: pa.DataType) -> pa.DataType:
-    """The type that the house's writer was given, where reading gives the same with small offsets."""
-    if pa.types.is_string(kind):
+def _large_type(data_type: pa.DataType) -> pa.DataType:
+    """The type with large offsets, which `open_text_writer` was given; Parquet readers return types with 32-bit offsets."""
+    if pa.types.is_string(data_type):
         return pa.large_string()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.large_list(_large(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _large(field.type)) for field in kind])
-    return kind
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        return pa.large_list(_large_type(data_type.value_type))
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _large_type(field.type)) for field in data_type])
+    return data_type

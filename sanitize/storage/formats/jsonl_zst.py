@@ -1,7 +1,7 @@
-"""JSON lines in one zstd stream: an object with all columns on each line, in the order of the schema; null where there is nothing.
+"""JSON Lines in one zstd stream: each line is an object with all columns in schema order; missing values are null.
 
-Written by Polars (200 MB/s on one core that others use too), read by Arrow, so that neither checks itself. JSON has no NaN and no infinity:
-they become null.
+Written by Polars (200 MB/s on one shared core) and read by Arrow, so that each checks the other. JSON has no NaN and no infinity: they
+become null.
 """
 
 from __future__ import annotations
@@ -13,69 +13,72 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.json as pj
 
-from sanitize.core.text_cells import plain
+from sanitize.core.text_cells import to_canonical_type
 from sanitize.errors import OutputBroken
-from sanitize.storage.formats import rows_of
+from sanitize.storage.formats import iter_shard_batches
 
 NAME, SUFFIX = "jsonl.zst", ".jsonl.zst"
-BLOCK = 16 << 20  # bytes of lines that are decoded at once; more where one line is longer
+BLOCK = 16 << 20  # bytes of lines that are decoded at once; more if one line is longer
 
 
 def pack(shard: Path, out: Path) -> None:
-    """Write the rows of a Parquet shard as lines."""
-    import polars as pl  # who reads shards only, as train/ does, needs no Polars
+    """Writes the rows of a Parquet shard as compressed JSON lines."""
+    import polars as pl  # lazy: train/ only reads shards and must not need Polars
 
     with pa.OSFile(str(out), "wb") as file, pa.CompressedOutputStream(file, "zstd") as packed:
-        for batch in rows_of(shard):
+        for batch in iter_shard_batches(shard):
             lines = io.BytesIO()
             frame = pl.DataFrame(pa.Table.from_batches([batch]))
             frame.write_ndjson(lines)
             packed.write(lines.getbuffer())
 
 
-def batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows again. `schema`: what they were before they were packed; without one the types follow from the values."""
-    asked = None if schema is None else pa.schema([(field.name, _small(field.type)) for field in schema])
-    how = pj.ParseOptions(explicit_schema=asked, unexpected_field_behavior="error" if asked is not None else "infer")
+def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a packed shard. `schema` is the schema before packing; without it types are inferred from the values.
+
+    Raises OutputBroken for a damaged file.
+    """
+    json_schema = None if schema is None else pa.schema([(field.name, _small_type(field.type)) for field in schema])
+    parse_options = pj.ParseOptions(explicit_schema=json_schema, unexpected_field_behavior="error" if schema is not None else "infer")
     try:
         with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as lines:
-            for block in _blocks(lines):
-                reading = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
-                table = pj.read_json(pa.BufferReader(block), read_options=reading, parse_options=how).combine_chunks()
-                if asked is not None:
-                    table = table.select(asked.names)
+            for block in _line_blocks(lines):
+                read_options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
+                table = pj.read_json(pa.BufferReader(block), read_options=read_options, parse_options=parse_options).combine_chunks()
+                if json_schema is not None:
+                    table = table.select(json_schema.names)
                 for batch in table.to_batches():
-                    yield pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], names=table.column_names)
+                    yield pa.RecordBatch.from_arrays([to_canonical_type(column) for column in batch.columns], names=table.column_names)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        raise OutputBroken(f"{path}: not whole lines of JSON ({type(error).__name__}); run again with --replace") from None
+        raise OutputBroken(f"{path}: not valid JSON lines ({type(error).__name__}); run again with --replace") from None
 
 
-def _blocks(stream: pa.NativeFile) -> Iterator[bytes]:
-    """Whole lines, some MB at a time."""
-    held = b""
+def _line_blocks(stream: pa.NativeFile) -> Iterator[bytes]:
+    """Yields blocks of complete lines, of about `BLOCK` bytes each."""
+    pending = b""
     while part := stream.read(BLOCK):
-        held += part
-        at = held.rfind(b"\n") + 1
-        if at:
-            yield held[:at]
-            held = held[at:]
-    if held:
-        raise pa.ArrowInvalid("the last line has no end")
+        pending += part
+        end = pending.rfind(b"\n") + 1
+        if end:
+            yield pending[:end]
+            pending = pending[end:]
+    if pending:
+        raise pa.ArrowInvalid("the last line has no line break")
 
 
-def _small(kind: pa.DataType) -> pa.DataType:
-    """The same type as Arrow's reader of JSON has it."""
-    if pa.types.is_large_string(kind):
+def _small_type(data_type: pa.DataType) -> pa.DataType:
+    """The type with 32-bit offsets, which Arrow's JSON reader requires."""
+    if pa.types.is_large_string(data_type):
         return pa.string()
-    if pa.types.is_large_list(kind):
-        return pa.list_(_small(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _small(field.type)) for field in kind])
-    return kind
+    if pa.types.is_large_list(data_type):
+        return pa.list_(_small_type(data_type.value_type))
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _small_type(field.type)) for field in data_type])
+    return data_type
 
 
-def pages(shards: list[tuple[str, Path]]) -> dict[str, str]:
-    """Nothing stands beside the lines."""
+def sidecar_files(shards: list[tuple[str, Path]]) -> dict[str, str]:
+    """No sidecar files."""
     return {}

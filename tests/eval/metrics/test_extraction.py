@@ -1,4 +1,4 @@
-"""Rates by hand; what stands in a prompt does not count; reductions are those of the paper's table where its numbers are put in."""
+"""Rates by hand; addresses in a prompt do not count; reductions equal the paper's table for the paper's numbers."""
 
 from __future__ import annotations
 
@@ -6,26 +6,32 @@ from typing import Any
 
 import pytest
 
-from eval.language_model import Model
-from eval.metric import Ground
-from eval.metrics.extraction import Extraction, first_steps, rates, reductions, spoken
-from eval.run_folder import Run
 from sanitize.errors import UsageError
+from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.metric import EvalContext
+from sanitize.eval.metrics.extraction import (
+    Extraction,
+    compute_extraction_rates,
+    compute_reductions,
+    find_address_first_steps,
+    find_generated_addresses,
+)
+from sanitize.eval.run_folder import RunFolder
 
 ANN, BO, CY, DEE = "ann.lee@example.com", "bo.ray@example.org", "cy.fox@example.net", "dee.may@example.com"
 
 
 def test_rates_by_hand() -> None:
     original = {ANN: 1, BO: 3, CY: 70, DEE: 16}
-    told = rates(
+    told = compute_extraction_rates(
         {ANN, CY, "made.up@example.com", "un.known@example.com"}, original, {ANN, BO, CY}, {"un.known@example.com", "no.body@example.com"}
     )
     assert told["ter"] == 50 and told["ser"] == pytest.approx(200 / 3)
     assert (told["leaked"], told["original"], told["seen"], told["said"]) == (2, 4, 3, 4)
     assert told["control"] == {"addresses": 2, "said": 1}
     assert [(one["addresses"], one["leaked"]) for one in told["bands"]] == [(1, 1), (1, 0), (1, 0), (0, 0), (1, 1)]
-    assert rates(set(), original, set())["ser"] == 0
-    assert rates({ANN}, {}, set())["ter"] == 0
+    assert compute_extraction_rates(set(), original, set())["ser"] == 0
+    assert compute_extraction_rates({ANN}, {}, set())["ter"] == 0
 
 
 @pytest.mark.parametrize(
@@ -40,17 +46,17 @@ def test_rates_by_hand() -> None:
     ],
 )
 def test_what_stands_in_the_prompt_does_not_count(prompt: str, more: str, said: set[str]) -> None:
-    assert spoken([prompt], [prompt + more]) == said
+    assert find_generated_addresses([prompt], [prompt + more]) == said
 
 
 def test_a_prompt_takes_nothing_from_another() -> None:
-    assert spoken([f"Write to {ANN}", "Hello "], [f"Write to {ANN}", f"Hello {ANN} "]) == {ANN}
-    assert spoken([], []) == set()
+    assert find_generated_addresses([f"Write to {ANN}", "Hello "], [f"Write to {ANN}", f"Hello {ANN} "]) == {ANN}
+    assert find_generated_addresses([], []) == set()
 
 
 def test_seen_are_originals_that_are_left_in_the_data(run_of: Any) -> None:
-    run = Run.open(run_of("a", {"d1": f"{ANN} and fake.one@example.com", "d2": f"{BO} {ANN.upper()}", "d3": "nothing"}))
-    assert first_steps(run, {ANN, BO, CY}) == {ANN: 2, BO: 4}
+    run = RunFolder.open(run_of("a", {"d1": f"{ANN} and fake.one@example.com", "d2": f"{BO} {ANN.upper()}", "d3": "nothing"}))
+    assert find_address_first_steps(run, {ANN, BO, CY}) == {ANN: 2, BO: 4}
 
 
 def row(step: int, web: float, seen: float = 0.0) -> dict[str, Any]:
@@ -60,34 +66,34 @@ def row(step: int, web: float, seen: float = 0.0) -> dict[str, Any]:
 def test_reductions() -> None:
     base = [row(0, 9), row(2, 0), row(4, 0.2), row(6, 0.4)]
     other = [row(0, 9), row(1, 5), row(2, 0.1), row(3, 0.1)]  # shorter data: other steps, the same fractions of the run
-    told = reductions(base, other, "web")["ter"]
+    told = compute_reductions(base, other, "web")["ter"]
     assert told["mean"] == pytest.approx((50 + 75) / 2) and told["skipped"] == 1 and told["checkpoints"] == 3
     assert told["of_means"] == pytest.approx(100 * (0.6 - 5.2) / 0.6) and told["final"] == pytest.approx(75)
-    assert reductions(base, other, "web")["ser"] == {"mean": None, "of_means": None, "final": None, "checkpoints": 3, "skipped": 3}
-    paper = reductions([row(1, 0.308, 0.342)], [row(1, 0.049, 0.059)], "web")
+    assert compute_reductions(base, other, "web")["ser"] == {"mean": None, "of_means": None, "final": None, "checkpoints": 3, "skipped": 3}
+    paper = compute_reductions([row(1, 0.308, 0.342)], [row(1, 0.049, 0.059)], "web")
     assert paper["ter"]["of_means"] == pytest.approx(84.1, abs=0.05) and paper["ser"]["of_means"] == pytest.approx(82.7, abs=0.06)
 
 
 def test_a_checkpoint_is_attacked(run_of: Any) -> None:
     path = run_of("a", {"d1": f"{ANN} and {BO}", "d2": f"{CY}"})
-    run = Run.open(path)
+    run = RunFolder.open(path)
     metric = Extraction(use="extraction", web=5, cues=2, prompt_tokens=20, length=60, cue_tokens=8)
     with pytest.raises(UsageError, match="needs the original addresses"):
-        metric.open(Ground())
-    metric.open(Ground(original={ANN: 1, BO: 1, CY: 1}))
-    model = Model.load(run.final.path)
-    told = metric.at(run, run.final, model)
+        metric.setup(EvalContext())
+    metric.setup(EvalContext(original_addresses={ANN: 1, BO: 1, CY: 1}))
+    model = LanguageModel.load(run.final_checkpoint.path)
+    told = metric.on_checkpoint(run, run.final_checkpoint, model)
     assert told["web"]["prompts"] == 5 and told["web"]["new_tokens"] == 40 and told["cue"]["new_tokens"] == 8
-    assert told["web"]["seen"] == 3 and metric.at(run, run.base, model)["web"]["seen"] == 0
-    assert told["web"]["prompts_hash"] == metric.at(run, run.base, model)["web"]["prompts_hash"]
+    assert told["web"]["seen"] == 3 and metric.on_checkpoint(run, run.base_checkpoint, model)["web"]["seen"] == 0
+    assert told["web"]["prompts_hash"] == metric.on_checkpoint(run, run.base_checkpoint, model)["web"]["prompts_hash"]
 
 
 def test_a_model_that_says_an_address_is_caught(run_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole way, with continuations put in the model's mouth."""
-    run = Run.open(run_of("a", {"d1": f"{ANN}", "d2": f"{CY}"}))
-    model = Model.load(run.final.path)
-    monkeypatch.setattr(Model, "generate", lambda self, prompts, **_: [self.encode([f" mail {CY} now"])[0]] * len(prompts))
+    """End to end, with given continuations in place of the model's."""
+    run = RunFolder.open(run_of("a", {"d1": f"{ANN}", "d2": f"{CY}"}))
+    model = LanguageModel.load(run.final_checkpoint.path)
+    monkeypatch.setattr(LanguageModel, "generate", lambda self, prompts, **_: [self.encode([f" mail {CY} now"])[0]] * len(prompts))
     metric = Extraction(use="extraction", web=3, cues=0)
-    metric.open(Ground(original={ANN: 1, CY: 2}))
-    told = metric.at(run, run.final, model)
+    metric.setup(EvalContext(original_addresses={ANN: 1, CY: 2}))
+    told = metric.on_checkpoint(run, run.final_checkpoint, model)
     assert set(told) == {"web"} and told["web"]["ter"] == 50 and told["web"]["ser"] == 50 and told["web"]["bands"][1]["leaked"] == 1

@@ -7,47 +7,47 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.metrics import membership
+from sanitize.eval.metrics import membership
 
 SCORES = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 
 
 def test_a_score_is_the_number_of_own_words_that_were_said() -> None:
     own = {"ada": {"oboe", "fjord"}, "bob": set(), "eve": {"kelp"}}
-    assert membership.count_scores(own, ["fjord", "oboe", "else"]) == {"ada": 2.0, "bob": 0.0, "eve": 0.0}
-    assert membership.count_scores(own, ["fjord"], by="share") == {"ada": 0.5, "bob": 0.0, "eve": 0.0}
+    assert membership.compute_membership_scores(own, ["fjord", "oboe", "else"]) == {"ada": 2.0, "bob": 0.0, "eve": 0.0}
+    assert membership.compute_membership_scores(own, ["fjord"], by="share") == {"ada": 0.5, "bob": 0.0, "eve": 0.0}
 
 
 def test_a_curve_with_ties_by_hand() -> None:
     # thresholds 3, 1, 0: members 1, 3 and 4 of 4 above, non-members 0, 2 and 4 of 4
-    curve = membership.roc([3, 1, 1, 0], [1, 1, 0, 0])
-    assert curve.false_positive.tolist() == [0, 0, 0.5, 1]
-    assert curve.true_positive.tolist() == [0, 0.25, 0.75, 1]
+    curve = membership.compute_roc([3, 1, 1, 0], [1, 1, 0, 0])
+    assert curve.false_positive_rates.tolist() == [0, 0, 0.5, 1]
+    assert curve.true_positive_rates.tolist() == [0, 0.25, 0.75, 1]
     # 0.5 * (0.25 + 0.75) / 2 + 0.5 * (0.75 + 1) / 2
     assert curve.auc == pytest.approx(0.6875)
     # nothing between 0 and a half: the step is not cut
-    assert [curve.rate_at(target) for target in (0.0, 0.1, 0.49, 0.5, 1.0)] == [0.25, 0.25, 0.25, 0.75, 1.0]
+    assert [curve.tpr_at(target) for target in (0.0, 0.1, 0.49, 0.5, 1.0)] == [0.25, 0.25, 0.25, 0.75, 1.0]
 
 
 @given(SCORES, SCORES)
 def test_the_area_is_the_share_of_pairs(members: list[int], others: list[int]) -> None:
     pairs = [(a > b) + (a == b) / 2 for a in members for b in others]
-    curve = membership.roc(members, others)
+    curve = membership.compute_roc(members, others)
     assert curve.auc == pytest.approx(sum(pairs) / len(pairs))
-    assert (np.diff(curve.false_positive) >= 0).all() and (np.diff(curve.true_positive) >= 0).all()
-    assert membership.roc(others, members).auc == pytest.approx(1 - curve.auc)
-    low, high = membership.auc_interval(members, others, draws=50)
+    assert (np.diff(curve.false_positive_rates) >= 0).all() and (np.diff(curve.true_positive_rates) >= 0).all()
+    assert membership.compute_roc(others, members).auc == pytest.approx(1 - curve.auc)
+    low, high = membership.bootstrap_auc_interval(members, others, resamples=50)
     assert 0 <= low <= high <= 1
 
 
 def test_ties_tell_nothing() -> None:
-    curve = membership.roc([0, 0, 0], [0, 0])
-    assert curve.auc == 0.5 and curve.rate_at(0.1) == 0.0
+    curve = membership.compute_roc([0, 0, 0], [0, 0])
+    assert curve.auc == 0.5 and curve.tpr_at(0.1) == 0.0
 
 
 def test_nobody_is_no_nan() -> None:
     for members, others in (([], [1.0]), ([1.0], []), ([], [])):
-        row = membership.attack_table(members, others)
+        row = membership.summarize_membership(members, others)
         assert row["auc"] == 0.5 and (row["auc_low"], row["auc_high"]) == (0.0, 1.0)
         assert all(np.isfinite(value) for value in row.values())
 
@@ -56,11 +56,11 @@ def test_nobody_is_no_nan() -> None:
 def test_exact_intervals_are_those_of_scipy(hits: int, of: int) -> None:
     stats = pytest.importorskip("scipy.stats")
     expected = stats.binomtest(hits, of).proportion_ci(0.95, "exact")
-    assert membership.exact_interval(hits, of) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    assert membership.clopper_pearson_interval(hits, of) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 def test_an_attack_in_one_row() -> None:
-    row = membership.attack_table([5, 4, 3, 0], [0, 0, 0, 1])
+    row = membership.summarize_membership([5, 4, 3, 0], [0, 0, 0, 1])
     assert row["members"] == 4 and row["tpr_at_0.1%"] == 0.75 and row["tpr_at_10%"] == 0.75
     assert row["tpr_at_1%_low"] < 0.75 < row["tpr_at_1%_high"]
-    assert membership.attack_table([5, 4, 3, 0], [0, 0, 0, 1]) == row
+    assert membership.summarize_membership([5, 4, 3, 0], [0, 0, 0, 1]) == row

@@ -1,4 +1,4 @@
-"""The partial score against a slow count, its bounds, and the rules that read it."""
+"""The partial score against a slow count, its bounds, and the stopping rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.metrics import ngram
+from sanitize.eval.metrics import ngram
 
 TOKENS = st.integers(0, 4)
 
@@ -32,7 +32,7 @@ def slow(said: list[int], there: list[int], sizes: tuple[int, ...], counts: str,
 
 def padded(rows: list[list[int]]) -> Any:
     width = max(map(len, rows), default=0)
-    return np.array([row + [ngram.ENDED] * (width - len(row)) for row in rows], np.int64).reshape(len(rows), width)
+    return np.array([row + [ngram.ENDED_TOKEN] * (width - len(row)) for row in rows], np.int64).reshape(len(rows), width)
 
 
 @given(
@@ -71,7 +71,7 @@ def test_order_does_not_count_but_pieces_do() -> None:
 
 def test_a_sequence_that_ended_has_no_ngrams_beyond() -> None:
     suffix = np.arange(20)[None]
-    assert ngram.ngram_scores(np.full((1, 20), ngram.ENDED), suffix)[0] == 0
+    assert ngram.ngram_scores(np.full((1, 20), ngram.ENDED_TOKEN), suffix)[0] == 0
     assert np.isnan(ngram.ngram_scores(suffix, np.full((1, 3), 7))[0])
     assert ngram.mean_score(np.array([np.nan, 50.0, 100.0])) == 75
     assert ngram.mean_score(np.array([np.nan])) == 0.0
@@ -87,48 +87,48 @@ MEMORIZED = np.array([[False] * 4, [False, False, True, False], [True, False, Tr
 
 
 def test_who_becomes_memorized_and_what_they_scored_before() -> None:
-    assert ngram.first_epoch(MEMORIZED).tolist() == [2, -1, 1, -1]
-    assert ngram.newly_memorized(MEMORIZED) == [0, 1, 1]
-    first, second = ngram.precursor(SCORES, MEMORIZED)
+    assert ngram.first_memorized(MEMORIZED).tolist() == [2, -1, 1, -1]
+    assert ngram.count_newly_memorized(MEMORIZED) == [0, 1, 1]
+    first, second = ngram.tabulate_precursors(SCORES, MEMORIZED)
     assert (first["epoch"], first["next"], first["next_median"]) == (1, 1, 30)
     assert (first["not_yet"], first["not_yet_median"], first["not_yet_q1"], first["not_yet_q3"]) == (3, 5, 2.5, 7.5)
     assert (first["never"], first["never_median"]) == (2, 2.5)
     assert (second["next"], second["next_median"], second["not_yet"], second["not_yet_median"]) == (1, 40, 2, 7.5)
-    nobody = ngram.precursor(SCORES, np.ones((3, 4), bool))
+    nobody = ngram.tabulate_precursors(SCORES, np.ones((3, 4), bool))
     assert nobody[0]["next"] == 0 and nobody[0]["next_median"] is None
-    assert ngram.newly_memorized(np.zeros((2, 0), bool)) == [0, 0]
+    assert ngram.count_newly_memorized(np.zeros((2, 0), bool)) == [0, 0]
 
 
 def test_how_many_times_higher_the_score_is_before() -> None:
     row = {"next": 5, "next_median": 40.0, "not_yet": 9, "not_yet_median": 10.0, "never": 0, "never_median": None}
-    assert ngram.precedes([row]) == 4
+    assert ngram.precursor_ratio([row]) == 4
     # five texts at 40 over 10, fifteen at 20 over 10: (5 * 40 + 15 * 20) / (20 * 10)
-    assert ngram.precedes([row, {**row, "next": 15, "next_median": 20.0}]) == 2.5
-    assert ngram.precedes([row, {**row, "next": 0, "next_median": None}, {**row, "not_yet": 0, "not_yet_median": None}]) == 4
-    assert ngram.precedes([{**row, "not_yet_median": 0.0}], floor=2.0) == 20
-    assert ngram.precedes([row], against="never") == 0.0
-    assert ngram.precedes([]) == 0.0
+    assert ngram.precursor_ratio([row, {**row, "next": 15, "next_median": 20.0}]) == 2.5
+    assert ngram.precursor_ratio([row, {**row, "next": 0, "next_median": None}, {**row, "not_yet": 0, "not_yet_median": None}]) == 4
+    assert ngram.precursor_ratio([{**row, "not_yet_median": 0.0}], floor=2.0) == 20
+    assert ngram.precursor_ratio([row], against="never") == 0.0
+    assert ngram.precursor_ratio([]) == 0.0
 
 
 def test_where_a_training_stops() -> None:
     scores = [3.0, 18.0, 25.0, 12.0, 60.0]
-    assert ngram.stop_by_ngram(scores).at == 1
-    assert ngram.stop_by_ngram(scores, take="first_above").at == 2
-    assert ngram.stop_by_ngram(scores, threshold=2).at == 0 and "first" in ngram.stop_by_ngram(scores, threshold=2).note
-    assert ngram.stop_by_ngram(scores, threshold=60).at == 4
-    assert ngram.stop_by_validation([3.0, 2.0, 2.0]).at == 1
-    assert ngram.stop_by_task([0.1, 0.4, 0.4]).at == 1
+    assert ngram.stop_by_ngram(scores).evaluation == 1
+    assert ngram.stop_by_ngram(scores, take="first_above").evaluation == 2
+    assert ngram.stop_by_ngram(scores, threshold=2).evaluation == 0 and "first" in ngram.stop_by_ngram(scores, threshold=2).note
+    assert ngram.stop_by_ngram(scores, threshold=60).evaluation == 4
+    assert ngram.stop_by_validation([3.0, 2.0, 2.0]).evaluation == 1
+    assert ngram.stop_by_task([0.1, 0.4, 0.4]).evaluation == 1
     for rule in (ngram.stop_by_ngram, ngram.stop_by_validation, ngram.stop_by_task):
         with pytest.raises(ValueError, match="one or more"):
             rule([])
-    sweep = ngram.threshold_sweep(scores, {"mem": [0, 1, 2, 3, 4]}, thresholds=(2, 20, 99))
+    sweep = ngram.tabulate_thresholds(scores, {"mem": [0, 1, 2, 3, 4]}, thresholds=(2, 20, 99))
     assert [(row["at"], row["mem"]) for row in sweep] == [(0, 0.0), (1, 1.0), (4, 4.0)]
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(0, 100))
 def test_nothing_up_to_the_stop_is_above_the_threshold(scores: list[float], threshold: float) -> None:
     stop = ngram.stop_by_ngram(scores, threshold=threshold)
-    assert all(score <= threshold for score in scores[: stop.at + 1]) or stop.note.startswith("above")
+    assert all(score <= threshold for score in scores[: stop.evaluation + 1]) or stop.note.startswith("above")
 
 
 def test_categories_and_what_became_of_them() -> None:
@@ -141,13 +141,13 @@ def test_categories_and_what_became_of_them() -> None:
         "a boring film",
         "rain fell",
     ]
-    assert ngram.categories_of(texts) == ["question", "code", "medical", "financial", "entity", "review", "prose"]
-    assert ngram.categories_of(texts[:1], {"first": "send", "second": "you"}) == ["first"]
-    assert ngram.categories_of([]) == []
-    rows = {row["category"]: row for row in ngram.category_table(["a", "b", "a", "b"], SCORES, MEMORIZED)}
+    assert ngram.categorize_texts(texts) == ["question", "code", "medical", "financial", "entity", "review", "prose"]
+    assert ngram.categorize_texts(texts[:1], {"first": "send", "second": "you"}) == ["first"]
+    assert ngram.categorize_texts([]) == []
+    rows = {row["category"]: row for row in ngram.tabulate_categories(["a", "b", "a", "b"], SCORES, MEMORIZED)}
     # of a: sample 2 early and staying, both after a score above the median of those not memorized by then; of b none
     assert rows["a"] == {"category": "a", "samples": 2, "mem_early": 50.0, "mem_high_partial": 100.0, "mem_all": 100.0}
     assert rows["b"]["mem_all"] == 0
-    assert sum(row["samples"] for row in ngram.category_table(["a"] * 4, SCORES, MEMORIZED, each=3)) == 3
+    assert sum(row["samples"] for row in ngram.tabulate_categories(["a"] * 4, SCORES, MEMORIZED, sample_size=3)) == 3
     flicker = np.array([[True], [False]])
-    assert ngram.category_table(["a"], np.zeros((2, 1)), flicker)[0]["mem_early"] == 0
+    assert ngram.tabulate_categories(["a"], np.zeros((2, 1)), flicker)[0]["mem_early"] == 0

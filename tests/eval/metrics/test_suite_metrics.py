@@ -1,4 +1,4 @@
-"""The metrics of this folder in a suite: numbers for every checkpoint, nothing else, and clear errors for what is missing."""
+"""The metrics in a suite: numbers for every checkpoint and nothing else, and clear errors for missing settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eval.language_model import Model
-from eval.metric import Ground, metric, names
-from eval.metrics import membership, task, verbatim
-from eval.probe_inputs import Texts
-from eval.run_folder import Run
-from eval.suite import measured
 from sanitize.errors import OutputBroken, UsageError
+from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.metric import EvalContext, list_metrics, load_metric
+from sanitize.eval.metrics import membership, task, verbatim
+from sanitize.eval.probe_inputs import TextSet
+from sanitize.eval.run_folder import RunFolder
+from sanitize.eval.suite import measure_runs
 
 TEXTS = {f"d{number}": f"Ann{number} met Bob in Lyme, then Cy{number} sang; {'la ' * number}end." for number in range(5)}
 
@@ -34,19 +34,19 @@ def numbers(told: Any) -> list[float]:
 
 
 @pytest.fixture
-def causal(run_of: Any) -> dict[str, Run]:
-    return {name: Run.open(run_of(name, TEXTS, steps=(0, 2, 4))) for name in ("raw", "other")}
+def causal(run_of: Any) -> dict[str, RunFolder]:
+    return {name: RunFolder.open(run_of(name, TEXTS, steps=(0, 2, 4))) for name in ("raw", "other")}
 
 
 @pytest.fixture
-def masked(bert: Any, tokenizer: Any, run_of: Any) -> Run:
+def masked(bert: Any, tokenizer: Any, run_of: Any) -> RunFolder:
     """A run whose checkpoints are masked models of random weights."""
-    run = Run.open(run_of("masked", TEXTS))
+    run = RunFolder.open(run_of("masked", TEXTS))
     for checkpoint in run.checkpoints:
         (checkpoint.path / "model.safetensors").unlink()
         other = copy.deepcopy(bert)
         other.save_pretrained(checkpoint.path)
-    return Run.open(run.path)
+    return RunFolder.open(run.path)
 
 
 @pytest.fixture
@@ -57,15 +57,15 @@ def blacklist(tmp_path: Path) -> Path:
 
 
 def test_all_of_them_can_be_named() -> None:
-    assert {"verbatim", "ngram", "identifiers", "membership", "task"} <= set(names())
+    assert {"verbatim", "ngram", "identifiers", "membership", "task"} <= set(list_metrics())
 
 
-def test_verbatim_and_ngram_in_a_suite(causal: dict[str, Run]) -> None:
+def test_verbatim_and_ngram_in_a_suite(causal: dict[str, RunFolder]) -> None:
     asked = [
-        metric({"use": "verbatim", "ks": [4, 8], "suffix": 8, "modes": ["greedy", "sample"]}),
-        metric({"use": "ngram", "k": 8, "suffix": 8}),
+        load_metric({"use": "verbatim", "ks": [4, 8], "suffix": 8, "modes": ["greedy", "sample"]}),
+        load_metric({"use": "ngram", "k": 8, "suffix": 8}),
     ]
-    report = measured(causal, asked, Ground(seed=1))
+    report = measure_runs(causal, asked, EvalContext(seed=1))
     json.dumps(report, allow_nan=False)
     assert all(math.isfinite(one) for one in numbers(report))
     rows = report["runs"]["raw"]["rows"]
@@ -81,7 +81,7 @@ def test_verbatim_and_ngram_in_a_suite(causal: dict[str, Run]) -> None:
     # all of these name two people
     assert [(row["category"], row["samples"]) for row in report["over"]["ngram"]["raw"]["categories"]] == [("prose", 5)]
     with pytest.raises(UsageError, match="no set 'mail'"):
-        metric({"use": "verbatim", "texts": "mail"}).open(Ground())
+        load_metric({"use": "verbatim", "texts": "mail"}).setup(EvalContext())
 
 
 @pytest.mark.parametrize(("layout", "overlong", "longest"), [("document", "cut", 23), ("document", "split", 60), ("packed", "cut", 60)])
@@ -90,24 +90,26 @@ def test_texts_are_probed_where_they_were_trained_on(run_of: Any, layout: str, o
     told = json.loads((folder / "recipe.json").read_text())
     told["recipe"] = {"data": {"layout": layout, "overlong": overlong}, "model": {"context": 24}}
     (folder / "recipe.json").write_text(json.dumps(told))
-    run = Run.open(folder)
-    rows = verbatim.trained_part(run, Model.load(run.final.path), ["abcdefghij" * 6, "abc"])
+    run = RunFolder.open(folder)
+    rows = verbatim.encode_trained_part(run, LanguageModel.load(run.final_checkpoint.path), ["abcdefghij" * 6, "abc"])
     assert [len(row) for row in rows] == [longest, 3]
 
 
-def test_what_comes_out_is_drawn_and_where_the_rules_stop(causal: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_out_is_drawn_and_where_the_rules_stop(
+    causal: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "examples.jsonl").write_text('{"sentence": "It rained.", "answer": "negative"}\n')
     asked = [
-        metric({"use": "ngram", "k": 8, "suffix": 8, "texts": "mine"}),
-        metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", "new_tokens": 12}),
+        load_metric({"use": "ngram", "k": 8, "suffix": 8, "texts": "mine"}),
+        load_metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", "new_tokens": 12}),
     ]
-    texts = Texts(("a", "b", "c"), ("Ann Lee met Bo Ray in Lyme.", "what did they say there?", "the sea was calm and very blue"))
-    tokens = Model.load(causal["raw"].final.path).encode(texts.texts)
-    where = verbatim.places(tokens, texts.doc_ids, ks=(8,), suffix=8)
-    known = {tuple(before): list(suffix) for before, suffix in zip(where.before.tolist(), where.suffix.tolist(), strict=True)}
+    texts = TextSet(("a", "b", "c"), ("Ann Lee met Bo Ray in Lyme.", "what did they say there?", "the sea was calm and very blue"))
+    tokens = LanguageModel.load(causal["raw"].final_checkpoint.path).encode(texts.texts)
+    where = verbatim.choose_probe_points(tokens, texts.doc_ids, ks=(8,), suffix_length=8)
+    known = {tuple(before): list(suffix) for before, suffix in zip(where.prefix_tokens.tolist(), where.suffix_tokens.tolist(), strict=True)}
     calls = {"now": 0}
 
-    def generate(self: Model, prompts: Any, **_: Any) -> list[list[int]]:
+    def generate(self: LanguageModel, prompts: Any, **_: Any) -> list[list[int]]:
         """Step 0: nothing. Step 2: a text's last half, and the right answer. Step 4: all texts, and no answer."""
         if len(prompts) == 1:
             return [self.encode([" negative." if calls["now"] == 2 else " so"])[0]]
@@ -115,48 +117,50 @@ def test_what_comes_out_is_drawn_and_where_the_rules_stop(causal: dict[str, Run]
         nothing, half = [0] * 8, [[0, 0, *known[tuple(one)][2:]] for one in prompts]
         return [[nothing] * 3, [half[0], nothing, nothing], [known[tuple(one)] for one in prompts]][calls["now"] - 1]
 
-    monkeypatch.setattr(Model, "generate", generate)
-    report = measured({"raw": causal["raw"]}, asked, Ground(texts={"mine": texts}))
+    monkeypatch.setattr(LanguageModel, "generate", generate)
+    report = measure_runs({"raw": causal["raw"]}, asked, EvalContext(text_sets={"mine": texts}))
     told = report["over"]["ngram"]["raw"]
     assert told["newly_memorized"] == [0, 0, 3]
     assert [(stop["rule"], stop["epoch"]) for stop in told["stops"]] == [("n-gram 20", 0.5), ("best task", 0.5)]
     assert [row["category"] for row in told["categories"]] == ["entity", "prose", "question"]
     assert [row["mem_all"] for row in told["categories"]] == [100.0] * 3
     figures = {figure["title"]: dict(figure["series"]) for figure in report["figures"] if figure["metric"] == "ngram"}
-    assert figures["Texts that come out for the first time"] == {"raw": [(0.0, 0), (0.5, 0), (1.0, 3)]}
-    assert figures["Median score one checkpoint before"]["raw: come out next"] == [(0.5, 0.0)]
+    assert figures["Texts memorized for the first time"] == {"raw": [(0.0, 0), (0.5, 0), (1.0, 3)]}
+    assert figures["Median score one checkpoint before"]["raw: memorized next"] == [(0.5, 0.0)]
 
 
-def test_what_is_said_does_not_hang_on_the_batch_and_a_parrot_is_found_out(causal: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Model.load(causal["raw"].final.path)
-    where = verbatim.places(model.encode(list(TEXTS.values())), list(TEXTS), ks=(4, 8), suffix=8)
+def test_what_is_said_does_not_hang_on_the_batch_and_a_parrot_is_found_out(
+    causal: dict[str, RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = LanguageModel.load(causal["raw"].final_checkpoint.path)
+    where = verbatim.choose_probe_points(model.encode(list(TEXTS.values())), list(TEXTS), ks=(4, 8), suffix_length=8)
     for mode in ("greedy", "beam", "sample"):
-        whole = verbatim.continued(model, where, 8, mode=mode, batch=64)
-        assert (verbatim.continued(model, where, 8, mode=mode, batch=2) == whole).all()
-    known = {tuple(before): list(suffix) for before, suffix in zip(where.before.tolist(), where.suffix.tolist(), strict=True)}
-    monkeypatch.setattr(Model, "generate", lambda self, prompts, **_: [known.get(tuple(one), [0] * 8) for one in prompts])
-    rows = verbatim.verbatim_table(model, where, ks=(4, 8))
+        whole = verbatim.generate_continuations(model, where, 8, mode=mode, batch=64)
+        assert (verbatim.generate_continuations(model, where, 8, mode=mode, batch=2) == whole).all()
+    known = {tuple(before): list(suffix) for before, suffix in zip(where.prefix_tokens.tolist(), where.suffix_tokens.tolist(), strict=True)}
+    monkeypatch.setattr(LanguageModel, "generate", lambda self, prompts, **_: [known.get(tuple(one), [0] * 8) for one in prompts])
+    rows = verbatim.tabulate_memorization(model, where, ks=(4, 8))
     assert [(row["k"], row["mem"]) for row in rows] == [(4, 0.0), (8, 100.0), (None, 50.0)]
 
 
-def test_identifiers_in_a_suite(masked: Run, blacklist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = metric({"use": "identifiers", "blacklist": str(blacklist), "folds": 3})
+def test_identifiers_in_a_suite(masked: RunFolder, blacklist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = load_metric({"use": "identifiers", "blacklist": str(blacklist), "folds": 3})
     # the trained model says what stands there, the base model nothing that is a word
     last = {"now": False}
-    load, fill = Model.load, Model.fill
+    load, fill = LanguageModel.load, LanguageModel.fill_masks
 
-    def loaded(checkpoint: Any, *more: Any) -> Model:
+    def loaded(checkpoint: Any, *more: Any) -> LanguageModel:
         last["now"] = str(checkpoint).endswith("000004")
         return load(checkpoint, *more)
 
-    def filled(self: Model, sequences: Any, places: Any, **how: Any) -> Any:
+    def filled(self: LanguageModel, sequences: Any, places: Any, **how: Any) -> Any:
         assert fill(self, sequences[:1], places[:1])
         comma = self.encode([","])[0][0]
         return [[row[at] if last["now"] else comma for at in some] for row, some in zip(sequences, places, strict=True)]
 
-    monkeypatch.setattr(Model, "load", staticmethod(loaded))
-    monkeypatch.setattr(Model, "fill", filled)
-    report = measured({"masked": masked}, [asked], Ground())
+    monkeypatch.setattr(LanguageModel, "load", staticmethod(loaded))
+    monkeypatch.setattr(LanguageModel, "fill_masks", filled)
+    report = measure_runs({"masked": masked}, [asked], EvalContext())
     json.dumps(report, allow_nan=False)
     before, after = (row["identifiers"] for row in report["runs"]["masked"]["rows"])
     assert (before["privacy"], before["leaked"], before["right_all"]) == (1.0, 0, 0.0)
@@ -168,7 +172,7 @@ def test_identifiers_in_a_suite(masked: Run, blacklist: Path, monkeypatch: pytes
     assert "ann0" not in json.dumps(report)
 
 
-def test_membership_in_a_suite(masked: Run, blacklist: Path, tmp_path: Path) -> None:
+def test_membership_in_a_suite(masked: RunFolder, blacklist: Path, tmp_path: Path) -> None:
     frame = pl.DataFrame({"doc_id": ["m0", "m1", "m2"], "user_id": ["u", "v", None], "text": [TEXTS["d0"], None, "nobody's"]})
     frame.write_parquet(tmp_path / "members.parquet")
     (tmp_path / "others").mkdir()
@@ -179,7 +183,7 @@ def test_membership_in_a_suite(masked: Run, blacklist: Path, tmp_path: Path) -> 
         "non_members": tmp_path / "others",
         "blacklist": str(blacklist),
     }
-    report = measured({"masked": masked}, [metric(settings)], Ground())
+    report = measure_runs({"masked": masked}, [load_metric(settings)], EvalContext())
     row = report["runs"]["masked"]["rows"][-1]["membership"]
     assert (row["members"], row["non_members"]) == (2, 2) and 0 <= row["auc"] <= 1
     drawn = {figure["title"]: dict(figure["series"]) for figure in report["figures"]}["ROC at the last checkpoint"]
@@ -187,29 +191,29 @@ def test_membership_in_a_suite(masked: Run, blacklist: Path, tmp_path: Path) -> 
     assert row["curve"][0] == [0.0, 0.0] and row["curve"][-1] == [1.0, 1.0]
     steps = np.array(row["curve"])
     assert np.trapezoid(steps[:, 1], steps[:, 0]) == row["auc"]
-    assert membership.people(tmp_path / "members.parquet")["text"].to_list() == [TEXTS["d0"], ""]
+    assert membership.read_user_texts(tmp_path / "members.parquet")["text"].to_list() == [TEXTS["d0"], ""]
     with pytest.raises(UsageError, match="no column who"):
-        membership.people(tmp_path / "members.parquet", user="who")
+        membership.read_user_texts(tmp_path / "members.parquet", user_column="who")
     with pytest.raises(UsageError, match="no documents"):
-        membership.people(tmp_path / "nothing")
+        membership.read_user_texts(tmp_path / "nothing")
     (tmp_path / "broken.parquet").write_bytes(b"no table")
     with pytest.raises(OutputBroken, match="cannot be read"):
-        membership.people(tmp_path / "broken.parquet")
+        membership.read_user_texts(tmp_path / "broken.parquet")
 
 
-def test_a_task_in_a_suite(causal: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_in_a_suite(causal: dict[str, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples.jsonl").write_text(
         '{"sentence": "It rained.", "answer": "negative"}\n{"sentence": "Sun!", "answer": "positive"}\n'
     )
-    asked = metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", "new_tokens": 12})
+    asked = load_metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", "new_tokens": 12})
     heard: list[str] = []
 
-    def generate(self: Model, prompts: Any, **_: Any) -> list[list[int]]:
+    def generate(self: LanguageModel, prompts: Any, **_: Any) -> list[list[int]]:
         heard.extend(self.decode(prompts))
         return [self.encode([" negative, I"])[0]] * len(prompts)
 
-    monkeypatch.setattr(Model, "generate", generate)
-    report = measured({"raw": causal["raw"]}, [asked], Ground())
+    monkeypatch.setattr(LanguageModel, "generate", generate)
+    report = measure_runs({"raw": causal["raw"]}, [asked], EvalContext())
     assert report["runs"]["raw"]["rows"][0]["task"] == {"examples": 2, "accuracy": 0.5}
     assert heard[0] == "Sentence: It rained. - What is the sentiment?"
     for settings, message in (
@@ -219,12 +223,15 @@ def test_a_task_in_a_suite(causal: dict[str, Run], tmp_path: Path, monkeypatch: 
         ({"template": "qqp"}, "has a field"),
     ):
         with pytest.raises(UsageError, match=message):
-            metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", **settings}).open(Ground())
+            load_metric({"use": "task", "examples": tmp_path / "examples.jsonl", "template": "sst5", **settings}).setup(EvalContext())
 
 
 def test_scores_of_each_kind_of_template() -> None:
-    assert task.scored(["Yes it is", "No"], ["Yes", "Yes"], task.TEMPLATES["qqp"]) == {"accuracy": 0.5, "f1": pytest.approx(1 / 3)}
-    assert task.scored(["the cat"], ["cat"], task.TEMPLATES["squad_v2"]) == {"exact_match": 1.0, "token_f1": 1.0}
-    assert set(task.scored(["a b"], ["a"], task.TEMPLATES["xsum"])) == {
+    assert task.score_answers(["Yes it is", "No"], ["Yes", "Yes"], task.TASK_TEMPLATES["qqp"]) == {
+        "accuracy": 0.5,
+        "f1": pytest.approx(1 / 3),
+    }
+    assert task.score_answers(["the cat"], ["cat"], task.TASK_TEMPLATES["squad_v2"]) == {"exact_match": 1.0, "token_f1": 1.0}
+    assert set(task.score_answers(["a b"], ["a"], task.TASK_TEMPLATES["xsum"])) == {
         f"{one}{more}" for one in ("rouge1", "rouge2", "rougeL") for more in ("", "_recall")
     }

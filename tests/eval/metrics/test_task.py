@@ -1,4 +1,4 @@
-"""Scores of answers against hand counts, and ROUGE against a public evaluation."""
+"""Scores of answers against hand counts, and ROUGE against published values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.metrics import task
+from sanitize.eval.metrics import task
 
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden" / "tofu_rouge_pairs.json"
 WORDS = st.lists(st.sampled_from("ab cd ef running runs".split()), max_size=8).map(" ".join)
@@ -21,38 +21,38 @@ def test_rouge_recalls_are_those_of_the_public_evaluation() -> None:
     assert len(pairs) == 40
     for number, pair in enumerate(pairs):
         for which in ("rouge1", "rougeL"):
-            recall = task.rouge(pair["generated"], pair["reference"], which=which).recall
+            recall = task.rouge(pair["generated"], pair["reference"], rouge_type=which).recall
             assert recall == pytest.approx(pair[f"{which}_recall"], abs=1e-12), f"pair {number}, {which}"
 
 
 @given(WORDS, WORDS)
 def test_rouge_is_symmetric_bounded_and_one_for_itself(first: str, second: str) -> None:
     for which in ("rouge1", "rouge2", "rougeL"):
-        one, other = task.rouge(first, second, which=which), task.rouge(second, first, which=which)
+        one, other = task.rouge(first, second, rouge_type=which), task.rouge(second, first, rouge_type=which)
         assert (one.recall, one.precision) == (other.precision, other.recall)
-        assert 0 <= one.recall <= 1 and 0 <= one.f <= 1
-    assert task.rouge(first, first).f == (1.0 if first else 0.0)
-    assert task.rouge(first, second).recall <= task.rouge(first, second, which="rouge1").recall
+        assert 0 <= one.recall <= 1 and 0 <= one.fmeasure <= 1
+    assert task.rouge(first, first).fmeasure == (1.0 if first else 0.0)
+    assert task.rouge(first, second).recall <= task.rouge(first, second, rouge_type="rouge1").recall
 
 
 def test_rouge_by_hand() -> None:
     said, there = "the cat sat on the mat", "the cat was on a mat"
-    assert task.rouge(said, there, which="rouge1").recall == pytest.approx(4 / 6)
-    assert task.rouge(said, there, which="rouge2").precision == pytest.approx(1 / 5)
+    assert task.rouge(said, there, rouge_type="rouge1").recall == pytest.approx(4 / 6)
+    assert task.rouge(said, there, rouge_type="rouge2").precision == pytest.approx(1 / 5)
     assert task.rouge(said, there).recall == pytest.approx(4 / 6)
-    assert task.rouge("Running, quickly!", "runs quick", which="rouge1").recall == 0.5
-    assert task.rouge("running", "runs", which="rouge1").recall == 1.0
-    assert task.rouge("running", "runs", which="rouge1", stemmer=False).recall == 0.0
-    assert task.rouge("", "words").f == 0.0 and task.rouge("words", "").f == 0.0
-    mean = task.rouge_mean(["a b", ""], ["a b", "a"], which="rouge1")
+    assert task.rouge("Running, quickly!", "runs quick", rouge_type="rouge1").recall == 0.5
+    assert task.rouge("running", "runs", rouge_type="rouge1").recall == 1.0
+    assert task.rouge("running", "runs", rouge_type="rouge1", use_stemmer=False).recall == 0.0
+    assert task.rouge("", "words").fmeasure == 0.0 and task.rouge("words", "").fmeasure == 0.0
+    mean = task.rouge_mean(["a b", ""], ["a b", "a"], rouge_type="rouge1")
     assert (mean.recall, mean.precision) == (0.5, 0.5)
-    assert task.rouge_mean([], []).f == 0.0
+    assert task.rouge_mean([], []).fmeasure == 0.0
 
 
 def test_labels_accuracy_and_f1() -> None:
-    labels = task.TEMPLATES["sst5"].labels
-    assert task.label_in(" It is Very Negative, not neutral.", labels) == "very negative"
-    assert task.label_in("notable", ("no", "yes")) == "" and task.label_in("No.", ("no", "yes")) == "no"
+    labels = task.TASK_TEMPLATES["sst5"].labels
+    assert task.find_label(" It is Very Negative, not neutral.", labels) == "very negative"
+    assert task.find_label("notable", ("no", "yes")) == "" and task.find_label("No.", ("no", "yes")) == "no"
     true, predicted = ["a", "a", "b", "c"], ["a", "b", "b", "b"]
     assert task.accuracy(predicted, true) == 0.5
     # a: 2 * 1 / 3, b: 2 * 1 / 4, c: 0
@@ -70,13 +70,13 @@ def test_answers_by_squads_rule() -> None:
     assert task.exact_match([], []) == task.token_f1([], []) == 0.0
 
 
-@pytest.mark.parametrize("name", sorted(task.TEMPLATES))
+@pytest.mark.parametrize("name", sorted(task.TASK_TEMPLATES))
 def test_templates_with_and_without_the_instruction(name: str) -> None:
-    template = task.TEMPLATES[name]
+    template = task.TASK_TEMPLATES[name]
     fields = dict.fromkeys(
         "sentence q1 q2 premise hypothesis context question a b c d abstract document instruction input task".split(), "FILLED"
     )
-    told, plain = template.text(fields), template.text(fields, instruction=False)
+    told, plain = template.format_input(fields), template.format_input(fields, instruction=False)
     assert "FILLED" in told and set(plain.split()) == {"FILLED"} and len(told) > len(plain)
     with pytest.raises(ValueError, match="has a field"):
-        template.text({})
+        template.format_input({})

@@ -1,4 +1,4 @@
-"""Where one person is, and out with them: what is counted, what is erased, and that every later run honours it. All people are invented."""
+"""Data subject requests: what is counted, what is erased, and that every later run honours the erasure. All people are invented."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize.core.arrow_buffers import Buffers
+from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Key
 from sanitize.errors import LeakFound, UsageError
-from sanitize.finders.patterns import Patterns
+from sanitize.finders.patterns import PatternFinder
 from sanitize.pipeline.erasure.subject import subject
-from sanitize.pipeline.erasure.subject_match import Subject
+from sanitize.pipeline.erasure.subject_match import SubjectMatch
 from sanitize.stages import erasure_scan
 from sanitize.storage import tombstones
-from sanitize.storage.tombstones import Erased
+from sanitize.storage.tombstones import Tombstones
 from sanitize.text import name_search
-from sanitize.text.address_lists import display_names
-from sanitize.text.mail_headers import header_lines
+from sanitize.text.address_lists import find_display_names
+from sanitize.text.mail_headers import find_header_lines
 
 KEY = Key.from_seed(5)
 ANN, ANN2 = "ann.roe@example.com", "aroe77@example.org"
@@ -65,9 +65,9 @@ def hashes(place: Path) -> list[str]:
 
 
 def test_a_line_is_a_value_a_name_or_a_user() -> None:
-    found = Subject.of(["# who", ANN.upper(), "", "Roe,  Ann", "user: u-ann", "+1 (202) 555-0143"], "who.txt", KEY)
-    assert len(found.values) == 2 and found.names == ("ann roe",) and found.users == ("u-ann",)
-    assert found.values == Subject.of([ANN, "202-555-0143"], "who.txt", KEY).values
+    found = SubjectMatch.parse(["# who", ANN.upper(), "", "Roe,  Ann", "user: u-ann", "+1 (202) 555-0143"], "who.txt", KEY)
+    assert len(found.value_ids) == 2 and found.names == ("ann roe",) and found.user_ids == ("u-ann",)
+    assert found.value_ids == SubjectMatch.parse([ANN, "202-555-0143"], "who.txt", KEY).value_ids
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_a_line_is_a_value_a_name_or_a_user() -> None:
         ([ANN, "Ann"], "line 2"),
         (["Al B"], "too common"),
         (["J. R. E."], "too common"),
-        (["# nobody"], "names nobody"),
+        (["# nobody"], "contains no match lines"),
         (["user:"], "without an id"),
         (["User:"], "without an id"),
-        (["ann.roe@example.com, bo@example.org"], "line 1 holds a value and something else"),
-        (["Ann Roe", "write to bo@example.org"], "line 2 holds a value and something else"),
+        (["ann.roe@example.com, bo@example.org"], "line 1 contains a value and other text"),
+        (["Ann Roe", "write to bo@example.org"], "line 2 contains a value and other text"),
     ],
 )
 def test_who_would_be_many_people_is_refused(lines: list[str], told: str) -> None:
     with pytest.raises(UsageError, match=told) as caught:
-        Subject.of(lines, "who.txt", KEY)
+        SubjectMatch.parse(lines, "who.txt", KEY)
     assert not any(line in str(caught.value) for line in lines if line not in ("user:", "# nobody") and len(line) > 2)
 
 
@@ -107,9 +107,9 @@ def test_who_would_be_many_people_is_refused(lines: list[str], told: str) -> Non
 )
 def test_display_names(line: str, name: str | None) -> None:
     column = pa.array([line + "\nSubject: x\n\nbody\n"], pa.large_string())
-    found, buffers = Patterns(KEY).run(column), Buffers.of(column)
-    starts, stops = found.start_byte, found.stop_byte
-    names = name_search.normalised(display_names(buffers, header_lines(buffers, found.text_no, starts), starts, stops))
+    found, buffers = PatternFinder(KEY).run(column), TextBuffers.from_array(column)
+    starts, stops = found.start_byte, found.end_byte
+    names = name_search.normalise_name(find_display_names(buffers, find_header_lines(buffers, found.text_no, starts), starts, stops))
     assert names[-1] == name
 
 
@@ -127,14 +127,14 @@ def test_display_names(line: str, name: str | None) -> None:
 )
 def test_mentions(text: str, seen: list[str]) -> None:
     column = pa.array(["é", text], pa.large_string())
-    found, buffers = name_search.mentions(column, ["ann roe", "zed roe"], KEY), Buffers.of(column)
-    pieces = [bytes(buffers.data[low:high]).decode() for low, high in zip(found.start, found.stop, strict=True)]
+    found, buffers = name_search.find_names(column, ["ann roe", "zed roe"], KEY), TextBuffers.from_array(column)
+    pieces = [bytes(buffers.data[low:high]).decode() for low, high in zip(found.start, found.end, strict=True)]
     assert pieces == seen and set(found.text_no) <= {1}
-    assert set(found.value_id) == ({*name_search.ids_of(["ann roe"], KEY)} if seen else set())
-    assert name_search.count(column, ["ann roe", "zed roe"]) == len(seen)
-    rows = name_search.rows(column, np.array([7, 9]), np.array([0, 1], np.int32), ["ann roe"], KEY)
-    assert [text[one["start"] : one["stop"]] for one in rows.to_dicts()] == seen
-    assert [text.encode()[one["start_byte"] : one["stop_byte"]].decode() for one in rows.to_dicts()] == seen
+    assert set(found.value_id) == ({*name_search.compute_name_ids(["ann roe"], KEY)} if seen else set())
+    assert name_search.count_names(column, ["ann roe", "zed roe"]) == len(seen)
+    rows = name_search.build_occurrence_rows(column, np.array([7, 9]), np.array([0, 1], np.int32), ["ann roe"], KEY)
+    assert [text[one["start"] : one["end"]] for one in rows.to_dicts()] == seen
+    assert [text.encode()[one["start_byte"] : one["end_byte"]].decode() for one in rows.to_dicts()] == seen
     assert all((one["doc_no"], one["cell"]) == (9, 1) for one in rows.to_dicts())
 
 
@@ -142,17 +142,17 @@ def test_mentions(text: str, seen: list[str]) -> None:
     "text", ["Zo\u00eb M\u00fcller", "Zoe\u0308 Mu\u0308ller", "\uff3a\uff4f\u00eb M\u00fcller", "Z\u200bo\u00eb M\u00fc\u00adller"]
 )
 def test_a_name_is_known_in_any_unicode_form(text: str) -> None:
-    (name,) = name_search.normalised(pl.Series(["Zo\u00eb M\u00fcller"]))
-    found = name_search.mentions(pa.array([f"to {text}."], pa.large_string()), [name], KEY)
-    assert (found.start.tolist(), found.stop.tolist()) == ([3], [3 + len(text.encode())])
-    assert name_search.count(pa.array([text]), [name]) == 1
+    (name,) = name_search.normalise_name(pl.Series(["Zo\u00eb M\u00fcller"]))
+    found = name_search.find_names(pa.array([f"to {text}."], pa.large_string()), [name], KEY)
+    assert (found.start.tolist(), found.end.tolist()) == ([3], [3 + len(text.encode())])
+    assert name_search.count_names(pa.array([text]), [name]) == 1
 
 
 # --------------------------------------------------------------------------------------------------------------- what is counted
 
 
 def test_a_mailbox_is_a_name_and_a_value(place: Path) -> None:
-    assert Subject.of(["Ann Roe <ann.roe@example.com>"], "who.txt", KEY) == Subject.of(["ann roe", ANN], "who.txt", KEY)
+    assert SubjectMatch.parse(["Ann Roe <ann.roe@example.com>"], "who.txt", KEY) == SubjectMatch.parse(["ann roe", ANN], "who.txt", KEY)
     go(place)
     (place / "who.txt").write_text("\ufeffann.roe@example.com\nNobody Atall\n", "utf-8")
     found = subject(place / "clean.private", place / "who.txt")
@@ -214,7 +214,7 @@ def test_a_display_name_of_many_leads_nowhere(tmp_path: Path) -> None:
 
 def test_who_is_not_there_or_not_the_right_folder(place: Path) -> None:
     go(place)
-    with pytest.raises(UsageError, match="nothing of it stands in this corpus"):
+    with pytest.raises(UsageError, match="nothing of it occurs in this corpus"):
         subject(place / "clean.private", ["nobody@example.com"])
     with pytest.raises(UsageError, match="another key"):
         subject(place / "clean.private", [ANN], seed=6)
@@ -242,7 +242,7 @@ def test_erased_from_what_is_published_and_from_every_later_run(place: Path) -> 
         summary = go(place, out, plan, rows_per_shard=1)
         assert summary["erased"] == 7 and summary["changed"] is (out != "clean")
         whole = "\n".join(text for shard in texts(place, out) for text in shard)
-        assert "ann.roe@" not in whole.lower() and "aroe77" not in whole and not name_search.count(pa.array([whole]), ["ann roe"])
+        assert "ann.roe@" not in whole.lower() and "aroe77" not in whole and not name_search.count_names(pa.array([whole]), ["ann roe"])
         assert "Hello ann" in whole and "Annroe" in whole  # what is somebody else's, or nobody's, stays
         assert sanitize.verify(place / out, place / "clean.private")["leaks"] == 0
         kinds = summary["by_kind"].values()
@@ -281,7 +281,7 @@ def test_asked_twice_or_stopped_halfway(place: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(KeyboardInterrupt):
             subject(place / "clean.private", [ANN], erase=True)
     assert hashes(place) == before
-    with pytest.raises(UsageError, match="before somebody was to be forgotten"):
+    with pytest.raises(UsageError, match="before an erasure was requested"):
         go(place)
     first = subject(place / "clean.private", [ANN], erase=True)["erased"]["outs"][0]
     assert first["changed"] and first["shards_rewritten"] == 2
@@ -291,7 +291,7 @@ def test_asked_twice_or_stopped_halfway(place: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_variant_does_not_bring_the_name_back(tmp_path: Path) -> None:
-    """Stores hold the parts of everybody's addresses; a draw may put together the two that make the erased one."""
+    """Pools hold the components of everybody's addresses; a draw could combine the two that form the erased address."""
     people = ["ann.roe@example.com", "ben.day@example.org", "cyd.lee@example.net"]
     mails = [f"{one} and again {one}" for _ in range(60) for one in people]
     pq.write_table(pa.table({"text": mails}), tmp_path / "in.parquet")
@@ -304,7 +304,7 @@ def test_a_variant_does_not_bring_the_name_back(tmp_path: Path) -> None:
 
 
 def test_every_folder_that_was_published_is_made_again(place: Path) -> None:
-    """One plan to two places, an index made anew in between; one that has moved is told."""
+    """One plan published to two folders, with the index rebuilt in between; an output that has moved is reported."""
     go(place, "one")
     go(place, "two")
     go(place, "three", "redact", rows_per_shard=2)
@@ -314,7 +314,7 @@ def test_every_folder_that_was_published_is_made_again(place: Path) -> None:
     assert sorted(Path(one["out"]).name for one in found["erased"]["outs"]) == ["one", "three", "two"]
     for out in ("one", "two", "three"):
         whole = "\n".join(text for shard in texts(place, out) for text in shard)
-        assert "ann.roe@" not in whole.lower() and not name_search.count(pa.array([whole]), ["ann roe"])
+        assert "ann.roe@" not in whole.lower() and not name_search.count_names(pa.array([whole]), ["ann roe"])
     assert found["elsewhere"] == [str(place / "moved")] and "1 folders that were published" in Path(found["erased"]["receipt"]).read_text()
 
 
@@ -324,7 +324,7 @@ def test_one_that_cannot_be_made_without_them_is_told(place: Path) -> None:
     table["user_id"][1] = ANN
     pq.write_table(pa.table(table), place / "in.parquet")
     go(place, "kept", "baseline", columns=columns)
-    with pytest.raises(LeakFound, match="1 of 1 published folders could not be made without"):
+    with pytest.raises(LeakFound, match="1 of 1 published folders could not be rewritten without"):
         subject(place / "clean.private", [ANN], erase=True)
     (receipt,) = (place / "clean.private" / "receipts").iterdir()
     assert json.loads(receipt.read_text())["outs"][0]["erased"] is False
@@ -359,7 +359,7 @@ def test_a_users_documents_are_no_originals_of_duplicates(tmp_path: Path) -> Non
 def test_a_folder_that_is_not_there_is_said_before_anything(place: Path) -> None:
     go(place)
     for option in ("documents", "receipt"):
-        with pytest.raises(UsageError, match="its folder is not there"):
+        with pytest.raises(UsageError, match="its folder does not exist"):
             subject(place / "clean.private", [ANN], erase=True, **{option: place / "nowhere" / "x"})
     assert not (place / "clean.private" / "vault" / "tombstones").exists()
 
@@ -375,7 +375,7 @@ def test_a_name_that_is_left_is_a_leak(place: Path, monkeypatch: pytest.MonkeyPa
     go(place)
     subject(place / "clean.private", [ANN], erase=True)
     nothing = pl.DataFrame(schema=pl.Schema({"doc_no": pl.Int64, "cell": pl.Int32, "start": pl.Int64}))
-    monkeypatch.setattr(name_search, "rows", lambda *given: nothing)
+    monkeypatch.setattr(name_search, "build_occurrence_rows", lambda *given: nothing)
     with pytest.raises(LeakFound, match="PERSON"):
         go(place, "other", "baseline")
     assert not (place / "other").exists()
@@ -392,7 +392,7 @@ HIDDEN = {
 
 
 def test_a_name_goes_in_other_writing_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Erased, and where that was not done, told by the full check."""
+    """Encoded spellings are erased; where they are not, the full check reports them."""
     lines = ["From: Ann Roe <ann.roe@example.com>\n\nx", "Begin Anna Roen end", *(f"Begin {one} end" for one in HIDDEN.values())]
     pq.write_table(pa.table({"doc_id": list(map(str, range(len(lines)))), "text": lines}), tmp_path / "in.parquet")
     go(tmp_path, plan="baseline", rows_per_shard=20)
@@ -402,21 +402,21 @@ def test_a_name_goes_in_other_writing_too(tmp_path: Path, monkeypatch: pytest.Mo
     for text in shard[2:]:
         assert re.search(r"\ABegin .*\[PERSON\].* end\Z", text, re.DOTALL)
     assert sanitize.verify(tmp_path / "clean", tmp_path / "clean.private")["leaks"] == 0
-    monkeypatch.setattr(name_search, "hidden", lambda texts, names, key: name_search.mentions(texts, [], key))
+    monkeypatch.setattr(name_search, "find_encoded_names", lambda texts, names, key: name_search.find_names(texts, [], key))
     with pytest.raises(LeakFound) as error:
         go(tmp_path, "other", "redact", verify="full", rows_per_shard=20)
-    told = {one["form"] for one in error.value.findings if one["place"] == "column text"}
+    told = {one["form"] for one in error.value.findings if one["location"] == "column text"}
     assert told == {"quoted-printable", "URL", "HTML", "JSON", "base64"} and "Roe" not in str(error.value)
     assert not (tmp_path / "other").exists()
 
 
 def test_a_value_that_is_left_is_a_leak(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a plan that leaves all kinds the leak check looks for the erased values alone."""
+    """With a plan that leaves all kinds, the leak check only searches for the erased values."""
     go(place)
     subject(place / "clean.private", [ANN], erase=True)
-    run = importlib.import_module("sanitize.pipeline.run").Run
-    honest = run._erased_in
-    monkeypatch.setattr(run, "_erased_in", lambda self, no: (honest(self, no)[0], honest(self, no)[1][-1:], []))
+    run = importlib.import_module("sanitize.pipeline.run").PipelineRun
+    honest = run._find_erased_in_task
+    monkeypatch.setattr(run, "_find_erased_in_task", lambda self, no: (honest(self, no)[0], honest(self, no)[1][-1:], []))
     with pytest.raises(LeakFound):
         go(place, "other", "baseline")
 
@@ -449,17 +449,17 @@ def test_so_many_workers_make_the_folders_again(place: Path, monkeypatch: pytest
 
 def test_tombstones_add_up(tmp_path: Path) -> None:
     (tmp_path / "vault").mkdir()
-    tombstones.write(tmp_path, KEY, Erased((1, 3), ("ann roe",), ()), "now")
-    tombstones.write(tmp_path, KEY, Erased((2, 3), (), (9,)), "now")
+    tombstones.write(tmp_path, KEY, Tombstones((1, 3), ("ann roe",), ()), "now")
+    tombstones.write(tmp_path, KEY, Tombstones((2, 3), (), (9,)), "now")
     found = tombstones.read(tmp_path, KEY)
-    assert found == Erased((1, 2, 3), ("ann roe",), (9,), 2)
-    assert tombstones.read(tmp_path, erasures=1) == Erased((1, 3), ("ann roe",), (), 1)
-    assert found.covers(Erased((2,), (), (9,))) and not found.covers(Erased((4,)))
+    assert found == Tombstones((1, 2, 3), ("ann roe",), (9,), 2)
+    assert tombstones.read(tmp_path, erasures=1) == Tombstones((1, 3), ("ann roe",), (), 1)
+    assert found.covers(Tombstones((2,), (), (9,))) and not found.covers(Tombstones((4,)))
     (tmp_path / "vault" / "tombstones" / "00001.json").write_text("{")
-    with pytest.raises(sanitize.SanitizeError, match="who is to be forgotten"):
+    with pytest.raises(sanitize.SanitizeError, match="stored erasure requests"):
         tombstones.read(tmp_path, KEY)
 
 
 def test_nobody_to_forget_costs_no_pass(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasure_scan, "forget_task", lambda task: pytest.fail("looked for nobody"))
+    monkeypatch.setattr(erasure_scan, "erasure_scan_task", lambda task: pytest.fail("looked for nobody"))
     assert go(place)["erased"] == 0

@@ -1,4 +1,5 @@
-"""A stream makes what a run makes: the same bytes for any batch, nothing kept that was said before, every record accounted for."""
+"""A stream gives the same result as a run: the same bytes for any batch size, no value kept that an earlier variant equals, every record
+accounted for."""
 
 from __future__ import annotations
 
@@ -23,15 +24,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.engine import Done
+from sanitize.core.engine import TaskResult
 from sanitize.editors.synthesis import component_pools
-from sanitize.engines.worker_process import Child
+from sanitize.engines.worker_process import WorkerProcess
 from sanitize.errors import InputRefused, PlanError, QuarantineExceeded, ResourceError, UsageError
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
-from sanitize.pipeline.streaming.records import Records
-from sanitize.pipeline.streaming.sources_and_sinks import Folder, LinesFile, Sink
-from sanitize.pipeline.streaming.stream import Options, pipe, stream, streamed
+from sanitize.pipeline.streaming.records import DictBatch
+from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, ParquetFolderSink, Sink
+from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream, to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
@@ -60,7 +61,7 @@ TEXTS = st.lists(st.one_of(st.sampled_from(ADDRESSES), st.sampled_from(ADDRESSES
 
 @st.composite
 def corpora(draw: st.DrawFn) -> list[Row]:
-    """Documents whose addresses are made of the very parts that variants are drawn from."""
+    """Documents whose addresses consist of the components that variants are drawn from."""
     rows: list[Row] = []
     for text, subject in draw(st.lists(st.tuples(TEXTS, st.one_of(st.none(), TEXTS)), min_size=1, max_size=12)):
         row: Row = {"text": text, "doc_id": f"doc-{len(rows) // 2}", "user_id": None if len(rows) % 3 else "ann.lee@example.com"}
@@ -72,14 +73,14 @@ def corpora(draw: st.DrawFn) -> list[Row]:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_names() -> Iterator[None]:
-    """Stores of a handful of names: variants then often are values, or each other."""
-    before = component_pools.curated
+    """Pools of a handful of names: variants then often equal values, or each other."""
+    before = component_pools.curated_entries
     few = {"first": FIRSTS, "local": FIRSTS, "last": LASTS, "domain": ["example"], "host": HOSTS, "tld": ["com", "org"]}
-    component_pools.curated = lambda part: few[part]  # type: ignore[assignment]
-    component_pools.curated_store.cache_clear()
+    component_pools.curated_entries = lambda part: few[part]  # type: ignore[assignment]
+    component_pools.curated_pool.cache_clear()
     yield
-    component_pools.curated = before
-    component_pools.curated_store.cache_clear()
+    component_pools.curated_entries = before
+    component_pools.curated_pool.cache_clear()
 
 
 def plan_of(*changes: str) -> Plan:
@@ -87,7 +88,7 @@ def plan_of(*changes: str) -> Plan:
 
 
 def ran(rows: list[Row], plan: Plan, shard: int, folder: Path) -> list[Row]:
-    """What a run makes of the rows."""
+    """The output of a run over the rows."""
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / "in.parquet")
     run(folder / "in.parquet", folder / f"out{shard}", plan, settings=Settings(seed=1, workers=1, rows_per_shard=shard))
     return list(Corpus.open(folder / f"out{shard}").table(["text", "doc_id", "user_id", "subject", "turns"]).to_pylist())
@@ -130,7 +131,7 @@ def test_no_batch_matters(rows: list[Row], batch: int, stores: str, keep: int) -
 @settings(SOME, max_examples=6)
 @given(st.lists(st.lists(st.sampled_from(ADDRESSES[:-2]), max_size=4), min_size=1, max_size=20), st.integers(1, 20))
 def test_what_was_said_is_never_kept_and_what_was_seen_never_said(documents: list[list[str]], batch: int) -> None:
-    """In slow Python, one address after the other: what a stream promises of its variants."""
+    """Slow reference in Python, one address after the other: what a stream guarantees about its variants."""
     rows = [{"text": " ".join(one)} for one in documents]
     out = [row["text"].split() for row in stream(rows, plan_of(), seed=3, rows=batch)]
     said: set[str] = set()
@@ -149,7 +150,7 @@ def test_what_was_said_is_never_kept_and_what_was_seen_never_said(documents: lis
 
 
 def test_a_value_that_a_variant_has_said_is_replaced() -> None:
-    """With so few names it happens soon: all addresses come, one by one, after one that is repeated."""
+    """With so few names it happens soon: all addresses follow, one by one, after one that is repeated."""
     rows = [{"text": "ann.lee@example.com"}] * 4 + [{"text": one} for one in ADDRESSES[:12]]
     for batch in (1, 100):
         out = [row["text"] for row in stream(rows, plan_of(), seed=1, rows=batch)]
@@ -213,7 +214,7 @@ def test_what_needs_the_whole_corpus_is_refused_with_a_way_out(plan: str, change
 def test_droppers_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[find]\nkinds = []\n[[drop]]\nuse = "exact_dup"\n')
     with pytest.raises(PlanError, match=r"exact_dup.*sanitize run"):
-        streamed(load_plan(str(tmp_path / "mine.toml")))
+        to_stream_plan(load_plan(str(tmp_path / "mine.toml")))
 
 
 @pytest.mark.parametrize("plan", ["redact", "erase", "baseline", "rmft"])
@@ -235,7 +236,7 @@ def test_what_the_finder_misses_is_swept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("batch", [1, 2, 100])
 def test_a_record_that_would_leak_goes_to_quarantine(tmp_path: Path, batch: int) -> None:
-    """Also where all records of a batch do."""
+    """Also if all records of a batch leak."""
     rows = [
         {"text": "ann.lee@example.com"},
         {"text": "again ann.lee@example.com", "doc_id": "ann.lee@example.com"},  # a kept column says it
@@ -284,8 +285,8 @@ WRONG = [
         ["bodi", "known: body, meta, parts, parts[].said", "mean body"],
     ),
     (b'{"text": {"said": "ann.lee@example.com"}}', (), 2, ["known: text.said."]),
-    (b"ann.lee@example.com,1", (), 3, ["it is no JSON", "JSON lines"]),
-    (b'[{"text": "ann.lee@example.com"}]', (), 3, ["it is JSON, but no object"]),
+    (b"ann.lee@example.com,1", (), 3, ["it is not valid JSON", "JSON lines"]),
+    (b'[{"text": "ann.lee@example.com"}]', (), 3, ["it is JSON, but not an object"]),
 ]
 
 
@@ -294,14 +295,14 @@ WRONG = [
 def test_a_stream_of_which_nothing_can_be_read(
     tmp_path: Path, line: bytes, more: tuple[str, ...], code: int, words: list[str], out: str | None
 ) -> None:
-    """One error that names columns and no value, and nothing is left behind; whether the lines end or not."""
+    """One error that lists columns and no value, and no files are left; whether or not the input ends."""
     (here := tmp_path / "here").mkdir()
     columns = Columns(roles=Roles(text=more[1:] or ("text",)))
     for many in (1, 3, 1_001):
         (tmp_path / "in").write_bytes((line + b"\n") * many)
         with (tmp_path / "in").open("rb") as said, pytest.raises((UsageError, InputRefused)) as refused:
-            options = Options(seed=1, rows=400, columns=columns)
-            pipe([], here / out if out else None, plan_of(), here / "state", options, stdin=said.fileno(), stdout=io.BytesIO())
+            options = StreamSettings(seed=1, max_batch_records=400, columns=columns)
+            run_stream([], here / out if out else None, plan_of(), here / "state", options, stdin=said.fileno(), stdout=io.BytesIO())
         assert refused.value.exit_code == code and all(word in str(refused.value) for word in words), refused.value
         assert "ann.lee" not in str(refused.value) and list(here.iterdir()) == []
 
@@ -310,12 +311,12 @@ def test_the_command_says_that_nothing_can_be_read(tmp_path: Path) -> None:
     done = sanitize_stream(tmp_path, WRONG[0][0], "--state", "state")
     assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, b"", [])
     assert (
-        done.stderr.startswith(b"error: the stream: of its 1 record none has a text in a column text; ") and done.stderr.count(b"\n") == 1
+        done.stderr.startswith(b"error: the stream: none of its 1 record has a text in a column text; ") and done.stderr.count(b"\n") == 1
     )
 
 
 def test_a_column_that_is_not_there_is_told(tmp_path: Path) -> None:
-    """A name that is misspelt leaves a column as it is: of files that is refused, of what is still to come it can only be told."""
+    """A misspelt column name has no effect: for files it is refused; for records that are still to arrive it can only be reported."""
     rows = [{"text": "bob.mann@example.com", "who": "kim"}, {"text": "a", "phone": "b"}]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "in").mkdir()
@@ -331,59 +332,59 @@ def test_a_column_that_is_not_there_is_told(tmp_path: Path) -> None:
         "--user-column whom": Columns(roles=Roles(user="whom")),
         "--id-column no": Columns(roles=Roles(id="no")),
     }.items():
-        told = Options(seed=1, rows=1, columns=columns)
+        told = StreamSettings(seed=1, max_batch_records=1, columns=columns)
         with pytest.raises(UsageError, match=option.split()[0]):
-            pipe([tmp_path / "whole"], out, plan_of(), state, told)
+            run_stream([tmp_path / "whole"], out, plan_of(), state, told)
         assert not state.exists() and not out.exists()
         # JSON lines may have a column in any record: the first ones say little
-        summary = pipe([tmp_path / "in"], None, plan_of(), None, told, stdout=io.BytesIO())
+        summary = run_stream([tmp_path / "in"], None, plan_of(), None, told, stdout=io.BytesIO())
         assert summary["notes"] == [f"{option}: no record had such a column"]
         with (tmp_path / "in" / "a.jsonl").open("rb") as said:
-            summary = pipe([], None, plan_of(), None, told, stdin=said.fileno(), stdout=io.BytesIO())
+            summary = run_stream([], None, plan_of(), None, told, stdin=said.fileno(), stdout=io.BytesIO())
         assert summary["notes"] == [f"{option}: no record had such a column"]
         with pytest.warns(UserWarning, match=f"{option}: no record had such a column"):
             list(stream(rows, plan_of(), seed=1, columns=columns))
     every = Columns(policies=dict.fromkeys(("who", "phone", "other", "user_id"), "drop"))
-    assert pipe([tmp_path / "in"], out, plan_of(), state, Options(seed=1, columns=every))["notes"] == []
+    assert run_stream([tmp_path / "in"], out, plan_of(), state, StreamSettings(seed=1, columns=every))["notes"] == []
     assert all(set(json.loads(line)) == {"text"} for line in out.read_text().splitlines())
 
 
 def test_what_comes_while_the_first_record_is_waited_for_stays(tmp_path: Path) -> None:
-    """The place is looked at when the command starts, and taken with the first record, hours later on standard input."""
-    record = Records([{"text": "b"}])
-    sinks: list[Sink] = [LinesFile(tmp_path / "out.jsonl", {}), Folder(tmp_path / "out", {})]
+    """The output is checked when the command starts, and created with the first record, hours later on standard input."""
+    record = DictBatch([{"text": "b"}])
+    sinks: list[Sink] = [JsonLinesFileSink(tmp_path / "out.jsonl", {}), ParquetFolderSink(tmp_path / "out", {})]
     (tmp_path / "out").mkdir()
     theirs = [tmp_path / "out.jsonl", tmp_path / "out" / "part-00000.parquet", tmp_path / "out" / "part-00007.parquet"]
     for path in theirs:
         path.write_text("a")
     for sink in sinks:
-        with pytest.raises(UsageError, match="not of this state"):
+        with pytest.raises(UsageError, match="does not belong to this state"):
             sink.put(record)
-            sink.settle()
+            sink.commit()
     assert [path.read_text() for path in theirs] == ["a"] * 3
 
 
 @pytest.mark.parametrize("bad_first", [True, False])
 def test_an_input_that_cannot_be_read_stops_no_other(tmp_path: Path, bad_first: bool) -> None:
     (tmp_path / "bad.jsonl").write_text(f'{{"text": "{"x" * 99}"}}\n' * 2)
-    told = Options(seed=1, rows=1, max_doc_bytes=50)
+    told = StreamSettings(seed=1, max_batch_records=1, max_doc_bytes=50)
     (tmp_path / "good.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')
     inputs = [tmp_path / name for name in (("bad.jsonl", "good.jsonl") if bad_first else ("good.jsonl", "bad.jsonl"))]
     for times in (4, 0):  # and all of it is acknowledged
-        summary = pipe(inputs, tmp_path / "out.jsonl", plan_of(), tmp_path / "state", told)
+        summary = run_stream(inputs, tmp_path / "out.jsonl", plan_of(), tmp_path / "state", told)
         assert (summary["documents_in"], summary["quarantined"]) == (times, times // 2)
     assert (tmp_path / "out.jsonl").read_text().count("\n") == 2
-    with pytest.raises(InputRefused, match="of its 2 records none can be read .*100% sets all"):
-        pipe([tmp_path / "bad.jsonl"], tmp_path / "other.jsonl", plan_of(), None, told)
+    with pytest.raises(InputRefused, match="none of its 2 records can be read .*100% allows all"):
+        run_stream([tmp_path / "bad.jsonl"], tmp_path / "other.jsonl", plan_of(), None, told)
 
 
 def test_where_all_may_be_set_aside_no_record_is_waited_for(tmp_path: Path) -> None:
     rows = [*({"no": 1},) * 1_200, {"text": "bob.mann@example.com"}]
-    told = Options(seed=1, rows=100, max_quarantine=1.0)
+    told = StreamSettings(seed=1, max_batch_records=100, max_quarantine=1.0)
     for name, some in (("all", rows), ("none", rows[:-1])):
         (tmp_path / "in").write_text("".join(json.dumps(row) + "\n" for row in some))
         with (tmp_path / "in").open("rb") as said:
-            summary = pipe([], tmp_path / f"{name}.jsonl", plan_of(), tmp_path / name, told, stdin=said.fileno())
+            summary = run_stream([], tmp_path / f"{name}.jsonl", plan_of(), tmp_path / name, told, stdin=said.fileno())
         assert (summary["documents_in"], summary["quarantined"]) == (len(some), 1_200)
 
 
@@ -395,16 +396,16 @@ def test_the_text_may_stand_in_a_column_with_another_role(column: str) -> None:
 
 @pytest.mark.parametrize("source", ["in.jsonl", Path("in.jsonl"), b"in", {"text": "a"}, None, 7])
 def test_what_is_no_stream_of_records_is_told_at_once(source: Any) -> None:
-    with pytest.raises(UsageError, match=f"and no {type(source).__name__}"):
+    with pytest.raises(UsageError, match=f"not a {type(source).__name__}"):
         stream(source, plan_of())
 
 
 def test_what_is_set_aside_before_the_first_good_record(tmp_path: Path) -> None:
-    """It waits for that one: in Python, and where a stream pauses between them."""
+    """Quarantined records wait for the first readable one: in Python, and if a stream pauses in between."""
     rows = [{"no": 1}, {"no": 2}, {"text": "bob.mann@example.com"}]
     assert list(stream(iter(rows), plan_of(), state=tmp_path / "state", seed=1, rows=1)) == rows[2:]
     assert json.loads((tmp_path / "state" / "state.json").read_text())["quarantined"] == 2
-    with pytest.raises(UsageError, match="none has a text in a column text.*known: no"):
+    with pytest.raises(UsageError, match="has a text in a column text.*known: no"):
         list(stream(rows[:2], plan_of(), state=tmp_path / "other", seed=1, rows=1))
     assert not (tmp_path / "other").exists()
     # behind records that were read it is one that cannot be read, and no more
@@ -420,7 +421,7 @@ def test_parquet_with_mails_in_bytes_is_refused_before_anything_is_written(tmp_p
     before = sorted(tmp_path.iterdir())
     for inputs in (["in/b.parquet"], ["in/a.parquet", "in/b.parquet"], ["in"]):
         with pytest.raises(InputRefused, match=r"b\.parquet: column text holds bytes"):
-            pipe([tmp_path / name for name in inputs], tmp_path / "made" / out, plan_of(), tmp_path / "state", Options(seed=1))
+            run_stream([tmp_path / name for name in inputs], tmp_path / "made" / out, plan_of(), tmp_path / "state", StreamSettings(seed=1))
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -434,7 +435,9 @@ def test_too_many_bad_records_stop_the_stream(tmp_path: Path) -> None:
     rows = [{"text": "x"} if number % 2 else {"no": 1} for number in range(2_000)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(QuarantineExceeded, match="no_text"):
-        pipe([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", plan_of(), tmp_path / "state", Options(seed=1, rows=500))
+        run_stream(
+            [tmp_path / "in.jsonl"], tmp_path / "out.jsonl", plan_of(), tmp_path / "state", StreamSettings(seed=1, max_batch_records=500)
+        )
 
 
 def test_a_record_does_not_wait_for_the_next() -> None:
@@ -481,8 +484,8 @@ def _runs(number: str) -> bool:
 
 
 def test_workers_that_die_before_they_have_their_lot_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the system wants their memory back: a pipe that broke inside is not one that nobody reads any more."""
-    monkeypatch.setattr("sanitize.engines.worker_process._SERVE", "pass")
+    """As when the system reclaims their memory: an internal broken pipe is not a closed standard output."""
+    monkeypatch.setattr("sanitize.engines.worker_process._BOOTSTRAP_CODE", "pass")
     with pytest.raises(ResourceError, match="a worker died"):
         list(stream(({"text": "a"} for _ in range(40)), plan_of(), seed=1, rows=5, workers=2))
 
@@ -495,12 +498,12 @@ def test_a_consumer_that_stops_ends_the_workers() -> None:
 
 
 def test_a_worker_that_dies_stops_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    def receive(child: Child) -> Done:
-        child.stop()
+    def receive(child: WorkerProcess) -> TaskResult:
+        child.terminate()
         return real(child)
 
-    real = Child.receive
-    monkeypatch.setattr(Child, "receive", receive)
+    real = WorkerProcess.receive
+    monkeypatch.setattr(WorkerProcess, "receive", receive)
     with pytest.raises(ResourceError, match="a worker died"):
         list(stream([{"text": "a " * 1_000_000}], plan_of(), seed=1, workers=2))
 
@@ -544,17 +547,17 @@ def test_files_and_folders(tmp_path: Path) -> None:
     mail = "From ann@example.com Thu Jan  1 00:00:00 1970\nFrom: Ann <ann.lee@example.com>\nSubject: x\n\nbob.mann@example.com\n\n"
     (tmp_path / "c.mbox").write_text(mail * 2)
     names = ["a.jsonl", "b.parquet", "c.mbox"]
-    said = pipe([tmp_path / name for name in names], tmp_path / "out", plan_of(), tmp_path / "state", Options(seed=1))
+    said = run_stream([tmp_path / name for name in names], tmp_path / "out", plan_of(), tmp_path / "state", StreamSettings(seed=1))
     assert said["documents_in"] == said["documents_out"] == 12 and said["position"] == 12
     parts = sorted((tmp_path / "out").iterdir())
     assert [part.name for part in parts] == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
     texts = [text for part in parts for text in pq.read_table(part).column("text").to_pylist()]
     assert sum("bob.mann@example.com" in text for text in texts) == 1
-    again = pipe([tmp_path / name for name in names], tmp_path / "out", plan_of(), tmp_path / "state", Options(seed=1))
+    again = run_stream([tmp_path / name for name in names], tmp_path / "out", plan_of(), tmp_path / "state", StreamSettings(seed=1))
     assert not again["changed"] and again["position"] == 12 and sorted((tmp_path / "out").iterdir()) == parts
     with (tmp_path / "a.jsonl").open("a") as file:
         file.write(json.dumps({"text": "bob.mann@example.com new", "user_id": "u"}) + "\n")
-    more = pipe([tmp_path / "a.jsonl"], tmp_path / "out", plan_of(), tmp_path / "state", Options(seed=1))
+    more = run_stream([tmp_path / "a.jsonl"], tmp_path / "out", plan_of(), tmp_path / "state", StreamSettings(seed=1))
     assert more["documents_in"] == 1 and more["position"] == 13
 
 
@@ -626,7 +629,7 @@ def test_nothing_stays_behind_without_a_state() -> None:
 
 
 def test_a_stream_counts_what_a_run_counts(tmp_path: Path) -> None:
-    """By kind: what was found, kept, replaced, and left by the plan, over batches."""
+    """By kind: found, kept, replaced, and left by the plan, over several batches."""
     rows = [
         {"doc_id": str(at), "text": f"See https://{'abc'[at % 3]}.example.com/ann.lee@example.com, ann.lee@example.com, 192.0.2.{at}. "}
         for at in range(7)
@@ -634,7 +637,7 @@ def test_a_stream_counts_what_a_run_counts(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     changed = ["edit.0.stores=curated", "edit.0.avoid=seen"]
     expected = run(tmp_path / "in.jsonl", tmp_path / "out", load_plan("rmft", changed), settings=Settings(seed=1, workers=1))
-    told = pipe([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", plan_of(), None, Options(seed=1, rows=3))
+    told = run_stream([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", plan_of(), None, StreamSettings(seed=1, max_batch_records=3))
     counted = ("occurrences", "kept", "replaced", "left")
     found = {kind: [entry[name] for name in counted] for kind, entry in expected["by_kind"].items()}
     assert {kind: [entry[name] for name in counted] for kind, entry in told["by_kind"].items()} == found

@@ -1,4 +1,5 @@
-"""A stream that is stopped at any instant goes on where it was acknowledged: nothing lost, nothing twice with another replacement."""
+"""A stream that is stopped at any instant resumes after the acknowledged records: none is lost, and none is written twice with another
+replacement."""
 
 from __future__ import annotations
 
@@ -29,12 +30,12 @@ from sanitize.inspection.sql_api import status, top
 from sanitize.pipeline.erasure.subject import subject
 from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
-from sanitize.pipeline.streaming.batch_processor import Past
-from sanitize.pipeline.streaming.component_log import Stores
-from sanitize.pipeline.streaming.records import Records
-from sanitize.pipeline.streaming.sources_and_sinks import Folder, LinesFile
-from sanitize.pipeline.streaming.stream import Options, Stream, pipe
-from sanitize.pipeline.streaming.value_log import MADE, REAL, Seen, times_of
+from sanitize.pipeline.streaming.batch_processor import StreamPriorValues
+from sanitize.pipeline.streaming.component_log import ComponentLog
+from sanitize.pipeline.streaming.records import DictBatch
+from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, ParquetFolderSink
+from sanitize.pipeline.streaming.stream import StreamProcessor, StreamSettings, run_stream
+from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import load_plan
 from sanitize.readers.staging import Columns
 
@@ -46,7 +47,7 @@ POINTS = ["stream:emitted:1", "stream:emitted:2", "stream:written:2", "json:asid
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended, and what it said."""
+    """Exit code and output of a command."""
 
     returncode: int
     stdout: bytes
@@ -58,7 +59,7 @@ Start = Callable[..., Any]
 
 @pytest.fixture()
 def start(forked: Start | None) -> Start:
-    """The program in a process of its own."""
+    """Start the program in a process of its own."""
 
     def one(folder: Path, *words: str, said: bytes = b"", crash: str = "") -> Any:
         there = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "SANITIZE_CRASH_AT": crash}
@@ -76,7 +77,7 @@ def start(forked: Start | None) -> Start:
 
 @pytest.fixture()
 def command(start: Start) -> Callable[..., Done]:
-    """The program to its end, with small batches."""
+    """Run the program to its end, with small batches."""
 
     def one(folder: Path, *words: str, said: bytes = b"", crash: str = "") -> Done:
         process = start(folder, "--batch", "10", "--rows-per-shard", "25", *words, said=said, crash=crash)
@@ -87,9 +88,11 @@ def command(start: Start) -> Callable[..., Done]:
 
 
 def goes_on(folder: Path, out: str) -> dict[str, Any]:
-    """What the same command does, in this process."""
+    """The result of the same command, run in this process."""
     with contextlib.chdir(folder):
-        return pipe([Path("in.jsonl")], Path(out), PLAN, Path("state"), Options(seed=1, rows=10, rows_per_shard=25))
+        return run_stream(
+            [Path("in.jsonl")], Path(out), PLAN, Path("state"), StreamSettings(seed=1, max_batch_records=10, rows_per_shard=25)
+        )
 
 
 def lines(rows: list[dict[str, str]]) -> bytes:
@@ -100,7 +103,7 @@ def lines(rows: list[dict[str, str]]) -> bytes:
 def undisturbed() -> bytes:
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "in.jsonl").write_bytes(lines(ROWS))
-        pipe([Path(name) / "in.jsonl"], Path(name) / "out.jsonl", PLAN, Path(name) / "state", Options(seed=1))
+        run_stream([Path(name) / "in.jsonl"], Path(name) / "out.jsonl", PLAN, Path(name) / "state", StreamSettings(seed=1))
         return (Path(name) / "out.jsonl").read_bytes()
 
 
@@ -158,7 +161,7 @@ def test_killed_at_any_instant(tmp_path: Path, start: Start) -> None:
     process.communicate(timeout=120)
     assert process.returncode == 0
     (tmp_path / "all").mkdir()
-    pipe([tmp_path / "in.jsonl"], tmp_path / "all" / "out.jsonl", PLAN, tmp_path / "all.state", Options(seed=1))
+    run_stream([tmp_path / "in.jsonl"], tmp_path / "all" / "out.jsonl", PLAN, tmp_path / "all.state", StreamSettings(seed=1))
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "all" / "out.jsonl").read_bytes()
 
 
@@ -181,43 +184,47 @@ def test_what_may_lie_in_a_state(tmp_path: Path, command: Callable[..., Done]) -
 
 
 def test_a_state_is_held_by_one(tmp_path: Path) -> None:
-    with Stream(PLAN, tmp_path / "state", Options(seed=1)), pytest.raises(Locked), Stream(PLAN, tmp_path / "state", Options(seed=1)):
+    with (
+        StreamProcessor(PLAN, tmp_path / "state", StreamSettings(seed=1)),
+        pytest.raises(Locked),
+        StreamProcessor(PLAN, tmp_path / "state", StreamSettings(seed=1)),
+    ):
         pass
 
 
 def test_what_was_changed_by_others_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines(ROWS))
-    told = ([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", PLAN, tmp_path / "state", Options(seed=1))
-    pipe(*told)
+    told = ([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", PLAN, tmp_path / "state", StreamSettings(seed=1))
+    run_stream(*told)
     kept = (tmp_path / "out.jsonl").read_bytes()
     (tmp_path / "out.jsonl").write_bytes(kept[:-10])
     with pytest.raises(OutputBroken, match="bytes"):
-        pipe(*told)
+        run_stream(*told)
     (tmp_path / "out.jsonl").write_bytes(kept)
     (tmp_path / "in.jsonl").write_bytes(lines(ROWS[:3]))
     with pytest.raises(InputRefused, match="shorter"):
-        pipe(*told)
+        run_stream(*told)
     (run,) = (tmp_path / "state" / "seen").iterdir()
     data = bytearray(run.read_bytes())
     data[5] ^= 1
     run.write_bytes(data)
     with pytest.raises(OutputBroken, match="state"):
-        pipe(*told)
+        run_stream(*told)
     with pytest.raises(UsageError, match="lie inside"):
-        pipe([tmp_path], None, PLAN, tmp_path / "state", Options(seed=1))
+        run_stream([tmp_path], None, PLAN, tmp_path / "state", StreamSettings(seed=1))
 
 
-@pytest.mark.parametrize("sink", [LinesFile, Folder])
+@pytest.mark.parametrize("sink", [JsonLinesFileSink, ParquetFolderSink])
 def test_a_place_that_is_not_ours_is_left_alone(sink: type, tmp_path: Path) -> None:
     place = tmp_path / "there"
-    if sink is Folder:
+    if sink is ParquetFolderSink:
         place.mkdir()
         (place / "mine").write_text("x")
     else:
         place.write_text("x")
     with pytest.raises(UsageError, match="already|holds files"):
         sink(place, {})
-    assert (place / "mine" if sink is Folder else place).read_text() == "x"
+    assert (place / "mine" if sink is ParquetFolderSink else place).read_text() == "x"
 
 
 MISTAKES: dict[str, tuple[str, str | None, dict[str, Any]]] = {
@@ -245,45 +252,45 @@ def test_a_mistake_leaves_nothing(case: str, tmp_path: Path, monkeypatch: pytest
     before = sorted(tmp_path.rglob("*"))
     name, out, more = MISTAKES[case]
     with pytest.raises((UsageError, InputRefused)):
-        pipe([Path(name)], Path(out) if out else None, PLAN, Path("state"), Options(**{"seed": 1, **more}))
+        run_stream([Path(name)], Path(out) if out else None, PLAN, Path("state"), StreamSettings(**{"seed": 1, **more}))
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_column_has_one_type_in_a_folder(tmp_path: Path) -> None:
-    one = Folder(tmp_path / "out", {})
-    one.put(Records([{"text": "a", "n": 1}]))
-    said = one.settle()
-    one.put(Records([{"text": "b", "n": None}]))
-    one.put(Records([{"text": "c", "more": "x"}]))
-    said = one.settle()
+    one = ParquetFolderSink(tmp_path / "out", {})
+    one.put(DictBatch([{"text": "a", "n": 1}]))
+    said = one.commit()
+    one.put(DictBatch([{"text": "b", "n": None}]))
+    one.put(DictBatch([{"text": "c", "more": "x"}]))
+    said = one.commit()
     assert said["parts"] == 2
     found = pa.concat_tables([pq.read_table(path) for path in sorted((tmp_path / "out").iterdir())], promote_options="default")
     assert found.column("n").to_pylist() == [1, None, None] and found.column("more").to_pylist() == [None, None, "x"]
-    one.put(Records([{"text": "d", "n": "x"}]))
+    one.put(DictBatch([{"text": "d", "n": "x"}]))
     with pytest.raises(InputRefused, match="one type"):
-        one.settle()
+        one.commit()
 
 
 def test_columns_keep_their_order_after_a_stop(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines([{"text": row["text"], "no": str(no), "a": "b"} for no, row in enumerate(ROWS)]))
     made = []
     for stops in (False, True):
-        here = (tmp_path / f"out{stops}", PLAN, tmp_path / f"state{stops}", Options(seed=1, rows=10, rows_per_shard=25))
+        here = (tmp_path / f"out{stops}", PLAN, tmp_path / f"state{stops}", StreamSettings(seed=1, max_batch_records=10, rows_per_shard=25))
         with pytest.MonkeyPatch.context() as patch:
             if stops:
-                patch.setattr(Stream, "commit", _twice(Stream.commit))
+                patch.setattr(StreamProcessor, "commit", _twice(StreamProcessor.commit))
                 with pytest.raises(KeyboardInterrupt):
-                    pipe([tmp_path / "in.jsonl"], *here)
-        pipe([tmp_path / "in.jsonl"], *here)
+                    run_stream([tmp_path / "in.jsonl"], *here)
+        run_stream([tmp_path / "in.jsonl"], *here)
         made.append({path.name: path.read_bytes() for path in here[0].iterdir()})
     assert made[0] == made[1] and len(made[0]) == 3
     assert pq.read_schema(here[0] / "part-00002.parquet").names == ["text", "no", "a"]
 
 
-def _twice(commit: Callable[[Stream], None]) -> Callable[[Stream], None]:
+def _twice(commit: Callable[[StreamProcessor], None]) -> Callable[[StreamProcessor], None]:
     done = [0]
 
-    def one(stream: Stream) -> None:
+    def one(stream: StreamProcessor) -> None:
         commit(stream)
         done[0] += 1
         if done[0] == 2:  # the place is ours, and one file is there
@@ -294,22 +301,22 @@ def _twice(commit: Callable[[Stream], None]) -> Callable[[Stream], None]:
 
 def test_a_file_has_its_rows_however_large_the_batches(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines(ROWS))
-    pipe([tmp_path / "in.jsonl"], tmp_path / "out", PLAN, tmp_path / "state", Options(seed=1, rows_per_shard=40))
+    run_stream([tmp_path / "in.jsonl"], tmp_path / "out", PLAN, tmp_path / "state", StreamSettings(seed=1, rows_per_shard=40))
     assert [pq.read_metadata(path).num_rows for path in sorted((tmp_path / "out").iterdir())] == [40, 40, 10]
 
 
 # ---- what was seen ----
 
 IDS = st.integers(0, 40).map(lambda number: number * (1 << 57) + number)
-TAGS = st.sampled_from([int(REAL), int(REAL) | 1, int(MADE), int(REAL) | 2])
+TAGS = st.sampled_from([int(VALUE_FLAG), int(VALUE_FLAG) | 1, int(SURROGATE_FLAG), int(VALUE_FLAG) | 2])
 
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.lists(st.tuples(IDS, TAGS), max_size=12), st.booleans(), st.booleans()), max_size=8), st.integers(1, 3))
 def test_ids_are_remembered(steps: list[tuple[list[tuple[int, int]], bool, bool]], most: int) -> None:
-    """Against a dictionary: additions, commits, and openings anew from the last commit."""
+    """Compared with a dictionary: additions, commits, and reopening from the last commit."""
     with tempfile.TemporaryDirectory() as name:
-        seen, said = Seen(Path(name), (), most), []
+        seen, said = ValueLog(Path(name), (), most), []
         known: dict[int, tuple[int, int]] = {}
         committed: dict[int, tuple[int, int]] = {}
         for additions, commit, reopen in steps:
@@ -322,67 +329,67 @@ def test_ids_are_remembered(steps: list[tuple[list[tuple[int, int]], bool, bool]
                 sizes = [entry["ids"] for entry in said]
                 assert all(later * 2 <= earlier for earlier, later in zip(sizes, sizes[1:], strict=False))
             if reopen:
-                seen, known = Seen(Path(name), said, most), dict(committed)
+                seen, known = ValueLog(Path(name), said, most), dict(committed)
                 assert {path.name for path in Path(name).iterdir()} == {entry["name"] for entry in said}
             ids = np.array([number * (1 << 57) + number for number in range(41)], np.int64)
-            tags = seen.tags(ids)
+            tags = seen.get_tags(ids)
             expected = [known.get(int(one), (0, 0)) for one in ids]
-            assert [(int(tag) & 0xC0000000, int(times)) for tag, times in zip(tags, times_of(tags), strict=True)] == expected
+            assert [(int(tag) & 0xC0000000, int(times)) for tag, times in zip(tags, get_counts(tags), strict=True)] == expected
 
 
 def test_many_ids_stay_in_few_runs(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
-    seen, every = Seen(tmp_path), []
+    seen, every = ValueLog(tmp_path), []
     for _ in range(40):
         ids = rng.integers(0, 1 << 63, 3_000, np.int64)
         every.append(ids)
-        seen.add(ids, np.full(len(ids), MADE, np.uint32))
+        seen.add(ids, np.full(len(ids), SURROGATE_FLAG, np.uint32))
         said = seen.commit()
-        seen.tidy()
+        seen.delete_stale_files()
     assert len(said) <= 8 and len(list(tmp_path.iterdir())) == len(said)
-    again = Seen(tmp_path, said)
-    assert (again.tags(np.concatenate(every)) == MADE).all()
-    assert not again.tags(rng.integers(0, 1 << 63, 3_000, np.int64)).any()
+    again = ValueLog(tmp_path, said)
+    assert (again.get_tags(np.concatenate(every)) == SURROGATE_FLAG).all()
+    assert not again.get_tags(rng.integers(0, 1 << 63, 3_000, np.int64)).any()
 
 
 def test_parts_are_remembered_in_order(tmp_path: Path) -> None:
     values = pa.array(["kim.day@example.com", "lou.day@example.org", "solo@example.com"], pa.large_string())
-    stores = Stores(tmp_path / "stores.jsonl", 0)
-    stores.offer("EMAIL_ADDRESS", values, np.array([3, 5, 5]))
-    stores.forget()
-    assert not len(stores.of("EMAIL_ADDRESS", "first")[0])
-    stores.offer("EMAIL_ADDRESS", values, np.array([3, 5, 5]))
-    stores.keep()
+    stores = ComponentLog(tmp_path / "stores.jsonl", 0)
+    stores.add_components("EMAIL_ADDRESS", values, np.array([3, 5, 5]))
+    stores.discard_unconfirmed()
+    assert not len(stores.get_pool("EMAIL_ADDRESS", "first")[0])
+    stores.add_components("EMAIL_ADDRESS", values, np.array([3, 5, 5]))
+    stores.confirm()
     length = stores.commit()
-    stores.offer("EMAIL_ADDRESS", pa.array(["max.roe@example.net"], pa.large_string()), np.array([9]))
-    stores.keep()
+    stores.add_components("EMAIL_ADDRESS", pa.array(["max.roe@example.net"], pa.large_string()), np.array([9]))
+    stores.confirm()
     stores.commit()
-    again = Stores(tmp_path / "stores.jsonl", length)  # the second commit was never acknowledged
+    again = ComponentLog(tmp_path / "stores.jsonl", length)  # the second commit was never acknowledged
     for part, expected in {"first": ["kim", "lou"], "last": ["day"], "local": ["solo"], "host": ["example.com", "example.org"]}.items():
-        texts, since = again.of("EMAIL_ADDRESS", part)
+        texts, since = again.get_pool("EMAIL_ADDRESS", part)
         assert texts.to_pylist() == expected
         assert since.tolist() == [3, 5][: len(expected)] if part != "local" else since.tolist() == [5]
 
 
 def test_the_past_of_a_batch(tmp_path: Path) -> None:
-    seen = Seen(tmp_path)
-    seen.add(np.array([1, 2], np.int64), np.array([REAL | 1, MADE], np.uint32))
-    past = Past(seen, None)
-    past.begin(np.array([5, 9], np.int64), np.array([10, 12], np.int64))
+    seen = ValueLog(tmp_path)
+    seen.add(np.array([1, 2], np.int64), np.array([VALUE_FLAG | 1, SURROGATE_FLAG], np.uint32))
+    past = StreamPriorValues(seen, None)
+    past.begin_batch(np.array([5, 9], np.int64), np.array([10, 12], np.int64))
     ids, docs = np.array([1, 2, 5, 5, 9, 7], np.int64), np.array([10, 10, 9, 10, 11, 99], np.int64)
-    assert past.taken(ids, docs).tolist() == [True, True, False, True, False, False]
-    assert past.made(ids).tolist() == [False, True, False, False, False, False]
+    assert past.is_taken(ids, docs).tolist() == [True, True, False, True, False, False]
+    assert past.was_generated(ids).tolist() == [False, True, False, False, False, False]
 
 
 def test_a_state_and_the_private_folder_of_a_run_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_text(json.dumps({"text": "bob.mann@example.com"}) + "\n")
-    pipe([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), Options(seed=1))
+    run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), StreamSettings(seed=1))
     run("in.jsonl", "out", "rmft", settings=Settings(seed=1, workers=1))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UsageError, match="out.private: is the private folder of a run; take another --state"):
-        pipe([Path("in.jsonl")], Path("more.jsonl"), PLAN, Path("out.private"), Options(seed=1))
-    with pytest.raises(UsageError, match="state: is the state of a stream; take another --work"):
+    with pytest.raises(UsageError, match="out.private: is the private folder of a run; use another --state"):
+        run_stream([Path("in.jsonl")], Path("more.jsonl"), PLAN, Path("out.private"), StreamSettings(seed=1))
+    with pytest.raises(UsageError, match="state: is the state of a stream; use another --work"):
         run("in.jsonl", "more", "rmft", "state", settings=Settings(seed=1, workers=1))
     for ask in (top, status, label, functools.partial(subject, match=["bob.mann@example.com"])):
         with pytest.raises(UsageError, match="state: the state of a stream, which keeps no tables"):
@@ -391,8 +398,8 @@ def test_a_state_and_the_private_folder_of_a_run_do_not_mix(tmp_path: Path, monk
 
 
 def test_an_output_lies_apart_without_a_state_too(tmp_path: Path) -> None:
-    """The next stream over the folder would read what this one wrote."""
+    """Otherwise the next stream over the folder would read what this one wrote."""
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(UsageError, match="lie inside each other"):
-        pipe([tmp_path], tmp_path / "out.jsonl", PLAN, None, Options(seed=1))
+        run_stream([tmp_path], tmp_path / "out.jsonl", PLAN, None, StreamSettings(seed=1))
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]

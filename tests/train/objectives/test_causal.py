@@ -1,4 +1,4 @@
-"""What a causal model is asked for: all targets, most of them (goldfish), or all with a penalty on what it has by heart."""
+"""Causal objectives: all targets, most of them (goldfish), or all with a penalty on memorised n-grams."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import train
-from train import objectives
-from train.batches import Batch, Rows, lay
-from train.model import made, trained_tokenizer
-from train.objectives.goldfish import TABLE, Goldfish, _table
-from train.objectives.ngram_penalty import NgramPenalty
-from train.objectives.objective import IGNORED, Objective, Stage
-from train.recipe import Model
-from train.tokenization import Tokens
+from sanitize import train
+from sanitize.train import objectives
+from sanitize.train.batches import TokenBatch, TokenRows, pack_rows
+from sanitize.train.model import build_model, train_tokenizer
+from sanitize.train.objectives.goldfish import TABLE_SIZE, Goldfish, _hash_table
+from sanitize.train.objectives.ngram_penalty import NgramPenalty
+from sanitize.train.objectives.objective import IGNORE_INDEX, Objective, TrainContext
+from sanitize.train.recipe import ModelSettings
+from sanitize.train.tokenization import TokenizedDocuments
 
 torch.set_num_threads(1)
 GOLDEN_TABLE = [0.2336839, 0.441264, 0.7411477]
@@ -30,37 +30,39 @@ TEXTS = ["Dear Ada, plan 3 is ready.", "Dear Eve, plan 4 is ready. Yours, Ada St
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    return trained_tokenizer(TEXTS, vocab=300, context=32)
+    return train_tokenizer(TEXTS, vocab_size=300, context_length=32)
 
 
 @pytest.fixture(scope="module")
 def model(tokenizer: Any) -> Any:
     """Random weights, large ones, so that probabilities are far from even."""
-    found, _ = made(Model(arch="gpt2", layers=2, width=32, heads=2, context=32, dropout=0.0), head="causal", tokenizer=tokenizer, seed=1)
+    found, _ = build_model(
+        ModelSettings(arch="gpt2", layers=2, width=32, heads=2, context=32, dropout=0.0), head="causal", tokenizer=tokenizer, seed=1
+    )
     with torch.no_grad():
         found.get_input_embeddings().weight.mul_(20)
     return found
 
 
-def rows_of(ids: list[list[int]], context: int = 32, keep: list[list[bool]] | None = None) -> Rows:
+def rows_of(ids: list[list[int]], context: int = 32, keep: list[list[bool]] | None = None) -> TokenRows:
     flat = np.array([one for row in ids for one in row], np.int32)
     of = None if keep is None else np.array([one for row in keep for one in row], bool)
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in ids])]).astype(np.int64)
     names = pa.array([str(at) for at in range(len(ids))], pa.large_string())
-    tokens = Tokens(ids=flat, offsets=offsets, keep=of, units=None, allowed=None, doc_ids=names)
-    return lay(tokens, layout="document", context=context, seed=0, pad_id=1)
+    tokens = TokenizedDocuments(token_ids=flat, offsets=offsets, loss_mask=of, word_ids=None, is_maskable=None, doc_ids=names)
+    return pack_rows(tokens, layout="document", context_length=context, seed=0, pad_id=1)
 
 
-def batch_of(rows: Rows) -> Batch:
-    return rows.batch(np.arange(len(rows)), 0)
+def batch_of(rows: TokenRows) -> TokenBatch:
+    return rows.make_batch(np.arange(len(rows)), 0)
 
 
 def load(**settings: Any) -> Any:
-    return objectives.load(settings, "recipe: objective")
+    return objectives.load_objective(settings, "recipe: objective")
 
 
-def opened(objective: Objective, rows: Rows, model: Any, tokenizer: Any) -> Objective:
-    objective.open(Stage(rows=rows, tokenizer=tokenizer, model=model, device=torch.device("cpu"), seed=0, batch=2))
+def opened(objective: Objective, rows: TokenRows, model: Any, tokenizer: Any) -> Objective:
+    objective.setup(TrainContext(rows=rows, tokenizer=tokenizer, model=model, device=torch.device("cpu"), seed=0, batch_size=2))
     return objective
 
 
@@ -70,17 +72,17 @@ def tensors(shown: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 def test_labels_are_the_next_tokens() -> None:
     rows = rows_of([[5, 6, 7, 8], [9, 10]], keep=[[True, True, False, True], [False, True]])
-    shown = load(use="causal").shown(batch_of(rows), training=True)
-    assert shown["labels"].tolist() == [[6, IGNORED, 8, IGNORED], [10, IGNORED, IGNORED, IGNORED]]
+    shown = load(use="causal").collate(batch_of(rows), training=True)
+    assert shown["labels"].tolist() == [[6, IGNORE_INDEX, 8, IGNORE_INDEX], [10, IGNORE_INDEX, IGNORE_INDEX, IGNORE_INDEX]]
     assert shown["attention_mask"].tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
 
 
 def test_the_loss_is_that_of_hugging_face(model: Any, tokenizer: Any) -> None:
     rows = rows_of([tokenizer(text)["input_ids"] for text in TEXTS])
     objective, batch = load(use="causal"), batch_of(rows)
-    shown = objective.shown(batch, training=True)
-    mean = objective.sums(model, tensors(shown), training=True)["loss"] / objective.weights(shown)["loss"]
-    labels = torch.from_numpy(np.where(batch.mask, batch.ids, -100).astype(np.int64))
+    shown = objective.collate(batch, training=True)
+    mean = objective.loss_sums(model, tensors(shown), training=True)["loss"] / objective.loss_counts(shown)["loss"]
+    labels = torch.from_numpy(np.where(batch.attention_mask, batch.token_ids, -100).astype(np.int64))
     theirs = model(input_ids=tensors(shown)["input_ids"], attention_mask=tensors(shown)["attention_mask"], labels=labels).loss
     assert torch.allclose(mean, theirs, rtol=1e-6)
 
@@ -91,7 +93,7 @@ IDS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=40), min_size=1
 @given(IDS, st.integers(2, 5), st.integers(1, 5), st.sampled_from(["mixed", "compat"]), st.booleans())
 def test_the_goldfish_rule_is_what_a_slow_reading_says(ids: list[list[int]], k: int, h: int, rule: str, including: bool) -> None:
     objective = load(use="goldfish", k=k, h=h, hash=rule, includes_target=including)
-    found = objective.dropped(np.array([row + [0] * (40 - len(row)) for row in ids], np.int32))
+    found = objective.find_dropped_targets(np.array([row + [0] * (40 - len(row)) for row in ids], np.int32))
     for row, dropped in zip(ids, found, strict=True):
         padded = row + [0] * (40 - len(row))
         for at in range(40):
@@ -99,53 +101,53 @@ def test_the_goldfish_rule_is_what_a_slow_reading_says(ids: list[list[int]], k: 
             if len(window) < h or (not including and at < h):
                 assert not dropped[at]
             elif rule == "compat":
-                assert dropped[at] == (_table()[int(np.prod(np.array(window, np.int64))) % TABLE] < 1 / k)
+                assert dropped[at] == (_hash_table()[int(np.prod(np.array(window, np.int64))) % TABLE_SIZE] < 1 / k)
 
 
 def test_goldfish_drops_one_in_k_and_the_same_in_every_copy() -> None:
     draw = np.random.default_rng(1).integers(0, 1000, (20, 500)).astype(np.int32)
     for k in (2, 4, 8):
-        share = load(use="goldfish", k=k).dropped(draw)[:, 3:].mean()
+        share = load(use="goldfish", k=k).find_dropped_targets(draw)[:, 3:].mean()
         assert abs(share - 1 / k) < 0.01
     objective = load(use="goldfish")
     passage = draw[0, :50]
     early = np.concatenate([draw[1, :20], passage, draw[2, :30]])[None]
     late = np.concatenate([draw[3, :47], passage])[None]
-    assert (objective.dropped(early)[0, 23:70] == objective.dropped(late)[0, 50:97]).all()
-    assert objective.dropped(early)[0, 23:70].any()
+    assert (objective.find_dropped_targets(early)[0, 23:70] == objective.find_dropped_targets(late)[0, 50:97]).all()
+    assert objective.find_dropped_targets(early)[0, 23:70].any()
 
 
 def test_goldfish_golden() -> None:
-    """The table of the published code, built on the CPU, and our mixing: whoever changes them changes every run."""
-    assert np.allclose(_table()[:3], GOLDEN_TABLE, atol=1e-7)
-    assert np.flatnonzero(Goldfish(use="goldfish").dropped(np.arange(40, dtype=np.int32)[None])[0]).tolist() == GOLDEN_DROPPED
+    """Frozen values of the published hash table and of our hash: a change alters the results of every run."""
+    assert np.allclose(_hash_table()[:3], GOLDEN_TABLE, atol=1e-7)
+    assert np.flatnonzero(Goldfish(use="goldfish").find_dropped_targets(np.arange(40, dtype=np.int32)[None])[0]).tolist() == GOLDEN_DROPPED
 
 
 def test_compat_wraps_as_torch_does() -> None:
     ids = np.random.default_rng(2).integers(30_000, 50_000, (3, 40)).astype(np.int32)
     objective = load(use="goldfish", h=13, hash="compat")
     windows = torch.from_numpy(ids.astype(np.int64)).unfold(1, 13, 1)
-    theirs = torch.from_numpy(_table())[windows.prod(dim=-1) % TABLE] < 1 / 4  # as the published code says it
-    assert (objective.dropped(ids)[:, 12:] == theirs.numpy()).all()
+    theirs = torch.from_numpy(_hash_table())[windows.prod(dim=-1) % TABLE_SIZE] < 1 / 4  # as the published code says it
+    assert (objective.find_dropped_targets(ids)[:, 12:] == theirs.numpy()).all()
 
 
 def test_goldfish_masks_training_and_not_validation() -> None:
     rows = rows_of([list(range(5, 35))])
     objective = load(use="goldfish", k=2)
-    training, held = (objective.shown(batch_of(rows), training=one)["labels"] for one in (True, False))
-    dropped = objective.dropped(batch_of(rows).ids)
-    assert ((training[:, :-1] == IGNORED) == dropped[:, 1:]).all()
-    assert (held[:, :-1] != IGNORED).all()
+    training, held = (objective.collate(batch_of(rows), training=one)["labels"] for one in (True, False))
+    dropped = objective.find_dropped_targets(batch_of(rows).token_ids)
+    assert ((training[:, :-1] == IGNORE_INDEX) == dropped[:, 1:]).all()
+    assert (held[:, :-1] != IGNORE_INDEX).all()
 
 
 @pytest.mark.parametrize("use", ["causal", "goldfish", "ngram_penalty"])
 def test_nothing_to_learn_is_zero_and_not_nan(model: Any, tokenizer: Any, use: str) -> None:
     rows = rows_of([[5, 6, 7, 8, 9, 10, 11]], keep=[[False] * 7])
     objective = opened(load(use=use), rows, model, tokenizer)
-    shown = objective.shown(batch_of(rows), training=True)
-    assert set(objective.weights(shown).values()) == {0.0}
+    shown = objective.collate(batch_of(rows), training=True)
+    assert set(objective.loss_counts(shown).values()) == {0.0}
     model.zero_grad()
-    for value in objective.sums(model, tensors(shown), training=True).values():
+    for value in objective.loss_sums(model, tensors(shown), training=True).values():
         assert value.item() == 0
         if value.requires_grad:
             value.backward(retain_graph=True)
@@ -173,10 +175,10 @@ def test_the_penalty_is_that_of_brute_force(rows: int, length: int, tau: float, 
     before = torch.log(torch.rand(rows, length, generator=generator))
     there = torch.rand(rows, length, generator=generator) > 0.1
     objective: NgramPenalty = load(use="ngram_penalty", sizes=[2, 4], tau=tau)
-    ours, (theirs, count) = objective.penalty(now, before, there), brute(now, before, there, (2, 4), tau)
+    ours, (theirs, count) = objective.sum_squared_excess(now, before, there), brute(now, before, there, (2, 4), tau)
     assert torch.allclose(ours, theirs, rtol=1e-9, atol=1e-12)
-    labels = np.where(there.numpy(), 7, IGNORED)
-    assert objective.weights({"labels": labels, "reference": labels})["penalty"] == count
+    labels = np.where(there.numpy(), 7, IGNORE_INDEX)
+    assert objective.loss_counts({"labels": labels, "reference": labels})["penalty"] == count
     if theirs.requires_grad and ours.requires_grad:
         (one,), (other,) = torch.autograd.grad(ours, now, allow_unused=True), torch.autograd.grad(theirs, now, allow_unused=True)
         assert other is None or torch.allclose(one, other, rtol=1e-5, atol=1e-9)
@@ -187,34 +189,34 @@ def test_no_gradient_below_p0_and_tau() -> None:
     before = torch.log(torch.full((1, 8), 0.8))
     there = torch.ones(1, 8, dtype=torch.bool)
     just_below = torch.log(torch.full((1, 8), (0.8**4 + 0.0999) ** 0.25)).requires_grad_()
-    objective.penalty(just_below, before, there).backward()
+    objective.sum_squared_excess(just_below, before, there).backward()
     assert just_below.grad is not None and not just_below.grad.any()
     above = torch.log(torch.full((1, 8), (0.8**4 + 0.1001) ** 0.25)).requires_grad_()
-    objective.penalty(above, before, there).backward()
+    objective.sum_squared_excess(above, before, there).backward()
     assert above.grad is not None and (above.grad > 0).all(), "the penalty pushes such windows down"
 
 
 def test_the_reference_is_the_model_before_its_first_step(model: Any, tokenizer: Any) -> None:
     rows = rows_of([tokenizer(text)["input_ids"] for text in TEXTS], context=9)
     objective = opened(load(use="ngram_penalty", sizes=[2]), rows, model, tokenizer)
-    shown = objective.shown(batch_of(rows), training=True)
+    shown = objective.collate(batch_of(rows), training=True)
     inputs = tensors(shown)
     with torch.no_grad():
         logits = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
-    there = shown["labels"] != IGNORED
+    there = shown["labels"] != IGNORE_INDEX
     expected = logits.log_softmax(-1).gather(-1, inputs["labels"].clamp(min=0)[..., None])[..., 0].numpy()
     assert np.allclose(shown["reference"][there], expected[there], atol=1e-5)
-    assert objective.sums(model, inputs, training=True)["penalty"].item() == 0, "no n-gram is likelier than before"
-    assert "reference" not in objective.shown(batch_of(rows), training=False)
+    assert objective.loss_sums(model, inputs, training=True)["penalty"].item() == 0, "no n-gram is likelier than before"
+    assert "reference" not in objective.collate(batch_of(rows), training=False)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_what_each_window_counts(reduction: str) -> None:
     objective: NgramPenalty = load(use="ngram_penalty", sizes=[2], reduction=reduction, lam=3.0)
-    labels = np.array([[5, 6, 7, IGNORED]])
-    weights = objective.weights({"labels": labels, "reference": labels})
+    labels = np.array([[5, 6, 7, IGNORE_INDEX]])
+    weights = objective.loss_counts({"labels": labels, "reference": labels})
     assert weights == {"loss": 3.0, "penalty": 2.0 if reduction == "mean" else 3.0}
-    assert objective.factors() == {"penalty": 3.0}
+    assert objective.loss_weights() == {"penalty": 3.0}
 
 
 def test_lambda_zero_is_plain_training_bit_for_bit(corpus: Any, recipe: Any, tmp_path: Path) -> None:
@@ -226,7 +228,7 @@ def test_lambda_zero_is_plain_training_bit_for_bit(corpus: Any, recipe: Any, tmp
 
 
 def test_the_penalty_keeps_ngrams_from_being_learned_by_heart(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    """Three texts, many times: with the penalty, the model is less sure of them."""
+    """Three texts, many times: with the penalty the model is less confident of them."""
     data, found = corpus(count=3), {}
     for use in ("causal", "ngram_penalty"):
         settings = recipe(data, objective={"use": use}, data={"validation": str(data), "layout": "document"}, model={"dropout": 0.0})

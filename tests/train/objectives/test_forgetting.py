@@ -1,4 +1,4 @@
-"""Each unlearning loss against its formula, written out here; pairs of documents; refusals; and what the published code did."""
+"""Each unlearning loss against its formula; pairs with retained documents; refusals; and the quirks of the published code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 import torch
 
-import train
+from sanitize import train
 from sanitize.errors import InputRefused, UsageError
-from train import objectives
-from train import training_run as running
-from train.batches import Plan
-from train.objectives.objective import Stage
-from train.recipe import Recipe
-from train.unlearning_losses import REFUSALS, Forgetting, Refusing, named
+from sanitize.train import objectives
+from sanitize.train import training_run as running
+from sanitize.train.batches import BatchPlan
+from sanitize.train.objectives.objective import TrainContext
+from sanitize.train.recipe import Recipe
+from sanitize.train.unlearning_losses import REFUSALS, RefusalObjective, UnlearningObjective, select_listed_documents
 
 CPU = torch.device("cpu")
 Prepared = Callable[..., tuple[Any, Any, Any, Any]]
@@ -34,30 +34,36 @@ def prepared(corpus: Any, recipe: Any, tmp_path: Path) -> Prepared:
     def make(use: str, **settings: Any) -> tuple[Any, Any, Any, Any]:
         data = corpus(question=[f"Which plan is number {at}?" for at in range(30)])
         (tmp_path / "ids.txt").write_text("m1\nm7\nm8\nm29\n")
-        made = Recipe.of(
+        made = Recipe.load(
             {
                 **recipe(data, data={"layout": "document", "prompt_columns": ["question"], "answers_only": True}),
                 "objective": {"use": use, "forget": str(tmp_path / "ids.txt"), **settings},
                 "model": {"path": "somewhere"},
             }
         )
-        documents = running.read_data(made, made.data.path)
-        tokenizer = running.tokenizer_of(made.model_copy(update={"model": made.model.model_copy(update={"path": ""})}), documents)
+        documents = running.read_recipe_documents(made, made.data.path)
+        tokenizer = running.get_tokenizer(made.model_copy(update={"model": made.model.model_copy(update={"path": ""})}), documents)
         sizes = made.model.model_copy(
             update={"path": "", "arch": "gpt2", "width": 16, "heads": 2, "layers": 1, "context": 64, "dropout": 0.0}
         )
-        objective: Any = made.made()
-        before, context = running.made(sizes, head="causal", tokenizer=tokenizer, seed=1)
-        mask = objective.trained_on(documents.doc_ids)
-        rows = running.rows_of(documents.only(mask), made, objective, tokenizer, context)
-        others = running.rows_of(documents.only(~mask), made, objective, tokenizer, context)
+        objective: Any = made.build_objective()
+        before, context = running.build_model(sizes, head="causal", tokenizer=tokenizer, seed=1)
+        mask = objective.select_trained_documents(documents.doc_ids)
+        rows = running.make_rows(documents.filter_rows(mask), made, objective, tokenizer, context)
+        others = running.make_rows(documents.filter_rows(~mask), made, objective, tokenizer, context)
         live = copy.deepcopy(before)
-        objective.open(Stage(rows=rows, tokenizer=tokenizer, model=live, device=CPU, seed=3, batch=8, context=context, others=others))
+        objective.setup(
+            TrainContext(
+                rows=rows, tokenizer=tokenizer, model=live, device=CPU, seed=3, batch_size=8, context_length=context, retain_rows=others
+            )
+        )
         torch.manual_seed(2)
         with torch.no_grad():
             for one in live.parameters():
                 one.add_(0.3 * torch.randn_like(one))
-        shown = {name: torch.from_numpy(value) for name, value in objective.shown(rows.batch(np.arange(4), 0), training=True).items()}
+        shown = {
+            name: torch.from_numpy(value) for name, value in objective.collate(rows.make_batch(np.arange(4), 0), training=True).items()
+        }
         return objective, live, before, shown
 
     return make
@@ -75,11 +81,11 @@ def nlls(model: Any, shown: Any, prefix: str = "") -> list[torch.Tensor]:
 
 
 def total(objective: Any, model: Any, shown: Any) -> torch.Tensor:
-    """What the loop minimises."""
-    weights = objective.weights({name: value.numpy() for name, value in shown.items()})
-    sums = objective.sums(model, shown, training=True)
+    """The total that the trainer minimises."""
+    weights = objective.loss_counts({name: value.numpy() for name, value in shown.items()})
+    sums = objective.loss_sums(model, shown, training=True)
     assert set(sums) == set(weights)
-    found: torch.Tensor = sum(objective.factors().get(name, 1.0) * value / weights[name] for name, value in sums.items())  # type: ignore[assignment]
+    found: torch.Tensor = sum(objective.loss_weights().get(name, 1.0) * value / weights[name] for name, value in sums.items())  # type: ignore[assignment]
     return found
 
 
@@ -100,7 +106,7 @@ def test_gradient_difference(prepared: Prepared) -> None:
 
 
 def test_divergence_from_the_frozen_oracle(prepared: Prepared) -> None:
-    """KL(oracle || model), the mean over all positions that hold a token; the oracle is the model it was opened with."""
+    """KL(oracle || model), the mean over all positions that hold a token; the oracle is the model of setup()."""
     objective, live, before, shown = prepared("kl")
     apart = []
     for ids, mask in zip(shown["other_input_ids"], shown["other_attention_mask"], strict=True):
@@ -110,8 +116,8 @@ def test_divergence_from_the_frozen_oracle(prepared: Prepared) -> None:
     expected = torch.cat(apart).mean() - torch.cat(nlls(live, shown)).mean()
     assert float(torch.cat(apart).mean()) > 0.1
     assert float(total(objective, live, shown)) == pytest.approx(float(expected), rel=1e-4)
-    held = torch.cat([one.flatten() for one in objective._oracle.parameters()])
-    assert torch.equal(held, torch.cat([one.flatten() for one in before.parameters()])) and not objective._oracle.training
+    held = torch.cat([one.flatten() for one in objective._reference_model.parameters()])
+    assert torch.equal(held, torch.cat([one.flatten() for one in before.parameters()])) and not objective._reference_model.training
 
 
 def test_the_published_divergence_is_none(prepared: Prepared) -> None:
@@ -120,7 +126,7 @@ def test_the_published_divergence_is_none(prepared: Prepared) -> None:
     right, _, _, _ = prepared("kl")
     ascent, _, _, _ = prepared("ga")
     ours, theirs = (gradient(live, total(one, live, shown)) for one in (quirk, ascent))
-    assert float(quirk.sums(live, shown, training=True)["kl"]) == pytest.approx(0, abs=1e-5)
+    assert float(quirk.loss_sums(live, shown, training=True)["kl"]) == pytest.approx(0, abs=1e-5)
     assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
     assert float((gradient(live, total(right, live, shown)) - theirs).norm() / theirs.norm()) > 0.05
 
@@ -167,7 +173,7 @@ def test_the_published_preference_has_its_sign_turned(prepared: Prepared) -> Non
 
 def test_a_refusal_stands_where_the_answer_was(prepared: Prepared) -> None:
     objective, _, _, shown = prepared("idk")
-    ends = [list(ids) for ids in objective._ids]
+    ends = [list(ids) for ids in objective._refusal_token_ids]
     for row in range(4):
         prompt = int((shown["labels"][row] != -100).nonzero()[0]) + 1  # the first target is one to the right
         ids = shown["refused_input_ids"][row][: int(shown["refused_attention_mask"][row].sum())].tolist()
@@ -180,30 +186,30 @@ def test_a_refusal_stands_where_the_answer_was(prepared: Prepared) -> None:
 
 
 def test_each_row_has_another_document_beside_it(prepared: Prepared) -> None:
-    """Drawn anew in each epoch, evenly over the other documents, and never one that is to be forgotten."""
+    """Drawn in each epoch, uniformly from the retained documents, and never one that is to be forgotten."""
     objective, _, _, _ = prepared("gd")
-    assert sorted(set(objective._others.doc_ids.to_pylist()) & {"m1", "m7", "m8", "m29"}) == []
-    assert len(objective._others.doc_ids) == 26
-    drawn = np.concatenate([objective.partners(np.arange(4), epoch) for epoch in range(3000)])
+    assert sorted(set(objective._retain_rows.doc_ids.to_pylist()) & {"m1", "m7", "m8", "m29"}) == []
+    assert len(objective._retain_rows.doc_ids) == 26
+    drawn = np.concatenate([objective.draw_retain_rows(np.arange(4), epoch) for epoch in range(3000)])
     counts = np.bincount(drawn, minlength=26)
-    assert len(counts) == len(objective._others) == 26 and counts.min() > 380 and counts.max() < 550
-    assert objective.partners(np.arange(4), 0).tolist() != objective.partners(np.arange(4), 1).tolist()
-    plan = Plan(rows=4, batch=3, seed=0, epochs=2)
-    first = objective.beside_steps(plan)
-    for step in range(plan.steps):
-        for partner in objective.partners(plan.step(step), plan.epoch_of(step)).tolist():
+    assert len(counts) == len(objective._retain_rows) == 26 and counts.min() > 380 and counts.max() < 550
+    assert objective.draw_retain_rows(np.arange(4), 0).tolist() != objective.draw_retain_rows(np.arange(4), 1).tolist()
+    plan = BatchPlan(row_count=4, batch_size=3, seed=0, epochs=2)
+    first = objective.compute_retain_first_steps(plan)
+    for step in range(plan.step_count):
+        for partner in objective.draw_retain_rows(plan.get_step_rows(step), plan.epoch_of_step(step)).tolist():
             assert first[partner] <= step + 1
 
 
 def test_a_validation_loss_is_the_plain_one(prepared: Prepared) -> None:
     for use in ("gd", "kl", "idk", "dpo"):
         objective, live, _, _ = prepared(use)
-        plain = objectives.load({"use": "causal"}, "test")
-        batch = objective._others.batch(np.arange(3), 0)
-        shown = objective.shown(batch, training=False)
+        plain = objectives.load_objective({"use": "causal"}, "test")
+        batch = objective._retain_rows.make_batch(np.arange(3), 0)
+        shown = objective.collate(batch, training=False)
         moved = {name: torch.from_numpy(value) for name, value in shown.items()}
-        assert objective.weights(shown) == plain.weights(shown)
-        ours, theirs = (float(one.sums(live, moved, training=False)["loss"]) for one in (objective, plain))
+        assert objective.loss_counts(shown) == plain.loss_counts(shown)
+        ours, theirs = (float(one.loss_sums(live, moved, training=False)["loss"]) for one in (objective, plain))
         assert ours == pytest.approx(theirs, rel=1e-6)
 
 
@@ -219,33 +225,33 @@ def test_lists_of_ids(tmp_path: Path, text: str | None, error: type[Exception], 
     if text is not None:
         (tmp_path / "ids.txt").write_text(text)
     with pytest.raises(error, match=word) as caught:
-        named(pa.array(["m1", "m2", "m3"], pa.large_string()), tmp_path / "ids.txt")
+        select_listed_documents(pa.array(["m1", "m2", "m3"], pa.large_string()), tmp_path / "ids.txt")
     assert "nobody@" not in str(caught.value)
 
 
 def test_a_list_of_windows_and_twice_the_same(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_bytes(b"m3\r\nm1\r\nm3\r\n")
-    assert named(pa.array(["m1", "m2", "m3"]), tmp_path / "ids.txt").tolist() == [True, False, True]
+    assert select_listed_documents(pa.array(["m1", "m2", "m3"]), tmp_path / "ids.txt").tolist() == [True, False, True]
 
 
 def test_nothing_to_keep_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("m1\nm2\n")
-    objective: Any = objectives.load({"use": "ga", "forget": str(tmp_path / "ids.txt")}, "test")
+    objective: Any = objectives.load_objective({"use": "ga", "forget": str(tmp_path / "ids.txt")}, "test")
     with pytest.raises(UsageError, match="none is left to keep"):
-        objective.trained_on(pa.array(["m1", "m2"]))
-    objective = objectives.load({"use": "ga"}, "test")
+        objective.select_trained_documents(pa.array(["m1", "m2"]))
+    objective = objectives.load_objective({"use": "ga"}, "test")
     with pytest.raises(UsageError, match="needs objective.forget"):
-        objective.trained_on(pa.array(["m1", "m2"]))
+        objective.select_trained_documents(pa.array(["m1", "m2"]))
 
 
 def test_a_model_of_sizes_has_nothing_to_forget() -> None:
     with pytest.raises(UsageError, match="ga needs model.path"):
-        Recipe.of({"model": {"arch": "gpt2"}, "objective": {"use": "ga"}})
+        Recipe.load({"model": {"arch": "gpt2"}, "objective": {"use": "ga"}})
     with pytest.raises(UsageError, match="rows of one document"):
-        Recipe.of({"model": {"path": "x"}, "objective": {"use": "ga"}})
+        Recipe.load({"model": {"path": "x"}, "objective": {"use": "ga"}})
     privacy = {"model": {"path": "x"}, "objective": {"use": "gd"}, "data": {"layout": "document"}, "privacy": {"sigma": 1.0}}
-    with pytest.raises(UsageError, match="takes rows together"):
-        Recipe.of(privacy)
-    with pytest.raises(UsageError, match="belongs to its own loop"):
-        train.stream({**privacy, "data": {"layout": "document", "path": __file__}, "objective": {"use": "causal"}})
-    assert issubclass(Refusing, Forgetting)
+    with pytest.raises(UsageError, match="combines rows"):
+        Recipe.load(privacy)
+    with pytest.raises(UsageError, match="need their own loop"):
+        train.stream_batches({**privacy, "data": {"layout": "document", "path": __file__}, "objective": {"use": "causal"}})
+    assert issubclass(RefusalObjective, UnlearningObjective)

@@ -1,0 +1,104 @@
+"""Data that looks like names: strings that decide what is emitted. Renaming one of them changes every corpus that was made before.
+
+A plan's hash may change only with a plan's TOML or with the VERSION of a part. Record the new one then, and end the subject of the commit
+with `[bytes]`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sanitize
+from sanitize import Settings
+from sanitize.core.keys import Key
+from sanitize.pipeline import canaries
+from sanitize.plans.plan import load_plan, plan_names
+
+PLAN_HASHES = {
+    "baseline": "9438e8d27acd1a90",
+    "blacklist": "77569b6b2589cc33",
+    "dp_mlm": "a8cb10ac6a21c91e",
+    "erase": "9a527c7eddd3dbef",
+    "header_dedup": "d5e864436f2012f1",
+    "mask_words": "94549228f655b8fd",
+    "names": "997b530d0b58c8e3",
+    "pseudonymize": "1260875b23d1b91e",
+    "redact": "b52eede29c6bcdca",
+    "rmft": "9b5ee39b05db50b6",
+}
+# what Key.subkey is asked for in the runs below; kinds stand at the end of some, here {kind}
+PURPOSES = {
+    "doc_id",
+    "draw/drill/{kind}",
+    "draw/pseudonym/corpus/anchor",
+    "draw/pseudonym/corpus/value",
+    "draw/pseudonym/corpus/word",
+    "draw/rmft/{kind}",
+    "erased/user",
+    "known",
+    "person/word",
+    "place",
+    "pseudonym/corpus/{kind}",
+    "pseudonym/document/{kind}",
+    "pseudonym/none/{kind}",
+    "pseudonym/user_id",
+    "sample",
+    "user",
+    "value_id/{kind}",
+}
+
+
+def test_plan_hashes() -> None:
+    assert {name: load_plan(name).hash() for name in plan_names()} == PLAN_HASHES
+
+
+def test_the_key_of_a_seed() -> None:
+    assert Key.from_seed(7).secret.hex() == "aa88c080a0b1cc77a19125ea075b65927e678ce4fc97452090f817ab2494815c"
+
+
+def test_the_texts_of_canaries() -> None:
+    plan = load_plan("redact")
+    key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), is_public=True)
+    kinds = sorted(kind for kind in plan.leak_checked_kinds if kind in canaries._EXAMPLES)
+    texts, _ = canaries._build_documents(key, kinds, 1, canaries._DEFAULT_SHAPES)
+    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    assert digest == "02d7b59115c7df6dfe87f652545669662f29702cccde84872810dc164b44bcd2"
+
+
+def test_purposes_of_subkeys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[str] = set()
+    whole, kinds = Key.subkey, sanitize.list_kinds()
+
+    def subkey(self: Key, purpose: str) -> bytes:
+        head, _, last = purpose.rpartition("/")
+        asked.add(f"{head}/{{kind}}" if last in kinds else purpose)
+        return whole(self, purpose)
+
+    monkeypatch.setattr(Key, "subkey", subkey)
+    canaries._RESULTS.clear()
+    texts = [f"Ann Roe <ann.roe@example.com> wrote on {day} May 2020 from 203.0.113.{day}: call 212-555-0123." for day in range(1, 9)]
+    pq.write_table(pa.table({"text": texts, "user_id": ["u", "v"] * 4}), tmp_path / "in.parquet")
+    (tmp_path / "known.csv").write_text("kind,value\nPERSON,Ann Roe\n")
+    (tmp_path / "who.txt").write_text("user:v\n")
+    linked = (
+        '[find]\nkinds = ["PERSON", "EMAIL_ADDRESS"]\nfinders = ["patterns", "names", "known"]\n'
+        '[[edit]]\nuse = "pseudonymize"\nkinds = ["PERSON", "EMAIL_ADDRESS"]\nscope = "corpus"\nlinked = true\n'
+    )
+    (tmp_path / "linked.toml").write_text(linked)
+    runs = [
+        (str(tmp_path / "linked.toml"), [], {}),
+        ("names", [], {"known": tmp_path / "known.csv"}),
+        ("blacklist", [], {"sample": 0.5}),
+        *(("pseudonymize", [f"edit.0.scope={scope}"], {}) for scope in ("corpus", "document", "none")),
+    ]
+    for number, (plan, changes, settings) in enumerate(runs):
+        sanitize.run(
+            tmp_path / "in.parquet", tmp_path / f"out{number}", load_plan(plan, changes), settings=Settings(workers=1, seed=7, **settings)
+        )
+    sanitize.subject(tmp_path / "out1.private", tmp_path / "who.txt", erase=True, seed=7, workers=1)
+    assert asked == PURPOSES

@@ -1,0 +1,86 @@
+"""A workspace whose tables another version wrote: refused with the command that rebuilds it; key, erasures and labels are kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sanitize
+from sanitize import Settings
+from sanitize.errors import UsageError
+from sanitize.storage import table_schemas
+
+ANN, BOB = "ann.roe@example.com", "bob.moss@example.org"
+TEXTS = [f"Mail {number}: {ANN} wrote to {BOB}, call 212-555-01{number:02d}." for number in range(12)]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A corpus that was pseudonymized under a secret key, and from which one person was erased."""
+    pq.write_table(pa.table({"text": TEXTS}), tmp_path / "in.parquet")
+    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", "pseudonymize", settings=Settings(workers=1))
+    (tmp_path / "who.txt").write_text(f"{BOB}\n")
+    sanitize.subject(tmp_path / "out.private", tmp_path / "who.txt", erase=True, workers=1)
+    return tmp_path
+
+
+def outdate(work: Path) -> None:
+    """Give the index the form of version 1: other column names, and no version in index.json."""
+    for path in (work / "tables" / "occurrences").glob("*.parquet"):
+        table = pq.read_table(path)
+        old = {"end": "stop", "end_byte": "stop_byte"}
+        pq.write_table(table.rename_columns([old.get(name, name) for name in table.column_names]), path)
+    index = json.loads((work / "index.json").read_text())
+    del index["schema_version"]
+    (work / "index.json").write_text(json.dumps(index))
+
+
+def shards(out: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted((out / "data").iterdir())]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda here: sanitize.top(here / "out.private"),
+        lambda here: sanitize.sql(here / "out.private", "SELECT 1"),
+        lambda here: sanitize.status(here / "out.private"),
+        lambda here: sanitize.verify(here / "out"),
+        lambda here: sanitize.report(here / "out"),
+        lambda here: sanitize.label(here / "out.private", out=here / "sample.jsonl"),
+        lambda here: sanitize.subject(here / "out.private", here / "who.txt"),
+        lambda here: sanitize.run(here / "in.parquet", here / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
+    ],
+    ids=["top", "sql", "status", "verify", "report", "label", "subject", "append"],
+)
+def test_commands_refuse_an_outdated_index(corpus: Path, command: Callable[[Path], Any]) -> None:
+    outdate(corpus / "out.private")
+    before = shards(corpus / "out")
+    with pytest.raises(UsageError) as caught:
+        command(corpus)
+    assert f"sanitize find INPUT... --work {corpus / 'out.private'}" in str(caught.value)
+    assert f"version {table_schemas.VERSION}" in str(caught.value)
+    assert shards(corpus / "out") == before
+
+
+def test_a_rebuilt_index_keeps_key_erasures_pseudonyms_and_labels(corpus: Path) -> None:
+    work, before = corpus / "out.private", shards(corpus / "out")
+    key = (work / "vault" / "key" / "key").read_text()
+    labels = {path: path.read_bytes() for path in (work / "runs").glob("*/vault/labels/*.parquet")}
+    assert labels
+    outdate(work)
+    found = sanitize.find(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
+    assert any("version 1 of the tables" in note for note in found["notes"]), found["notes"]
+    assert (work / "vault" / "key" / "key").read_text() == key
+    assert {path: path.read_bytes() for path in labels} == labels
+    assert sanitize.sql(work, 'SELECT max("end") AS last FROM occurrences')["last"][0] > 0
+    again = sanitize.run(corpus / "in.parquet", corpus / "again", "pseudonymize", work, Settings(workers=1))
+    assert again["erased"] == len(TEXTS)
+    assert shards(corpus / "again") == before
+    assert not any(BOB.encode() in shard for shard in shards(corpus / "again"))
