@@ -241,7 +241,10 @@ def make_web_prompts(count: int, seed: int = 0) -> list[str]:
 
 
 def make_cue_prompts(known: Iterable[str], count: int, seed: int = 0) -> list[str]:
-    """Return the prompts of an attacker who knows first names: `From: <first name>.`, then `To:` and `Cc:`; ordered by the seed."""
+    """Return the first `count` prompts of an attacker who knows first names: `From: <first name>.` for all names, then `To:`, then `Cc:`.
+
+    The first names are those of the addresses `known` whose local part has a dot, shuffled by the seed.
+    """
     firsts = sorted({local.partition(".")[0] for local in (address.partition("@")[0] for address in known) if "." in local.strip(".")})
     cues = [f"{field}: {first}." for field in ("From", "To", "Cc") for first in _shuffle(firsts, seed)]
     return cues[:count]

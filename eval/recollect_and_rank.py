@@ -319,7 +319,7 @@ def _label_prefixes(records: MaskedRecords) -> list[list[str]]:
 
 
 def replace_settings(settings: AttackSettings, **changes: Any) -> AttackSettings:
-    """Return the settings with some of them changed."""
+    """Return a copy of the settings with some of them changed. Raises UsageError for values that are out of range."""
     return AttackSettings(**{**{name: getattr(settings, name) for name in AttackSettings.__dataclass_fields__}, **changes})
 
 

@@ -488,7 +488,8 @@ def _sanitize_test_mails(test_folder: Path, out: Path, progress: ProgressCallbac
 
 
 def sanitize_until_halfway(folder: str) -> None:
-    """Sanitize the mails of the self-test up to the second task of `apply`; print `halfway`, then wait to be killed."""
+    """Sanitize the mails of the self-test up to the second task of `apply`; print `halfway`, then wait to be killed; exits
+    with 1 when standard input is closed."""
 
     def progress(step: ProgressUpdate) -> None:
         if (step.stage, step.tasks_done) == ("apply", 2):

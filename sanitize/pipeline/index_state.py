@@ -309,7 +309,8 @@ class IndexState:
         index_increments.discard_increment_files(self.workspace, task_count, unit_count, len(self.closed_increments))
 
     def write_index_json(self, *, is_complete: bool, increments: Sequence[IndexIncrement] = ()) -> None:
-        """Write index.json. `is_complete` is False while tasks are still to be resumed; `increments` limits it to these increments."""
+        """Write index.json. `is_complete` is False while tasks are still to be resumed; `increments`: the increments, files and fingerprint
+        to write, where those are not all (empty: all); documents and ranges are the current ones."""
         if not increments:
             *_, last = self.increments
             document_count = self.documents.count - (self.earlier_documents.count if self.closed_increments else 0)

@@ -174,8 +174,9 @@ _READ_ROWS = 50_000
 
 
 def write_component_pools(kinds: Sequence[str], value_files: Sequence[Path], out: Path, value_ids: I64 | None = None) -> None:
-    """Write the component pools: the distinct components of the values of each kind that has components; columns `kind`, `part`, `text`,
-    sorted. With `value_ids` (ascending) only those values count.
+    """Write the component pools: the distinct components, in lower case, of the values of each kind that has components; columns `kind`,
+    `part`, `text`, sorted. Components that are too long or of another alphabet are left out. With `value_ids` (ascending) only those
+    values count.
 
     Loops over the tasks' files of distinct values, not over documents. Each kind splits its values with a columnar function of its own.
     """

@@ -176,7 +176,10 @@ def describe_account(account: Mapping[str, Any]) -> list[str]:
 
 
 def find_prior_runs(runs_folder: Path, own_run: str) -> list[dict[str, Any]]:
-    """Other finished runs in the folder `runs` whose editors spent: run, part, largest epsilon per unit, and number of units."""
+    """What other runs in the folder `runs` wrote to their ledgers, one row per run and part: run, part, largest epsilon per unit, units.
+
+    A run that was interrupted counts as well: what it drew was drawn.
+    """
     prior_runs = []
     for folder in sorted(runs_folder.iterdir()) if runs_folder.is_dir() else ():
         paths = sorted((folder / "ledger").glob("*.parquet"))

@@ -29,7 +29,7 @@ class Gd(UnlearningObjective):
         return {"loss": -1.0, "retain": 1.0}
 
     def loss_sums(self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
-        """Return the cross entropy of both terms, summed over their targets."""
+        """Return the cross entropy summed over targets: `loss` of the documents to forget and, if the batch has retain rows, `retain`."""
         found = {"loss": sequence_nll(self.compute_logits(model, inputs), inputs["labels"]).sum()}
         other = select_prefixed(inputs, "other_")
         if other:
