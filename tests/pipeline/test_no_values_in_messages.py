@@ -372,7 +372,7 @@ def test_errors_of_the_house_carry_nothing_along(here: Path, monkeypatch: pytest
     told = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
 
     def counted() -> None:
-        LocalEngine(workers=1, spill=here / "spill").sql(told.text, {}, here / "x.parquet")
+        LocalEngine(workers=1, spill=here / "spill").sql(told.sql, {}, here / "x.parquet")
 
     troubles.append(counted)
 
