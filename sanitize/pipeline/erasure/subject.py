@@ -357,7 +357,7 @@ def _count_encoded_leaks(workspace: Path, output: str, workers: int | None) -> d
     except LeakFound as error:
         counts: Counter[str] = Counter()
         for finding in error.findings:
-            counts[str(finding["form"])] += int(str(finding["times"]))
+            counts[str(finding["form"])] += int(str(finding["count"]))
         return dict(counts)
     except UsageError:
         return None
