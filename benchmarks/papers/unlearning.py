@@ -287,7 +287,7 @@ def one_seed(folder: Path, size: Size, seed: int, source: Path | None) -> Seed:
 
     # the model before anything is forgotten; the rule that chooses E is asked at its checkpoints
     def rule(moment: Any) -> bool:
-        ground.kept("recalled", f"{moment.info['epoch']:g}", mean_recall(moment, 32))
+        ground.kept("recalled", f"{moment.metadata['epoch']:g}", mean_recall(moment, 32))
         return False
 
     full, seconds, steps = fitted(ground, "ft-rf", run={"checkpoint_every": 1.0}, hook=rule)
