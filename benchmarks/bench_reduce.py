@@ -74,9 +74,9 @@ class Headers:
 
         from sanitize.core.parts import Aggregates, TextBatch
         from sanitize.editors.header_dedup import HeaderDedup
-        from sanitize.pipeline.index_build import Settings
         from sanitize.pipeline.run import run
         from sanitize.plans.plan import load_plan
+        from sanitize.plans.settings import Settings
 
         settings = Settings(seed=1, workers=1, verify="off")
         began = time.process_time()
@@ -203,9 +203,9 @@ def with_datasketch(batches: list[Any], bands: int, rows: int) -> int:
 
 def listed(source: Path, n: int, repeat: int, folder: Path) -> dict[str, Any]:
     """The stage `blacklist` of runs with n-grams of up to n words: median CPU-seconds, the peak memory of the process, and its counts."""
-    from sanitize.pipeline.index_build import Settings
     from sanitize.pipeline.run import run
     from sanitize.plans.plan import load_plan
+    from sanitize.plans.settings import Settings
 
     plan = load_plan("blacklist", [f"blacklist.n={n}", "blacklist.direct=false"])
     spent, summary = [], {}

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from sanitize.inspection.sql_api import sql, status, top
     from sanitize.kinds.kind import Kind, list_kinds
     from sanitize.pipeline.erasure.subject import subject
-    from sanitize.pipeline.index_build import Settings
     from sanitize.pipeline.run import find, run
     from sanitize.pipeline.streaming.stream import stream
     from sanitize.plans.plan import Plan, load_plan
+    from sanitize.plans.settings import Settings
     from sanitize.readers.staging import Columns
     from sanitize.readers.survey import Roles
     from sanitize.reporting.report_data import report
@@ -37,7 +37,7 @@ _EXPORTS = {
     "PlanError": "errors",
     "Roles": "readers.survey",
     "SanitizeError": "errors",
-    "Settings": "pipeline.index_build",
+    "Settings": "plans.settings",
     "doctor": "cli.doctor",
     "explain": "inspection.preview",
     "find": "pipeline.run",

@@ -106,9 +106,9 @@ def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -
     Returns the summary of the run with the paths of mails, shards and report. The same call again reuses the run and prints the same.
     Raises UsageError for a folder that holds anything else.
     """
-    from sanitize.pipeline.index_build import Settings
     from sanitize.pipeline.run import run
     from sanitize.plans.plan import load_plan
+    from sanitize.plans.settings import Settings
 
     mbox, out, marker = folder / "mails.mbox", folder / "clean", folder / ".demo"
     if folder.exists() and not marker.is_file() and (not folder.is_dir() or any(folder.iterdir())):

@@ -476,8 +476,8 @@ def run_self_test(test_folder: Path) -> Iterator[EnvironmentCheck]:
 
 
 def _sanitize_test_mails(test_folder: Path, out: Path, progress: ProgressCallback = ignore_progress) -> None:
-    from sanitize.pipeline.index_build import Settings
     from sanitize.pipeline.run import run
+    from sanitize.plans.settings import Settings
 
     run(
         [test_folder / "mails.parquet"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from sanitize.pipeline.index_build import Settings
+    from sanitize.plans.settings import Settings
     from sanitize.readers.staging import Columns
 
 
@@ -130,7 +130,7 @@ def columns_from_options(options: Mapping[str, Any]) -> Columns:
 def settings_from_options(options: Mapping[str, Any], **further_settings: Any) -> Settings:
     """Settings of a run, from the options of a command that has all of them; `further_settings` are passed on as they are."""
     from sanitize.core.progress import create_progress_display
-    from sanitize.pipeline.index_build import Settings
+    from sanitize.plans.settings import Settings
 
     return Settings(
         columns=columns_from_options(options),

@@ -21,9 +21,10 @@ from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.core.progress import ignore_progress
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError
-from sanitize.pipeline.index_build import IndexBuilder, Settings
+from sanitize.pipeline.index_build import IndexBuilder
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
 from sanitize.readers.staging import build_documents, resolve_column_policies
 from sanitize.readers.survey import InputUnit, Survey
@@ -74,9 +75,12 @@ def explain(
         with IndexBuilder([sample], Path(folder) / "work", sample_settings, plan.detection_spec) as index:
             summary = PipelineRun(index, sample_plan, Path(folder) / "out").sanitize()
             pairs = select_edit_samples(
-                index.documents, index.leaves, Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet", 6
+                index.state.documents,
+                index.state.leaves,
+                Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet",
+                6,
             )
-            histogram = _address_frequencies(index.value_counts_file) if measured_curves is not None else []
+            histogram = _address_frequencies(index.state.value_counts_file) if measured_curves is not None else []
             work_bytes = sum(file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file())
             out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir())
         cpu = time.process_time() - began

@@ -18,10 +18,11 @@ from sanitize.core.display import CommandResult
 from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.kinds.custom_kind import LENGTH_ONLY_FIELDS
-from sanitize.pipeline.index_build import IndexBuilder, Settings
+from sanitize.pipeline.index_build import IndexBuilder
 from sanitize.pipeline.manifest import get_format_versions, get_library_versions
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 from sanitize.storage import remote_output, vault
@@ -169,10 +170,10 @@ def replay(
 
     with IndexBuilder(inputs, work, settings, plan.detection_spec) as index:
         _require_same_inputs(
-            path, original, [(size, sha256) for (_, size), sha256 in zip(index.survey.files, index.input_hashes, strict=True)]
+            path, original, [(size, sha256) for (_, size), sha256 in zip(index.state.survey.files, index.state.input_hashes, strict=True)]
         )
         pipeline_run = PipelineRun(index, plan, out, accept)
-        if pipeline_run.plan_hash != original.plan_hash:
+        if pipeline_run.state.plan_hash != original.plan_hash:
             if not notes and known is not None:
                 raise UsageError(
                     f"--known {known}: not the list that {path} was made with, or its plan or settings were changed; give that list"
@@ -184,7 +185,7 @@ def replay(
                 )
             notes.append("the plan has another hash here: in another version the same plan may give another result")
         present = read_json(out / "manifest.json")
-        if out.exists() and (present or {}).get("plan_hash") != pipeline_run.plan_hash:
+        if out.exists() and (present or {}).get("plan_hash") != pipeline_run.state.plan_hash:
             raise UsageError(f"{out}: exists already, and is not the output of an earlier replay; take another -o, or move it away")
         with translate_disk_errors(work):
             write_json(work / _MARKER_FILE, {"plan_hash": original.plan_hash})

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.index_state import IndexState
 from sanitize.plans.plan import SelectionRules
 from sanitize.stages import aggregates, selection
+from sanitize.stages.task_runner import TaskRunner
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.publication import Job
 from sanitize.storage.views import read_unselected_values
@@ -16,8 +17,8 @@ from sanitize.storage.views import read_unselected_values
 class OccurrenceSelection:
     """The occurrences of an index that a plan's rules select, stored in the folder of its run; without rules, all of the index."""
 
-    def __init__(self, index: IndexBuilder, folder: Path, rules: SelectionRules) -> None:
-        self.index, self.folder, self.rules = index, folder, rules
+    def __init__(self, index: IndexState, tasks: TaskRunner, folder: Path, rules: SelectionRules) -> None:
+        self.index, self.tasks, self.folder, self.rules = index, tasks, folder, rules
 
     @property
     def occurrence_files(self) -> list[Path]:
@@ -51,7 +52,7 @@ class OccurrenceSelection:
             )
             outputs = {f"{name}.parquet": self._task_files(name)[no] for name in ("occurrences", "skipped", "ids")}
             jobs.append(create_job(f"choose-{no:05d}", selection.selection_task, task, outputs, erased_value_ids))
-        self.index.run_tasks("choose", jobs)
+        self.tasks.run("choose", jobs)
         with translate_disk_errors(self.index.workspace):
             selection.write_unselected_values(values_files, self._task_files("ids"), self.folder / "counts")
 
@@ -59,9 +60,9 @@ class OccurrenceSelection:
         """Counts by kind of the selected occurrences in the remaining documents; None if nothing was dropped and the plan has no rules."""
         if not (has_dropped or self.rules):
             return None
-        with self.index.stage_costs.measure("count"), translate_disk_errors(self.index.workspace):
+        with self.tasks.measure("count"):
             remaining = [self.folder / "counts" / "left.parquet"] if has_dropped else self.occurrence_files
-            return aggregates.count_remaining_kinds(self.index.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
+            return aggregates.count_remaining_kinds(self.tasks.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
 
     def _task_files(self, name: str) -> list[Path]:
         return [self.folder / "chosen" / name / f"{no:05d}.parquet" for no in range(len(self.index.task_ranges))]

@@ -1,5 +1,5 @@
-"""State of a run: its output folder (OUT), plan hash, output increments (for append), and whether OUT is already up to date; also the
-settings, costs and commands that are reported and recorded. `PipelineRun` (run.py) extends `RunState` with the work itself.
+"""State of a run: its index, plan, output folder (OUT), plan hash and output increments (for append); whether OUT is already up to date;
+the settings, costs and commands that are reported and recorded. The stages of a run (run.py) get it as their first argument.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.pipeline import append, publish_history
+from sanitize.pipeline import append, index_reuse, publish_history
 from sanitize.pipeline.append import OutputIncrement
-from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.index_state import IndexState
 from sanitize.pipeline.occurrence_selection import OccurrenceSelection
 from sanitize.plans.plan import Plan
 from sanitize.stages import rewriting
+from sanitize.stages.task_runner import TaskRunner
 from sanitize.storage import formats, tombstones
 from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.publication import Job
@@ -26,19 +29,52 @@ from sanitize.verification.leak_check import LEAK_CHECK_VERSION
 
 
 class RunState:
-    """One plan over the corpus of `index`, and the output folder that it publishes."""
+    """One plan over one index, and the output folder that it publishes."""
 
-    output_increments: tuple[OutputIncrement, ...]  # set once the index is built
-
-    def __init__(self, index: IndexBuilder, plan: Plan, output: Path, display_name: str = "") -> None:
-        """`display_name`: OUT in messages and in the summary, if not its path (a URL)."""
-        self.index, self.plan, self.output, self.display_name = index, plan, output, display_name
+    def __init__(
+        self,
+        index: IndexState,
+        tasks: TaskRunner,
+        plan: Plan,
+        output: Path,
+        *,
+        display_name: str = "",
+        check_manifest: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
+    ) -> None:
+        """`tasks` runs the tasks of all stages. `display_name`: OUT in messages and in the summary, if not its path (a URL).
+        `check_manifest` gets the manifest before anything is published, and raises to stop the run."""
+        self.index, self.tasks, self.plan, self.output = index, tasks, plan, output
+        self.display_name, self.check_manifest = display_name, check_manifest
         self.erased = tombstones.read(index.workspace, index.key)
         self.format = index.settings.format
         self.suffix = formats.format_suffix(self.format)
         self.earlier_manifest: Mapping[str, Any] = {}  # of the output to append to; `published_count`: its increments
         self.published_count = 0
         self._set_increment_ends([len(index.increments)])
+
+    @property
+    def has_privacy_ledger(self) -> bool:
+        """True if an editor makes a privacy claim, so that what its mechanism spends is recorded."""
+        return any(editor.privacy_unit for editor in self.plan.editors)
+
+    @property
+    def has_ordered_editors(self) -> bool:
+        """True if an editor needs the replacements of all earlier shards, so that shards are rewritten one after the other."""
+        return any(editor.is_sequential for editor in self.plan.editors)
+
+    @property
+    def output_increments(self) -> tuple[OutputIncrement, ...]:
+        """What OUT consists of: published increments, then the one that this run adds. Known when the index is built."""
+        return append.build_output_increments(self.index.increments, self.increment_ends, len(self.index.task_ranges))
+
+    @property
+    def task_nos(self) -> range:
+        """The numbers of all tasks, which are those of the shards."""
+        return range(len(self.index.task_ranges))
+
+    def task_files(self, *folder_names: str) -> list[Path]:
+        """The files of a table in the run's folder, one per task."""
+        return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]
 
     def _set_increment_ends(self, increment_ends: Sequence[int]) -> None:
         """Set how many index increments each output increment and those before it cover; the first one decides the plan hash."""
@@ -47,7 +83,7 @@ class RunState:
         self.folder = self.index.workspace / "runs" / self.plan_hash
         self.forbidden_values_file = self.folder / "counts" / "flagged.parquet"
         self.blacklist_file = self.folder / "vault" / "blacklist" / "00000.parquet"
-        self.selection = OccurrenceSelection(self.index, self.folder, self.plan.find.selection_rules)
+        self.selection = OccurrenceSelection(self.index, self.tasks, self.folder, self.plan.find.selection_rules)
 
     def _compute_plan_hash(self, increment_count: int) -> str:
         """The hash of the plan and of everything its results depend on, over this many index increments."""
@@ -98,10 +134,10 @@ class RunState:
         return {
             "notes": self.index.notes,
             "text_bytes": text_bytes,
-            "stages": self.index.stage_costs.costs,
+            "stages": self.tasks.costs.costs,
             "seconds": round(seconds, 2),
             "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
-            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.index.stage_costs.costs.values()), default=0.0), 1),
+            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.tasks.costs.costs.values()), default=0.0), 1),
             "out": self.display_name or str(self.output),
             "work": str(self.index.workspace),
         }
@@ -109,6 +145,11 @@ class RunState:
     def is_reusable(self, increment: OutputIncrement) -> bool:
         """True if an increment was published and no erasure was requested since: its shards stay as they are."""
         return increment.number <= self.published_count and self.earlier_manifest["settings"].get("erased") == self.erased.counts
+
+    def check_format(self) -> None:
+        """Raise UsageError if the output format cannot hold the columns of the corpus."""
+        columns = [field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"]
+        formats.check_schema(self.format, pa.schema(columns))
 
     def find_increment(self, task_no: int) -> OutputIncrement:
         """The output increment that a task belongs to."""
@@ -208,7 +249,7 @@ class RunState:
     def confirm_before_swap(self) -> None:
         """Called just before OUT is swapped: checks that the input is unchanged and that OUT may be replaced, closes the increments and
         records the command."""
-        self.index.check_inputs_unchanged()
+        index_reuse.check_inputs_unchanged(self.index)
         self.is_output_current()
         command = {
             "out": self.display_name or os.path.abspath(self.output),

@@ -1,18 +1,15 @@
-"""The settings of a run other than its plan, and the costs of its stages."""
+"""The settings of a run other than its plan."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sanitize.core.engine import engine_names, parse_memory_limit
-from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
-from sanitize.engines.worker_process import peak_rss_mb
+from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.errors import UsageError, suggest_names
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
@@ -90,35 +87,3 @@ class Settings:
     def reading_memory_bytes(self) -> int:
         """The memory that a task may use to read input: the limit, and a few copies of the largest document."""
         return self.memory_bytes + 8 * self.max_doc_bytes
-
-
-@dataclass
-class StageCosts:
-    """The costs of each stage: CPU seconds over all processes, wall seconds, and the peak memory of one process."""
-
-    costs: dict[str, dict[str, float]] = field(default_factory=dict)
-    progress: ProgressCallback = ignore_progress
-    # for each open stage, CPU and wall seconds of the stages inside it
-    _nested_costs: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])
-
-    @contextlib.contextmanager
-    def measure(self, name: str) -> Iterator[dict[str, float]]:
-        """Adds the costs of the block to a stage; a stage inside another one is not counted twice."""
-        cpu, wall = time.process_time(), time.monotonic()
-        cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
-        self._nested_costs.append([0.0, 0.0])
-        self.progress(ProgressUpdate(stage=name))
-        try:
-            yield cost
-        finally:
-            self.progress(ProgressUpdate(stage=name, tasks_done=1))
-            spent = (time.process_time() - cpu, time.monotonic() - wall)
-            nested = self._nested_costs.pop()
-            self._nested_costs[-1] = [total + seconds for total, seconds in zip(self._nested_costs[-1], spent, strict=True)]
-        before = self.costs.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
-        peak = max(cost["peak_rss_mb"], peak_rss_mb(), before["peak_rss_mb"])
-        self.costs[name] = {
-            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + spent[0] - nested[0], 3),
-            "wall_s": round(before["wall_s"] + spent[1] - nested[1], 3),
-            "peak_rss_mb": round(peak, 1),
-        }

@@ -23,10 +23,10 @@ from sanitize.cli.doctor import doctor
 from sanitize.cli.options import local_path, parse_document_size
 from sanitize.errors import LeakFound, UsageError
 from sanitize.kinds.kind import builtin_kinds
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find as sanitize_find
 from sanitize.pipeline.run import run as sanitize_run
 from sanitize.pipeline.streaming.stream import stream
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.reporting.report_data import report
 from sanitize.storage import vault

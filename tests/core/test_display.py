@@ -18,8 +18,8 @@ import pytest
 import sanitize
 from sanitize.core.display import CommandResult, SummaryTable
 from sanitize.core.rendering import escape_controls
-from sanitize.pipeline.index_build import Settings
 from sanitize.plans.plan import Plan, load_plan
+from sanitize.plans.settings import Settings
 
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\u202egnp.exe", "a\nb\x1b[31m", "&amp;<b>"]
 CANARIES = [f"canary{number:04d}.quill@example.com" for number in range(9)]

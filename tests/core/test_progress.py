@@ -18,8 +18,8 @@ import pytest
 from sanitize.cli.demo import generate_mails
 from sanitize.core import progress
 from sanitize.core.progress import LineProgress, LiveProgress, ProgressUpdate, create_progress_display, format_count, format_duration
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 
 CORPUS = {"total_tasks": 4, "total_documents": 4_000, "total_bytes": 40_000_000}
 

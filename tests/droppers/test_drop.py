@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from sanitize.droppers.exact_dup import ExactDup
 from sanitize.droppers.sequence_dup import SequenceDup
 from sanitize.errors import PlanError
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.stages import corpus_pass
 from sanitize.storage import queries
 from sanitize.verification.leak_check import verify

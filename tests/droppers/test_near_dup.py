@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from sanitize.droppers.near_dup import NearDup, choose_bands, minhash_signatures, permutation_coefficients
 from sanitize.errors import MissingExtra, PlanError
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 

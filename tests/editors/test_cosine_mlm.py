@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from sanitize.core.keys import Key
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import Plan, load_plan
+from sanitize.plans.settings import Settings
 from sanitize.stages.privacy_ledger import CLAIM_NOT_DP
 from sanitize.storage.corpus import Corpus
 from sanitize.text.masked_lm import MaskedModel

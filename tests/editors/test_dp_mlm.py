@@ -24,9 +24,9 @@ import pytest
 from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.core.keys import Key
 from sanitize.errors import MissingExtra, PlanError
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find, run
 from sanitize.plans.plan import Plan, load_plan
+from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 from sanitize.text.masked_lm import MaskedModel, measure_bounds
 

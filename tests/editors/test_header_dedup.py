@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sanitize.editors import header_dedup
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 from sanitize.text.mail_headers import ADDRESS_LIST_FIELDS

@@ -21,10 +21,10 @@ from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.identities import DOMAIN, EMAIL_ADDRESS, GIVEN_ROLE, PERSON, SURNAME_ROLE, Entities, PersonGroups
 from sanitize.errors import PlanError
 from sanitize.kinds.kind import get_kind
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import stream
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 KEY = Key.from_seed(1)
 

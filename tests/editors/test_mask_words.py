@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import Plan, load_plan
+from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 
 KINDS = ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN", "MESSAGE_ID", "URL"]

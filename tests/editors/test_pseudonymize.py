@@ -26,9 +26,9 @@ from sanitize.editors.pseudonymize import _corpus_draws, _fit_characters, _KindV
 from sanitize.errors import PlanError, ResourceError, UsageError
 from sanitize.inspection.sql_api import sql
 from sanitize.kinds.kind import BOUNDARY, get_kind
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 KEY = Key.from_seed(1)
 SCOPES = ("corpus", "document", "none")

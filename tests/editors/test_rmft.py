@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from sanitize.editors import rmft
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import stream
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 
 @pytest.mark.parametrize("avoid", ["corpus", "seen"])

@@ -23,8 +23,8 @@ from sanitize.engines import spark
 from sanitize.engines import spark_session as room
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import InputRefused, UsageError
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 from sanitize.storage import queries
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")

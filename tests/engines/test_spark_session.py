@@ -19,7 +19,7 @@ from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.engines import spark, spark_session
 from sanitize.errors import InputRefused, MissingExtra, UsageError
 from sanitize.pipeline import manifest
-from sanitize.pipeline.index_build import Settings
+from sanitize.plans.settings import Settings
 from sanitize.storage.publication import Job, load_record, run_job
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")

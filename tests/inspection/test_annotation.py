@@ -21,7 +21,7 @@ from sanitize.cli.main import app
 from sanitize.errors import UsageError
 from sanitize.inspection.annotation import label, wilson_interval
 from sanitize.inspection.capture_recapture import capture_histories, chao_lower_bound, chapman_estimate, estimate_total, loglinear_estimate
-from sanitize.pipeline.index_build import Settings
+from sanitize.plans.settings import Settings
 
 PLAIN, DENSE = 60, 90
 

@@ -11,7 +11,7 @@ import pytest
 
 import sanitize
 from sanitize.errors import UsageError
-from sanitize.pipeline.index_build import Settings
+from sanitize.plans.settings import Settings
 
 TEXTS = ["First bob.lee@example.com and 212-555-0123.", "Then bob.lee@example.com, ann.roe@example.org.", "Again bob.lee@example.com."]
 

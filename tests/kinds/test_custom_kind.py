@@ -25,11 +25,11 @@ from sanitize.kinds.custom_kind import CHECKS, CustomKind
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.kinds.pattern_check import find_pattern_error
 from sanitize.pipeline.erasure.subject import subject
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.stages.scanner import Scanner
 from sanitize.verification.leak_check import verify
 

@@ -30,10 +30,10 @@ from sanitize.errors import InputRefused, LeakFound, PlanError, QuarantineExceed
 from sanitize.inspection import sql_api
 from sanitize.pipeline.append import check_pseudonyms_consistent, remove_replacement_values
 from sanitize.pipeline.erasure.subject import subject
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.index_increments import IndexIncrement, hash_path, select_new_files, starts_with_earlier_file
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import Plan, load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 from sanitize.storage.corpus import Corpus, file_sha256

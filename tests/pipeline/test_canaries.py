@@ -21,8 +21,9 @@ from sanitize.errors import OutputBroken
 from sanitize.finders.patterns import Detections, PatternFinder
 from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline import canaries
-from sanitize.pipeline.run import Settings, run
+from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import DocumentFile, Documents
 
 MAILS = [f"From: canary{number}@example.com\nSubject: canary\n\n" + "canary word\n" * number for number in range(1, 9)]

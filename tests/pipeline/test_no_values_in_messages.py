@@ -28,9 +28,11 @@ from sanitize.core.parts import Aggregates, EditBatch
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import SanitizeError
 from sanitize.finders.patterns import PatternFinder
-from sanitize.pipeline.index_build import IndexBuilder, Settings
+from sanitize.pipeline import shard_checking
+from sanitize.pipeline.index_build import IndexBuilder
 from sanitize.pipeline.run import find, run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.reporting.html_report import EditSample
 from sanitize.stages import detection, rewriting
 from sanitize.storage import corpus, publication, queries
@@ -229,7 +231,7 @@ STAGES = {
     "read": (reading, "stage_task"),
     "find": (detection, "find_task"),
     "apply": (rewriting, "rewrite_task"),
-    "verify": (importlib.import_module("sanitize.pipeline.run"), "verify_task"),
+    "verify": (shard_checking, "verify_task"),
 }
 
 
@@ -415,7 +417,17 @@ def test_reprs_show_no_value(made: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             occurrences=pl.DataFrame({"value": ["canary0001@example.com"], "kept": [True]}),
             doc_ids=pa.array(["canary0001"]).dictionary_encode(),
         )
-        things = [told, hall, found, load_plan("rmft"), hall.documents, hall.leaves, Aggregates({}), hall.engine, hall.key]
+        things = [
+            told,
+            hall,
+            found,
+            load_plan("rmft"),
+            hall.state.documents,
+            hall.state.leaves,
+            Aggregates({}),
+            hall.tasks.engine,
+            hall.state.key,
+        ]
         things += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/flagged.parquet")))]
         for thing in things:
             assert heard(repr(thing) + str(thing)) == [], type(thing)

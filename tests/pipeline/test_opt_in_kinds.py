@@ -9,10 +9,10 @@ import pytest
 from sanitize.errors import InputRefused, PlanError, UsageError
 from sanitize.inspection.annotation import label
 from sanitize.inspection.reproduction import replay
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find, run
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 SETTINGS = Settings(seed=1, workers=1)
 ASKED = ["DATE_TIME", "AGE"]

@@ -14,8 +14,8 @@ import pytest
 from sanitize.cli.options import parse_share
 from sanitize.errors import InputRefused, UsageError
 from sanitize.inspection.reproduction import replay
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 
 ROWS = [{"doc_id": f"d{no}", "text": f"Document {no}: ann{no % 7}@example.com or 212-555-01{no % 100:02d}."} for no in range(400)]
 

@@ -11,9 +11,9 @@ import pytest
 from sanitize.errors import PlanError
 from sanitize.inspection.preview import explain
 from sanitize.kinds.kind import list_kinds
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan, plan_names
+from sanitize.plans.settings import Settings
 
 FIRSTS, LEFT = {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"}, {"MESSAGE_ID", "URL"}
 SECRETS, NAMES = {"CREDIT_CARD", "IBAN_CODE", "US_SSN", "SECRET", "CRYPTO"}, {"MAC_ADDRESS", "X500_NAME"}

@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.storage.corpus import Corpus
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 
 TOLD = {"seed": 1, "workers": 1, "rows_per_shard": 25}

@@ -19,8 +19,8 @@ import pytest
 from sanitize.cli import main
 from sanitize.engines import worker_process
 from sanitize.errors import InputRefused, QuarantineExceeded
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 from sanitize.readers import sandbox
 from sanitize.readers.survey import REASONS
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find, run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 CHANGES = ["blacklist.k=2", "blacklist.n=2", 'edit.0.reasons=["direct", "indirect"]']
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sanitize.core import failpoints
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 from sanitize.storage import publication
 from sanitize.storage.locks import read_lock_holder
 

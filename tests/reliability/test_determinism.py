@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli.demo import generate_mails, write_mbox
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,7 +137,7 @@ def test_mails_in_one_mbox_in_three_or_one_a_file(tmp_path: Path, corpus: pa.Tab
 
 SCRIPT = """
 import os, signal, sys
-from sanitize.pipeline.index_build import Settings
+from sanitize.plans.settings import Settings
 from sanitize.pipeline.run import run
 
 def main():

@@ -24,10 +24,10 @@ from sanitize.core.failpoints import FAILPOINTS
 from sanitize.inspection.annotation import label
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.erasure.subject import subject
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.storage.corpus import read_json
 

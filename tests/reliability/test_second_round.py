@@ -19,9 +19,9 @@ import pytest
 
 from sanitize.cli.demo import generate_mails
 from sanitize.errors import PlanError, UsageError
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find, run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.storage import corpus as shards
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -16,10 +15,10 @@ import pytest
 from sanitize.editors.redact import Redact
 from sanitize.editors.rmft import Rmft
 from sanitize.errors import InputRefused, UsageError
-from sanitize.pipeline import canaries, index_state, run_state
-from sanitize.pipeline.index_build import Settings
+from sanitize.pipeline import canaries, index_state, run_state, shard_checking
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers import staging
 from sanitize.readers.sandbox import SandboxedReader
 from sanitize.readers.staging import Columns
@@ -28,8 +27,7 @@ from sanitize.stages import detection, rewriting
 from sanitize.storage import table_schemas
 from sanitize.storage.publication import load_record
 
-hall = importlib.import_module("sanitize.pipeline.run")  # the module: `sanitize.run` is also the name of what it does
-ROOMS = {"find": (detection, "find_task"), "apply": (rewriting, "rewrite_task"), "verify": (hall, "verify_task")}
+ROOMS = {"find": (detection, "find_task"), "apply": (rewriting, "rewrite_task"), "verify": (shard_checking, "verify_task")}
 
 
 @pytest.fixture()
@@ -177,7 +175,7 @@ def test_an_input_that_changes_under_our_hands_is_refused(house: Any, done: Coun
     """At the end of find and again just before OUT is swapped; what was read of the input is deleted."""
     house.put_old()
     texts = house.inputs[0].read_bytes()
-    for room, name in ((detection, "find_task"), (hall, "verify_task")):
+    for room, name in ((detection, "find_task"), (shard_checking, "verify_task")):
         whole = getattr(room, name)
 
         def writing(task: Any, whole: Callable[[Any], Any] = whole) -> Any:
@@ -196,8 +194,8 @@ def test_an_input_that_changes_under_our_hands_is_refused(house: Any, done: Coun
     # touched, but the same: no reason to stop
     shutil.rmtree(house.out)
     with monkeypatch.context() as patch:
-        whole = hall.verify_task
-        patch.setattr(hall, "verify_task", lambda task: (os.utime(house.inputs[0]), whole(task))[1])
+        whole = shard_checking.verify_task
+        patch.setattr(shard_checking, "verify_task", lambda task: (os.utime(house.inputs[0]), whole(task))[1])
         house.again()
 
 

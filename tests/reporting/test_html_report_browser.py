@@ -22,8 +22,8 @@ import pytest
 from PIL import Image
 
 from sanitize.cli.demo import generate_mails
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 
 
 def working() -> str | None:

@@ -17,9 +17,9 @@ import pytest
 from sanitize.cli.demo import generate_mails
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, MissingExtra, OutputBroken, UsageError
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.reporting import report_data
 from sanitize.reporting.report_data import collect_report_tables, report
 from sanitize.storage.corpus import Corpus

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.kinds.kind import list_kinds
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 from sanitize.storage import queries, vault
 
 ROOT = Path(__file__).resolve().parents[2]

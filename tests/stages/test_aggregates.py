@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from sanitize.editors.redact import Redact
 from sanitize.editors.rmft import Rmft
 from sanitize.engines.local import LocalEngine
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.stages import aggregates
 from sanitize.storage import queries, table_schemas
 

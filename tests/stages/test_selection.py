@@ -13,10 +13,10 @@ import pytest
 
 from sanitize.errors import PlanError
 from sanitize.kinds import ip_address
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
+from sanitize.plans.settings import Settings
 from sanitize.stages.selection import build_list_pattern
 from sanitize.verification.leak_check import verify
 

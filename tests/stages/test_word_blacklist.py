@@ -28,9 +28,9 @@ from sanitize.engines.local import LocalEngine
 from sanitize.errors import UsageError
 from sanitize.inspection.sql_api import sql
 from sanitize.pipeline.erasure.subject import subject
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 from sanitize.stages import word_blacklist

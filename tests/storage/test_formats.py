@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.inspection.reproduction import replay
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 from sanitize.storage import formats
 from sanitize.storage.corpus import Corpus, file_sha256, open_text_writer
 from sanitize.storage.formats import jsonl_zst, mds

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.errors import LeakFound, OutputBroken, ResourceError
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.storage import publication as room
 from sanitize.storage.corpus import file_sha256
 from sanitize.storage.disk_errors import translate_disk_errors

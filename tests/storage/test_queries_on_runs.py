@@ -26,9 +26,9 @@ import pytest
 
 from sanitize.cli.demo import generate_mails
 from sanitize.cli.options import document_sources_or_note
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import find, run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.storage import queries as q
 from sanitize.storage import table_schemas
 

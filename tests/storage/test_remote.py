@@ -24,8 +24,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from sanitize.errors import InputRefused, LeakFound, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
 from sanitize.inspection import sql_api
 from sanitize.pipeline.erasure.subject import subject
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
+from sanitize.plans.settings import Settings
 from sanitize.readers import remote_input
 from sanitize.storage import remote_storage
 from sanitize.storage.corpus import Corpus, read_json

@@ -28,8 +28,9 @@ from hypothesis import strategies as st
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.kinds.kind import list_kinds
-from sanitize.pipeline.run import Settings, run
+from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.storage import table_schemas as tables
 from sanitize.storage.corpus import file_sha256, write_table_rows

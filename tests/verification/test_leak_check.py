@@ -25,9 +25,9 @@ from sanitize.editors.rmft import Rmft
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.finders.patterns import Detections, PatternFinder
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.reporting import report_data
 from sanitize.stages import rewriting
 from sanitize.storage import table_schemas

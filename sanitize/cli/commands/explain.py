@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Show what a run would do: columns, counts and masked before/after pairs of a sample, an estimate. Writes nothing."""
     from sanitize.inspection.preview import explain
-    from sanitize.pipeline.index_build import Settings
     from sanitize.plans.plan import load_plan
+    from sanitize.plans.settings import Settings
 
     print_result(
         explain(inputs, load_plan(plan, set_ or ()), Settings(columns=columns_from_options(locals())), forecast), as_json, format_preview

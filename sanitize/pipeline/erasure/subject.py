@@ -33,10 +33,10 @@ from sanitize.errors import LeakFound, UsageError
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task, read_address_parts
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.plan import Plan
+from sanitize.plans.settings import Settings
 from sanitize.stages.erasure_scan import ErasureScanTask, erasure_scan_task
 from sanitize.storage import queries, remote_output, tombstones, vault
 from sanitize.storage.corpus import Corpus, Documents, file_sha256, read_json, write_json, write_private_lines

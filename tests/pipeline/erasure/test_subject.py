@@ -22,6 +22,7 @@ from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.pipeline.erasure.subject import subject
 from sanitize.pipeline.erasure.subject_match import SubjectMatch
+from sanitize.pipeline.shard_rewriting import RewrittenShards
 from sanitize.stages import erasure_scan
 from sanitize.storage import tombstones
 from sanitize.storage.tombstones import Tombstones
@@ -414,9 +415,10 @@ def test_a_value_that_is_left_is_a_leak(place: Path, monkeypatch: pytest.MonkeyP
     """With a plan that leaves all kinds, the leak check only searches for the erased values."""
     go(place)
     subject(place / "clean.private", [ANN], erase=True)
-    run = importlib.import_module("sanitize.pipeline.run").PipelineRun
-    honest = run._find_erased_in_task
-    monkeypatch.setattr(run, "_find_erased_in_task", lambda self, no: (honest(self, no)[0], honest(self, no)[1][-1:], []))
+    find_erased = RewrittenShards.find_erased_in_task
+    monkeypatch.setattr(
+        RewrittenShards, "find_erased_in_task", lambda self, no: (find_erased(self, no)[0], find_erased(self, no)[1][-1:], [])
+    )
     with pytest.raises(LeakFound):
         go(place, "other", "baseline")
 

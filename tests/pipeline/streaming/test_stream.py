@@ -28,12 +28,12 @@ from sanitize.core.engine import TaskResult
 from sanitize.editors.synthesis import component_pools
 from sanitize.engines.worker_process import WorkerProcess
 from sanitize.errors import InputRefused, PlanError, QuarantineExceeded, ResourceError, UsageError
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.records import DictBatch
 from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, ParquetFolderSink, Sink
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream, to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 from sanitize.storage.corpus import Corpus

@@ -28,7 +28,6 @@ from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
 from sanitize.inspection.annotation import label
 from sanitize.inspection.sql_api import status, top
 from sanitize.pipeline.erasure.subject import subject
-from sanitize.pipeline.index_build import Settings
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.batch_processor import StreamPriorValues
 from sanitize.pipeline.streaming.component_log import ComponentLog
@@ -37,6 +36,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, Par
 from sanitize.pipeline.streaming.stream import StreamProcessor, StreamSettings, run_stream
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 
 ROOT = Path(__file__).resolve().parents[3]

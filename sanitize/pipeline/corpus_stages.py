@@ -1,0 +1,214 @@
+"""Stages of a run that need the whole corpus before a text is edited: the scan for erased persons, the droppers, the word blacklist, and
+the aggregates of the editors.
+
+Each function takes the state of the run and the results of earlier stages, and returns its own result; tables lie in the run's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from sanitize.core.parts import Aggregates
+from sanitize.pipeline import append
+from sanitize.pipeline.append import OutputIncrement, ReplacementIdsTask, replacement_ids_task
+from sanitize.pipeline.run_state import RunState
+from sanitize.stages import erasure_scan, rewriting
+from sanitize.stages.aggregates import aggregate_for_editors
+from sanitize.stages.corpus_pass import CorpusContext, run_droppers
+from sanitize.stages.task_runner import FolderTask
+from sanitize.stages.word_blacklist import build_blacklist
+from sanitize.storage.corpus import file_sha256
+from sanitize.storage.publication import run_job
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasedMentions:
+    """What the index does not have of erased persons. The files have one entry per task; all are empty if no tombstone lists names or
+    users, and `document_files` also if these users wrote no document."""
+
+    mention_files: tuple[Path, ...] = ()  # mentions of their names, as rows of `occurrences`
+    document_files: tuple[Path, ...] = ()  # `doc_no` of the documents that erased users wrote
+    document_count: int = 0  # of these documents
+    local_parts: tuple[str, ...] = ()  # local parts of erased addresses, which no surrogate may use
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordBlacklist:
+    """The blacklist of the remaining documents."""
+
+    path: Path
+    sha256: str
+    counts: dict[str, Any]
+
+
+def find_erased_mentions(state: RunState) -> ErasedMentions:
+    """Find what the index does not have of erased persons: mentions of their names, and the documents they wrote."""
+    index, erased = state.index, state.erased
+    mention_files: tuple[Path, ...] = ()
+    document_files: tuple[Path, ...] = ()
+    document_count = 0
+    if erased.names or erased.user_hashes:
+        jobs = []
+        mention_files, document_files = (tuple(state.task_files("forget", name)) for name in ("mentions", "gone"))
+        for no, (low, high) in enumerate(index.task_ranges):
+            task = erasure_scan.ErasureScanTask(
+                first_doc_no=low,
+                end_doc_no=high,
+                documents=index.documents,
+                leaves=index.leaves,
+                erased=erased,
+                key=index.key,
+                folder=index.workspace / "spill" / f"forget-{no}",
+            )
+            outputs = {"mentions.parquet": mention_files[no], "gone.parquet": document_files[no]}
+            depends_on = (erased.names, erased.user_hashes)
+            jobs.append(
+                state.create_job(
+                    f"forget-{no:05d}", erasure_scan.erasure_scan_task, task, outputs, *depends_on, increment=state.find_increment(no)
+                )
+            )
+        document_count = sum(result["written"] for result in state.tasks.run("forget", jobs))
+    local_parts = erasure_scan.find_erased_local_parts(index.task_files("vault", "values"), erased) if erased.value_ids else ()
+    return ErasedMentions(
+        mention_files=mention_files, document_files=document_files, document_count=document_count, local_parts=local_parts
+    )
+
+
+def select_occurrences(state: RunState) -> Sequence[Path]:
+    """Apply the plan's rules for single values and scores (`state.selection`); returns the files of the selected occurrences."""
+    state.selection.select(state.create_job, state.erased.value_ids)
+    return state.selection.occurrence_files
+
+
+def drop_documents(state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path]) -> tuple[Path, ...]:
+    """Run the droppers; returns the files of the table `drops`, one for each dropper, in plan order."""
+    if not state.plan.droppers:
+        return ()
+    excluded = erased_mentions.document_files if erased_mentions.document_count else ()
+    with state.tasks.measure("drop"):
+        return run_droppers(
+            _create_corpus_context(state, erased_mentions, occurrence_files, excluded), state.plan.droppers, state.folder / "drops"
+        )
+
+
+def build_word_blacklist(
+    state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path], drop_files: tuple[Path, ...]
+) -> WordBlacklist | None:
+    """Write the blacklist of the remaining documents to the vault of this run; None if the plan has none."""
+    if state.plan.blacklist is None:
+        return None
+    with state.tasks.measure("blacklist"):
+        counts = build_blacklist(
+            state.plan.blacklist,
+            _create_corpus_context(state, erased_mentions, occurrence_files, (*drop_files, *erased_mentions.document_files)),
+            kinds=state.plan.find.kinds,
+            key=state.index.key,
+            out=state.blacklist_file,
+            erased_value_ids=state.erased.value_ids,
+            mention_files=erased_mentions.mention_files,
+        )
+        return WordBlacklist(path=state.blacklist_file, sha256=file_sha256(state.blacklist_file), counts=counts)
+
+
+def aggregate_increment(
+    state: RunState,
+    increment: OutputIncrement,
+    erased_mentions: ErasedMentions,
+    occurrence_files: Sequence[Path],
+    drop_files: tuple[Path, ...],
+    blacklist: WordBlacklist | None,
+) -> tuple[Aggregates, ...]:
+    """The aggregates that the editors need for an increment, in plan order; they cover the corpus up to its end."""
+    index = state.index
+    excluded = (*(erased_mentions.document_files if erased_mentions.document_count else ()), *drop_files)
+    replacement_id_files = _collect_replacement_ids(state, increment)
+    needs_corpus_pass = any(editor.pass_schemas for editor in state.plan.editors)
+    corpus_context = _create_corpus_context(state, erased_mentions, occurrence_files, excluded) if needs_corpus_pass else None
+    folder_task = FolderTask(index.workspace / "spill" / "counts")
+
+    def write_aggregates(task: FolderTask) -> dict[str, Any]:
+        aggregates = aggregate_for_editors(
+            state.tasks.engine,
+            tuple(state.plan.editors),
+            occurrences=occurrence_files[: increment.end_task],
+            is_selection=bool(state.plan.find.selection_rules),
+            value_counts_file=index.value_counts_file,
+            value_files=index.task_files("vault", "values")[: increment.end_task],
+            drop_files=excluded,
+            folder=task.folder,
+            filter_first_occurrences=lambda first_occurrences: append.remove_replacement_values(first_occurrences, replacement_id_files),
+            corpus=corpus_context,
+            blacklist_file=blacklist.path if blacklist else None,
+        )
+        return {"editors": [{name: str(path) for name, path in tables.tables.items()} for tables in aggregates]}
+
+    folder = state.folder / f"counts{increment.record_suffix}"
+    with state.tasks.measure("count"):
+        depends_on = [
+            [file_sha256(path) for path in excluded],
+            *([[file_sha256(path) for path in replacement_id_files]] if replacement_id_files else []),
+        ]
+        job = state.create_job(folder.name, write_aggregates, folder_task, folder, *depends_on, increment=increment)
+        record = run_job(job)
+    # tables written to the task folder have been moved to the run's folder; the others belong to the index
+    return tuple(
+        Aggregates(
+            {name: folder / Path(path).name if Path(path).parent == folder_task.folder else Path(path) for name, path in tables.items()}
+        )
+        for tables in record["editors"]
+    )
+
+
+def count_dropped(state: RunState, erased_mentions: ErasedMentions, drop_files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Numbers of dropped documents by part and reason: erased ones first, then in plan order."""
+    erased = (
+        [{"part": rewriting.ERASURE_PART, "reason": "erased", "documents": erased_mentions.document_count}]
+        if erased_mentions.document_count
+        else []
+    )
+    return erased + [
+        {"part": dropper.use, "reason": dropper.reason, "documents": pq.read_metadata(path).num_rows}
+        for dropper, path in zip(state.plan.droppers, drop_files, strict=True)
+    ]
+
+
+def _create_corpus_context(
+    state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path], excluded_doc_files: tuple[Path, ...]
+) -> CorpusContext:
+    """The corpus view for parts that read all texts before anything is edited (corpus pass)."""
+    index, folder = state.index, state.folder / "looks"
+    folder.mkdir(exist_ok=True)
+    quarantine_file = folder / "quarantine.parquet"
+    pq.write_table(index.quarantine.select(["doc_no"]), quarantine_file)
+    return CorpusContext(
+        engine=state.tasks.engine,
+        run_jobs=state.tasks.run,
+        documents=index.documents,
+        leaves=index.leaves,
+        ranges=index.task_ranges,
+        occurrence_files=occurrence_files,
+        folder=folder,
+        spill=index.workspace / "spill",
+        fingerprint=index.record_fingerprint(
+            "plan", state.plan_hash, *([state.erased.user_hashes] if erased_mentions.document_count else [])
+        ),
+        excluded_doc_files=(quarantine_file, *excluded_doc_files),
+    )
+
+
+def _collect_replacement_ids(state: RunState, increment: OutputIncrement) -> list[Path]:
+    """Files with the value ids that the replacements of all shards before an increment equal; empty if no editor keeps first
+    occurrences, or if no shard is earlier."""
+    if not (increment.first_task and any(editor.keep and "firsts" in editor.required_aggregates for editor in state.plan.editors)):
+        return []
+    files, jobs = state.task_files("said")[: increment.first_task], []
+    for no, edits in enumerate(state.task_files("edits")[: increment.first_task]):
+        task = ReplacementIdsTask(edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / f"said-{no}")
+        jobs.append(state.create_job(f"said-{no:05d}", replacement_ids_task, task, {"said.parquet": files[no]}, file_sha256(edits)))
+    state.tasks.run("count", jobs)
+    return files

@@ -1,0 +1,201 @@
+"""Decides what becomes of an existing index: it is used as it is, extended by an append, or discarded and built again."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sanitize.errors import InputRefused, UsageError
+from sanitize.pipeline import index_increments, publish_history
+from sanitize.pipeline.index_increments import IndexIncrement
+from sanitize.pipeline.index_state import IndexState, stat_file
+from sanitize.plans.detection_spec import describe_difference
+from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
+from sanitize.storage import vault
+from sanitize.storage.corpus import Documents, file_sha256, read_json
+
+
+def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | None], Survey]) -> None:
+    """Determine which of the given files are new to the index, and set up their increment behind the closed ones.
+
+    `survey_inputs` surveys the given files; with an `IndexedInput`, only those that it does not name.
+    Raises UsageError if the index is incomplete, was built with other settings, or if earlier files changed or are missing."""
+    index_json = read_json(state.workspace / "index.json") or {}
+    increments = index_increments.parse_increments(index_json)
+    if not index_json.get("complete") and len(increments) == 1:
+        raise UsageError(
+            f"{state.workspace}: its index is not complete; run the command that builds it, without --append, to its end first"
+        )
+    state.closed_increments = index_increments.parse_closed_increments(index_json)
+    open_increment = increments[-1] if len(state.closed_increments) < len(increments) else None
+    documents, roles = Documents.from_json(index_json["documents"], state.workspace), state.settings.columns.roles
+    empty_survey = Survey(units=[], files=[], unreadable=[], ignored=[], layout=StagingLayout(schema=documents.schema, roles=roles))
+    state.set_survey(empty_survey)
+    _check_same_index(state, index_json, increments)
+    closed_unit_count = sum(increment.unit_count for increment in state.closed_increments)
+    state.earlier_documents = replace(documents, files=documents.files[:closed_unit_count])
+    state.earlier_task_ranges = [
+        (low, high) for low, high in index_json["ranges"][: sum(increment.task_count for increment in state.closed_increments)]
+    ]
+    if state.given_inputs:
+        files = survey_inputs(None).files if state.input_paths else []
+        given = [(path, size, state.hash_file(path)) for path, size in files]
+        located = [(state.input_set.location_of(path), size, sha256) for path, size, sha256 in given]
+        unchanged = [(location, size, sha256) for location, (size, sha256) in state.input_set.unchanged.items()]
+        new, moved = index_increments.select_new_files(
+            [*located, *unchanged], state.input_set.folder_locations, state.closed_increments, state.key
+        )
+        _refuse_grown_files(state, [*given, *unchanged], new)
+        if new:
+            known_paths = frozenset(path for no, (path, _, _) in enumerate(given) if no not in set(new))
+            found = survey_inputs(IndexedInput(schema=documents.schema, known_paths=known_paths))
+            index_increments.check_same_columns(documents.schema, found.schema)
+            state.set_survey(replace(found, units=[replace(unit, no=unit.no + closed_unit_count) for unit in found.units]))
+        if moved:
+            state.notes.append(f"{moved:,} of the given files are byte-identical to files that were read before; they were not added again")
+    state.restart_open_increment = index_increments.needs_restart(
+        [(size, sha256) for size, sha256 in state.new_files], open_increment, replace=state.settings.replace
+    )
+
+
+def load_or_discard_index(state: IndexState) -> dict[str, Any]:
+    """index.json of WORK if its index can be used; otherwise the index is deleted, with a note, and the result is empty.
+
+    An index of another key or setting is deleted, unless an output needs it to map its labels back. An index of another input is
+    deleted only with `--replace`: it may have taken hours, and the input may be a mistake.
+    """
+    index_json = read_json(state.workspace / "index.json") or {}
+    if state.closed_increments:
+        if state.restart_open_increment:
+            discard_open_increment(state)
+        return index_json
+    is_outdated = vault.is_outdated(index_json)
+    if not index_json or (index_json.get("fingerprint") == state.fingerprint and not is_outdated):
+        return index_json
+    is_same_input = index_json.get("inputs") == state.hash_inputs()
+    are_same_documents = is_same_input and index_json.get("sample", 1.0) == state.settings.sample
+    increment_count = len(index_json.get("batches") or ())
+    are_same_files = Counter(map(tuple, index_json.get("files") or [])) == Counter(map(tuple, state.input_files))
+    if not is_same_input and are_same_files and increment_count > 1 and not state.settings.replace:
+        raise UsageError(
+            f"{state.workspace}: holds an index of these files that was built in {increment_count} increments (--append); nothing was "
+            "changed. Use --append to continue with it; or --replace to rebuild the index and its outputs in one increment; "
+            "or use another --work to keep both"
+        )
+    if not is_same_input and not state.settings.replace:
+        raise UsageError(
+            f"{state.workspace}: holds the index of another input ({state.describe_input_difference(index_json.get('files') or [])}); "
+            "nothing was changed. Restore the input to continue with that index; or use --replace to rebuild the index and its "
+            "outputs; or use another --work to keep both"
+            f"{'; or --append to add the new files to it' if _extends_index(state, index_json) else ''}"
+        )
+    difference = (
+        f"another input ({state.describe_input_difference(index_json.get('files') or [])})"
+        if not is_same_input
+        else "another key"
+        if index_json.get("key_id") != state.key.id
+        else describe_difference(index_json["looked_for"], state.detection_settings)
+        if index_json.get("looked_for", state.detection_settings) != state.detection_settings
+        else f"version {index_json.get('schema_version', 1)} of the tables"
+        if is_outdated
+        else "other settings, or by another version"
+    )
+    if not (state.settings.replace or is_outdated) and (outputs := publish_history.find_reversible_outputs(state.workspace)):
+        raise UsageError(
+            f"{state.workspace}: its index was built with {difference}; a rebuild would delete the mapping from the labels of "
+            f"{outputs[0]}{f' and {len(outputs) - 1} more' if outputs[1:] else ''} back to their values; nothing was changed. Use "
+            "another --work to keep both; or --replace to rebuild the index anyway"
+        )
+    state.notes.append(
+        f"the index in {state.workspace} was built with {difference}; it is rebuilt, and the results based on it are deleted"
+    )
+    (state.workspace / "index.json").unlink()
+    run_files = [path for run in (state.workspace / "runs").glob("*") for path in run.iterdir() if path.is_dir() and path.name != "vault"]
+    for name in (
+        "tables",
+        # the labels in the vault of a run map its output back: a new version of the tables does not take them away
+        *(run_files if is_outdated else ("runs",)),
+        "tasks/find",
+        "tasks/known",
+        "rounds",
+        "vault/values",
+        "vault/rounds",
+        "quarantine",
+        *(() if are_same_documents else ("documents", "tasks")),
+    ):
+        shutil.rmtree(state.workspace / name, ignore_errors=True)
+    return {}
+
+
+def discard_open_increment(state: IndexState) -> None:
+    """Delete the open increment (started and not published) from index.json and from WORK."""
+    unit_count = sum(increment.unit_count for increment in state.closed_increments)
+    task_count = sum(increment.task_count for increment in state.closed_increments)
+    state.documents, state.task_ranges = state.earlier_documents, state.earlier_task_ranges
+    state.write_index_json(is_complete=True, increments=state.closed_increments)
+    index_increments.discard_increment_files(state.workspace, task_count, unit_count, len(state.closed_increments))
+
+
+def check_inputs_unchanged(state: IndexState) -> None:
+    """Raise InputRefused if an input file changed while it was being read; deletes what was read of the inputs."""
+    for no, (path, _) in enumerate(state.survey.files):
+        if stat_file(path) != state.file_hashes[path][0] and (
+            not Path(path).is_file() or file_sha256(Path(path)) != state.input_hashes[no]
+        ):
+            if state.closed_increments:
+                discard_open_increment(state)
+            for name in () if state.closed_increments else ("index.json", "tasks", "runs"):
+                (state.workspace / name).unlink() if (state.workspace / name).is_file() else shutil.rmtree(
+                    state.workspace / name, ignore_errors=True
+                )
+            raise InputRefused(
+                f"file {no + 1} of the input changed while it was being read; nothing was published. "
+                "Run the same command again when no program writes to it"
+            )
+    state.input_set.check_unchanged()
+
+
+def _check_same_index(state: IndexState, index_json: Mapping[str, Any], increments: Sequence[IndexIncrement]) -> None:
+    """Raise UsageError if the index was built with another key, other settings, columns or finders, or by another version."""
+    if index_json.get("fingerprint") == state.compute_fingerprints(increments)[-1]:
+        return
+    difference = (
+        "another key"
+        if index_json.get("key_id") != state.key.id
+        else "another --sample"
+        if index_json.get("sample", 1.0) != state.settings.sample
+        else describe_difference(index_json["looked_for"], state.detection_settings)
+        if index_json.get("looked_for", state.detection_settings) != state.detection_settings
+        else "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like), or by another version"
+    )
+    raise UsageError(
+        f"{state.workspace}: its index was built with {difference}; an append needs the same. Use the options of the first run; "
+        "or run over all files with --replace, without --append, to rebuild everything"
+    )
+
+
+def _refuse_grown_files(state: IndexState, given_files: Sequence[tuple[str, int, str]], new_positions: Sequence[int]) -> None:
+    """Raise UsageError if a new file begins with all bytes of an earlier file that is not given itstate."""
+    given_sha256 = {sha256 for _, _, sha256 in given_files}
+    earlier: dict[int, set[str]] = {}
+    for size, sha256 in (file for increment in state.closed_increments for file in increment.files):
+        if sha256 not in given_sha256:
+            earlier.setdefault(size, set()).add(sha256)
+    for no in new_positions if earlier else ():
+        path, size, _ = given_files[no]
+        if index_increments.starts_with_earlier_file(path, size, earlier):
+            raise UsageError(
+                f"file {no + 1} of the input: begins with all bytes of a file that an earlier run read, whose documents would be "
+                "in the output twice; --append only takes new files. Put the new data into a separate file; if the documents should "
+                "occur again, give the earlier file as well; or run over all files with --replace, without --append"
+            )
+
+
+def _extends_index(state: IndexState, index_json: Mapping[str, Any]) -> bool:
+    """True if the index has several increments, or if the input has all files of the index and more."""
+    earlier = Counter(sha256 for _, sha256 in index_json.get("files") or [])
+    return len(index_json.get("batches") or ()) > 1 or bool(earlier) and not earlier - Counter(state.input_hashes)

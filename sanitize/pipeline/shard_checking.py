@@ -1,0 +1,165 @@
+"""The leak check of a run: searches every rewritten shard, has swept shards rewritten and checked again, and searches the pages of OUT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sanitize.core import failpoints
+from sanitize.engines.local import LocalEngine
+from sanitize.pipeline import append
+from sanitize.pipeline.run_state import RunState
+from sanitize.pipeline.shard_rewriting import RewrittenShards
+from sanitize.stages.task_runner import FolderTask
+from sanitize.storage import vault
+from sanitize.storage.publication import run_job, shard_names
+from sanitize.storage.shard_packing import shard_path
+from sanitize.text.literal_search import LiteralMatcher, prepare_terms
+from sanitize.verification.full_check import run_full_check
+from sanitize.verification.leak_check import (
+    UNSWEEPABLE_ADVICE,
+    VerifyTask,
+    find_forbidden_values,
+    leak_error,
+    raise_on_leaks,
+    select_atomic_kinds,
+    verify_task,
+)
+from sanitize.verification.sweep_terms import prepare_sweep_terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedShards:
+    """The shards after the leak check, and what is needed to search the pages of OUT for the same values."""
+
+    state: RunState
+    report: dict[str, Any]  # the `verify` entry of the summary
+    forbidden_values: Path | None = None  # prepared search terms; None if nothing is checked
+    search_passes: Sequence[Path] = ()  # of the full check; empty if there is none
+
+    def find_page_leaks(self, texts: dict[str, str]) -> list[tuple[str, str]]:
+        """Forbidden values in the pages of OUT, as (page, kind)."""
+        if self.forbidden_values is None:
+            return []
+        leaks = find_forbidden_values(self.forbidden_values, texts)
+        if leaks or self.report["mode"] != "full":
+            return leaks
+        spill = vault.make_private_folder(self.state.index.workspace / "spill")
+        folder = spill / "texts"
+        folder.mkdir(exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text, "utf-8")
+        files = [(folder / name, name) for name in texts]
+        engine = LocalEngine(workers=1, spill=folder)  # a few small pages: starting workers would cost more
+        result = run_full_check(engine, [], files, self.search_passes, spill / "full", list(texts), self.state.erased.names)
+        return [(finding.file, finding.kind) for finding in result["findings"]]
+
+
+def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
+    """Run the leak check on every shard. A shard with remaining values in its text is swept, rewritten (`shards` is updated) and checked
+    again. Raises LeakFound for what is left then."""
+    mode = state.index.settings.verify
+    if mode == "off":
+        return CheckedShards(state=state, report={"mode": mode, "values_checked": 0, "swept": 0})
+    checks = _ShardChecks(state)
+    with state.tasks.measure("verify"):
+        checks.prepare(is_full=mode == "full")
+    is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
+    results = state.tasks.run("verify", [checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos], function=verify_task)
+    append.check_earlier_shards_clean([result for result, reused in zip(results, is_reused, strict=True) if reused], state.output)
+    swept_task_nos = [no for no in state.task_nos if results[no]["swept"]]
+    swept = sum(results[no]["swept"] for no in swept_task_nos)
+    if swept_task_nos:
+        # a value that the finders missed becomes an occurrence; only what is left after the sweep is a leak
+        shards.rewrite_again(swept_task_nos)
+        tasks = [checks.create_task(no, is_recheck=True) for no in swept_task_nos]
+        for no, result in zip(swept_task_nos, state.tasks.run("verify", tasks, function=verify_task), strict=True):
+            results[no] = result
+    raise_on_leaks(results, rechecked=set(swept_task_nos))
+    failpoints.hit("run:judged")
+    report = {"mode": mode, "values_checked": checks.value_count, "swept": swept, "kinds": sorted(state.plan.leak_checked_kinds)}
+    if mode == "full":
+        report |= checks.run_full_check()
+    return CheckedShards(state=state, report=report, forbidden_values=checks.forbidden_values, search_passes=checks.search_passes)
+
+
+class _ShardChecks:
+    """The search terms of a run and its check tasks. The terms are prepared once and shared by all workers."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+        self.value_count = 0  # of the values that are searched for
+        self.forbidden_values: Path = state.forbidden_values_file
+        self.search_passes: Sequence[Path] = ()
+        self.sweep_terms: tuple[Path, ...] = ()  # further terms that a full check searches for and its sweep redacts
+
+    def prepare(self, *, is_full: bool) -> None:
+        """Prepare the search terms; with `is_full` also those of a full check, from the rewritten shards."""
+        state, index = self.state, self.state.index
+        spill, memory = index.workspace / "spill", index.settings.memory_bytes
+        value_files, kinds = index.task_files("vault", "values"), state.plan.leak_checked_kinds
+        include_ids, exclude_ids = state.erased.value_ids, state.selection.excluded_value_ids
+
+        def write_forbidden_values(task: FolderTask) -> dict[str, Any]:
+            path = task.folder / "flagged.parquet"
+            return {"values": LiteralMatcher.write(value_files, kinds, path, include_ids, exclude_ids)}
+
+        job = state.create_job(
+            "flagged",
+            write_forbidden_values,
+            FolderTask(spill / "flagged"),
+            {"flagged.parquet": state.forbidden_values_file},
+            *([include_ids] if include_ids else []),
+        )
+        self.value_count = run_job(job)["values"]
+        self.forbidden_values = prepare_terms(state.forbidden_values_file, spill / "sought", memory)
+        if is_full:
+            tasks = [self.create_task(no) for no in state.task_nos]
+            self.search_passes, self.sweep_terms = prepare_sweep_terms(
+                state.tasks.engine, tasks, value_files, kinds, include_ids, exclude_ids, spill, memory
+            )
+
+    def create_task(self, task_no: int, is_recheck: bool = False) -> VerifyTask:
+        """The check of one shard. What it sweeps is written for `RewrittenShards.rewrite_again`, unless this is the second check."""
+        state, index, name = self.state, self.state.index, f"{task_no:05d}.parquet"
+        (state.folder / "sweep").mkdir(exist_ok=True)
+        low, high = index.task_ranges[task_no]
+        drawn_before_all_values = state.has_ordered_editors or task_no < state.output_increments[-1].first_task
+        return VerifyTask(
+            shard_no=task_no,
+            first_doc_no=low,
+            end_doc_no=high,
+            shard_path=shard_path(state.folder, state.format, task_no),
+            forbidden_values=self.forbidden_values,
+            sweep_terms=self.sweep_terms,
+            kept_originals=state.folder / "kept" / name,
+            edits=state.folder / "edits" / name,
+            occurrences=index.workspace / "tables" / "occurrences" / name,
+            atomic_kinds=select_atomic_kinds(state.plan.leave),
+            row_doc_nos=state.folder / "rows" / name,
+            documents=index.documents,
+            leaves=index.leaves,
+            sweep_path=state.folder / "sweep" / (f"left-{name}" if is_recheck else name),
+            erased_names=state.erased.names,
+            value_counts=index.value_counts_file if drawn_before_all_values else None,
+            columns=tuple(name for name in index.documents.schema.names if index.policies[name] != "drop"),
+        )
+
+    def run_full_check(self) -> dict[str, Any]:
+        """Search every byte of the shards in all forms; returns its part of the report. The pages of OUT are checked when they are written.
+        Raises LeakFound."""
+        state, workspace = self.state, self.state.index.workspace
+        with state.tasks.measure("verify"):
+            names = shard_names([increment.end_task - increment.first_task for increment in state.output_increments], state.suffix)
+            shards = [(self.create_task(no), f"data/{name}") for no, name in enumerate(names)]
+            result = run_full_check(
+                state.tasks.engine, shards, [], self.search_passes, workspace / "spill" / "full", erased_names=state.erased.names
+            )
+        if result["findings"]:
+            raise leak_error(
+                state.display_name or str(state.output), result["findings"], "", f"nothing was published. {UNSWEEPABLE_ADVICE}"
+            )
+        return {"forms": result["forms"], "ambiguous": result["ambiguous"]}

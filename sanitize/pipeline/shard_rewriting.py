@@ -1,0 +1,228 @@
+"""Rewrites the shards of a run, output increment by output increment: aggregates, edits, conversion to the output format.
+
+A shard is one task: its documents with all edits applied. Shards of increments that are already published are not rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from sanitize.core.parts import Aggregates
+from sanitize.pipeline import append
+from sanitize.pipeline.append import OutputIncrement
+from sanitize.pipeline.corpus_stages import ErasedMentions, WordBlacklist, aggregate_increment
+from sanitize.pipeline.run_state import RunState
+from sanitize.stages import erasure_scan, rewriting
+from sanitize.storage import formats
+from sanitize.storage.corpus import file_sha256
+from sanitize.storage.publication import Job, hash_json, output_sha256
+from sanitize.storage.shard_packing import PackTask, pack_shard, shard_path
+
+
+class RewrittenShards:
+    """The shards of a run. `results` has the result of each shard's task with its `sha256`; the leak check may have single shards
+    rewritten again, with what it swept in them."""
+
+    def __init__(
+        self,
+        state: RunState,
+        erased_mentions: ErasedMentions,
+        occurrence_files: Sequence[Path],
+        drop_files: tuple[Path, ...],
+        blacklist: WordBlacklist | None,
+    ) -> None:
+        self.state, self.erased_mentions, self.occurrence_files = state, erased_mentions, occurrence_files
+        self.drop_files, self.blacklist = drop_files, blacklist
+        self.aggregates: dict[OutputIncrement, tuple[Aggregates, ...]] = {}
+        self.results: list[dict[str, Any]] = []
+        self.sweep_files = state.task_files("sweep")  # what the leak check swept in each shard
+
+    def rewrite_again(self, task_nos: Sequence[int]) -> None:
+        """Rewrite these shards with the spans in their sweep files; `results` is updated."""
+        for increment in self.state.output_increments:
+            swept = [no for no in task_nos if increment.first_task <= no < increment.end_task]
+            task_sweeps = [(no, (self.sweep_files[no],)) for no in swept]
+            results = self.rewrite(increment, task_sweeps, is_rerun=True) if swept else []
+            for no, result in zip(swept, results, strict=True):
+                self.results[no] = result
+
+    def rewrite(
+        self, increment: OutputIncrement, task_sweeps: Sequence[tuple[int, tuple[Path, ...]]], is_rerun: bool = False
+    ) -> list[dict[str, Any]]:
+        """Rewrite shards of an increment, each with its swept spans; returns their results. With ordered editors, one shard after the
+        other: a shard avoids the variants of the shards before it, or of all others if it is rewritten again (`is_rerun`)."""
+        state = self.state
+        if not state.has_ordered_editors:
+            return self._run_jobs([self._create_job(increment, no, *sweep) for no, sweep in task_sweeps])
+        if state.index.has_repeated_ids:
+            state.index.notes.append('with avoid = "seen" draws depend on document ids nevertheless: no variant is generated twice')
+        results, surrogate_files = [], dict(enumerate(state.task_files("made")))
+        surrogates_hash = hash_json([file_sha256(path) for path in surrogate_files.values()] if is_rerun else [])
+        for no in range(task_sweeps[0][0] if task_sweeps and not is_rerun else 0):  # after the shards of earlier increments
+            surrogates_hash = hash_json(surrogates_hash, file_sha256(surrogate_files[no]))
+        for no, sweep in task_sweeps:
+            earlier = tuple(path for other_no, path in surrogate_files.items() if other_no != no and (is_rerun or other_no < no))
+            job = self._create_job(increment, no, *sweep, other_surrogate_files=earlier, surrogates_hash=surrogates_hash)
+            results += self._run_jobs([job])
+            surrogates_hash = hash_json(surrogates_hash, output_sha256(job, "made.parquet"))
+        return results
+
+    def reuse(self, increment: OutputIncrement) -> list[dict[str, Any]]:
+        """Results of the shards of a published increment, which stay as they are; raises OutputBroken if one has changed."""
+        state = self.state
+        sweeps = [(no, self.sweep_files[no]) for no in range(increment.first_task, increment.end_task)]
+        task_sweeps = [(no, (path,) if path.is_file() and pq.read_metadata(path).num_rows else ()) for no, path in sweeps]
+        rebuilt = self.rewrite(increment, task_sweeps)
+        append.check_shards_unchanged(state.earlier_manifest["shards"][increment.first_task : increment.end_task], rebuilt, state.output)
+        return rebuilt
+
+    def _run_jobs(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+        """Run rewrite jobs; returns their results with the `sha256` of each shard, converted to the output format."""
+        results = self.state.tasks.run("apply", jobs)
+        shards = [{**result, "sha256": output_sha256(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
+        return shards if self.state.format == formats.PARQUET else self._convert(jobs, shards)
+
+    def _convert(self, jobs: Sequence[Job], shard_results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Write the same shards in the output format; returns their results with the sizes and hashes of the new files."""
+        state, pack_jobs = self.state, []
+        for job, result in zip(jobs, shard_results, strict=True):
+            no = job.task.no
+            task = PackTask(
+                shard_no=no,
+                first_doc_no=job.task.first_doc_no,
+                end_doc_no=job.task.end_doc_no,
+                shard=shard_path(state.folder, formats.PARQUET, no),
+                format=state.format,
+                folder=state.index.workspace / "spill" / f"pack-{no}",
+            )
+            outputs = {f"shard{state.suffix}": shard_path(state.folder, state.format, no)}
+            pack_jobs.append(state.create_job(f"pack-{state.format}-{no:05d}", pack_shard, task, outputs, result["sha256"]))
+        packed = state.tasks.run("pack", pack_jobs)
+        return [
+            {**result, **packed_result, "sha256": output_sha256(pack_job, f"shard{state.suffix}")}
+            for result, packed_result, pack_job in zip(shard_results, packed, pack_jobs, strict=True)
+        ]
+
+    def _create_job(
+        self,
+        increment: OutputIncrement,
+        task_no: int,
+        *sweep_files: Path,
+        other_surrogate_files: tuple[Path, ...] = (),
+        surrogates_hash: str = "",
+    ) -> Job:
+        state, index = self.state, self.state.index
+        low, high = index.task_ranges[task_no]
+        quarantined_docs = np.asarray(index.quarantine.column("doc_no"), np.int64)
+        excluded_docs = quarantined_docs[(quarantined_docs >= low) & (quarantined_docs < high)]
+        for path in self.drop_files:
+            in_task = [("doc_no", ">=", low), ("doc_no", "<", high)]
+            dropped = pq.read_table(path, columns=["doc_no"], filters=in_task, partitioning=None)
+            excluded_docs = np.concatenate([excluded_docs, np.asarray(dropped.column("doc_no"), np.int64)])
+        mention_files, erased_value_ids, erased_docs = self.find_erased_in_task(task_no)
+        task = rewriting.RewriteTask(
+            no=task_no,
+            first_doc_no=low,
+            end_doc_no=high,
+            documents=index.documents,
+            leaves=index.leaves,
+            policies=index.policies,
+            key=index.key,
+            editors=tuple(state.plan.editors),
+            aggregates=self.aggregates[increment],
+            by_position=index.has_repeated_ids and not state.has_ordered_editors,
+            occurrences=(self.occurrence_files[task_no], *mention_files, *sweep_files),
+            excluded_docs=(*excluded_docs.tolist(), *erased_docs),
+            folder=index.workspace / "spill" / f"apply-{task_no}",
+            erased_value_ids=erased_value_ids,
+            erased_local_parts=self.erased_mentions.local_parts,
+            other_surrogate_files=other_surrogate_files,
+        )
+        name = f"{task_no:05d}.parquet"
+        # a shard without erased persons keeps its fingerprint, so that it is not rewritten
+        erasure_depends_on: list[object] = (
+            [erased_value_ids, [file_sha256(path) for path in mention_files], erased_docs] if erased_value_ids or erased_docs else []
+        )
+        local_parts = self.erased_mentions.local_parts
+        if local_parts and erasure_scan.edits_have_local_part(state.folder / "edits" / name, local_parts):
+            erasure_depends_on.append("shunned")
+        depends_on: list[object] = [[file_sha256(path) for path in sweep_files], *erasure_depends_on]
+        if self.blacklist is not None and any("blacklist" in editor.required_aggregates for editor in state.plan.editors):
+            depends_on.append(self.blacklist.sha256)
+        folder_by_file = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
+        if state.has_privacy_ledger:
+            folder_by_file |= {"ledger": "ledger", "draws": "draws"}
+        if state.has_ordered_editors:
+            folder_by_file |= {"made": "made"}
+            depends_on.append(surrogates_hash)
+        return state.create_job(
+            f"apply-{task_no:05d}",
+            rewriting.rewrite_task,
+            task,
+            {f"{file}.parquet": state.folder / folder / name for file, folder in folder_by_file.items()},
+            *depends_on,
+            checked_next=frozenset({"shard.parquet"}) if index.settings.verify != "off" else frozenset(),
+            increment=increment,
+        )
+
+    def find_erased_in_task(self, task_no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
+        """What is erased in one task: the file of name mentions (if it has rows), the ids of values and names, and the documents."""
+        values, documents = np.array(self.state.erased.value_ids, np.int64), np.empty(0, np.int64)
+        mention_files: list[Path] = []
+        if len(values):
+            values = values[np.isin(values, _read_column(self.state.index.task_files("tables", "partial_counts")[task_no], "value_id"))]
+        if self.erased_mentions.mention_files:
+            mention_file = self.erased_mentions.mention_files[task_no]
+            mention_files = [mention_file] if pq.read_metadata(mention_file).num_rows else []
+            documents = _read_column(self.erased_mentions.document_files[task_no], "doc_no")
+        names = [np.unique(_read_column(path, "value_id")) for path in mention_files]
+        return mention_files, tuple(np.concatenate([values, *names]).tolist()), documents.tolist()
+
+
+def rewrite_shards(
+    state: RunState,
+    erased_mentions: ErasedMentions,
+    occurrence_files: Sequence[Path],
+    drop_files: tuple[Path, ...],
+    blacklist: WordBlacklist | None,
+) -> RewrittenShards:
+    """Rewrite all shards, or take over those that are published. The aggregates of an increment need the edits of those before it."""
+    shards = RewrittenShards(state, erased_mentions, occurrence_files, drop_files, blacklist)
+    for increment in state.output_increments:
+        shards.aggregates[increment] = aggregate_increment(state, increment, erased_mentions, occurrence_files, drop_files, blacklist)
+        shards.results += (
+            shards.reuse(increment)
+            if state.is_reusable(increment)
+            else shards.rewrite(increment, [(no, ()) for no in range(increment.first_task, increment.end_task)])
+        )
+    _check_pseudonyms(state)
+    return shards
+
+
+def summarize_editors(state: RunState, aggregates: Mapping[OutputIncrement, tuple[Aggregates, ...]]) -> list[dict[str, Any]]:
+    """What editors report beyond the counts of their kinds, from the aggregates of the last increment."""
+    last_aggregates = aggregates[state.output_increments[-1]]
+    return [
+        {"part": editor.use, **report}
+        for editor, editor_aggregates in zip(state.plan.editors, last_aggregates, strict=True)
+        if (report := editor.summarize(editor_aggregates))
+    ]
+
+
+def _check_pseudonyms(state: RunState) -> None:
+    """Raise UsageError if a value would have two pseudonyms in the output."""
+    labels, first_new_task = state.task_files("vault", "labels"), state.output_increments[-1].first_task
+    append.check_pseudonyms_consistent(
+        state.plan.editors, labels[:first_new_task], labels[first_new_task:], state.index.task_files("vault", "values")
+    )
+
+
+def _read_column(path: Path, name: str) -> npt.NDArray[np.int64]:
+    """One int64 column of a small table of WORK."""
+    return np.asarray(pq.read_table(path, columns=[name], partitioning=None).column(0), np.int64)
