@@ -1,8 +1,8 @@
 """Builds the index of a corpus in WORK: reads the files, finds every occurrence and counts them; reuses an index that is up to date.
 
-    read -> find -> count
+    read -> detect -> aggregate
 
-If a finder needs the occurrences of the whole corpus (`known`), find has two rounds; between them the values of the first round are
+If a finder needs the occurrences of the whole corpus (`known`), detection has two rounds; between them the values of the first round are
 gathered.
 
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command resumes where it was stopped.
@@ -197,14 +197,14 @@ class IndexBuilder(IndexState):
         self.write_index_json(is_complete=reused)
         failpoints.hit("find:described")
         results = self.run_tasks(
-            "find", [self._create_find_job(no, low, high, quarantined) for no, (low, high) in enumerate(self.task_ranges)]
+            "detect", [self._create_find_job(no, low, high, quarantined) for no, (low, high) in enumerate(self.task_ranges)]
         )
         self.notes += second_round_input.check_finders(self.detection_spec.finders, results, len(quarantined))
         if self.has_second_round:
             results = self._run_second_round(results, quarantined)
         self._text_bytes = {low: result["text_bytes"] for (low, _), result in zip(self.task_ranges, results, strict=True)}
         self.value_counts_file = self.workspace / "tables" / "value_counts" / "all.parquet"
-        with self.stage_costs.measure("count"), translate_disk_errors(self.workspace):
+        with self.stage_costs.measure("aggregate"), translate_disk_errors(self.workspace):
             run_job(self._create_count_job())
             self.by_position = self._has_repeated_ids()
         self.check_inputs_unchanged()
@@ -350,7 +350,7 @@ class IndexBuilder(IndexState):
             key=self.key,
             folder=self.workspace / "spill" / "gather",
         )
-        with self.stage_costs.measure("known"), translate_disk_errors(self.workspace):
+        with self.stage_costs.measure("second_round"), translate_disk_errors(self.workspace):
             run_job(
                 Job(
                     function=second_round_input.gather_task,
@@ -392,7 +392,7 @@ class IndexBuilder(IndexState):
                     was_published=self.find_increment_index(no) < len(self.closed_increments),
                 )
             )
-        return [{**first, **second} for first, second in zip(results, self.run_tasks("known", jobs), strict=True)]
+        return [{**first, **second} for first, second in zip(results, self.run_tasks("second_round", jobs), strict=True)]
 
     def _write_staging_quarantine(self) -> list[int]:
         """Write the documents that staging could not read to the table `quarantine`, one file per increment; returns their `doc_no`."""
@@ -468,7 +468,8 @@ class IndexBuilder(IndexState):
                     tasks_done=number + 1,
                     documents=progress.documents + high - low,
                     bytes=progress.bytes + (text_bytes.get(low, 0) or _get_count(finished.result, "text_bytes")),
-                    occurrences=progress.occurrences + (sum(finished.result["by_kind"].values()) if stage in ("find", "known") else 0),
+                    occurrences=progress.occurrences
+                    + (sum(finished.result["by_kind"].values()) if stage in ("detect", "second_round") else 0),
                     peak_rss_mb=cost["peak_rss_mb"],
                 )
                 self.settings.progress(progress)

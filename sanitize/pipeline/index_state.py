@@ -36,6 +36,9 @@ from sanitize.storage import table_schemas, vault
 from sanitize.storage.corpus import Documents, cell_leaves, file_sha256, read_json, write_json
 from sanitize.storage.publication import hash_json
 
+# keys of index.json in version 1 of the tables: what decides whether its documents, key and erasures are kept is read from them
+_VERSION_1_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
+
 
 class IndexState:
     """What the index of one WORK folder is built from: input files, key, settings, finders and columns."""
@@ -165,7 +168,7 @@ class IndexState:
         closed_unit_count = sum(increment.unit_count for increment in self.closed_increments)
         self.earlier_documents = replace(documents, files=documents.files[:closed_unit_count])
         self.earlier_task_ranges = [
-            (low, high) for low, high in index_json["ranges"][: sum(increment.task_count for increment in self.closed_increments)]
+            (low, high) for low, high in index_json["task_ranges"][: sum(increment.task_count for increment in self.closed_increments)]
         ]
         if self.given_inputs:
             with self.stage_costs.measure("read"), self.input_set.errors_with_urls():
@@ -220,8 +223,8 @@ class IndexState:
             if index_json.get("key_id") != self.key.id
             else "another --sample"
             if index_json.get("sample", 1.0) != self.settings.sample
-            else describe_difference(index_json["looked_for"], self.detection_settings)
-            if index_json.get("looked_for", self.detection_settings) != self.detection_settings
+            else describe_difference(index_json["detection_settings"], self.detection_settings)
+            if index_json.get("detection_settings", self.detection_settings) != self.detection_settings
             else "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like), or by another version"
         )
         raise UsageError(
@@ -235,7 +238,7 @@ class IndexState:
         An index of another key or setting is deleted, unless an output needs it to map its labels back. An index of another input is
         deleted only with `--replace`: it may have taken hours, and the input may be a mistake.
         """
-        index_json = read_json(self.workspace / "index.json") or {}
+        index_json = _read_index_json(self.workspace)
         if self.closed_increments:
             if self.restart_open_increment:
                 self.discard_open_increment()
@@ -243,10 +246,10 @@ class IndexState:
         is_outdated = vault.is_outdated(index_json)
         if not index_json or (index_json.get("fingerprint") == self.fingerprint and not is_outdated):
             return index_json
-        is_same_input = index_json.get("inputs") == self.hash_inputs()
+        is_same_input = index_json.get("inputs_hash") == self.hash_inputs()
         are_same_documents = is_same_input and index_json.get("sample", 1.0) == self.settings.sample
-        increment_count = len(index_json.get("batches") or ())
-        are_same_files = Counter(map(tuple, index_json.get("files") or [])) == Counter(map(tuple, self.input_files))
+        increment_count = len(index_json.get("increments") or ())
+        are_same_files = Counter(map(tuple, index_json.get("input_files") or [])) == Counter(map(tuple, self.input_files))
         if not is_same_input and are_same_files and increment_count > 1 and not self.settings.replace:
             raise UsageError(
                 f"{self.workspace}: holds an index of these files that was built in {increment_count} increments (--append); nothing was "
@@ -255,18 +258,19 @@ class IndexState:
             )
         if not is_same_input and not self.settings.replace:
             raise UsageError(
-                f"{self.workspace}: holds the index of another input ({self.describe_input_difference(index_json.get('files') or [])}); "
-                "nothing was changed. Restore the input to continue with that index; or use --replace to rebuild the index and its "
-                "outputs; or use another --work to keep both"
+                f"{self.workspace}: holds the index of another input "
+                f"({self.describe_input_difference(index_json.get('input_files') or [])}); nothing was changed. Restore the "
+                "input to continue with that index; or use --replace to rebuild the index and its outputs; or use another --work to keep "
+                "both"
                 f"{'; or --append to add the new files to it' if self._extends_index(index_json) else ''}"
             )
         difference = (
-            f"another input ({self.describe_input_difference(index_json.get('files') or [])})"
+            f"another input ({self.describe_input_difference(index_json.get('input_files') or [])})"
             if not is_same_input
             else "another key"
             if index_json.get("key_id") != self.key.id
-            else describe_difference(index_json["looked_for"], self.detection_settings)
-            if index_json.get("looked_for", self.detection_settings) != self.detection_settings
+            else describe_difference(index_json["detection_settings"], self.detection_settings)
+            if index_json.get("detection_settings", self.detection_settings) != self.detection_settings
             else f"version {index_json.get('schema_version', 1)} of the tables"
             if is_outdated
             else "other settings, or by another version"
@@ -327,17 +331,17 @@ class IndexState:
                 "fingerprint": self._compute_fingerprints(increments)[-1],
                 "complete": is_complete,
                 "key_id": self.key.id,
-                "looked_for": self.detection_settings,
-                "inputs": hash_json([increment.hash_inputs(self.survey.roles) for increment in increments])
+                "detection_settings": self.detection_settings,
+                "inputs_hash": hash_json([increment.hash_inputs(self.survey.roles) for increment in increments])
                 if self.closed_increments
                 else self.hash_inputs(),
                 "sample": self.settings.sample,
-                "files": [[size, sha256] for increment in increments for size, sha256 in increment.files],
-                "batches": [increment.to_json() for increment in increments],
+                "input_files": [[size, sha256] for increment in increments for size, sha256 in increment.files],
+                "increments": [increment.to_json() for increment in increments],
                 "documents": self.documents.to_json(self.workspace),
-                "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
+                "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
-                "ranges": self.task_ranges,
+                "task_ranges": self.task_ranges,
             },
         )
 
@@ -345,9 +349,9 @@ class IndexState:
         """Mark all increments as published, so that none is discarded any more."""
         if self.closed_increments:
             index_json = read_json(self.workspace / "index.json") or {}
-            published = [{**increment, "published": True} for increment in index_json["batches"]]
+            published = [{**increment, "published": True} for increment in index_json["increments"]]
             with vault.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
-                write_json(self.workspace / "index.json", {**index_json, "batches": published})
+                write_json(self.workspace / "index.json", {**index_json, "increments": published})
 
     @property
     def input_files(self) -> list[list[Any]]:
@@ -380,8 +384,8 @@ class IndexState:
 
     def _extends_index(self, index_json: Mapping[str, Any]) -> bool:
         """True if the index has several increments, or if the input has all files of the index and more."""
-        earlier = Counter(sha256 for _, sha256 in index_json.get("files") or [])
-        return len(index_json.get("batches") or ()) > 1 or bool(earlier) and not earlier - Counter(self.input_hashes)
+        earlier = Counter(sha256 for _, sha256 in index_json.get("input_files") or [])
+        return len(index_json.get("increments") or ()) > 1 or bool(earlier) and not earlier - Counter(self.input_hashes)
 
     @functools.cached_property
     def input_hashes(self) -> list[str]:
@@ -407,6 +411,14 @@ class IndexState:
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table of WORK, one per task."""
         return [self.workspace.joinpath(*folder_names, f"{no:05d}.parquet") for no in range(len(self.task_ranges))]
+
+
+def _read_index_json(workspace: Path) -> dict[str, Any]:
+    """index.json of WORK, with the present names of its keys; empty if there is none."""
+    index_json = read_json(workspace / "index.json") or {}
+    if vault.is_outdated(index_json):
+        return {_VERSION_1_KEYS.get(name, name): value for name, value in index_json.items()}
+    return index_json
 
 
 def stat_file(path: str) -> tuple[int, int] | None:

@@ -1,9 +1,9 @@
 """Runs all pipeline stages for one plan and one corpus. Resumable: the results of finished tasks are reused.
 
-    read -> find -> count -> drop -> blacklist -> edit and apply -> verify -> publish
+    read -> detect -> aggregate -> drop -> blacklist -> edit and rewrite -> verify -> publish
 
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command resumes where it was stopped. The results of a
-stage are reused as long as everything they depend on is the same: another plan on the same WORK only repeats edit, apply and verify.
+stage are reused as long as everything they depend on is the same: another plan on the same WORK only repeats edit, rewrite and verify.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class PipelineRun(RunState):
             )
         self._check_pseudonyms()
         verification = self._verify_shards(aggregates_by_increment, shard_results)
-        with self.index.stage_costs.measure("drill"), translate_disk_errors(self.index.workspace):
+        with self.index.stage_costs.measure("canaries"), translate_disk_errors(self.index.workspace):
             canary_counts = canaries.check_canaries(
                 self.index.engine,
                 self.plan,
@@ -196,7 +196,7 @@ class PipelineRun(RunState):
                     f"forget-{no:05d}", erasure_scan.erasure_scan_task, task, outputs, *depends_on, increment=self.find_increment(no)
                 )
             )
-        self.erased_document_count = sum(result["written"] for result in index.run_tasks("forget", jobs))
+        self.erased_document_count = sum(result["authored_documents"] for result in index.run_tasks("find_erased", jobs))
 
     def _create_corpus_pass(self, drops: Sequence[Path]) -> CorpusContext:
         """The corpus view for parts that read all texts before anything is edited (corpus pass)."""
@@ -295,7 +295,7 @@ class PipelineRun(RunState):
                     f"said-{no:05d}", replacement_ids_task, task, {"said.parquet": self.folder / "said" / name}, file_sha256(edits)
                 )
             )
-        self.index.run_tasks("count", jobs)
+        self.index.run_tasks("aggregate", jobs)
         return [self.folder / "said" / f"{no:05d}.parquet" for no in range(increment.first_task)]
 
     def _check_pseudonyms(self) -> None:
@@ -333,7 +333,7 @@ class PipelineRun(RunState):
             )
             return {"editors": [{name: str(path) for name, path in tables.tables.items()} for tables in aggregates]}
 
-        with self.index.stage_costs.measure("count"), translate_disk_errors(self.index.workspace):
+        with self.index.stage_costs.measure("aggregate"), translate_disk_errors(self.index.workspace):
             depends_on = [
                 [file_sha256(path) for path in drops],
                 *([[file_sha256(path) for path in replacement_id_files]] if replacement_id_files else []),
@@ -461,7 +461,7 @@ class PipelineRun(RunState):
 
     def _run_rewrite_jobs(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
         """Run rewrite jobs; returns their results with the `sha256` of each shard, converted to the output format."""
-        results = self.index.run_tasks("apply", jobs)
+        results = self.index.run_tasks("rewrite", jobs)
         shards = [{**result, "sha256": output_sha256(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
         return shards if self.format == formats.PARQUET else self._convert_shards(jobs, shards)
 
@@ -480,7 +480,7 @@ class PipelineRun(RunState):
             )
             outputs = {f"shard{self.suffix}": shard_path(self.folder, self.format, no)}
             pack_jobs.append(self.create_job(f"pack-{self.format}-{no:05d}", pack_shard, task, outputs, result["sha256"]))
-        packed = self.index.run_tasks("pack", pack_jobs)
+        packed = self.index.run_tasks("convert", pack_jobs)
         return [
             {**result, **packed_result, "sha256": output_sha256(pack_job, f"shard{self.suffix}")}
             for result, packed_result, pack_job in zip(shard_results, packed, pack_jobs, strict=True)
@@ -627,7 +627,9 @@ class PipelineRun(RunState):
         shards = [shard_path(self.folder, self.format, no) for no in range(len(shard_results))]
         sidecar_files: dict[str, str] = {}
         if self.format != formats.PARQUET:
-            names_and_paths = list(zip(shard_names([increment["shards"] for increment in increments], self.suffix), shards, strict=True))
+            names_and_paths = list(
+                zip(shard_names([increment["shard_count"] for increment in increments], self.suffix), shards, strict=True)
+            )
             sidecar_files = formats.get_format(self.format).sidecar_files(names_and_paths)
         manifest = build_manifest(
             summary,
@@ -655,7 +657,7 @@ class PipelineRun(RunState):
             publish_corpus(
                 self.output,
                 shards=[(path, result["sha256"]) for path, result in zip(shards, shard_results, strict=True)],
-                shards_per_increment=[increment["shards"] for increment in increments],
+                shards_per_increment=[increment["shard_count"] for increment in increments],
                 text_files={**render_pages(manifest, report_tables), **sidecar_files},
                 manifest=manifest,
                 before_swap=self.confirm_before_swap,
