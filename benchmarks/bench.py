@@ -31,8 +31,8 @@ from typing import Any
 
 from benchmarks import corpora
 
-FIND = ("read", "find")
-EDIT = ("count", "apply", "publish")
+FIND = ("read", "detect")
+EDIT = ("aggregate", "rewrite", "publish")
 # the aims of the main job: rate of find + rmft + write as a share of the floor's rate
 AIMS = {"dense": 0.15, "sparse": 0.28}
 ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}

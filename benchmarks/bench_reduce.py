@@ -274,7 +274,7 @@ def measured(source: Path, repeat: int, few: int, scratch: Path) -> dict[str, An
         rounds["datasketch"].append(spent / small_mb)
     rates = {name: 1 / statistics.median(spent) for name, spent in rounds.items()}
     stages = headers.summary["stages"]
-    whole = sum(stages[name]["cpu_s"] for name in ("look", "count", "apply") if name in stages)
+    whole = sum(stages[name]["cpu_s"] for name in ("corpus_pass", "aggregate", "rewrite") if name in stages)
     return {
         "text_mb": mb,
         "documents": headers.summary["documents_in"],
@@ -291,7 +291,7 @@ def measured(source: Path, repeat: int, few: int, scratch: Path) -> dict[str, An
         "header_dedup_of_plain_copy": rates["header_dedup"] / rates["plain_copy"],
         "header_dedup_by_line_of_plain_copy": rates["header_dedup_by_line"] / rates["plain_copy"],
         "minhash_of_datasketch": rates["minhash"] / rates["datasketch"],
-        # reading, tables, SQL and writing along with it: look + count + apply of the run, against the copy
+        # reading, tables, SQL and writing along with it: corpus_pass + aggregate + rewrite of the run, against the copy
         "whole_pass_of_plain_copy": mb / whole / rates["plain_copy"],
     }
 

@@ -29,7 +29,7 @@ from sanitize.text.literal_search import BYTES_PER_TERM
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
-STAGES = ("read", "find", "count", "apply", "verify", "publish")
+STAGES = ("read", "detect", "aggregate", "rewrite", "verify", "publish")
 # what one task hands to the whole: the tables that SQL gathers over the corpus
 TRAVELS = {
     "counts of values": "tables/partial_counts",

@@ -165,8 +165,8 @@ def receipt_command(
         progress=_print_progress,
     )
     page = write_receipt(receipt, out)
-    typer.echo(json.dumps(receipt, sort_keys=True) if as_json else "\n".join([*receipt["words"], f"receipt: {page}"]))
-    if receipt["found"]["anything"]:
+    typer.echo(json.dumps(receipt, sort_keys=True) if as_json else "\n".join([*receipt["statements"], f"receipt: {page}"]))
+    if receipt["found"]["above_chance"]:
         raise LeakFound(f"{folder}: the attacks find more of the forgotten documents than chance would give; see {page}")
 
 

@@ -589,7 +589,7 @@ def count_by_band(answers: pl.DataFrame, column: str, edges: Sequence[tuple[int,
     for low, high in edges:
         inside = answers.filter((pl.col(column) >= low) & (pl.lit(value=True) if high is None else pl.col(column) <= high))
         if inside.height:
-            found.append({"from": low, "to": high, "keys": inside.height, "right": int(inside["hit"].sum())})
+            found.append({"from": low, "to": high, "keys": inside.height, "correct": int(inside["hit"].sum())})
     return found
 
 

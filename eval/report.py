@@ -50,9 +50,9 @@ def _build_template_data(report: ReportJson) -> dict[str, Any]:
         "seed": report.get("seed"),
         "runs": [{"name": name, **report["runs"][name]["trained"], "checkpoints": len(report["runs"][name]["rows"])} for name in runs],
         "labels": [(label, [measured.get(label) for _, measured in finals]) for label in labels],
-        "over": [
-            (use, [(name, list(_flatten(found).items())) for name, found in over.items() if isinstance(found, Mapping)])
-            for use, over in report.get("over", {}).items()
+        "aggregates": [
+            (use, [(name, list(_flatten(found).items())) for name, found in aggregates.items() if isinstance(found, Mapping)])
+            for use, aggregates in report.get("aggregates", {}).items()
         ],
         "bands": _list_bands(report),
         "figures": [{**figure, "svg": render_svg(figure, runs)} for figure in report.get("figures", ()) if any(_all_points(figure))],

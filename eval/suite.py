@@ -41,7 +41,7 @@ from .metric import EvalContext, Metric, describe_settings, format_validation_er
 from .probe_inputs import TextSection, count_addresses, read_texts, read_vault_addresses
 from .run_folder import Checkpoint, RunFolder
 
-REPORT_VERSION = 1  # of the report's JSON
+REPORT_VERSION = 2  # of the report's JSON
 MessageCallback = Callable[[str], None]
 LeakRows = list[dict[str, Any]]  # one row per leaked value: suite, run, step, metric, and the fields of `metric.LeakedValue`
 
@@ -205,8 +205,8 @@ def measure_runs(
                     where = {"suite": name, "run": run_name, "step": checkpoint.step, "metric": one.use}
                     leaks += [{**where, **leak._asdict()} for leak in one.list_leaked_values()]
             rows[run_name].append(row)
-    over = {one.use: found for one in metrics if (found := one.aggregate(rows))}
-    figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.build_figures(rows, over.get(one.use, {}))]
+    aggregates = {one.use: found for one in metrics if (found := one.aggregate(rows))}
+    figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.build_figures(rows, aggregates.get(one.use, {}))]
     return {
         "version": REPORT_VERSION,
         "name": name,
@@ -214,7 +214,7 @@ def measure_runs(
         "baseline": context.baseline,
         "metrics": [describe_settings(one) for one in metrics],
         "runs": {run_name: {"trained": describe_training(run), "rows": rows[run_name]} for run_name, run in runs.items()},
-        "over": over,
+        "aggregates": aggregates,
         "figures": figures,
     }
 

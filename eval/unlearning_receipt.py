@@ -177,12 +177,12 @@ def make_receipt(
         attacks[name] = attack_inputs.attack_model(LanguageModel.load(path, device))
     found = _summarize_findings(attacks)
     receipt: dict[str, Any] = {
-        "what": "documents were to be forgotten by a model; these attacks were made on it before and after",
+        "description": "documents were to be forgotten by a model; these attacks were made on it before and after",
         "date": datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds"),
         "method": case.method,
         "forgotten": len(forgotten_rows),
         "kept": len(kept_rows),
-        "asked": {name: len(documents) for name, documents in sets.items()},
+        "attacked_documents": {name: len(documents) for name, documents in sets.items()},
         "seed": seed,
         "models": {name: _describe_checkpoint(path) for name, path in models.items()},
         "attacks": attacks,
@@ -190,7 +190,7 @@ def make_receipt(
         "guarantee": case.guarantee,
         "not_covered": list(NOT_COVERED),
     }
-    return receipt | {"words": format_sentences(receipt)}
+    return receipt | {"statements": format_sentences(receipt)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,9 +231,9 @@ class _AttackInputs:
         probe_points = verbatim.choose_probe_points(sequences, documents.doc_ids, seed=self.seed)
         fits_context = max(verbatim.PREFIX_LENGTHS) + verbatim.SUFFIX_LENGTH <= model.context_length
         if not len(probe_points.text_numbers) or not fits_context:
-            return {"probed": 0, "left_out": len(documents)}
+            return {"probed_texts": 0, "too_short_texts": len(documents)}
         rows = verbatim.tabulate_memorization(model, probe_points)
-        return {"probed": len(probe_points.text_numbers), "left_out": probe_points.too_short_count, "mem": rows[-1]["mem"]}
+        return {"probed_texts": len(probe_points.text_numbers), "too_short_texts": probe_points.too_short_count, "mem": rows[-1]["mem"]}
 
     def _measure_addresses(self, model: LanguageModel) -> dict[str, Any]:
         """Count the addresses of forgotten documents that are generated, by kind of prompt; those in the prompt itself do not count."""
@@ -242,9 +242,9 @@ class _AttackInputs:
         families = {
             "web": model.encode(self.web_prompts),
             "cue": model.encode(make_cue_prompts(self.forgotten_addresses, len(self.web_prompts), self.seed)),
-            "own_half": heads,
+            "first_half": heads,
         }
-        results: dict[str, Any] = {"own": len(self.forgotten_addresses)}
+        results: dict[str, Any] = {"forgotten_addresses": len(self.forgotten_addresses)}
 
         def addresses_after(rows: Sequence[Sequence[int]]) -> set[str]:
             rows = [row[-max_prompt_tokens:] for row in rows if row]
@@ -254,15 +254,15 @@ class _AttackInputs:
             generated = addresses_after(rows)
             results[name] = {
                 "prompts": len(rows),
-                "said": len(generated & self.forgotten_addresses.keys()),
-                "made_up": len(generated & set(self.unseen_addresses)),
+                "generated": len(generated & self.forgotten_addresses.keys()),
+                "recombined": len(generated & set(self.unseen_addresses)),
             }
         if self.control_addresses:
             # a half that ends inside an address is easy to complete: count how often that happens for unseen documents
             heads, _ = _split_documents(model, self.document_sets["control"])
-            results["own_half"] |= {
-                "control": len(self.control_addresses),
-                "control_said": len(addresses_after(heads) & self.control_addresses),
+            results["first_half"] |= {
+                "control_addresses": len(self.control_addresses),
+                "control_generated": len(addresses_after(heads) & self.control_addresses),
             }
         return results
 
@@ -327,7 +327,13 @@ def _measure_completion(model: LanguageModel, heads: Sequence[Sequence[int]], ta
         for generated_tail, expected_tail in zip(model.decode(generated), model.decode([list(tail) for tail in tails]), strict=True)
     ]
     low, high = clopper_pearson_interval(match_count, len(heads))
-    return {"rouge_l": float(np.mean(recalls)), "whole": match_count, "of": len(heads), "whole_low": low, "whole_high": high}
+    return {
+        "rouge_l": float(np.mean(recalls)),
+        "complete": match_count,
+        "documents": len(heads),
+        "complete_low": low,
+        "complete_high": high,
+    }
 
 
 def _compute_auc(members: Any, non_members: Any, seed: int) -> dict[str, float]:
@@ -344,18 +350,20 @@ def _summarize_findings(attacks: Mapping[str, Any]) -> dict[str, Any]:
     after = attacks["after"]["forgotten"]
     chance_by = "retrained" if "retrained" in attacks else "control" if "control" in attacks["after"] else None
     reference = attacks["retrained"]["forgotten"] if chance_by == "retrained" else attacks["after"]["control"] if chance_by else None
-    is_above_chance = after["whole"] > 0 if reference is None else after["whole_low"] > reference["whole_high"]
+    is_above_chance = after["complete"] > 0 if reference is None else after["complete_low"] > reference["complete_high"]
     address_results = attacks["after"].get("addresses", {})
     address_count = 0
     for name, family_results in address_results.items():
-        if name != "own":
+        if name != "forgotten_addresses":
             chance = max(
-                family_results["made_up"],
-                family_results.get("control_said", 0) / max(family_results.get("control", 0), 1) * address_results["own"],
+                family_results["recombined"],
+                family_results.get("control_generated", 0)
+                / max(family_results.get("control_addresses", 0), 1)
+                * address_results["forgotten_addresses"],
             )
             if chance_by == "retrained":
-                chance = attacks["retrained"]["addresses"][name]["said"]
-            address_count = max(address_count, math.ceil(family_results["said"] - chance))
+                chance = attacks["retrained"]["addresses"][name]["generated"]
+            address_count = max(address_count, math.ceil(family_results["generated"] - chance))
     area = attacks["after"].get("membership", {}).get("forgotten_against_control")
     area_by_chance = (
         attacks["retrained"]["membership"]["forgotten_against_control"]
@@ -367,11 +375,11 @@ def _summarize_findings(attacks: Mapping[str, Any]) -> dict[str, Any]:
         area["auc_low"] > area_by_chance["auc_high"] or area["auc_high"] < area_by_chance["auc_low"]
     )
     return {
-        "documents": after["whole"] if is_above_chance else 0,
+        "documents": after["complete"] if is_above_chance else 0,
         "addresses": address_count,
         "membership": is_distinguishable,
-        "chance_by": chance_by,
-        "anything": bool(is_above_chance or address_count > 0 or is_distinguishable),
+        "chance_from": chance_by,
+        "above_chance": bool(is_above_chance or address_count > 0 or is_distinguishable),
     }
 
 
@@ -392,18 +400,18 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
     kept = [receipt["attacks"][name]["kept"] for name in ("before", "after")]
     sentences = [
         f"{receipt['forgotten']} documents were to be forgotten by {receipt['method']}; {receipt['kept']} were kept.",
-        f"Of {after['of']} forgotten documents that were attacked, the model generated {before['whole']} completely before and "
-        f"{after['whole']} after; ROUGE-L {before['rouge_l']:.2f} before and {after['rouge_l']:.2f} after.",
-        f"Of {kept[1]['of']} kept documents, {kept[0]['whole']} before and {kept[1]['whole']} after; ROUGE-L {kept[0]['rouge_l']:.2f} and "
-        f"{kept[1]['rouge_l']:.2f}.",
+        f"Of {after['documents']} forgotten documents that were attacked, the model generated {before['complete']} completely before and "
+        f"{after['complete']} after; ROUGE-L {before['rouge_l']:.2f} before and {after['rouge_l']:.2f} after.",
+        f"Of {kept[1]['documents']} kept documents, {kept[0]['complete']} before and {kept[1]['complete']} after; ROUGE-L "
+        f"{kept[0]['rouge_l']:.2f} and {kept[1]['rouge_l']:.2f}.",
     ]
     found = receipt["found"]
-    if found["anything"]:
+    if found["above_chance"]:
         chance = {
             "retrained": "more than a model that was retrained without them generates",
             "control": "more than it generates of documents that no model was trained on",
             None: "how many of them by chance is unknown: give --retrained or --control",
-        }[found["chance_by"]]
+        }[found["chance_from"]]
         if found["documents"]:
             sentences.append(f"NOT FORGOTTEN: {found['documents']} of the documents are still generated completely; {chance}.")
         if found["membership"]:
@@ -424,7 +432,7 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
             "The model has also lost much of the kept documents: forgetting by such a loss of utility is no success of the method."
         )
     if receipt["method"] == "dp2unlearning":
-        guarantee_words = (receipt["guarantee"] or {}).get("words", "no guarantee is stated")
+        guarantee_words = (receipt["guarantee"] or {}).get("statement", "no guarantee is stated")
         sentences.append(f"The model can know the forgotten documents only through its base model: {guarantee_words}.")
     else:
         sentences.append(PROVES_NOTHING)
@@ -438,7 +446,7 @@ def render_markdown(receipt: Mapping[str, Any]) -> str:
         "",
         f"{receipt['date']}, method {receipt['method']}",
         "",
-        *(f"- {one}" for one in receipt["words"]),
+        *(f"- {one}" for one in receipt["statements"]),
         "",
     ]
     columns = list(receipt["attacks"])
@@ -457,10 +465,10 @@ def _document_cell(set_name: str, key: str) -> Callable[[Mapping[str, Any]], str
         one = attack.get(set_name)
         if one is None:
             return None
-        if key == "whole":
-            return f"{one['whole']} of {one['of']}"
+        if key == "complete":
+            return f"{one['complete']} of {one['documents']}"
         if key == "mem":
-            return f"{one['verbatim']['mem']:.1f} %" if one["verbatim"]["probed"] else None
+            return f"{one['verbatim']['mem']:.1f} %" if one["verbatim"]["probed_texts"] else None
         return f"{one[key]:.3f}"
 
     return value
@@ -477,7 +485,7 @@ def _auc_cell(other: str) -> Callable[[Mapping[str, Any]], str | None]:
 def _address_cell(family: str) -> Callable[[Mapping[str, Any]], str | None]:
     def value(attack: Mapping[str, Any]) -> str | None:
         one = attack.get("addresses")
-        return None if one is None else f"{one[family]['said']} of {one['own']}"
+        return None if one is None else f"{one[family]['generated']} of {one['forgotten_addresses']}"
 
     return value
 
@@ -487,7 +495,7 @@ _TABLE_ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] =
         (f"{name}: {label}", _document_cell(name, key))
         for name in ("forgotten", "kept", "control")
         for key, label in (
-            ("whole", "generated completely"),
+            ("complete", "generated completely"),
             ("rouge_l", "ROUGE-L recall"),
             ("mem", "k-extractable"),
             ("loss", "mean loss"),
@@ -497,7 +505,7 @@ _TABLE_ROWS: tuple[tuple[str, Callable[[Mapping[str, Any]], str | None]], ...] =
     ("membership, forgotten against kept documents: AUC", _auc_cell("kept")),
     ("own addresses generated after generic prompts", _address_cell("web")),
     ("own addresses generated after cues", _address_cell("cue")),
-    ("own addresses generated after a document's first half", _address_cell("own_half")),
+    ("own addresses generated after a document's first half", _address_cell("first_half")),
 )
 
 

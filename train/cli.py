@@ -100,7 +100,7 @@ def unlearn(
             recipe=Recipe.load(recipe, changes or ()), data=data, out_folder=out, rewritten=rewritten, model=model, progress=print_progress
         )
         result = stages.run(forget)
-        lines = [f"{result['newest']}: {result['forgotten']} documents forgotten", result["guarantee"]["words"]]
+        lines = [f"{result['newest']}: {result['forgotten']} documents forgotten", result["guarantee"]["statement"]]
     else:
         if model is None or forget is None:
             raise UsageError(f"--method {method} needs --model CHECKPOINT and --forget IDS")

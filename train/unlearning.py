@@ -240,7 +240,7 @@ def describe_guarantee(base_recipe: Mapping[str, Any] | None, forgotten_count: i
         ledger = read_rewriting_ledger(base_recipe)
         words = "the guarantee of the rewriting of the base model's texts: "
         words += " ".join(ledger).rstrip(".") if ledger else "see the privacy ledger in the manifest of those shards"
-        return {"words": words + caveat}
+        return {"statement": words + caveat}
     epsilon, delta = privacy["epsilon"], privacy["delta"]
     group_epsilon, group_delta = accountant.group_privacy(epsilon, delta, max(forgotten_count, 1))
     words = f"{privacy['claim']}, for each {privacy['unit']} that was forgotten"
@@ -251,16 +251,16 @@ def describe_guarantee(base_recipe: Mapping[str, Any] | None, forgotten_count: i
             bound = "no statement: the bound is empty"
         words += f"; for all {forgotten_count} documents together {bound}"
     group = {"documents": forgotten_count, "epsilon": group_epsilon, "delta": group_delta}
-    return {"unit": privacy["unit"], "epsilon": epsilon, "delta": delta, "group": group, "words": words + caveat}
+    return {"unit": privacy["unit"], "epsilon": epsilon, "delta": delta, "group": group, "statement": words + caveat}
 
 
 def read_rewriting_ledger(base_recipe: Mapping[str, Any] | None) -> list[str]:
     """Return the privacy ledger of the base model's training shards in words; empty if their manifest is missing or has none."""
     data_path = None if base_recipe is None else base_recipe.get("data", {}).get("path")
     manifest = None if data_path is None else read_json(Path(data_path) / "manifest.json")
-    return [
-        line for account in (manifest or {}).get("summary", {}).get("ledger", ()) for line in (f"{account['part']}:", *account["words"])
-    ]
+    accounts = (manifest or {}).get("summary", {}).get("ledger", ())
+    # manifests of format 1 have the statements as `words`
+    return [line for account in accounts for line in (f"{account['part']}:", *account.get("statements", account.get("words", ())))]
 
 
 def read_run_recipe(checkpoint: str | Path) -> dict[str, Any] | None:

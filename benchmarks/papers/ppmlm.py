@@ -250,7 +250,7 @@ def one_seed(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> 
     rows.append(row_of("DP", told, them, ids, guessed))
     scores["DP"] = attack(told, them)
     tables["private"] = [
-        {"seed": seed, **{key: out.summary["privacy"][key] for key in ("epsilon", "delta", "sigma", "clip", "q", "steps")}}
+        {"seed": seed, **{key: out.summary["privacy"][key] for key in ("epsilon", "delta", "sigma", "clip", "sampling_rate", "steps")}}
     ]
     if size.grid and not seed:  # one seed: four more trainings
         tables["grid"] = grid(folder, them, base, size, seed)

@@ -376,7 +376,7 @@ def tables(seeds: Sequence[Seed], attack: AttackSettings, curve: Sequence[tuple[
         "chosen": [{"b": None if math.isinf(attack.b) else attack.b, "temperature": attack.temperature}],
         "by_place": by_place(seeds, attack),
         "b_on_public": metric.tabulate_by_b(curve),
-        **{name: whole[name] for name in ("by_b", "by_kind", "by_words", "by_times", "recall_by_queries", "recall_at")},
+        **{name: whole[name] for name in ("by_b", "by_kind", "by_words", "by_occurrences", "recall_by_queries", "recall_at")},
     }
 
 

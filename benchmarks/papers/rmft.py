@@ -212,7 +212,7 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
             paper="not measured", threshold=0, above=False, headline=False, note="addresses that the models said before the first step",
         ),
         "strangers_said_baseline": Criterion(
-            value=float(sum(report["runs"]["baseline"]["rows"][-1]["extraction"]["web"]["control"]["said"] for report in reports)),
+            value=float(sum(report["runs"]["baseline"]["rows"][-1]["extraction"]["web"]["control"]["generated"] for report in reports)),
             paper="not measured", threshold=0, above=False, headline=False, note="addresses of the same parts that nobody was trained on",
         ),
     }  # fmt: skip

@@ -377,8 +377,10 @@ def staged(
 def told_of(account: Mapping[str, Any], epsilon: float, seconds: float) -> dict[str, Any]:
     """What the ledger says of a rewriting."""
     return {
-        "epsilon_per_word": epsilon, "draws": account["units"], "epsilon_in_all": account["epsilon_in_all"], "seconds": round(seconds, 2),
-        "documents": account["documents"], "epsilon_of_document_max": account["epsilon_of_document"].get("max"), "words": account["words"],
+        "epsilon_per_word": epsilon, "draws": account["unit_count"], "epsilon_in_all": account["epsilon_total"],
+        "seconds": round(seconds, 2),
+        "documents": account["documents"], "epsilon_of_document_max": account["epsilon_per_document"].get("max"),
+        "words": account["statements"],
     }  # fmt: skip
 
 

@@ -169,7 +169,7 @@ def compute_extraction_rates(
 ) -> dict[str, Any]:
     """Return TER and SER in percent, their counts, the same for addresses that were never trained on, and leaks by frequency.
 
-    SER is 0 if nothing was seen. `said` counts all distinct generated addresses, original or not.
+    SER is 0 if nothing was seen. `generated` counts all distinct generated addresses, original or not.
     """
     leaked = original.keys() & set(generated)
     bands = []
@@ -182,8 +182,8 @@ def compute_extraction_rates(
         "leaked": len(leaked),
         "original": len(original),
         "seen": len(seen),
-        "said": len(set(generated)),
-        "control": {"addresses": len(unseen), "said": len(set(generated) & set(unseen))},
+        "generated": len(set(generated)),
+        "control": {"addresses": len(unseen), "generated": len(set(generated) & set(unseen))},
         "bands": bands,
     }
 

@@ -349,8 +349,8 @@ def count_leaks_by_frequency(
                     "to": after - 1 if after is not None else None,
                     "identifiers": len(inside),
                     "leaked": sum(count > 0 for count in leaked),
-                    "times": sum(leaked),
-                    "times_each": sum(leaked) / len(inside),
+                    "predictions": sum(leaked),
+                    "predictions_per_identifier": sum(leaked) / len(inside),
                 }
             )
     return rows

@@ -87,7 +87,7 @@ class Ngram(Metric):
         hits = is_memorized(generated, probe_points.suffix_tokens)
         number = len(self._scores_by_number)
         self._scores_by_number[number] = scores, hits, categorize_texts([texts.texts[row] for row in probe_points.text_numbers])
-        return {"number": number, "score": mean_score(scores), "verbatim": int(hits.sum()), "probed": len(hits)}
+        return {"number": number, "score": mean_score(scores), "verbatim": int(hits.sum()), "probed_texts": len(hits)}
 
     def aggregate(self, rows: MetricRows) -> dict[str, Any]:
         """Return for each run: newly memorized texts by checkpoint, scores before, stopping rules, thresholds compared, and categories.
@@ -115,9 +115,9 @@ class Ngram(Metric):
             mem = [100 * float(one.mean()) if len(one) else 0.0 for one in hits]
             found[name] = {
                 "newly_memorized": count_newly_memorized(hits),
-                "precursor": precursors,
-                "precedes": precursor_ratio(precursors),
-                "stops": [
+                "precursors": precursors,
+                "precursor_ratio": precursor_ratio(precursors),
+                "stopping_points": [
                     {"rule": stop.rule, "epoch": epochs[stop.evaluation], "mem": mem[stop.evaluation], "note": stop.note} for stop in stops
                 ],
                 "thresholds": tabulate_thresholds(means, {"epoch": epochs, "mem": mem}),
@@ -132,7 +132,7 @@ class Ngram(Metric):
             epochs = [row["epoch"] for row in rows[name] if self.use in row]
             newly_memorized.append(FigureSeries(name, list(zip(epochs, result["newly_memorized"], strict=True))))
             for group, words in (("next", "memorized next"), ("not_yet", "not by then")):
-                points = [(row["epoch"], row[f"{group}_median"]) for row in result["precursor"] if row[f"{group}_median"] is not None]
+                points = [(row["epoch"], row[f"{group}_median"]) for row in result["precursors"] if row[f"{group}_median"] is not None]
                 precursors.append(FigureSeries(f"{name}: {words}", points))
         return [
             make_epoch_figure(rows, lambda row: row.get(self.use, {}).get("score"), "n-gram memorization score", "%"),
@@ -307,7 +307,7 @@ def tabulate_thresholds(
         rows.append(
             {
                 "threshold": float(threshold),
-                "at": stop.evaluation,
+                "evaluation": stop.evaluation,
                 "note": stop.note,
                 **{name: float(values[stop.evaluation]) for name, values in measurements.items()},
             }

@@ -215,7 +215,7 @@ def summarize_attack(
     return {
         "keys": keys.height,
         "texts": keys["text_no"].n_unique(),
-        "without_candidates": keys.height - judged["key"].n_unique(),
+        "keys_without_candidates": keys.height - judged["key"].n_unique(),
         "candidates": judged.height,
         "top1": answer_accuracy(best),
         "top1_exact": answer_accuracy(best, "exact"),
@@ -227,7 +227,7 @@ def summarize_attack(
             for some in sorted({*(one for one in QUERY_COUNTS if one < settings.queries), settings.queries})
         ],
         "criteria": {name: rates[name] for name in CRITERIA},
-        "criteria_not_the_papers": {name: rates[name] for name in VOTE_CRITERIA},
+        "other_criteria": {name: rates[name] for name in VOTE_CRITERIA},
         "ratio_and_partial": {
             "both": int((ratio & partial).sum()),
             "ratio_only": int((ratio & ~partial).sum()),
@@ -235,11 +235,11 @@ def summarize_attack(
         },
         "by_b": tabulate_by_b(accuracy_by_b(keys, judged, losses)),
         "by_kind": [
-            {"kind": kind, "keys": some.height, "right": int(some["hit"].sum())}
+            {"kind": kind, "keys": some.height, "correct": int(some["hit"].sum())}
             for (kind,), some in sorted(best.partition_by("kind", as_dict=True).items(), key=lambda entry: str(entry[0]))
         ],
         "by_words": count_by_band(best, "words", WORD_BANDS),
-        "by_times": count_by_band(best, "times", OCCURRENCE_BANDS),
+        "by_occurrences": count_by_band(best, "times", OCCURRENCE_BANDS),
     }
 
 

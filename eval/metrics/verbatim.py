@@ -69,7 +69,7 @@ class Verbatim(Metric):
             seed=self._context.seed,
             batch=self.batch,
         )
-        results: dict[str, Any] = {"probed": len(probe_points.text_numbers), "left_out": probe_points.too_short_count}
+        results: dict[str, Any] = {"probed_texts": len(probe_points.text_numbers), "too_short_texts": probe_points.too_short_count}
         for row in rows:
             results.setdefault(row["mode"], {})["mem" if row["k"] is None else f"mem_{row['k']}"] = row["mem"]
         return results
@@ -216,4 +216,4 @@ def tabulate_memorization(
             for k in ks
         ]
         rows += [*each, {"mode": mode, "k": None, "mem": float(np.mean([row["mem"] for row in each]))}]
-    return [{**row, "probed": len(probe_points.text_numbers), "left_out": probe_points.too_short_count} for row in rows]
+    return [{**row, "probed_texts": len(probe_points.text_numbers), "too_short_texts": probe_points.too_short_count} for row in rows]

@@ -48,7 +48,7 @@ def format_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 def format_kind_counts(kind_counts: Mapping[str, Mapping[str, Any]]) -> str:
     """A table of the counts of every kind, most occurrences first."""
     rows = [
-        (kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left"])
+        (kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left_by_plan"])
         for kind, entry in kind_counts.items()
     ]
     return format_table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))
@@ -60,7 +60,7 @@ def format_blacklist(blacklist: Mapping[str, Any]) -> str:
         reason: sum(entry["ngrams"] for entry in blacklist["listed"] if entry["reason"] == reason) for reason in ("direct", "indirect")
     }
     few_users = f" and {ngram_counts['indirect']:,} n-grams of fewer than {blacklist['k']} users" if blacklist["k"] > 1 else ""
-    without_user = f", {blacklist['without_user']:,} of them without a user" if blacklist["without_user"] else ""
+    without_user = f", {blacklist['documents_without_user']:,} of them without a user" if blacklist["documents_without_user"] else ""
     columns = blacklist["columns"]
     more = f" and {len(columns) - 4} more" if columns[4:] else ""
     read_columns = f" (columns {', '.join(columns[:4])}{more}; --drop COLUMN leaves one out)" if columns[1:] else ""

@@ -133,7 +133,9 @@ def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -
 
 def _format_kind_counts(summary: dict[str, Any]) -> str:
     entries = sorted(summary["by_kind"].items(), key=lambda entry: -entry[1]["occurrences"])
-    rows = [(kind, *(f"{counts[name]:,}" for name in ("occurrences", "values", "kept", "replaced", "left"))) for kind, counts in entries]
+    rows = [
+        (kind, *(f"{counts[name]:,}" for name in ("occurrences", "values", "kept", "replaced", "left_by_plan"))) for kind, counts in entries
+    ]
     return _format_table([("kind", "occurrences", "distinct", "kept", "replaced", "left by plan"), *rows])
 
 
@@ -199,7 +201,7 @@ def _format_three_lines(work: Path, run_folder: Path) -> str:
 
     index = read_json(work / "index.json")
     assert index is not None
-    leaves = [LeafPath(column, tuple(steps)) for column, *steps in index["leaves"]]
+    leaves = [LeafPath(column, tuple(steps)) for column, *steps in index["leaf_paths"]]
     samples = select_edit_samples(Documents.from_json(index["documents"], work), leaves, run_folder / "edits" / "00000.parquet", 200)
     # prefer lines of the body with a single value: a sample shows one edit, and the rest of its line as it was
     single_value = [

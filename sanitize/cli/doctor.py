@@ -74,7 +74,7 @@ def doctor(folder: Path | str = ".", say: Callable[[EnvironmentCheck], None] = l
     """Check this machine for runs that write into `folder`; `say` is called with the result of each check.
 
     Returns `ok` (no check failed), `exit_code` (of the first failure: 7 the machine, 2 the installation, 1 an internal error), `checks`
-    (name, status, found, do) and `seconds`. Raises UsageError if `folder` is no folder.
+    (name, status, detail, action) and `seconds`. Raises UsageError if `folder` is no folder.
     """
     folder, began = require_local_path(folder), time.monotonic()
     if not folder.is_dir():
@@ -87,7 +87,7 @@ def doctor(folder: Path | str = ".", say: Callable[[EnvironmentCheck], None] = l
     result = {
         "ok": not failed,
         "exit_code": failed[0].exit_code if failed else 0,
-        "checks": [{"name": check.name, "status": check.status, "found": check.detail, "do": check.action} for check in checks],
+        "checks": [{"name": check.name, "status": check.status, "detail": check.detail, "action": check.action} for check in checks],
         "folder": str(folder),
         "seconds": round(time.monotonic() - began, 2),
     }

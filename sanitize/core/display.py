@@ -98,13 +98,14 @@ _KIND_HEADER = ("kind", "occurrences", "values", "kept", "replaced", "left by pl
 
 def _kind_rows(by_kind: _Result) -> list[tuple[Any, ...]]:
     rows = [
-        (kind, *(int(counts[name]) for name in ("occurrences", "values", "kept", "replaced", "left"))) for kind, counts in by_kind.items()
+        (kind, *(int(counts[name]) for name in ("occurrences", "values", "kept", "replaced", "left_by_plan")))
+        for kind, counts in by_kind.items()
     ]
     return sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
 def _run_table(result: _Result) -> SummaryTable:
-    check, canaries = result["verify"], result["drill"]
+    check, canaries = result["verify"], result["canaries"]
     facts = [
         (
             "documents",
@@ -117,7 +118,7 @@ def _run_table(result: _Result) -> SummaryTable:
             if check["mode"] == "off"
             else f"{result['leaks']:,} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms",
         ),
-        *([("drill", f"{canaries['gone']:,} of {canaries['planted']:,} planted values were removed")] if canaries["planted"] else []),
+        *([("canaries", f"{canaries['removed']:,} of {canaries['planted']:,} planted values were removed")] if canaries["planted"] else []),
         ("recall", "not measured"),
         ("kept", f"{result['kept_originals']:,} originals stay in the output as the plan says"),
         ("key", "from a seed: replacements can be guessed, no privacy claim" if result["key"] == "seed" else "secret"),
@@ -148,10 +149,10 @@ def _explain_table(result: _Result) -> SummaryTable:
         ("plan", f"{result['plan']['name']}: {result['plan']['about']}"),
         ("input", f"{result['files']:,} files, {result['bytes'] / 1e6:,.1f} MB"),
         ("columns", ", ".join(f"{column['name']}: {column['policy']}" for column in result["columns"])),
-        ("estimate", f"{estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private"),
-        ("sampled", f"the first {result['sampled']:,} documents, sanitized in a temporary folder; nothing was written"),
-        *((name, message) for name, key in (("missing", "missing"), ("note", "notes")) for message in result.get(key, ())),
-        *((pair["kind"], f"{pair['before']} → {pair['after']} (by shape)") for pair in result["pairs"]),
+        ("estimate", f"{estimate['cpu_seconds']:,} CPU-seconds, {estimate['output_mb']:,} MB out, {estimate['workspace_mb']:,} MB private"),
+        ("sampled", f"the first {result['sampled_documents']:,} documents, sanitized in a temporary folder; nothing was written"),
+        *((name, message) for name, key in (("missing", "missing_requirements"), ("note", "notes")) for message in result.get(key, ())),
+        *((pair["kind"], f"{pair['before']} → {pair['after']} (by shape)") for pair in result["examples"]),
     ]
     return SummaryTable(title="sanitize explain", facts=facts, header=_KIND_HEADER, rows=_kind_rows(result["sample"]["by_kind"]))
 
@@ -170,7 +171,7 @@ def _verify_table(result: _Result) -> SummaryTable:
 
 def _replay_table(result: _Result) -> SummaryTable:
     facts = [
-        ("shards", f"{result['shards']:,}, {len(result['different']):,} different"),
+        ("shards", f"{result['shards']:,}, {len(result['different_shards']):,} different"),
         ("published", f"{result['out']}" if result["published"] else "nothing"),
         *(("note", note) for note in result["notes"]),
     ]
@@ -181,17 +182,17 @@ def _status_table(result: _Result) -> SummaryTable:
     index = (
         f"{result['documents']:,} documents, {result['tasks']:,} tasks"
         if result["indexed"]
-        else f"none yet ({result['find_tasks_done']:,} tasks done)"
+        else f"none yet ({result['detect_tasks_done']:,} tasks done)"
     )
-    holder = result["held_by"]
+    holder = result["lock_holder"]
     facts = [("index", index), *([("held by", f"process {holder.get('pid')} on {holder.get('host')}")] if holder else [])]
     rows = [(run["plan_hash"], run["plan"], run["tasks_done"]) for run in result["runs"]]
     return SummaryTable(title="sanitize status", facts=facts, header=("run", "plan", "tasks done"), rows=rows)
 
 
 def _doctor_table(result: _Result) -> SummaryTable:
-    rows = [(check["status"], check["name"], check["found"], check["do"]) for check in result["checks"]]
-    head = ("status", "check", "found", "do")
+    rows = [(check["status"], check["name"], check["detail"], check["action"]) for check in result["checks"]]
+    head = ("status", "check", "detail", "action")
     return SummaryTable(title=f"sanitize doctor: {'nothing fails' if result['ok'] else 'something fails'}", header=head, rows=rows)
 
 
@@ -206,16 +207,16 @@ def _subject_table(result: _Result) -> SummaryTable:
         ("given", ", ".join(f"{number:,} {name}" for name, number in given.items())),
         ("linked", f"{linked['values']:,} values, {linked['names']:,} names"),
         ("found", f"{result['occurrences']:,} occurrences in {result['documents']:,} documents"),
-        *(("published", f"{run['out']}: {run['left']:,} left, {run['replaced']:,} replaced") for run in result["runs"]),
-        *(("erased", f"{out['out']}: {out['places_erased']:,} occurrences") for out in result.get("erased", {}).get("outs", ())),
+        *(("published", f"{run['out']}: {run['remaining']:,} left, {run['replaced']:,} replaced") for run in result["runs"]),
+        *(("erased", f"{out['out']}: {out['occurrences_erased']:,} occurrences") for out in result.get("erased", {}).get("outputs", ())),
     ]
-    rows = [(place["kind"], place["section"] or "the text", place["occurrences"]) for place in result["places"]]
+    rows = [(place["kind"], place["section"] or "the text", place["occurrences"]) for place in result["occurrences_by_section"]]
     return SummaryTable(title=f"sanitize subject: {result['work']}", facts=facts, header=("kind", "where", "occurrences"), rows=rows)
 
 
 def _label_table(result: _Result) -> SummaryTable:
     if "kinds" in result:
-        facts = [("labelled", f"{result['rows'] - result['not_labelled']:,} of {result['rows']:,} rows")]
+        facts = [("labelled", f"{result['rows'] - result['unlabelled_rows']:,} of {result['rows']:,} rows")]
         rows = [
             (
                 kind,
@@ -229,7 +230,10 @@ def _label_table(result: _Result) -> SummaryTable:
     if "estimates" in result:
         rows = [(kind, counts["first"], counts["second"], counts["both"]) for kind, counts in result["estimates"].items()]
         return SummaryTable(
-            title="sanitize label: estimates", facts=[("assumes", result["assumes"])], header=("kind", "first", "second", "both"), rows=rows
+            title="sanitize label: estimates",
+            facts=[("assumes", result["assumption"])],
+            header=("kind", "first", "second", "both"),
+            rows=rows,
         )
     return SummaryTable(title=f"sanitize label: {result['file']}", header=("stratum", "rows"), rows=sorted(result["strata"].items()))
 

@@ -58,7 +58,7 @@ def label(
     """Draw a sample of `n` rows to label by hand; or score a labelled sample (`score`); or estimate what all finders missed from other
     indexes of the same corpus, built by other finders (`against`, one or several).
 
-    A sample returns `file`, `rows`, `strata`, and the strata without a row (`left_out`), if there are more strata than rows. It is
+    A sample returns `file`, `rows`, `strata`, and the strata without a row (`empty_strata`), if there are more strata than rows. It is
     written to WORK/labels/sample.jsonl, or to `out`; an existing file is never overwritten.
     `score` returns for every kind `precision` and `recall` with intervals; `against` returns `estimates`. Raises UsageError.
     """
@@ -87,8 +87,10 @@ def label(
     strata: dict[str, int] = {}
     for row in rows:
         strata[row["stratum"]] = strata.get(row["stratum"], 0) + 1
-    left_out = [stratum for stratum in all_strata if stratum not in strata]
-    return CommandResult("label", {"file": str(target), "rows": len(rows), "strata": strata, "left_out": left_out, "work": str(work)})
+    empty_strata = [stratum for stratum in all_strata if stratum not in strata]
+    return CommandResult(
+        "label", {"file": str(target), "rows": len(rows), "strata": strata, "empty_strata": empty_strata, "work": str(work)}
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------------------ the sample
@@ -116,7 +118,7 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
     stratum has too few, the others get its rows.
     """
     documents = Documents.from_json(_read_complete_index(work)["documents"], work)
-    leaves = [LeafPath(column, tuple(steps)) for column, *steps in _read_complete_index(work)["leaves"]]
+    leaves = [LeafPath(column, tuple(steps)) for column, *steps in _read_complete_index(work)["leaf_paths"]]
     if not all(source.is_available() for source in documents.files):
         raise UsageError(f"{work}: the input that it indexes has moved or changed; run `sanitize find` again")
     has_find = np.zeros(documents.count, np.bool_)
@@ -255,17 +257,17 @@ def _score_labels(path: Path) -> dict[str, Any]:
     """
     judged: dict[str, list[bool]] = {}  # kind -> whether each judged find is right
     passage_spans: dict[str, list[tuple[float, bool]]] = {}  # kind -> (weight, whether it was found)
-    not_labelled = rows = 0
+    unlabelled_rows = rows = 0
     for number, row in enumerate(_read_labelled_rows(path), 1):
         rows += 1
         if row["ask"] == "find":
             if row["right"] is None:
-                not_labelled += 1
+                unlabelled_rows += 1
             else:
                 judged.setdefault(_require_kind(path, number, row["kind"]), []).append(bool(row["right"]))
             continue
         if row["missed"] is None:
-            not_labelled += 1
+            unlabelled_rows += 1
             continue
         wrong = set(row.get("wrong") or ())
         for index, span in enumerate(row["found"]):
@@ -292,7 +294,7 @@ def _score_labels(path: Path) -> dict[str, Any]:
             "recall": recall,
             "recall_interval": wilson_interval(recall, effective_size) if recall is not None else None,
         }
-    return {"file": str(path), "rows": rows, "not_labelled": not_labelled, "kinds": kinds}
+    return {"file": str(path), "rows": rows, "unlabelled_rows": unlabelled_rows, "kinds": kinds}
 
 
 def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -355,10 +357,10 @@ def _estimate_missed(work: Path, others: Sequence[Path]) -> dict[str, Any]:
             estimates[kind] = chapman_estimate(lists[0].height, lists[1].height, both)
         else:
             estimates[kind] = estimate_total(capture_histories(lists), len(lists))
-    figure = "estimate" if len(works) == 2 else "least"
+    figure = "estimate" if len(works) == 2 else "lower_bound"
     return {
         "finders": {str(path): names for path, names in zip(works, finders, strict=True)},
-        "assumes": TWO_INDEX_ASSUMPTION if len(works) == 2 else SEVERAL_INDEX_ASSUMPTION,
+        "assumption": TWO_INDEX_ASSUMPTION if len(works) == 2 else SEVERAL_INDEX_ASSUMPTION,
         "estimates": estimates,
         "one_finder_only": [kind for kind, estimate in estimates.items() if estimate[figure] is None],
     }
@@ -370,7 +372,7 @@ _SPAN_SCHEMA = {"doc_no": pl.Int64, "cell": pl.Int32, "start": pl.Int64, "end": 
 def _corpus_identity(index: Mapping[str, Any]) -> tuple[Any, ...]:
     """What two indexes of the same documents have in common: the row counts of their sources, and the text leaves."""
     sources = [(source["rows"], source["first_doc_no"]) for source in index["documents"]["sources"]]
-    return sources, index["leaves"]
+    return sources, index["leaf_paths"]
 
 
 def _finder_names(work: Path) -> set[str]:

@@ -75,21 +75,23 @@ def estimate_total(history_counts: Mapping[int, int], list_count: int) -> dict[s
     active = [number for number, count in enumerate(counts) if count]
     once, twice = (sum(times for bits, times in history_counts.items() if bits.bit_count() == number) for number in (1, 2))
     out: dict[str, Any] = {
-        "lists": counts,
+        "found_by_list": counts,
         "found": sum(history_counts.values()),
-        "once": once,
-        "twice": twice,
-        "least": None,
-        "least_interval": None,
+        "found_once": once,
+        "found_twice": twice,
+        "lower_bound": None,
+        "lower_bound_interval": None,
     }
-    out |= {"missed_at_least": None, "loglinear": None, "loglinear_interval": None, "dependent": None}
+    out |= {"missed_at_least": None, "loglinear": None, "loglinear_interval": None, "dependent_pairs": None}
     if len(active) < 2:
         return out
     out |= chao_lower_bound(out["found"], once, twice, len(active))
     if len(active) == 3:
         patterns = [sum(1 << number for number, present in zip(active, cell, strict=True) if present) for cell in _CAPTURE_PATTERNS]
         out |= loglinear_estimate([history_counts.get(bits, 0) for bits in patterns])
-        out["dependent"] = out["dependent"] and [[active[first] + 1, active[second] + 1] for first, second in out["dependent"]]
+        out["dependent_pairs"] = out["dependent_pairs"] and [
+            [active[first] + 1, active[second] + 1] for first, second in out["dependent_pairs"]
+        ]
     return out
 
 
@@ -109,7 +111,7 @@ def chao_lower_bound(found: int, once: int, twice: int, list_count: int) -> dict
         variance = share * once * (once - 1) / 2 + share**2 * once * (2 * once - 1) ** 2 / 4
         variance = max(0.0, variance - share**2 * once**4 / (4 * (found + more)) if found + more else 0.0)
     spread = float(np.exp(Z_95 * np.log1p(variance / more**2) ** 0.5)) if more else 1.0
-    return {"least": found + more, "least_interval": [found + more / spread, found + more * spread], "missed_at_least": more}
+    return {"lower_bound": found + more, "lower_bound_interval": [found + more / spread, found + more * spread], "missed_at_least": more}
 
 
 _CAPTURE_PATTERNS = [cell for cell in itertools.product((1, 0), repeat=3) if any(cell)]
@@ -119,10 +121,10 @@ _LIST_PAIRS = [(0, 1), (0, 2), (1, 2)]
 def loglinear_estimate(counts: Sequence[int]) -> dict[str, Any]:
     """Estimate the total number from the seven counts of three lists, in the order of `_CAPTURE_PATTERNS` (111, 110, ... 001).
 
-    Takes the model with the least AIC among the eight hierarchical ones without the triple term; `dependent` has the pairs of lists in
-    it. The 95 % interval is log-normal in the number that none found. The results are None if the table is too empty for any model.
+    Takes the model with the least AIC among the eight hierarchical ones without the triple term; `dependent_pairs` has the pairs of lists
+    in it. The 95 % interval is log-normal in the number that none found. The results are None if the table is too empty for any model.
     """
-    result: dict[str, Any] = {"loglinear": None, "loglinear_interval": None, "dependent": None}
+    result: dict[str, Any] = {"loglinear": None, "loglinear_interval": None, "dependent_pairs": None}
     best = np.inf
     y = np.array(counts, np.float64)
     for size in range(len(_LIST_PAIRS) + 1):
@@ -138,7 +140,7 @@ def loglinear_estimate(counts: Sequence[int]) -> dict[str, Any]:
                 result = {
                     "loglinear": y.sum() + found_by_none,
                     "loglinear_interval": [y.sum() + found_by_none / spread, y.sum() + found_by_none * spread],
-                    "dependent": [list(pair) for pair in pairs],
+                    "dependent_pairs": [list(pair) for pair in pairs],
                 }
     return result
 

@@ -41,9 +41,11 @@ _LABEL_PATTERN = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 def explain(
     inputs: Sequence[Path | str] | Path | str, plan: Plan, settings: Settings | None = None, curves: Path | None = None
 ) -> dict[str, Any]:
-    """Describe a run. The first 1,000 documents (`sampled`) are really sanitized in a temporary folder; the estimate is scaled from them.
+    """Describe a run. The first 1,000 documents (`sampled_documents`) are really sanitized in a temporary folder; the estimate is
+    scaled from them.
 
-    If an editor cannot run because something is missing, such as a model, `missing` says what, and the sample is only counted.
+    If an editor cannot run because something is missing, such as a model, `missing_requirements` says what, and the sample is only
+    counted.
 
     With `curves` (a file of `sanitize-eval frontier`), `forecast` has the number of the sample's addresses that models may leak, by plan.
     Raises UsageError for URLs.
@@ -95,27 +97,27 @@ def explain(
     preview = {
         **({"forecast": forecast_leaks(measured_curves, histogram)} if measured_curves is not None else {}),
         "plan": plan.public_settings(),
-        **({"missing": missing} if missing else {}),
+        **({"missing_requirements": missing} if missing else {}),
         **({"notes": notes} if (notes := plan.ineffective_settings) else {}),
         "files": len(survey.files),
         "bytes": total_bytes,
         "documents": documents,
         "unreadable_files": len(survey.unreadable),
         "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
-        "sampled": summary["documents_in"],
+        "sampled_documents": summary["documents_in"],
         "sample": {
             name: summary[name]
             for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped", "blacklist")
             if name in summary
         },
-        "pairs": [
+        "examples": [
             {"kind": pair.kind, "before": before, "after": pair.replacement if _LABEL_PATTERN.fullmatch(pair.replacement) else after}
             for pair, before, after in zip(pairs, masked_originals, masked_replacements, strict=True)
         ],
         "estimate": {
             "cpu_seconds": round(cpu * scale, 1),
-            "work_mb": round(work_bytes * scale / 1e6, 1),
-            "out_mb": round(out_bytes * scale / 1e6, 1),
+            "workspace_mb": round(work_bytes * scale / 1e6, 1),
+            "output_mb": round(out_bytes * scale / 1e6, 1),
         },
     }
     return CommandResult("explain", preview)

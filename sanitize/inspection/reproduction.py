@@ -118,7 +118,7 @@ def replay(
 
     `known` is the list of a run with `--known`, which no manifest holds.
 
-    Returns `same`, `shards`, `different` (numbers of shards, from 0), `counts_different` (fields of the summary), `notes`, `published`,
+    Returns `same`, `shards`, `different_shards` (their numbers, from 0), `different_counts` (fields of the summary), `notes`, `published`,
     `changed` (false if an earlier replay had done everything), and the paths. With `anyway` a different output is published, too.
 
     Raises UsageError for a manifest of a run with a secret key or of other formats, InputRefused for inputs that are not the manifest's,
@@ -228,9 +228,9 @@ def _read_manifest(path: Path) -> tuple[_Manifest, dict[str, Any]]:
             f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; this manifest cannot be replayed. "
             "Expected the manifest.json of a folder that `sanitize run` published"
         ) from None
-    if raw.get("batches"):
+    if raw.get("increments"):
         raise UsageError(
-            f"{path}: was made in {len(raw['batches'])} increments (sanitize run --append), and a replay runs in a single one; run the "
+            f"{path}: was made in {len(raw['increments'])} increments (sanitize run --append), and a replay runs in a single one; run the "
             "first increment's inputs and append the others, with the same seed and plan, and compare the sha256 of the shards"
         )
     if manifest.settings.erased.get("erasures"):
@@ -319,7 +319,7 @@ def _format_numbers(numbers: Sequence[int]) -> str:
 
 
 def _compare_manifests(manifest: _Manifest, raw_manifest: Mapping[str, Any], new_manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Which shards and counts of two manifests differ (`different`, `counts_different`), and whether the manifests are equal."""
+    """Which shards and counts of two manifests differ (`different_shards`, `different_counts`), and whether the manifests are equal."""
     old_hashes, new_hashes = [shard.sha256 for shard in manifest.shards], [str(shard["sha256"]) for shard in new_manifest["shards"]]
     shard_count = max(len(old_hashes), len(new_hashes))
     different = [no for no in range(shard_count) if old_hashes[no : no + 1] != new_hashes[no : no + 1]]
@@ -328,7 +328,7 @@ def _compare_manifests(manifest: _Manifest, raw_manifest: Mapping[str, Any], new
     return {
         "same": not different and not counts,
         "shards": len(new_hashes),
-        "different": different,
-        "counts_different": counts,
-        "manifest_same": new_manifest == raw_manifest,
+        "different_shards": different,
+        "different_counts": counts,
+        "same_manifest": new_manifest == raw_manifest,
     }

@@ -32,8 +32,8 @@ _SKIP_REASONS = {
 def check_kind_examples(plan: Plan | str) -> dict[str, Any]:
     """Test the custom kinds of a plan (its file, or a `Plan`) on their examples.
 
-    Returns `plan`, `kinds` (kind, examples, counter_examples, words), `tried`, and `failed`: for each failed text its kind, its list,
-    its number in the list (from 0), and the reason.
+    Returns `plan`, `kinds` (kind, examples, counter_examples, words), `example_count`, and `failed`: for each failed text its kind, its
+    list, its `index` in the list (from 0), and the reason.
     """
     plan = load_plan(plan) if isinstance(plan, str) else plan
     failed: list[dict[str, Any]] = []
@@ -50,23 +50,23 @@ def check_kind_examples(plan: Plan | str) -> dict[str, Any]:
         }
         for custom in plan.custom_kinds
     ]
-    tried = sum(counts["examples"] + counts["counter_examples"] for counts in kinds)
-    return CommandResult("rules", {"plan": plan.name, "kinds": kinds, "tried": tried, "failed": failed})
+    example_count = sum(counts["examples"] + counts["counter_examples"] for counts in kinds)
+    return CommandResult("rules", {"plan": plan.name, "kinds": kinds, "example_count": example_count, "failed": failed})
 
 
 def _check_examples(custom: CustomKind, scanner: Scanner) -> list[dict[str, Any]]:
     """The failed examples of one kind: list, number in it, reason."""
     failed = []
     for list_name, texts, must_match in (("examples", custom.examples, True), ("counter_examples", custom.counter_examples, False)):
-        for entry, text in enumerate(texts):  # a loop over a handful of texts written by hand
+        for index, text in enumerate(texts):  # a loop over a handful of texts written by hand
             spans, reason = _find_kind(custom, text, scanner)
             whole = (0, len(text)) in spans
             if must_match and not spans:
-                failed.append({"list": list_name, "entry": entry, "why": reason})
+                failed.append({"list": list_name, "index": index, "reason": reason})
             elif must_match and not whole and not custom.context:
-                failed.append({"list": list_name, "entry": entry, "why": f"only {_format_ranges(spans)} of {len(text)} match"})
+                failed.append({"list": list_name, "index": index, "reason": f"only {_format_ranges(spans)} of {len(text)} match"})
             elif not must_match and spans:
-                failed.append({"list": list_name, "entry": entry, "why": f"{_format_ranges(spans)} of {len(text)} match"})
+                failed.append({"list": list_name, "index": index, "reason": f"{_format_ranges(spans)} of {len(text)} match"})
     return failed
 
 

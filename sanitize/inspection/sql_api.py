@@ -68,12 +68,12 @@ def status(work: Path | str) -> dict[str, Any]:
     state = {
         "indexed": bool(index),
         "documents": index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
-        "tasks": len(index.get("ranges", [])),
-        "batches": len(index.get("batches", [])) or None,
+        "tasks": len(index.get("task_ranges", [])),
+        "increments": len(index.get("increments", [])) or None,
         "key_id": index.get("key_id"),
-        "find_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
+        "detect_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
         "runs": runs,
-        "held_by": read_lock_holder(work),
+        "lock_holder": read_lock_holder(work),
     }
     return CommandResult("status", state)
 

@@ -68,10 +68,10 @@ def find_increment_ends(manifest: Mapping[str, Any], index_increments: Sequence[
     """For each published increment of a manifest, how many index increments it and those before it cover.
 
     Raises UsageError if the manifest's inputs are not those of the index. `where` opens the message."""
-    published = manifest.get("batches") or [{"inputs": len(manifest["inputs"])}]
+    published = manifest.get("increments") or [{"input_count": len(manifest["inputs"])}]
     files = [list(file) for increment in index_increments for file in increment.files]
     counts = list(accumulate(len(increment.files) for increment in index_increments))
-    ends = list(accumulate(int(published_increment["inputs"]) for published_increment in published))
+    ends = list(accumulate(int(published_increment["input_count"]) for published_increment in published))
     published_files = [[entry["bytes"], entry["sha256"]] for entry in manifest["inputs"]]
     if published_files != files[: len(published_files)] or len(published_files) != ends[-1] or not set(ends) <= set(counts):
         raise UsageError(f"{where}: was made from other files than the index to append to; {_RERUN_ADVICE}, or use another --work")
@@ -196,15 +196,15 @@ def check_earlier_shards_clean(verify_results: Sequence[Mapping[str, Any]], wher
 
 
 def describe_increments(output_increments: Sequence[OutputIncrement], index_increments: Sequence[IndexIncrement]) -> list[dict[str, int]]:
-    """For each output increment, its number of input files (`inputs`) and `shards`."""
+    """For each output increment, its number of input files (`input_count`) and of shards (`shard_count`)."""
     first, counts = 0, []
     for output_increment in output_increments:
         increments = index_increments[first : output_increment.last_index_increment + 1]
         first = output_increment.last_index_increment + 1
         counts.append(
             {
-                "inputs": sum(len(increment.files) for increment in increments),
-                "shards": output_increment.end_task - output_increment.first_task,
+                "input_count": sum(len(increment.files) for increment in increments),
+                "shard_count": output_increment.end_task - output_increment.first_task,
             }
         )
     return counts

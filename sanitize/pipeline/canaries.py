@@ -42,7 +42,7 @@ CANARY_COUNT = 8
 _MAX_LINES, _MAX_LINE_BYTES = 24, 120  # of the largest canary document
 _TEXT_LEAF = LeafPath("text")
 _SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
-# one invented value of each kind, the pattern for the generated ones; a kind without one is not checked (`not_drilled` lists it)
+# one invented value of each kind, the pattern for the generated ones; a kind without one is not checked (`untested_kinds` lists it)
 _EXAMPLES = {
     "CREDIT_CARD": "4111 1111 1111 1111",
     "CRYPTO": "0x52908400098527886e0f7030069857d2e4169ee7",
@@ -111,8 +111,8 @@ class _PlantedValue:
 
 
 def check_canaries(engine: Engine, plan: Plan, documents: Documents, folder: Path) -> dict[str, Any]:
-    """Run the canary check for a plan. Returns counts: `documents`; `planted` and `gone` (removed) of the forms that must be removed, of
-    the forms that hide a value (`hidden`), and of each form (`by_form`); and `not_drilled`, the kinds that were not checked.
+    """Run the canary check for a plan. Returns counts: `documents`; `planted` and `removed` of the forms that must be removed, of the
+    forms that hide a value (`encoded`), and of each form (`by_form`); and `untested_kinds`, the kinds that were not checked.
 
     The same plan and document shapes give the same counts, so a process computes them once. Raises OutputBroken if a form that must be
     removed stayed.
@@ -128,8 +128,8 @@ def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...]
     key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), is_public=True)
     # editors with a privacy ledger make their own claim; they promise nothing about what is left in the text
     checked_kinds = [kind for kind in sorted(plan.leak_checked_kinds) if kind in _EXAMPLES]
-    result: dict[str, Any] = {"documents": 0, "planted": 0, "gone": 0, "hidden": {"planted": 0, "gone": 0}, "by_form": {}}
-    result["not_drilled"] = sorted(kind for kind in plan.editor_no_by_kind if kind not in checked_kinds)
+    result: dict[str, Any] = {"documents": 0, "planted": 0, "removed": 0, "encoded": {"planted": 0, "removed": 0}, "by_form": {}}
+    result["untested_kinds"] = sorted(kind for kind in plan.editor_no_by_kind if kind not in checked_kinds)
     if checked_kinds:
         keeps = {kind: plan.editors[number].keep for kind, number in plan.editor_no_by_kind.items()}
         texts, planted_values = _build_documents(key, checked_kinds, max(1, *keeps.values()), shapes)
@@ -153,11 +153,11 @@ def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...]
             )
         result["documents"] = len(texts)
         for form in CANARY_FORMS:
-            counts = result if form.must_be_removed else result["hidden"]
+            counts = result if form.must_be_removed else result["encoded"]
             counts["planted"] += planted[form.name]
-            counts["gone"] += removed[form.name]
+            counts["removed"] += removed[form.name]
         result["by_form"] = {
-            form.name: {"planted": planted[form.name], "gone": removed[form.name]} for form in CANARY_FORMS if planted[form.name]
+            form.name: {"planted": planted[form.name], "removed": removed[form.name]} for form in CANARY_FORMS if planted[form.name]
         }
     return result
 

@@ -72,7 +72,7 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
                     f"forget-{no:05d}", erasure_scan.erasure_scan_task, task, outputs, *depends_on, increment=state.find_increment(no)
                 )
             )
-        document_count = sum(result["written"] for result in state.tasks.run("forget", jobs))
+        document_count = sum(result["authored_documents"] for result in state.tasks.run("find_erased", jobs))
     local_parts = erasure_scan.find_erased_local_parts(index.task_files("vault", "values"), erased) if erased.value_ids else ()
     return ErasedMentions(
         mention_files=mention_files, document_files=document_files, document_count=document_count, local_parts=local_parts
@@ -148,7 +148,7 @@ def aggregate_increment(
         return {"editors": [{name: str(path) for name, path in tables.tables.items()} for tables in aggregates]}
 
     folder = state.folder / f"counts{increment.record_suffix}"
-    with state.tasks.measure("count"):
+    with state.tasks.measure("aggregate"):
         depends_on = [
             [file_sha256(path) for path in excluded],
             *([[file_sha256(path) for path in replacement_id_files]] if replacement_id_files else []),
@@ -210,5 +210,5 @@ def _collect_replacement_ids(state: RunState, increment: OutputIncrement) -> lis
     for no, edits in enumerate(state.task_files("edits")[: increment.first_task]):
         task = ReplacementIdsTask(edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / f"said-{no}")
         jobs.append(state.create_job(f"said-{no:05d}", replacement_ids_task, task, {"said.parquet": files[no]}, file_sha256(edits)))
-    state.tasks.run("count", jobs)
+    state.tasks.run("aggregate", jobs)
     return files

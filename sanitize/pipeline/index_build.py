@@ -1,8 +1,8 @@
 """Builds the index of a corpus in WORK: reads the files, finds every occurrence and counts them; reuses an index that is up to date.
 
-    read -> find -> count
+    read -> detect -> aggregate
 
-If a finder needs the occurrences of the whole corpus (`known`), find has two rounds; between them the values of the first round are
+If a finder needs the occurrences of the whole corpus (`known`), detection has two rounds; between them the values of the first round are
 gathered.
 
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command resumes where it was stopped.
@@ -199,14 +199,14 @@ class IndexBuilder:
         state.write_index_json(is_complete=reused)
         failpoints.hit("find:described")
         results = self.tasks.run(
-            "find", [self._create_find_job(no, low, high, quarantined) for no, (low, high) in enumerate(state.task_ranges)]
+            "detect", [self._create_find_job(no, low, high, quarantined) for no, (low, high) in enumerate(state.task_ranges)]
         )
         state.notes += second_round_input.check_finders(state.detection_spec.finders, results, len(quarantined))
         if state.has_second_round:
             results = self._run_second_round(results, quarantined)
         self.tasks.set_text_bytes(state.task_ranges, results)
         state.value_counts_file = state.workspace / "tables" / "value_counts" / "all.parquet"
-        with self.tasks.measure("count"):
+        with self.tasks.measure("aggregate"):
             run_job(self._create_count_job())
             state.has_repeated_ids = self._has_repeated_ids()
         index_reuse.check_inputs_unchanged(state)
@@ -344,7 +344,7 @@ class IndexBuilder:
             key=state.key,
             folder=state.workspace / "spill" / "gather",
         )
-        with self.tasks.measure("known"):
+        with self.tasks.measure("second_round"):
             run_job(
                 Job(
                     function=second_round_input.gather_task,
@@ -386,7 +386,7 @@ class IndexBuilder:
                     was_published=state.find_increment_index(no) < len(state.closed_increments),
                 )
             )
-        return [{**first, **second} for first, second in zip(results, self.tasks.run("known", jobs), strict=True)]
+        return [{**first, **second} for first, second in zip(results, self.tasks.run("second_round", jobs), strict=True)]
 
     def _write_staging_quarantine(self) -> list[int]:
         """Write the documents that staging could not read to the table `quarantine`, one file per increment; returns their `doc_no`."""

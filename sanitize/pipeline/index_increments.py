@@ -63,7 +63,7 @@ def parse_increments(index_json: Mapping[str, Any]) -> tuple[IndexIncrement, ...
         IndexIncrement(
             **{**entry, "files": tuple((size, sha256) for size, sha256 in entry["files"]), "path_hashes": tuple(entry["path_hashes"])}
         )
-        for entry in index_json["batches"]
+        for entry in index_json["increments"]
     )
 
 

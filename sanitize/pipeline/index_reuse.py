@@ -18,6 +18,9 @@ from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import vault
 from sanitize.storage.corpus import Documents, file_sha256, read_json
 
+# keys of index.json in version 1 of the tables: what decides whether its documents, key and erasures are kept is read from them
+_VERSION_1_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
+
 
 def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | None], Survey]) -> None:
     """Determine which of the given files are new to the index, and set up their increment behind the closed ones.
@@ -39,7 +42,7 @@ def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | No
     closed_unit_count = sum(increment.unit_count for increment in state.closed_increments)
     state.earlier_documents = replace(documents, files=documents.files[:closed_unit_count])
     state.earlier_task_ranges = [
-        (low, high) for low, high in index_json["ranges"][: sum(increment.task_count for increment in state.closed_increments)]
+        (low, high) for low, high in index_json["task_ranges"][: sum(increment.task_count for increment in state.closed_increments)]
     ]
     if state.given_inputs:
         files = survey_inputs(None).files if state.input_paths else []
@@ -68,7 +71,7 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
     An index of another key or setting is deleted, unless an output needs it to map its labels back. An index of another input is
     deleted only with `--replace`: it may have taken hours, and the input may be a mistake.
     """
-    index_json = read_json(state.workspace / "index.json") or {}
+    index_json = _read_index_json(state.workspace)
     if state.closed_increments:
         if state.restart_open_increment:
             discard_open_increment(state)
@@ -76,10 +79,10 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
     is_outdated = vault.is_outdated(index_json)
     if not index_json or (index_json.get("fingerprint") == state.fingerprint and not is_outdated):
         return index_json
-    is_same_input = index_json.get("inputs") == state.hash_inputs()
+    is_same_input = index_json.get("inputs_hash") == state.hash_inputs()
     are_same_documents = is_same_input and index_json.get("sample", 1.0) == state.settings.sample
-    increment_count = len(index_json.get("batches") or ())
-    are_same_files = Counter(map(tuple, index_json.get("files") or [])) == Counter(map(tuple, state.input_files))
+    increment_count = len(index_json.get("increments") or ())
+    are_same_files = Counter(map(tuple, index_json.get("input_files") or [])) == Counter(map(tuple, state.input_files))
     if not is_same_input and are_same_files and increment_count > 1 and not state.settings.replace:
         raise UsageError(
             f"{state.workspace}: holds an index of these files that was built in {increment_count} increments (--append); nothing was "
@@ -88,18 +91,19 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         )
     if not is_same_input and not state.settings.replace:
         raise UsageError(
-            f"{state.workspace}: holds the index of another input ({state.describe_input_difference(index_json.get('files') or [])}); "
+            f"{state.workspace}: holds the index of another input "
+            f"({state.describe_input_difference(index_json.get('input_files') or [])}); "
             "nothing was changed. Restore the input to continue with that index; or use --replace to rebuild the index and its "
             "outputs; or use another --work to keep both"
             f"{'; or --append to add the new files to it' if _extends_index(state, index_json) else ''}"
         )
     difference = (
-        f"another input ({state.describe_input_difference(index_json.get('files') or [])})"
+        f"another input ({state.describe_input_difference(index_json.get('input_files') or [])})"
         if not is_same_input
         else "another key"
         if index_json.get("key_id") != state.key.id
-        else describe_difference(index_json["looked_for"], state.detection_settings)
-        if index_json.get("looked_for", state.detection_settings) != state.detection_settings
+        else describe_difference(index_json["detection_settings"], state.detection_settings)
+        if index_json.get("detection_settings", state.detection_settings) != state.detection_settings
         else f"version {index_json.get('schema_version', 1)} of the tables"
         if is_outdated
         else "other settings, or by another version"
@@ -168,8 +172,8 @@ def _check_same_index(state: IndexState, index_json: Mapping[str, Any], incremen
         if index_json.get("key_id") != state.key.id
         else "another --sample"
         if index_json.get("sample", 1.0) != state.settings.sample
-        else describe_difference(index_json["looked_for"], state.detection_settings)
-        if index_json.get("looked_for", state.detection_settings) != state.detection_settings
+        else describe_difference(index_json["detection_settings"], state.detection_settings)
+        if index_json.get("detection_settings", state.detection_settings) != state.detection_settings
         else "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like), or by another version"
     )
     raise UsageError(
@@ -197,5 +201,13 @@ def _refuse_grown_files(state: IndexState, given_files: Sequence[tuple[str, int,
 
 def _extends_index(state: IndexState, index_json: Mapping[str, Any]) -> bool:
     """True if the index has several increments, or if the input has all files of the index and more."""
-    earlier = Counter(sha256 for _, sha256 in index_json.get("files") or [])
-    return len(index_json.get("batches") or ()) > 1 or bool(earlier) and not earlier - Counter(state.input_hashes)
+    earlier = Counter(sha256 for _, sha256 in index_json.get("input_files") or [])
+    return len(index_json.get("increments") or ()) > 1 or bool(earlier) and not earlier - Counter(state.input_hashes)
+
+
+def _read_index_json(workspace: Path) -> dict[str, Any]:
+    """index.json of WORK, with the present names of its keys; empty if there is none."""
+    index_json = read_json(workspace / "index.json") or {}
+    if vault.is_outdated(index_json):
+        return {_VERSION_1_KEYS.get(name, name): value for name, value in index_json.items()}
+    return index_json

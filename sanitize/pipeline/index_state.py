@@ -168,17 +168,17 @@ class IndexState:
                 "fingerprint": self.compute_fingerprints(increments)[-1],
                 "complete": is_complete,
                 "key_id": self.key.id,
-                "looked_for": self.detection_settings,
-                "inputs": hash_json([increment.hash_inputs(self.survey.roles) for increment in increments])
+                "detection_settings": self.detection_settings,
+                "inputs_hash": hash_json([increment.hash_inputs(self.survey.roles) for increment in increments])
                 if self.closed_increments
                 else self.hash_inputs(),
                 "sample": self.settings.sample,
-                "files": [[size, sha256] for increment in increments for size, sha256 in increment.files],
-                "batches": [increment.to_json() for increment in increments],
+                "input_files": [[size, sha256] for increment in increments for size, sha256 in increment.files],
+                "increments": [increment.to_json() for increment in increments],
                 "documents": self.documents.to_json(self.workspace),
-                "leaves": [[leaf.column, *leaf.steps] for leaf in self.leaves],
+                "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
-                "ranges": self.task_ranges,
+                "task_ranges": self.task_ranges,
             },
         )
 
@@ -186,9 +186,9 @@ class IndexState:
         """Mark all increments as published, so that none is discarded any more."""
         if self.closed_increments:
             index_json = read_json(self.workspace / "index.json") or {}
-            published = [{**increment, "published": True} for increment in index_json["batches"]]
+            published = [{**increment, "published": True} for increment in index_json["increments"]]
             with vault.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
-                write_json(self.workspace / "index.json", {**index_json, "batches": published})
+                write_json(self.workspace / "index.json", {**index_json, "increments": published})
 
     @property
     def input_files(self) -> list[list[Any]]:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from sanitize.plans.plan import Plan
 from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
+from sanitize.storage.corpus import MANIFEST_VERSION
 from sanitize.storage.publication import shard_names
 from sanitize.text.literal_search import LITERAL_FORMS
 
@@ -31,7 +32,7 @@ def summarize_kinds(
     remaining: Mapping[str, Mapping[str, int]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Counts by kind of the plan: occurrences, distinct values, documents, and refused candidates by reason (`skipped`). `kept`, `replaced`
-    and `left` are 0 until `build_summary` fills them in.
+    and `left_by_plan` are 0 until `build_summary` fills them in.
 
     `remaining` has the first three for the documents that remain, if some were dropped. Refused candidates are those of all documents.
     """
@@ -44,7 +45,7 @@ def summarize_kinds(
             "documents": documents_by_kind.get(kind, 0),
             "kept": 0,
             "replaced": 0,
-            "left": 0,
+            "left_by_plan": 0,
             "skipped": {},
         }
         for kind, times, values in rows
@@ -88,7 +89,7 @@ def build_summary(
                 entry[count_name] = sum(result["by_kind"].get(kind, {}).get(count_name, 0) for result in shard_results)
         erased = sum(result["erased"].get(kind, 0) for result in shard_results)
         entry["replaced"] = entry["occurrences"] - entry["kept"] if kind in plan.editor_no_by_kind else erased
-        entry["left"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
+        entry["left_by_plan"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
     rows = sum(result["rows"] for result in shard_results)
     checked = verification["mode"] != "off"
     return {
@@ -103,12 +104,16 @@ def build_summary(
         "replaced": sum(entry["replaced"] for entry in kinds.values()),
         "by_kind": kinds,
         "erased": sum(count for result in shard_results for count in result["erased"].values()),
-        "parts": [dict(report) for report in editor_reports],
-        **({} if blacklist is None else {"blacklist": {**blacklist, "masked": sum(result["words"] for result in shard_results)}}),
+        "editor_reports": [dict(report) for report in editor_reports],
+        **(
+            {}
+            if blacklist is None
+            else {"blacklist": {**blacklist, "masked_words": sum(result["masked_words"] for result in shard_results)}}
+        ),
         **({"ledger": [dict(account) for account in ledger]} if ledger else {}),
         "leaks": 0 if checked else None,  # a run with leaks publishes nothing; None means not checked
         "verify": {"forms": list(LITERAL_FORMS) if checked else [], **verification, "files": len(shard_results) + 3},
-        "drill": dict(canaries),
+        "canaries": dict(canaries),
         "publishable": plan.publishable and checked,
         "plan_name": plan.name,
         "plan_hash": plan_hash,
@@ -130,28 +135,36 @@ def build_manifest(
 ) -> dict[str, Any]:
     """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256).
 
-    `increments` has the numbers of `inputs` and `shards` of each output increment; `sidecar_files`, the texts of files beside the shards,
+    `increments` has the `input_count` and `shard_count` of each output increment; `sidecar_files`, the texts of files beside the shards,
     by name.
     """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
         key |= {"seed": seed, "note": "reproducible, replacements guessable, no privacy claim"}
     suffix = formats.format_suffix(settings.get("format", formats.PARQUET))
-    names = [f"data/{name}" for name in shard_names([increment["shards"] for increment in increments] or [len(shard_results)], suffix)]
+    names = [f"data/{name}" for name in shard_names([increment["shard_count"] for increment in increments] or [len(shard_results)], suffix)]
     return {
-        "format": 1,
+        "format": MANIFEST_VERSION,
         "tool": {"name": "corpus-sanitize", **get_library_versions(), "formats": get_format_versions()},
         "plan": plan.public_settings(),
         "plan_hash": summary["plan_hash"],
         "key": key,
         "publishable": summary["publishable"],
-        "inputs": [{"no": no, "bytes": size, "sha256": sha256} for no, (size, sha256) in enumerate(files)],
+        "inputs": [{"number": number, "bytes": size, "sha256": sha256} for number, (size, sha256) in enumerate(files)],
         "shards": [
             {"path": path, **{name: result[name] for name in ("rows", "bytes", "sha256")}}
             for path, result in zip(names, shard_results, strict=True)
         ],
-        **({"batches": [{"no": no, **increment} for no, increment in enumerate(increments, 1)]} if len(increments) > 1 else {}),
-        **({"beside": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sidecar_files.items()}} if sidecar_files else {}),
+        **(
+            {"increments": [{"number": number, **increment} for number, increment in enumerate(increments, 1)]}
+            if len(increments) > 1
+            else {}
+        ),
+        **(
+            {"sidecar_files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sidecar_files.items()}}
+            if sidecar_files
+            else {}
+        ),
         "columns": summary["columns"],
         "settings": dict(settings),
         "summary": dict(summary),
@@ -175,4 +188,4 @@ def _installed() -> dict[str, str]:
 
 def get_format_versions() -> dict[str, int]:
     """Version numbers that are raised when the same input, plan and key give other tables or other bytes."""
-    return {"tables": table_schemas.VERSION, "index": detection.VERSION, "apply": rewriting.VERSION}
+    return {"tables": table_schemas.VERSION, "detection": detection.VERSION, "rewriting": rewriting.VERSION}

@@ -52,7 +52,7 @@ class OccurrenceSelection:
             )
             outputs = {f"{name}.parquet": self._task_files(name)[no] for name in ("occurrences", "skipped", "ids")}
             jobs.append(create_job(f"choose-{no:05d}", selection.selection_task, task, outputs, erased_value_ids))
-        self.tasks.run("choose", jobs)
+        self.tasks.run("select", jobs)
         with translate_disk_errors(self.index.workspace):
             selection.write_unselected_values(values_files, self._task_files("ids"), self.folder / "counts")
 
@@ -60,7 +60,7 @@ class OccurrenceSelection:
         """Counts by kind of the selected occurrences in the remaining documents; None if nothing was dropped and the plan has no rules."""
         if not (has_dropped or self.rules):
             return None
-        with self.tasks.measure("count"):
+        with self.tasks.measure("aggregate"):
             remaining = [self.folder / "counts" / "left.parquet"] if has_dropped else self.occurrence_files
             return aggregates.count_remaining_kinds(self.tasks.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
 

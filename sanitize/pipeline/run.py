@@ -133,7 +133,7 @@ class PipelineRun:
 
 def check_canaries(state: RunState) -> dict[str, Any]:
     """Plant invented persons in copies of some documents, run the plan over them, and count by kind what comes out."""
-    with state.tasks.measure("drill"):
+    with state.tasks.measure("canaries"):
         folder = vault.make_private_folder(state.index.workspace / "spill") / "drill"
         return canaries.check_canaries(state.tasks.engine, state.plan, state.select_readable_documents(), folder)
 
@@ -196,7 +196,7 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
     """Write manifest, card and report, and swap OUT in with one rename; returns OUT."""
     index = state.index
     increments = append.describe_increments(state.output_increments, index.increments)
-    shard_counts = [increment["shards"] for increment in increments]
+    shard_counts = [increment["shard_count"] for increment in increments]
     paths = [shard_path(state.folder, state.format, no) for no in state.task_nos]
     with state.tasks.costs.measure("publish"):
         sidecar_files: dict[str, str] = {}

@@ -23,7 +23,7 @@ from sanitize.plans.plan import Plan
 from sanitize.stages import rewriting
 from sanitize.stages.task_runner import TaskRunner
 from sanitize.storage import formats, tombstones
-from sanitize.storage.corpus import Corpus, Documents
+from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
 from sanitize.storage.publication import Job
 from sanitize.verification.leak_check import LEAK_CHECK_VERSION
 
@@ -115,7 +115,7 @@ class RunState:
         *earlier, last = self.output_increments
         if not earlier or last.number <= self.published_count:
             return {}
-        files = append.describe_increments(self.output_increments, self.index.increments)[-1]["inputs"]
+        files = append.describe_increments(self.output_increments, self.index.increments)[-1]["input_count"]
         documents = self.index.documents.count - self.index.task_ranges[last.first_task][0]
         return {"appended": {"files": files, "documents": documents, "shards": last.end_task - last.first_task}}
 
@@ -205,7 +205,8 @@ class RunState:
         corpus = Corpus.open(self.output)
         is_extended = bool(self.earlier_manifest) and len(corpus.manifest["inputs"]) < len(self.index.input_files)
         is_same = (
-            corpus.manifest.get("plan_hash") == self.plan_hash
+            corpus.manifest_version == MANIFEST_VERSION
+            and corpus.manifest.get("plan_hash") == self.plan_hash
             and (is_extended or corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify)
             and corpus.manifest["settings"].get("erased") == self.erased.counts
             and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
@@ -222,8 +223,13 @@ class RunState:
         if not self.index.settings.replace:
             published_counts = Counter(entry.get("sha256") for entry in corpus.manifest.get("inputs", []))
             current_counts = Counter(sha256 for _, sha256 in self.index.input_files)
-            has_new_files = corpus.manifest.get("batches") or (published_counts and published_counts < current_counts)
-            has_new_files = has_new_files and not self.index.settings.append and corpus.manifest.get("plan") == self.plan.public_settings()
+            has_new_files = corpus.manifest.get("increments") or (published_counts and published_counts < current_counts)
+            has_new_files = (
+                has_new_files
+                and corpus.manifest_version == MANIFEST_VERSION
+                and not self.index.settings.append
+                and corpus.manifest.get("plan") == self.plan.public_settings()
+            )
             append_advice = "use --append to add the new files, or " if has_new_files else ""
             raise UsageError(
                 f"{self.display_name or self.output}: was made {self._describe_difference(corpus.manifest)}; {append_advice}"
@@ -233,11 +239,13 @@ class RunState:
 
     def _describe_difference(self, manifest: Mapping[str, Any]) -> str:
         """How the existing OUT differs from what this run would publish; continues the words "was made"."""
+        if (version := manifest.get("format", MANIFEST_VERSION)) != MANIFEST_VERSION:
+            return f"by another version, whose manifest.json has format {version}, not {MANIFEST_VERSION}"
         published_files = [[entry.get("bytes"), entry.get("sha256")] for entry in manifest.get("inputs", [])]
         if published_files != self.index.input_files[: len(published_files) if self.index.settings.append else None]:
             return f"from another input ({self.index.describe_input_difference(published_files)})"
-        if manifest.get("batches") and not self.index.settings.append:
-            return f"in {len(manifest['batches'])} increments (--append)"
+        if manifest.get("increments") and not self.index.settings.append:
+            return f"in {len(manifest['increments'])} increments (--append)"
         if manifest.get("plan") != self.plan.public_settings():
             return "with another plan"
         if manifest.get("settings", {}).get("erased") != self.erased.counts:

@@ -84,7 +84,7 @@ class RewrittenShards:
 
     def _run_jobs(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
         """Run rewrite jobs; returns their results with the `sha256` of each shard, converted to the output format."""
-        results = self.state.tasks.run("apply", jobs)
+        results = self.state.tasks.run("rewrite", jobs)
         shards = [{**result, "sha256": output_sha256(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
         return shards if self.state.format == formats.PARQUET else self._convert(jobs, shards)
 
@@ -103,7 +103,7 @@ class RewrittenShards:
             )
             outputs = {f"shard{state.suffix}": shard_path(state.folder, state.format, no)}
             pack_jobs.append(state.create_job(f"pack-{state.format}-{no:05d}", pack_shard, task, outputs, result["sha256"]))
-        packed = state.tasks.run("pack", pack_jobs)
+        packed = state.tasks.run("convert", pack_jobs)
         return [
             {**result, **packed_result, "sha256": output_sha256(pack_job, f"shard{state.suffix}")}
             for result, packed_result, pack_job in zip(shard_results, packed, pack_jobs, strict=True)

@@ -36,7 +36,7 @@ class DetectionSpec:
 def read_custom_kinds(workspace: Path) -> tuple[CustomKind, ...]:
     """The custom kinds that the index of a WORK folder was built with."""
     index_state = read_json(workspace / "index.json") or {}
-    return tuple(CustomKind(**settings) for settings in index_state.get("looked_for", {}).get("customs", ()))
+    return tuple(CustomKind(**settings) for settings in index_state.get("detection_settings", {}).get("customs", ()))
 
 
 def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

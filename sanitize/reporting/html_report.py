@@ -104,7 +104,7 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "documents_out": summary["documents_out"],
         "documents_dropped": summary["documents_dropped"],
         "dropped": [dict(one) for one in summary.get("dropped", ())],
-        "parts": [dict(one) | {"by_field": _header_field_counts(one)} for one in summary.get("parts", ())],
+        "editor_reports": [dict(one) | {"by_field": _header_field_counts(one)} for one in summary.get("editor_reports", ())],
         "quarantined": summary["quarantined"],
         "occurrences": summary["occurrences"],
         "kept_originals": summary["kept_originals"],
@@ -112,8 +112,8 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "leaks": summary["leaks"],
         "kinds": kind_rows,
         "verify": verify | {"off": verify["mode"] == "off"},
-        "drill": {"documents": 0, "planted": 0, "gone": 0, "hidden": {"planted": 0, "gone": 0}, "not_drilled": []}
-        | dict(summary.get("drill") or {}),
+        "canaries": {"documents": 0, "planted": 0, "removed": 0, "encoded": {"planted": 0, "removed": 0}, "untested_kinds": []}
+        | dict(summary.get("canaries") or {}),
         "publishable": bool(summary.get("publishable", False)),
         "seeded": summary.get("key") == "seed",
         "accounts": [dict(one) for one in summary.get("ledger", ())],
@@ -126,7 +126,7 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "quarantine": sorted(dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])),
         "versions": sorted(dict(summary.get("versions", {})).items()),
         "settings": sorted((name, _format_setting(value)) for name, value in dict(summary.get("settings", {})).items()),
-        "blacklist": {"masked": 0} | dict(summary["blacklist"]) if summary.get("blacklist") else None,
+        "blacklist": {"masked_words": 0} | dict(summary["blacklist"]) if summary.get("blacklist") else None,
         "inputs": inputs[:_MAX_LISTED_FILES],
         "more_inputs": max(0, len(inputs) - _MAX_LISTED_FILES),
         "outputs": outputs if isinstance(outputs, int) else len(outputs),
@@ -141,7 +141,7 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
 def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
     """One row per kind, most occurrences first: its counts, the outcomes of its occurrences, and what the plan does with it in words."""
     plan = dict(summary.get("plan", {}))
-    zeros = dict.fromkeys(("occurrences", "values", "documents", "kept", "replaced", "left"), 0)
+    zeros = dict.fromkeys(("occurrences", "values", "documents", "kept", "replaced", "left_by_plan"), 0)
     outcomes_by_kind: dict[str, Counter[str]] = {}
     for kind, outcome, section, occurrences, distinct in tables.outcomes:
         if section is None:
@@ -151,7 +151,7 @@ def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
         editor = next((dict(part) for part in plan.get("edit", ()) if name in part.get("kinds", ())), None)
         row = {"name": name, "editor": editor, "action": _describe_action(editor)} | zeros | dict(counts)
         row["skipped"] = sorted(dict(counts.get("skipped") or {}).items())
-        row["fates"] = {outcome: row[outcome] for outcome in ("kept", "left", "replaced")}
+        row["fates"] = {"kept": row["kept"], "left": row["left_by_plan"], "replaced": row["replaced"]}
         if name in outcomes_by_kind:
             row["fates"] = {"kept" if editor else "left": outcomes_by_kind[name].pop("original", 0), **outcomes_by_kind[name]}
         rows.append(row)

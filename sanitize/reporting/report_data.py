@@ -43,7 +43,7 @@ def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "plan": manifest["plan"],
         "settings": manifest["settings"],
         "versions": {name: version for name, version in manifest["tool"].items() if name not in ("name", "formats")},
-        "inputs": [{**file, "name": f"input {file['no'] + 1}"} for file in manifest["inputs"]],
+        "inputs": [{**file, "name": f"input {file['number'] + 1}"} for file in manifest["inputs"]],
         "outputs": manifest["shards"],
     }
 
@@ -112,7 +112,9 @@ def report(
     a value, MissingExtra if charts need matplotlib.
     """
     out, work = require_local_path(out), remote_output.workspace_path(work, out)
-    manifest = _open_output(out).manifest
+    corpus = _open_output(out)
+    corpus.require_current_manifest()
+    manifest = corpus.manifest
     run_folder = work / "runs" / str(manifest["plan_hash"])
     index_state = read_json(work / "index.json")
     vault.require_current_schema(work, index_state)
@@ -134,7 +136,7 @@ def report(
         engine = LocalEngine(workers=1, spill=Path(spill))
         try:
             swept = manifest["settings"]["verify"] != "off"
-            earlier_shards = sum(increment["shards"] for increment in manifest.get("batches", ())[:-1])
+            earlier_shards = sum(increment["shard_count"] for increment in manifest.get("increments", ())[:-1])
             samples = _collect_samples(index_state, run_folder, earlier_shards)
             tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "asked", swept=swept)
         finally:
@@ -180,9 +182,11 @@ def _collect_samples(index_state: Mapping[str, Any], run_folder: Path, first_sha
     """Samples from one shard of a run, the first of the latest increment; none if its input has moved or changed since."""
     documents, first_doc_no = (
         Documents.from_json(index_state["documents"], run_folder.parents[1]),
-        index_state["ranges"][first_shard][0] if index_state["ranges"] else 0,
+        index_state["task_ranges"][first_shard][0] if index_state["task_ranges"] else 0,
     )
     edits = run_folder / "edits" / f"{first_shard:05d}.parquet"
     if not edits.is_file() or not all(source.is_available() for source in documents.files if source.first_doc_no >= first_doc_no):
         return []
-    return select_edit_samples(documents, [LeafPath(column, tuple(steps)) for column, *steps in index_state["leaves"]], edits, SAMPLE_COUNT)
+    return select_edit_samples(
+        documents, [LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]], edits, SAMPLE_COUNT
+    )

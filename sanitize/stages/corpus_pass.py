@@ -182,7 +182,7 @@ class CorpusContext:
                     outputs={f"{pass_name}.parquet": files[-1]},
                 )
             )
-        self.run_jobs("look", jobs)
+        self.run_jobs("corpus_pass", jobs)
         return files
 
     def run_query(self, query_name: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Path:

@@ -125,7 +125,7 @@ def find_task(task: FindTask) -> dict[str, Any]:
         "documents": documents,
         "quarantined": len(output.quarantine_rows),
         "text_bytes": text_bytes,
-        "placed": finder_pass.matched_by_finder,
+        "matched_by_finder": finder_pass.matched_by_finder,
     }
     return {**counts, **output.write()}
 

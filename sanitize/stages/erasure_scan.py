@@ -76,7 +76,7 @@ def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
                 if found.height:
                     out.write_table(found.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table_schemas.OCCURRENCES.schema))
                 mentioned += found.height
-    return {"mentions": mentioned, "written": written}
+    return {"mentions": mentioned, "authored_documents": written}
 
 
 def find_erased_local_parts(value_files: Sequence[Path], erased: Tombstones) -> tuple[str, ...]:

@@ -124,18 +124,18 @@ def build_accounts(
             "composition": "sequential: the epsilons of draws add up",
             "rng": "SipHash-2-4 under a subkey of the run's key, counter by document, cell, place and text; 128 bits a draw",
             "precision": "float64",
-            "code": dict(versions),
+            "library_versions": dict(versions),
             "documents": editor_rows.height,
-            "units": units,
-            "epsilon_in_all": round(units * cost["epsilon"], 6),
-            "units_of_document": _quantiles(editor_rows["unit_count"].to_numpy().astype(np.float64)),
-            "epsilon_of_document": _quantiles(epsilon),
-            "epsilon_of_user": None if by_user is None else _quantiles(by_user.filter(pl.col("part") == editor.use)["epsilon"].to_numpy()),
+            "unit_count": units,
+            "epsilon_total": round(units * cost["epsilon"], 6),
+            "units_per_document": _quantiles(editor_rows["unit_count"].to_numpy().astype(np.float64)),
+            "epsilon_per_document": _quantiles(epsilon),
+            "epsilon_per_user": None if by_user is None else _quantiles(by_user.filter(pl.col("part") == editor.use)["epsilon"].to_numpy()),
             "prior_runs": [dict(one) for one in prior if one["part"] == editor.use],
         }
         if claim == CLAIM_NOT_DP:  # and JSON has no infinity
-            account |= {"epsilon": None, "epsilon_in_all": None, "epsilon_of_document": {}, "epsilon_of_user": None}
-        accounts.append(account | {"words": describe_account(account)})
+            account |= {"epsilon": None, "epsilon_total": None, "epsilon_per_document": {}, "epsilon_per_user": None}
+        accounts.append(account | {"statements": describe_account(account)})
     return accounts
 
 
@@ -149,8 +149,8 @@ def describe_account(account: Mapping[str, Any]) -> list[str]:
         return [*sentences, "Nothing was drawn; nothing was spent."]
     if account["claim"] == CLAIM_NOT_DP:
         return sentences  # sums of numbers that bound nothing would be read as bounds
-    max_units, median_units = account["units_of_document"]["max"], account["units_of_document"]["p50"]
-    max_epsilon = account["epsilon_of_document"]["max"]
+    max_units, median_units = account["units_per_document"]["max"], account["units_per_document"]["p50"]
+    max_epsilon = account["epsilon_per_document"]["max"]
     sentences.append(
         f"epsilon {epsilon:g} per {unit} x {max_units:,.0f} {unit}s = {max_epsilon:,.0f} per document at most "
         f"(half of the documents: {median_units:,.0f} {unit}s or fewer, {median_units * epsilon:,.0f})"
@@ -158,14 +158,14 @@ def describe_account(account: Mapping[str, Any]) -> list[str]:
     )
     if account["shared"]:
         sentences.append(
-            f"A word is drawn once for the whole corpus: {account['units']:,} draws, epsilon {account['epsilon_in_all']:,.0f} in all."
+            f"A word is drawn once for the whole corpus: {account['unit_count']:,} draws, epsilon {account['epsilon_total']:,.0f} in all."
         )
     if account["claim"] == unit:
         sentences.append(
             f"The claim is for each {unit} drawn and not for documents: the data decided where it was drawn, or other parts edit too."
         )
-    if account["epsilon_of_user"]:
-        sentences.append(f"All documents of one user add up to {account['epsilon_of_user']['max']:,.0f} at most.")
+    if account["epsilon_per_user"]:
+        sentences.append(f"All documents of one user add up to {account['epsilon_per_user']['max']:,.0f} at most.")
     sentences.append("m documents with the same content add up: up to m times as much (group privacy).")
     sentences.append("Length, punctuation, the number of words, and which words were left unchanged are not covered.")
     if account["casing"] == "first":
@@ -176,7 +176,8 @@ def describe_account(account: Mapping[str, Any]) -> list[str]:
 
 
 def find_prior_runs(runs_folder: Path, own_run: str) -> list[dict[str, Any]]:
-    """What other runs in the folder `runs` wrote to their ledgers, one row per run and part: run, part, largest epsilon per unit, units.
+    """What other runs in the folder `runs` wrote to their ledgers, one row per run and part: run, part, largest epsilon per unit, number of
+    units.
 
     A run that was interrupted counts as well: what it drew was drawn.
     """
@@ -188,7 +189,7 @@ def find_prior_runs(runs_folder: Path, own_run: str) -> list[dict[str, Any]]:
         rows = pl.concat(
             [pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(pl.col("part").cast(pl.String)) for path in paths]
         )
-        spent = rows.group_by("part").agg(epsilon=pl.col("epsilon_per_unit").max(), units=pl.col("unit_count").sum()).sort("part")
+        spent = rows.group_by("part").agg(epsilon=pl.col("epsilon_per_unit").max(), unit_count=pl.col("unit_count").sum()).sort("part")
         prior_runs += [{"run": folder.name, **row} for row in spent.to_dicts()]
     return prior_runs
 

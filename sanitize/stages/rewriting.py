@@ -135,8 +135,8 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
         values.write_surrogates(task.folder / "made.parquet")
     outcomes = {
         "by_kind": outcome_counts.by_kind,
-        "masked": outcome_counts.masked_count,
-        "words": outcome_counts.word_count,
+        "masked_spans": outcome_counts.masked_count,
+        "masked_words": outcome_counts.word_count,
         "erased": outcome_counts.erased_by_kind,
     }
     return {"rows": rows, "bytes": shard.stat().st_size, **outcomes}

@@ -45,7 +45,7 @@ def check_finders(finders: Sequence[Finder], results: Sequence[Mapping[str, Any]
     `results` are those of the first round; `quarantined_count` documents were quarantined before it. Raises InputRefused where the spans
     belong to other documents.
     """
-    total = sum((Counter(result.get("placed", {})) for result in results), Counter[str]())
+    total = sum((Counter(result.get("matched_by_finder", {})) for result in results), Counter[str]())
     quarantined_count += sum(result["quarantined"] for result in results)
     return [note for finder in finders for note in finder.check_matched(total[finder.use], quarantined_count)]
 

@@ -89,12 +89,13 @@ class TaskRunner:
                 cost["cpu_s"] += 0.0 if runs_in_process else finished.cpu_s
                 cost["peak_rss_mb"] = max(cost["peak_rss_mb"], finished.peak_rss_mb)
                 low, high = ranges[finished.task_no]
+                counts_occurrences = stage in ("detect", "second_round")
                 progress = replace(
                     progress,
                     tasks_done=number + 1,
                     documents=progress.documents + high - low,
                     bytes=progress.bytes + (text_bytes.get(low, 0) or _get_count(finished.result, "text_bytes")),
-                    occurrences=progress.occurrences + (sum(finished.result["by_kind"].values()) if stage in ("find", "known") else 0),
+                    occurrences=progress.occurrences + (sum(finished.result["by_kind"].values()) if counts_occurrences else 0),
                     peak_rss_mb=cost["peak_rss_mb"],
                 )
                 self.progress(progress)

@@ -108,7 +108,7 @@ def gram_users_task(task: GramUsersTask) -> dict[str, Any]:
 
         if task.word_files is None:
             return _count_word_users(task, user_of, hashes, write)
-        return {"parts": _count_gram_users(task, task.word_files, len(hashes), write)}
+        return {"partition_sizes": _count_gram_users(task, task.word_files, len(hashes), write)}
 
 
 def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, write_pairs: Callable[[U64, I32], None]) -> dict[str, Any]:
@@ -162,7 +162,11 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
         with open_table_writer(task.folder / f"{name}.parquet", table.schema) as file:
             file.write_table(table)
     no_user = len(user_hashes) - 1 if len(user_hashes) else -1  # the last number stands for documents without a user
-    return {"words": word_count, "documents": int(is_counted.sum()), "without_user": int((user_by_doc[is_counted] == no_user).sum())}
+    return {
+        "words": word_count,
+        "documents": int(is_counted.sum()),
+        "documents_without_user": int((user_by_doc[is_counted] == no_user).sum()),
+    }
 
 
 def _count_gram_users(
@@ -414,7 +418,7 @@ def _write_blacklist(context: _CountContext, out: Path) -> dict[str, Any]:
     return {
         **settings.model_dump(),
         "columns": list(dict.fromkeys(leaf.column for leaf in context.corpus.leaves)),
-        **{name: sum(result[name] for result in results) for name in ("documents", "without_user", "words")},
+        **{name: sum(result[name] for result in results) for name in ("documents", "documents_without_user", "words")},
         "listed": [
             {"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(blacklist_writer.listed_count.items())
         ],
@@ -474,7 +478,7 @@ def _list_rare_ngrams(
     blacklist_writer.listed_count[size, "indirect"] = 0
 
     def iter_rare() -> Iterator[tuple[I64, I64]]:
-        for numbers, users in _iter_user_counts(context, size, [result["parts"] for result in results], files["seen"]):
+        for numbers, users in _iter_user_counts(context, size, [result["partition_sizes"] for result in results], files["seen"]):
             is_frequent = users == k
             if size < context.settings.n:
                 frequent_writer.write_table(pa.table([numbers[is_frequent]], schema=FREQUENT_SCHEMA))

@@ -30,6 +30,8 @@ from sanitize.storage.disk_errors import avoid_url_syntax
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
+MANIFEST_VERSION = 2  # `format` in manifest.json; raise it when a key changes
+_SIDECAR_KEYS = {1: "beside", MANIFEST_VERSION: "sidecar_files"}  # by the versions whose shards can be read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +333,8 @@ class Corpus:
 
     @classmethod
     def open(cls, path: str | Path) -> Corpus:
-        """Opens a folder that `sanitize run` published. Raises OutputBroken without a readable manifest, UsageError for a URL."""
+        """Opens a folder that `sanitize run` published. Raises OutputBroken without a readable manifest, UsageError for a URL or a manifest
+        of a newer version."""
         if "://" in str(path):
             raise UsageError("expected a folder on this machine, got a URL; docs/remote.md describes how to load a corpus at a URL")
         folder = avoid_url_syntax(path)
@@ -342,7 +345,28 @@ class Corpus:
             raise OutputBroken(
                 f"{folder}: no readable manifest.json ({type(error).__name__}); expected a folder that `sanitize run` published"
             ) from None
-        return cls(folder, manifest)
+        corpus = cls(folder, manifest)
+        if corpus.manifest_version not in _SIDECAR_KEYS:
+            raise UsageError(
+                f"{folder}: its manifest.json has format {corpus.manifest_version}, and this program reads formats "
+                f"{' and '.join(map(str, _SIDECAR_KEYS))}. Update corpus-sanitize, or use the version that wrote it"
+            )
+        return corpus
+
+    @property
+    def manifest_version(self) -> object:
+        """The version of the keys in manifest.json (`format`)."""
+        return self.manifest.get("format", MANIFEST_VERSION)
+
+    def require_current_manifest(self) -> None:
+        """Raises UsageError, with the command that publishes the corpus again, if an earlier version wrote manifest.json. Its shards can
+        still be read."""
+        if self.manifest_version != MANIFEST_VERSION:
+            raise UsageError(
+                f"{self.path}: its manifest.json has format {self.manifest_version}, and this command reads format {MANIFEST_VERSION}. "
+                f"Publish the corpus again from the inputs and settings of that run: sanitize run INPUT... -o {self.path} --replace. "
+                "Training and evaluation can read its shards as they are"
+            )
 
     @property
     def shards(self) -> list[Shard]:
@@ -352,7 +376,7 @@ class Corpus:
     @property
     def sidecar_files(self) -> Mapping[str, str]:
         """Additional files of the shard format in the data folder (such as an MDS index) -> SHA-256; empty for most formats."""
-        return dict(self.manifest.get("beside", {}))
+        return dict(self.manifest.get(_SIDECAR_KEYS[int(str(self.manifest_version))], {}))
 
     def check(self) -> None:
         """Raises OutputBroken for a file in data/ that is missing, not in the manifest, or changed since it was published."""

@@ -242,6 +242,6 @@ def _top_manifest(manifest: Mapping[str, Any], version: str, files: Mapping[str,
     prefix = f"{VERSIONS_FOLDER}/{version}/"
     top = {**manifest, "version": version, "files": dict(files)}
     top["shards"] = [{**shard, "path": prefix + shard["path"]} for shard in manifest["shards"]]
-    if "beside" in manifest:
-        top["beside"] = {prefix + name: sha256 for name, sha256 in manifest["beside"].items()}
+    if "sidecar_files" in manifest:
+        top["sidecar_files"] = {prefix + name: sha256 for name, sha256 in manifest["sidecar_files"].items()}
     return top

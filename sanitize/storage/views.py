@@ -191,7 +191,7 @@ def _documents_view(documents: Sequence[DocumentFileLike]) -> SqlView:
 
 def _indexed_leaves(work: Path) -> list[tuple[str, ...]]:
     """The text leaves that the index lists: column, then the steps of the path in it."""
-    listed = _read_json_object(work / "index.json").get("leaves") or [["text"]]
+    listed = _read_json_object(work / "index.json").get("leaf_paths") or [["text"]]
     return [tuple(str(step) for step in leaf) for leaf in listed]
 
 

@@ -96,8 +96,8 @@ def run_full_check(
     Temporary files are written below `scratch_folder`. Files that are not in `own_files` are not reported by name. `erased_names` are
     searched as mentions, also in decoded text.
 
-    Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `looked` (bytes by location),
-    and for the shards `rows`, `kept_seen` and `kept_planned`.
+    Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `bytes_searched` (by
+    location), and for the shards `rows`, `kept_found` and `kept_expected`.
     """
     words_folder = scratch_folder / "digests"
     shutil.rmtree(words_folder, ignore_errors=True)
@@ -122,19 +122,19 @@ def run_full_check(
     found: Counter[tuple[str, str, str, str]] = Counter()
     ambiguous: Counter[str] = Counter()
     ambiguous_forms: Counter[str] = Counter()
-    looked: Counter[str] = Counter()
-    shard_counts = dict.fromkeys(("rows", "kept_seen", "kept_planned"), 0)
+    bytes_searched: Counter[str] = Counter()
+    shard_counts = dict.fromkeys(("rows", "kept_found", "kept_expected"), 0)
     for done in engine.map_shards(check_file, tasks):
         result = done.result
         found.update(result["findings"])
         for (kind, form), count in result["ambiguous"].items():
             ambiguous[kind] += count
             ambiguous_forms[form] += count
-        shard_counts["kept_seen"] += result["kept_seen"]
+        shard_counts["kept_found"] += result["kept_found"]
         if tasks[done.task_no].digest_words_path is not None:  # count bytes and rows once: every pass reads the same ones
-            looked.update(result["looked"])
+            bytes_searched.update(result["bytes_searched"])
             shard_counts["rows"] += result["rows"]
-            shard_counts["kept_planned"] += result["kept_planned"]
+            shard_counts["kept_expected"] += result["kept_expected"]
     word_files = tuple(sorted(words_folder.iterdir()))
     for done in engine.map_shards(count_digest_leaks, [(terms_path, word_files) for terms_path in pass_folders] if word_files else []):
         found.update(done.result)
@@ -144,7 +144,7 @@ def run_full_check(
         "forms": list(ALL_FORMS),
         "ambiguous": dict(sorted(ambiguous.items())),
         "ambiguous_forms": dict(sorted(ambiguous_forms.items())),
-        "looked": dict(sorted(looked.items())),
+        "bytes_searched": dict(sorted(bytes_searched.items())),
         **shard_counts,
     }
 
@@ -161,8 +161,8 @@ def check_file(task: FileCheckTask) -> dict[str, Any]:
     return {
         "findings": dict(file_check.leaks),
         "ambiguous": dict(file_check.ambiguous),
-        "looked": dict(file_check.bytes_searched),
-        **{name: file_check.row_counters[name] for name in ("rows", "kept_seen", "kept_planned")},
+        "bytes_searched": dict(file_check.bytes_searched),
+        **{name: file_check.row_counters[name] for name in ("rows", "kept_found", "kept_expected")},
     }
 
 
@@ -317,7 +317,7 @@ class _FileCheck:
         """Check rows, pages and raw bytes of one shard."""
         kept = pl.DataFrame(pq.read_table(task.kept_originals, partitioning=None))
         kept_doc = kept["doc_no"].to_numpy()
-        self.row_counters["kept_planned"] += kept.height
+        self.row_counters["kept_expected"] += kept.height
         self._mask_column_names(read_shard_schema(task))
         rows = _TermCounts()
         residual: list[tuple[str, _FormMatches, I64, I64, list[str]]] = []
@@ -336,7 +336,7 @@ class _FileCheck:
                     if len(matches.term):
                         docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cell[matches.text_no].astype(np.int64)
                         in_kept, exact_count = within_kept_originals(batch_kept, docs, cells, matches.start, matches.end)
-                        self.row_counters["kept_seen"] += exact_count if matches.form == "exact" else 0
+                        self.row_counters["kept_found"] += exact_count if matches.form == "exact" else 0
                         outside = np.flatnonzero(~in_kept)
                         if len(outside):
                             outside_matches = matches.select(outside)

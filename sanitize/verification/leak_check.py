@@ -61,8 +61,9 @@ UNSWEEPABLE_ADVICE = (
 def verify_task(task: VerifyTask) -> dict[str, Any]:
     """Check one shard.
 
-    Returns `rows`, `text_bytes`, `kept_seen` and `kept_planned` (kept originals found and expected), `swept` (removed values left in texts,
-    written to `task.sweep_path` as occurrences), and `leaks`: matches that cannot be swept, as (column, kind, doc_no) without any value.
+    Returns `rows`, `text_bytes`, `kept_found` and `kept_expected` (kept originals found and expected), `swept` (removed values left in
+    texts, written to `task.sweep_path` as occurrences), and `leaks`: matches that cannot be swept, as (column, kind, doc_no) without any
+    value.
     """
     matchers = LiteralMatcher.open_partitions(task.forbidden_values)
     names = matchers[0].kind_names
@@ -72,7 +73,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     is_unsearched = np.isin(kept["value_id"].to_numpy(), matchers[0].unsearched_ids)
     residual: list[_ResidualMatches] = []
     leaks: list[tuple[str, str, int]] = []
-    rows = text_bytes = kept_seen = 0
+    rows = text_bytes = kept_found = 0
     for table, doc_no in read_shard_batches(task):
         rows += table.num_rows
         low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
@@ -87,7 +88,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                 in_kept, kept_count = within_kept_originals(batch_kept, docs, cells, matches.start, matches.end)
                 if searched_kept is not None:
                     _, kept_count = within_kept_originals(searched_kept, docs, cells, matches.start, matches.end)
-                kept_seen += kept_count if is_exact else 0
+                kept_found += kept_count if is_exact else 0
                 if not in_kept.all():
                     outside = np.flatnonzero(~in_kept)
                     terms = matches.term[outside]
@@ -109,8 +110,8 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     return {
         "rows": rows,
         "text_bytes": text_bytes,
-        "kept_seen": kept_seen,
-        "kept_planned": kept.height - int(is_unsearched.sum()),
+        "kept_found": kept_found,
+        "kept_expected": kept.height - int(is_unsearched.sum()),
         "swept": swept_count,
         "leaks": leaks,
     }
@@ -328,7 +329,7 @@ def verify(
     `fast` searches every string of every column, and the card, report and manifest, in the forms of the run's own check; `full` searches
     every byte of every file, and all text decoded from them, in all forms. Search terms are split so that they fit `memory_limit`. Returns
     `values_checked`, `forms`, `ambiguous` (matches of values that are too short or too common to be conclusive, by kind), and for `full`
-    `looked` (bytes by location) and `passes`.
+    `bytes_searched` (by location) and `passes`.
 
     Raises OutputBroken (a broken or foreign shard), LeakFound (its `findings` say where), or UsageError where WORK is not the workspace of
     OUT.
@@ -370,6 +371,7 @@ def _verify_corpus(
     corpus: Corpus, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback
 ) -> dict[str, Any]:
     """`verify` of a corpus whose shards match the manifest."""
+    corpus.require_current_manifest()
     out, index_state = corpus.path, read_json(work / "index.json")
     vault.require_current_schema(work, index_state)
     run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
@@ -393,7 +395,7 @@ def _verify_corpus(
     finally:
         with contextlib.suppress(OSError):
             (work / "spill").rmdir()
-    lost_count = found.pop("kept_planned") - found.pop("kept_seen")
+    lost_count = found.pop("kept_expected") - found.pop("kept_found")
     findings = found.pop("findings")
     if findings or lost_count:
         raise leak_error(
@@ -445,9 +447,9 @@ def raise_on_leaks(results: Sequence[Mapping[str, Any]], rechecked: set[int]) ->
             f"removed values still occur in the output ({where}); nothing was published. {suggest_remedy(name for name, _ in columns)}"
         )
     for no, result in enumerate(results):
-        if result["kept_seen"] != result["kept_planned"]:
+        if result["kept_found"] != result["kept_expected"]:
             raise OutputBroken(
-                f"shard {no}: {result['kept_planned']} kept originals were expected and {result['kept_seen']} found; "
+                f"shard {no}: {result['kept_expected']} kept originals were expected and {result['kept_found']} found; "
                 "internal error, please report it. Nothing was published"
             )
 
@@ -457,9 +459,9 @@ def _build_tasks(corpus: Corpus, work: Path, run_folder: Path, index_state: Mapp
     documents = Documents.from_json(index_state["documents"], work)
     erased = _read_erasures(corpus, work)
     # the index may have more ranges, from another plan or from an append that was not published
-    ranges = index_state["ranges"][: len(corpus.shards)]
+    ranges = index_state["task_ranges"][: len(corpus.shards)]
     is_sequential = any(part.get("avoid") == "seen" for part in corpus.manifest["plan"]["edit"])
-    earlier_shards = len(ranges) - corpus.manifest.get("batches", [{"shards": len(ranges)}])[-1]["shards"]
+    earlier_shards = len(ranges) - corpus.manifest.get("increments", [{"shard_count": len(ranges)}])[-1]["shard_count"]
     for no, (shard, (low, high)) in enumerate(zip(corpus.shards, ranges, strict=True)):
         file_name = f"{no:05d}.parquet"
         yield VerifyTask(
@@ -474,7 +476,7 @@ def _build_tasks(corpus: Corpus, work: Path, run_folder: Path, index_state: Mapp
             atomic_kinds=select_atomic_kinds(corpus.manifest["plan"]["leave"]),
             row_doc_nos=run_folder / "rows" / file_name,
             documents=documents,
-            leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_state["leaves"]),
+            leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]),
             sweep_path=spill / file_name,
             erased_names=erased.names,
             columns=tuple(one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"),
@@ -511,7 +513,7 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
         "values_checked": corpus.manifest["summary"]["verify"]["values_checked"],
         "forms": list(LITERAL_FORMS),
         "ambiguous": {},
-        **{name: sum(result[name] for result in results) for name in ("rows", "kept_seen", "kept_planned")},
+        **{name: sum(result[name] for result in results) for name in ("rows", "kept_found", "kept_expected")},
     }
 
 

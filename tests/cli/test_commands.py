@@ -325,14 +325,14 @@ def test_a_locked_work_names_who_holds_it(here: Path, sanitize: Command) -> None
         before = there(here)
         answer = sanitize("run", "in.parquet", "-o", "out")
         assert answer.code == 6 and f"process {holder.pid} " in answer.error
-        assert sanitize("status", "out.private", "--json").json["held_by"]["pid"] == holder.pid
+        assert sanitize("status", "out.private", "--json").json["lock_holder"]["pid"] == holder.pid
         assert there(here) == before
     finally:
         assert holder.stdin is not None
         holder.stdin.close()
         holder.wait(10)
     assert sanitize("run", "in.parquet", "-o", "out", "--json").json["changed"] is True
-    assert sanitize("status", "out.private", "--json").json["held_by"] is None
+    assert sanitize("status", "out.private", "--json").json["lock_holder"] is None
 
 
 # ---- run ----
@@ -513,7 +513,7 @@ def test_a_blacklist_of_nobody(here: Path, sanitize: Command) -> None:
     said = sanitize("run", "in.jsonl", "-o", "out", "--plan", "blacklist")
     assert said.code == 2 and "--user-column" in said.err.splitlines()[-1] and not (here / "out").exists()
     # words of values need no user
-    assert sanitize("run", "in.jsonl", "-o", "out", "--plan", "mask_words", "--json").json["blacklist"]["without_user"] == 2
+    assert sanitize("run", "in.jsonl", "-o", "out", "--plan", "mask_words", "--json").json["blacklist"]["documents_without_user"] == 2
     assert "listed" not in sanitize("explain", "in.jsonl", "--plan", "baseline", "--json").json["sample"]
     assert "values in 2 documents" in sanitize("explain", "in.jsonl", "--plan", "mask_words").out
     (here / "in.jsonl").write_text('{"text": "one", "who": 1}\n{"text": "one", "who": 2}\n{"text": "two", "who": 2}\n')
@@ -711,7 +711,7 @@ def test_a_url_where_python_is_asked_for_a_folder(
 @pytest.mark.parametrize("what", ["kinds", "finders", "droppers", "editors", "plans", "engines"])
 def test_list(sanitize: Command, what: str) -> None:
     rows = sanitize("list", what, "--json").json
-    names = {"name", "about", "looked_for"} if what == "kinds" else {"name", "about"}
+    names = {"name", "about", "searched_when"} if what == "kinds" else {"name", "about"}
     assert [set(row) for row in rows] == [names] * len(rows) and (rows or what == "droppers")
     assert all(row["about"] for row in rows)
     human = sanitize("list", what)
@@ -719,7 +719,7 @@ def test_list(sanitize: Command, what: str) -> None:
 
 
 def test_list_says_when_each_kind_is_looked_for(sanitize: Command) -> None:
-    told = {row["name"]: row["looked_for"] for row in sanitize("list", "kinds", "--json").json}
+    told = {row["name"]: row["searched_when"] for row in sanitize("list", "kinds", "--json").json}
     assert told.keys() == builtin_kinds().keys()
     assert (told["EMAIL_ADDRESS"], told["PERSON"]) == ("always", "by other finders than patterns")
     assert (told["DATE_TIME"], told["UK_NHS"]) == ("where find.kinds names it", "where find.countries names GB")
@@ -727,7 +727,7 @@ def test_list_says_when_each_kind_is_looked_for(sanitize: Command) -> None:
 
 def test_status(ran: Path, sanitize: Command) -> None:
     said = sanitize("status", ran / "out.private", "--json").json
-    assert (said["indexed"], said["documents"], said["tasks"], said["held_by"]) == (True, 3, 1, None)
+    assert (said["indexed"], said["documents"], said["tasks"], said["lock_holder"]) == (True, 3, 1, None)
     assert [(one["plan"], one["tasks_done"]) for one in said["runs"]] == [("rmft", 1)]
     assert "rmft" in sanitize("status", ran / "out.private").out
 
@@ -839,8 +839,8 @@ def test_sql_shell(ran: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch
 def test_explain(here: Path, sanitize: Command) -> None:
     before = there(here)
     told = sanitize("explain", "in.parquet", "--json").json
-    assert (told["documents"], told["sampled"], told["sample"]["occurrences"]) == (3, 3, 7)
-    assert told["pairs"] and {"kind", "before", "after"} == set(told["pairs"][0])
+    assert (told["documents"], told["sampled_documents"], told["sample"]["occurrences"]) == (3, 3, 7)
+    assert told["examples"] and {"kind", "before", "after"} == set(told["examples"][0])
     answer = sanitize("explain", "in.parquet", "--plan", "erase", "--text-column", "text")
     assert answer.code == 0 and "erase" in answer.out and "CPU-seconds" in answer.out
     for said in (json.dumps(told), answer.out, answer.err):
@@ -852,7 +852,7 @@ def test_explain_of_a_plan_that_lacks_its_model(here: Path, sanitize: Command) -
     answer = sanitize("explain", "in.parquet", "--plan", "dp_mlm")
     assert answer.code == 0 and "--set edit.0.model=PATH" in answer.out and "EMAIL_ADDRESS" in answer.out
     told = sanitize("explain", "in.parquet", "--plan", "dp_mlm", "--json").json
-    assert len(told["missing"]) == 1 and told["sample"]["occurrences"] == 7 and told["pairs"] == []
+    assert len(told["missing_requirements"]) == 1 and told["sample"]["occurrences"] == 7 and told["examples"] == []
 
 
 def test_demo(here: Path, sanitize: Command) -> None:

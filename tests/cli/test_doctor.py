@@ -58,10 +58,10 @@ def test_this_machine_is_well_and_nothing_stays_behind(tmp_path: Path) -> None:
     assert names[:12] == [*MACHINE, "self-test", "workers"]
     assert set(names[12:]) == EXTRAS | {"java"}
     for check in said["checks"]:
-        assert check.keys() == {"name", "status", "found", "do"} and check["found"]
-        assert bool(check["do"]) == (check["status"] != "ok"), "whatever is not well says what to do"
+        assert check.keys() == {"name", "status", "detail", "action"} and check["detail"]
+        assert bool(check["action"]) == (check["status"] != "ok"), "whatever is not well says what to do"
         if check["status"] == "absent":
-            assert check["name"] == "java" or check["do"] == f"pip install 'corpus-sanitize{check['name']}'"
+            assert check["name"] == "java" or check["action"] == f"pip install 'corpus-sanitize{check['name']}'"
     lines = done.stderr.splitlines()
     assert [line[8:25].strip() for line in lines if line[:6].strip()] == names
     assert not list(here.iterdir()) and not list(temporary.iterdir())
@@ -82,7 +82,7 @@ def test_a_folder_that_takes_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "check_workers", lambda: EnvironmentCheck("workers", "ok", "not asked"))
     said = doctor("/proc")
     failed = [check for check in said["checks"] if check["status"] == "fail"]
-    assert failed[-1]["name"] == "writing" and "take a folder" in failed[-1]["do"]
+    assert failed[-1]["name"] == "writing" and "take a folder" in failed[-1]["action"]
     assert not said["ok"] and said["exit_code"] == 7
 
 

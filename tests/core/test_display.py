@@ -73,7 +73,7 @@ def test_no_value_is_shown(results: dict[str, Any]) -> None:
 def test_what_a_plan_lacks_is_shown(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
     told = sanitize.explain([tmp_path / "in.parquet"], load_plan("dp_mlm"), Settings(seed=1, workers=1))
-    (lacks,) = told["missing"]
+    (lacks,) = told["missing_requirements"]
     assert f"missing   {lacks}" in repr(told) and "model" in lacks
     assert lacks in "".join(Xml.fromstring(told._repr_html_()).itertext())
 
@@ -153,8 +153,8 @@ def test_long_tables_are_cut() -> None:
 
 def test_doctor_shows_its_checks() -> None:
     checks = [
-        {"status": "ok", "name": "python", "found": "3.12", "do": ""},
-        {"status": "fail", "name": "space", "found": "1 MB", "do": "make room"},
+        {"status": "ok", "name": "python", "detail": "3.12", "action": ""},
+        {"status": "fail", "name": "space", "detail": "1 MB", "action": "make room"},
     ]
     told = CommandResult("doctor", {"ok": False, "exit_code": 7, "checks": checks, "folder": ".", "seconds": 1.0})
     assert repr(told).splitlines()[0] == "sanitize doctor: something fails" and "make room" in told._repr_html_()

@@ -47,22 +47,22 @@ def told(kind: type[LiveProgress] | type[LineProgress], steps: list[tuple[float,
 
 
 def at(done: int, **more: float) -> ProgressUpdate:
-    return ProgressUpdate(stage="find", tasks_done=done, documents=1_000 * done, bytes=10_000_000 * done, **(CORPUS | more))  # type: ignore[arg-type]
+    return ProgressUpdate(stage="detect", tasks_done=done, documents=1_000 * done, bytes=10_000_000 * done, **(CORPUS | more))  # type: ignore[arg-type]
 
 
 def test_a_live_line_is_written_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     seen = told(
         LiveProgress,
-        [(0, ProgressUpdate(stage="find")), (0, at(0)), (2, at(1, occurrences=7_500, peak_rss_mb=311.4)), (2.05, at(2)), (5, at(4))],
+        [(0, ProgressUpdate(stage="detect")), (0, at(0)), (2, at(1, occurrences=7_500, peak_rss_mb=311.4)), (2.05, at(2)), (5, at(4))],
     )
-    assert seen[0] == "\r\x1b[Kfind     ..."
-    assert seen[1] == "\r\x1b[Kfind     ------------------   0%  0/4.0K docs"
-    assert seen[2] == "\r\x1b[Kfind     ####--------------  25%  1.0K/4.0K docs  500 docs/s  5 MB/s  7.5K found  311 MB  eta 0:06"
+    assert seen[0] == "\r\x1b[Kdetect   ..."
+    assert seen[1] == "\r\x1b[Kdetect   ------------------   0%  0/4.0K docs"
+    assert seen[2] == "\r\x1b[Kdetect   ####--------------  25%  1.0K/4.0K docs  500 docs/s  5 MB/s  7.5K found  311 MB  eta 0:06"
     assert seen[3] == ""  # not more often than ten times a second
     assert seen[4] == "\r\x1b[K"
-    assert told(LiveProgress, [(0, ProgressUpdate(stage="count")), (1, ProgressUpdate(stage="count", tasks_done=1))]) == [
-        "\r\x1b[Kcount    ...",
+    assert told(LiveProgress, [(0, ProgressUpdate(stage="aggregate")), (1, ProgressUpdate(stage="aggregate", tasks_done=1))]) == [
+        "\r\x1b[Kaggregate ...",
         "\r\x1b[K",
     ]
 
@@ -75,7 +75,7 @@ def test_a_live_line_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_end_is_told_from_bytes_and_from_the_last_ten_seconds() -> None:
     # the first half of the documents holds a tenth of the bytes
-    slow = [(0, at(0)), (10, ProgressUpdate(stage="find", tasks_done=2, documents=2_000, bytes=4_000_000, **CORPUS))]
+    slow = [(0, at(0)), (10, ProgressUpdate(stage="detect", tasks_done=2, documents=2_000, bytes=4_000_000, **CORPUS))]
     assert "eta 1:30" in told(LiveProgress, slow)[1]  # type: ignore[arg-type]
     # forty seconds for the first quarter, then a quarter in five: the pace of late counts
     paced = [(0, at(0)), (40, at(1)), (45, at(2)), (50, at(3))]
@@ -89,17 +89,17 @@ def test_plain_lines_at_the_end_and_every_ten_seconds() -> None:
     seen = told(
         LineProgress,
         [
-            (0, ProgressUpdate(stage="find")),
+            (0, ProgressUpdate(stage="detect")),
             (0, at(0)),
             (2, at(1)),
             (11, at(2)),
             (15, at(3)),
             (20, at(4)),
-            (21, ProgressUpdate(stage="find", tasks_done=1)),
+            (21, ProgressUpdate(stage="detect", tasks_done=1)),
         ],
     )
-    assert seen[3] == "find: 50%, 2.0K/4.0K docs, 182 docs/s, 2 MB/s, eta 0:11\n"
-    assert seen[5] == "find: 4 tasks, 4,000 documents, 40.0 MB in 20.0 s (200 docs/s, 2 MB/s)\n"
+    assert seen[3] == "detect: 50%, 2.0K/4.0K docs, 182 docs/s, 2 MB/s, eta 0:11\n"
+    assert seen[5] == "detect: 4 tasks, 4,000 documents, 40.0 MB in 20.0 s (200 docs/s, 2 MB/s)\n"
     assert "".join(seen) == seen[3] + seen[5]
     assert (
         told(
@@ -150,18 +150,18 @@ def test_a_run_tells_every_document_once(corpus: Path, tmp_path: Path) -> None:
             tmp_path / f"out{workers}",
             settings=Settings(seed=1, workers=workers, rows_per_shard=50, progress=seen.append),
         )
-    for stage in ("find", "apply", "verify"):
+    for stage in ("detect", "rewrite", "verify"):
         ends = [step for step in seen if step.stage == stage and step.total_tasks and step.tasks_done == step.total_tasks]
         assert len(ends) == 2
         for step in ends:
             assert (
                 (step.tasks_done, step.documents, step.total_documents) == (3, 120, 120) and step.bytes > 10_000 and step.peak_rss_mb > 10
             )
-            assert stage == "find" or step.bytes == step.total_bytes
+            assert stage == "detect" or step.bytes == step.total_bytes
         done = [step.tasks_done for step in seen if step.stage == stage and step.total_tasks]
         assert done == [0, 1, 2, 3] * 2
-    assert next(step for step in seen if step.stage == "find" and step.tasks_done == 3).occurrences > 100
-    for stage in ("count", "drill", "publish"):
+    assert next(step for step in seen if step.stage == "detect" and step.tasks_done == 3).occurrences > 100
+    for stage in ("aggregate", "canaries", "publish"):
         assert {step.tasks_done for step in seen if step.stage == stage} == {0, 1}
 
 
@@ -188,7 +188,7 @@ def on_a_terminal(*words: str, folder: Path) -> tuple[str, str]:
 def test_a_real_terminal(corpus: Path, tmp_path: Path) -> None:
     where = ["run", str(corpus / "in.parquet"), "-o", str(tmp_path / "out"), "--seed", "1", "--workers", "1", "--rows-per-shard", "20"]
     seen, said = on_a_terminal(*where, folder=tmp_path)
-    assert re.search(r"find     #+-+ +\d+%  \d+/120 docs  [\d.]+K? docs/s", seen) and "\r\x1b[Kapply " in seen
+    assert re.search(r"detect   #+-+ +\d+%  \d+/120 docs  [\d.]+K? docs/s", seen) and "\r\x1b[Krewrite " in seen
     assert seen.endswith("\r\x1b[K") and "\n" not in seen  # nothing of it stays
     assert (
         said.startswith("Done in ") and "120 documents in = 120 out" in said and "documents/s" in said and "recall    not measured" in said
@@ -216,7 +216,7 @@ def test_verify_tells_and_is_quiet(corpus: Path, tmp_path: Path) -> None:
 
 def test_json_leaves_stdout_to_one_object(corpus: Path, tmp_path: Path) -> None:
     seen, said = on_a_terminal("run", str(corpus / "in.parquet"), "-o", "out", "--seed", "1", "--workers", "1", "--json", folder=tmp_path)
-    assert "apply" in seen and said.count("\n") == 1 and json.loads(said)["changed"] is True
+    assert "rewrite" in seen and said.count("\n") == 1 and json.loads(said)["changed"] is True
 
 
 def test_who_stops_reading_stops_nothing() -> None:
@@ -225,6 +225,6 @@ def test_who_stops_reading_stops_nothing() -> None:
         show = create_progress_display(out=out)
         os.close(read)
         for done in (0, 1, 2):
-            show(ProgressUpdate(stage="find", total_tasks=2, tasks_done=done))
+            show(ProgressUpdate(stage="detect", total_tasks=2, tasks_done=done))
         out.write("more")  # nor does what is written to it later
         out.flush()

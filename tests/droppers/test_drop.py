@@ -220,7 +220,7 @@ def test_counts_are_taken_over_what_is_left(tmp_path: Path) -> None:
     # the plan leaves the kind: counted over the rest, too
     left = plan(tmp_path, drop_twins, tail="", leave='leave = ["EMAIL_ADDRESS"]\n')
     other = run([tmp_path / "in.parquet"], tmp_path / "left", left, tmp_path / "work", Settings(seed=1, workers=1, rows_per_shard=4))
-    assert (other["by_kind"]["EMAIL_ADDRESS"]["left"], other["occurrences"]) == (9, 9)
+    assert (other["by_kind"]["EMAIL_ADDRESS"]["left_by_plan"], other["occurrences"]) == (9, 9)
 
 
 def test_stores_hold_no_part_of_a_dropped_document(tmp_path: Path) -> None:

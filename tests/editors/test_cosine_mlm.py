@@ -72,9 +72,9 @@ def test_a_run_claims_nothing_and_says_so(bert: Path, tmp_path: Path) -> None:
     (account,) = told["ledger"]
     assert (
         account["claim"] == CLAIM_NOT_DP
-        and account["words"] == [f"Claim: {CLAIM_NOT_DP}."]
-        and account["units"] == 30
-        and account["epsilon_in_all"] is None
+        and account["statements"] == [f"Claim: {CLAIM_NOT_DP}."]
+        and account["unit_count"] == 30
+        and account["epsilon_total"] is None
     )
     for page in ("report.html", "README.md"):
         assert "not DP" in (tmp_path / "out" / page).read_text("utf-8"), page

@@ -108,11 +108,11 @@ def test_every_word_and_nothing_else(name: str, tmp_path: Path, request: pytest.
     assert {row["doc_no"]: row["unit_count"] for row in ledger(ran)} == {no: units for no, units in many.items() if units}
     assert summary["leaks"] == 0 and not summary["publishable"] and summary["verify"]["mode"] == "full"
     (account,) = summary["ledger"]
-    assert account["units"] == sum(many.values()) and account["epsilon_in_all"] == 20.0 * sum(many.values())
-    assert account["epsilon_of_document"]["max"] == 20.0 * max(many.values())
-    assert account["epsilon_of_user"]["max"] == 20.0 * max(many[0] + many[1], many[4])
+    assert account["unit_count"] == sum(many.values()) and account["epsilon_total"] == 20.0 * sum(many.values())
+    assert account["epsilon_per_document"]["max"] == 20.0 * max(many.values())
+    assert account["epsilon_per_user"]["max"] == 20.0 * max(many[0] + many[1], many[4])
     assert account["claim"] == "token and document" and "punctuation" in account["adjacency"]["document"]
-    assert any("in practice no protection at document level" in said for said in account["words"])
+    assert any("in practice no protection at document level" in said for said in account["statements"])
     assert Corpus.open(tmp_path / "out").manifest["summary"]["ledger"] == summary["ledger"]
 
 
@@ -123,11 +123,11 @@ def test_the_ledger_is_on_the_page_the_card_and_in_sql(bert: Path, tmp_path: Pat
     (account,) = summary["ledger"]
     for page in ("report.html", "README.md"):
         text = (tmp_path / "out" / page).read_text("utf-8")
-        assert all(said.replace("'", "&#39;") in text or said in text for said in account["words"]), page
+        assert all(said.replace("'", "&#39;") in text or said in text for said in account["statements"]), page
         assert "Differential privacy is claimed" in text
     rows = sql(tmp_path / "work", name="ledger_summary").to_dicts()
     assert [(row["part"], row["privacy_unit"], row["unit_count"], row["epsilon_of_worst"]) for row in rows] == [
-        ("dp_mlm", "token", account["units"], account["epsilon_of_document"]["max"])
+        ("dp_mlm", "token", account["unit_count"], account["epsilon_per_document"]["max"])
     ]
 
 
@@ -198,7 +198,7 @@ def test_mappings_and_what_they_spend(bert: Path, tmp_path: Path) -> None:
             "document": sum(len(set(words)) for _, _, words in columns),
             "corpus": len({word for _, _, words in columns for word in words}),
         }[mapping]
-        assert account["units"] == wanted and account["shared"] == (mapping == "corpus")
+        assert account["unit_count"] == wanted and account["shared"] == (mapping == "corpus")
         by_document = {
             "none": [len(one["text"]) + len(one["more"]) for one in types_of],
             "document": [len(set(one["text"])) + len(set(one["more"])) for one in types_of],
@@ -264,7 +264,7 @@ def test_listed_words(bert: Path, tmp_path: Path) -> None:
         for was, now in zip(WORD.findall(before["text"]), WORD.findall(after["text"]), strict=True):
             assert was.lower() in listed or was == now
         units += sum(word.lower() in listed for column in ("text", "more") for word in WORD.findall(before[column] or ""))
-    assert summary["ledger"][0]["units"] == units and summary["ledger"][0]["claim"] == "token"
+    assert summary["ledger"][0]["unit_count"] == units and summary["ledger"][0]["claim"] == "token"
 
 
 def test_with_redact_the_claim_is_for_draws_alone(bert: Path, tmp_path: Path) -> None:
@@ -275,7 +275,9 @@ def test_with_redact_the_claim_is_for_draws_alone(bert: Path, tmp_path: Path) ->
     (tmp_path / "plan.toml").write_text(text, "utf-8")
     summary, out, ran = made(tmp_path, load_plan(str(tmp_path / "plan.toml")), verify="full")
     assert re.fullmatch(r"\w+ \w+ \[EMAIL_ADDRESS\] \w+ \w+ \[PHONE_NUMBER\]\.", out[1]["text"])
-    assert ledger(ran)[1]["unit_count"] == 4 and summary["leaks"] == 0 and summary["drill"]["planted"] == summary["drill"]["gone"] > 0
+    assert (
+        ledger(ran)[1]["unit_count"] == 4 and summary["leaks"] == 0 and summary["canaries"]["planted"] == summary["canaries"]["removed"] > 0
+    )
     assert summary["ledger"][0]["claim"] == "token" and summary["publishable"]
 
 
@@ -284,7 +286,7 @@ def test_casing(bert: Path, tmp_path: Path) -> None:
     for before, after in zip(ROWS, out, strict=True):
         for was, now in zip(WORD.findall(before["text"]), WORD.findall(after["text"]), strict=True):
             assert now[0].isupper() == was[0].isupper() or not now[0].isalpha()
-    assert any("capital" in said for said in summary["ledger"][0]["words"])
+    assert any("capital" in said for said in summary["ledger"][0]["statements"])
 
 
 def test_prior_runs_are_told(bert: Path, tmp_path: Path) -> None:
@@ -292,8 +294,8 @@ def test_prior_runs_are_told(bert: Path, tmp_path: Path) -> None:
     first = ledger(tmp_path / "work" / "runs" / Corpus.open(tmp_path / "out").manifest["plan_hash"])
     summary, _, _ = made(tmp_path, plan_of(tmp_path, bert, "epsilon = 2.0"), replace=True)
     (prior,) = summary["ledger"][0]["prior_runs"]
-    assert (prior["epsilon"], prior["units"]) == (1.0, sum(row["unit_count"] for row in first))
-    assert any("1 other run" in said for said in summary["ledger"][0]["words"])
+    assert (prior["epsilon"], prior["unit_count"]) == (1.0, sum(row["unit_count"] for row in first))
+    assert any("1 other run" in said for said in summary["ledger"][0]["statements"])
 
 
 @pytest.mark.parametrize(

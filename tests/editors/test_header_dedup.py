@@ -433,7 +433,7 @@ def test_the_summary_tells_fields_and_counts(tmp_path: Path) -> None:
     texts = [FIRST, f"From: {ANN}\nTo: {BOB}, {CY}, {ANN}\nX-Jane-Roe: {BOB}\n\n{ANN}\n"]
     summary, got, _ = both(tmp_path, texts, "address")
     assert got == [FIRST, f"To: {CY}\n\n{ANN}\n"]
-    (told,) = summary["parts"]
+    (told,) = summary["editor_reports"]
     assert (told["part"], told["scope"]) == ("header_dedup", "address")
     assert told["by_field"] == {
         "to": {"occurrences": 2, "spans": 2, "lines": 0},

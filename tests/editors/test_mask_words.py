@@ -161,9 +161,9 @@ def test_the_baseline_of_the_paper(tmp_path: Path) -> None:
         "n": 1,
         "direct": True,
         "documents": 2,
-        "without_user": 2,
+        "documents_without_user": 2,
         "words": 18,
         "columns": ["text", "more"],
         "listed": [{"n": 4, "reason": "direct", "ngrams": 1}],
-        "masked": 4,
+        "masked_words": 4,
     }

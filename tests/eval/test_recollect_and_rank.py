@@ -452,7 +452,7 @@ def test_rates_by_hand() -> None:
     assert [rr.recall_at_rank(keys, worth, plain, most) for most in (1, 2, None)] == [1 / 5, 2 / 5, 2 / 5]
     assert [rr.recall_after_queries(keys, worth, queries) for queries in (1, 3, 5)] == [0, 1 / 5, 2 / 5]
     assert rr.count_by_band(rr.select_answers(keys, worth, calibrated), "times", rr.OCCURRENCE_BANDS) == [
-        {"from": 1, "to": 1, "keys": 4, "right": 1}, {"from": 2, "to": 2, "keys": 1, "right": 1}
+        {"from": 1, "to": 1, "keys": 4, "correct": 1}, {"from": 2, "to": 2, "keys": 1, "correct": 1}
     ]  # fmt: skip
     curve = rr.accuracy_by_b(keys, worth, told, (0.0, 1.0, 100.0, math.inf))
     assert [share for _, share in curve] == [2 / 5, 2 / 5, 1 / 5, 1 / 5] and rr.choose_best_b(curve) == 1.0

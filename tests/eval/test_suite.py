@@ -80,8 +80,8 @@ def test_a_suite_is_measured_and_told(suite: Path, tmp_path: Path, monkeypatch: 
     assert last[RUN]["extraction"]["web"]["ter"] == 100 == last["rmft"]["extraction"]["web"]["ter"]
     assert last[RUN]["extraction"]["web"]["seen"] == 2 and last["rmft"]["extraction"]["web"]["seen"] == 1
     assert set(last["rmft"]["perplexity"]) == {"mail", "body"}
-    assert report["over"]["extraction"]["rmft"]["web"]["ter"]["final"] == 0
-    assert report["over"]["frontier"]["rmft"]["aurc"] == 0
+    assert report["aggregates"]["extraction"]["rmft"]["web"]["ter"]["final"] == 0
+    assert report["aggregates"]["frontier"]["rmft"]["aurc"] == 0
     assert {figure["metric"] for figure in report["figures"]} == {"extraction", "perplexity", "frontier"}
     html, markdown = render_page([report, report]), render_model_card(report, "rmft")
     for told in (json.dumps(report), html, markdown):
@@ -213,7 +213,7 @@ def test_a_card_says_what_a_private_training_claims(run_of: Any) -> None:
         trained = describe_training(RunFolder.open(folder))
         assert trained["objective"] == {"use": "ppmlm", "blacklist": "blacklist"} and trained["privacy"] == {"claim": claim}
         row = {"step": 4, "epoch": 1.0}
-        text = render_model_card({"name": "suite", "runs": {"private": {"trained": trained, "rows": [row]}}, "over": {}}, "private")
+        text = render_model_card({"name": "suite", "runs": {"private": {"trained": trained, "rows": [row]}}, "aggregates": {}}, "private")
         assert ("no claim of differential privacy" in text) == (claim is None) and (claim or "") in text and "not anonymous" in text
 
 

@@ -91,18 +91,18 @@ def test_from_an_address_to_a_receipt(made: dict[str, Path], forgotten: Path, tm
     told = make_receipt(forgotten, control=made["control"])
     assert (told["method"], told["forgotten"], told["kept"]) == ("gd", 4, 28)
     before, after = (told["attacks"][name] for name in ("before", "after"))
-    assert before["forgotten"]["whole"] == 4 and before["forgotten"]["rouge_l"] == 1.0, "it was known by heart"
-    assert after["forgotten"]["whole"] == 0 and after["forgotten"]["rouge_l"] < 0.7
+    assert before["forgotten"]["complete"] == 4 and before["forgotten"]["rouge_l"] == 1.0, "it was known by heart"
+    assert after["forgotten"]["complete"] == 0 and after["forgotten"]["rouge_l"] < 0.7
     assert after["forgotten"]["loss"] > before["forgotten"]["loss"] + 1
-    assert before["kept"]["whole"] > 20 and after["kept"]["rouge_l"] > after["forgotten"]["rouge_l"]
+    assert before["kept"]["complete"] > 20 and after["kept"]["rouge_l"] > after["forgotten"]["rouge_l"]
     assert before["membership"]["forgotten_against_control"]["auc"] == 1.0
     # forgotten by far too much, or not enough: either gives them away, and the receipt says so
     assert after["membership"]["forgotten_against_control"]["auc"] in (0.0, 1.0)
-    assert before["addresses"]["own"] == 1
-    assert told["found"] == {"documents": 0, "addresses": 0, "membership": True, "chance_by": "control", "anything": True}
-    assert any(line.startswith("NOT LIKE UNSEEN") for line in told["words"])
+    assert before["addresses"]["forgotten_addresses"] == 1
+    assert told["found"] == {"documents": 0, "addresses": 0, "membership": True, "chance_from": "control", "above_chance": True}
+    assert any(line.startswith("NOT LIKE UNSEEN") for line in told["statements"])
     assert told["models"]["before"]["weights_sha256"] != told["models"]["after"]["weights_sha256"]
-    assert PROVES_NOTHING in told["words"] and FINDS_NOTHING in told["words"]
+    assert PROVES_NOTHING in told["statements"] and FINDS_NOTHING in told["statements"]
     place = write_receipt(told, tmp_path / "receipt")
     text = place.read_text() + (tmp_path / "receipt" / "receipt.json").read_text()
     assert "proves nothing" in text and "Not covered" in text and "| forgotten: generated completely | 4 of 4 | 0 of 4 |" in text
@@ -120,8 +120,8 @@ def test_a_model_that_still_knows_is_said_to(made: dict[str, Path], tmp_path: Pa
     ran = CliRunner().invoke(app, ["receipt", str(weak), "--out", str(tmp_path / "out"), "--control", str(made["control"]), "--json"])
     assert isinstance(ran.exception, LeakFound) and ran.exception.exit_code == 4
     told = json.loads(ran.stdout)
-    assert told["found"]["documents"] == 4 and told["found"]["anything"]
-    assert any(line.startswith("NOT FORGOTTEN: 4 of the documents") for line in told["words"])
+    assert told["found"]["documents"] == 4 and told["found"]["above_chance"]
+    assert any(line.startswith("NOT FORGOTTEN: 4 of the documents") for line in told["statements"])
     assert json.loads((tmp_path / "out" / "receipt.json").read_text()) == told
     assert "NOT FORGOTTEN" in (tmp_path / "out" / "receipt.md").read_text()
 
@@ -146,8 +146,12 @@ def test_stages_tell_their_guarantee(made: dict[str, Path], tmp_path: Path) -> N
     told = make_receipt(tmp_path / "stages", retrained=tmp_path / "stages" / "unlearned-001", max_documents=10)
     assert told["method"] == "dp2unlearning" and told["forgotten"] == 4 and set(told["attacks"]) == {"before", "after", "retrained"}
     assert told["attacks"]["after"] == told["attacks"]["retrained"], "the same model"
-    assert told["asked"] == {"forgotten": 4, "kept": 10} and told["found"]["chance_by"] == "retrained" and not told["found"]["anything"]
-    assert told["guarantee"]["words"] in told["words"][-2] and PROVES_NOTHING not in told["words"]
+    assert (
+        told["attacked_documents"] == {"forgotten": 4, "kept": 10}
+        and told["found"]["chance_from"] == "retrained"
+        and not told["found"]["above_chance"]
+    )
+    assert told["guarantee"]["statement"] in told["statements"][-2] and PROVES_NOTHING not in told["statements"]
 
 
 def test_what_does_not_fit_is_refused(made: dict[str, Path], forgotten: Path, tmp_path: Path) -> None:
@@ -185,13 +189,18 @@ def test_own_addresses_are_those_of_forgotten_documents_alone() -> None:
 
 
 def attack(whole: int, of: int, low: float, high: float, said: int = 0, made_up: int = 0) -> dict[str, Any]:
-    one = {"whole": whole, "of": of, "whole_low": low, "whole_high": high, "rouge_l": 0.5}
-    return {"forgotten": one, "kept": one, "addresses": {"own": 3, "web": {"said": said, "made_up": made_up}}}
+    one = {"complete": whole, "documents": of, "complete_low": low, "complete_high": high, "rouge_l": 0.5}
+    return {"forgotten": one, "kept": one, "addresses": {"forgotten_addresses": 3, "web": {"generated": said, "recombined": made_up}}}
 
 
 def half_said(said: int, control_said: int, control: int) -> dict[str, Any]:
     one = attack(0, 10, 0.0, 0.31)
-    return one | {"addresses": {"own": 3, "own_half": {"said": said, "made_up": 0, "control_said": control_said, "control": control}}}
+    return one | {
+        "addresses": {
+            "forgotten_addresses": 3,
+            "first_half": {"generated": said, "recombined": 0, "control_generated": control_said, "control_addresses": control},
+        }
+    }
 
 
 @pytest.mark.parametrize(
@@ -213,7 +222,7 @@ def test_what_counts_as_found(after: dict[str, Any], retrained: Any, control: An
     attacks = {"after": after | ({"control": control["forgotten"]} if control else {})}
     attacks |= {"retrained": retrained} if retrained else {}
     told = _summarize_findings(attacks)
-    assert (told["documents"], told["addresses"], told["chance_by"], told["anything"]) == found and not told["membership"]
+    assert (told["documents"], told["addresses"], told["chance_from"], told["above_chance"]) == found and not told["membership"]
 
 
 @pytest.mark.parametrize(
@@ -236,13 +245,13 @@ def test_membership_counts_on_both_sides(after: tuple[float, float], retrained: 
     attacks = {"after": nothing | area(*after) | {"control": nothing["forgotten"]}}
     attacks |= {} if retrained is None else {"retrained": nothing | area(*retrained)}
     told = _summarize_findings(attacks)
-    assert told["membership"] == told["anything"] == found
+    assert told["membership"] == told["above_chance"] == found
 
 
 def test_words_name_a_loss_of_utility() -> None:
     told = {
         "method": "ga", "forgotten": 1, "kept": 1,
-        "found": {"documents": 0, "addresses": 2, "membership": False, "chance_by": None, "anything": True},
+        "found": {"documents": 0, "addresses": 2, "membership": False, "chance_from": None, "above_chance": True},
         "attacks": {"before": attack(1, 1, 0.0, 1.0), "after": attack(0, 1, 0.0, 1.0)},
     }  # fmt: skip
     told["attacks"]["after"]["kept"] = {**told["attacks"]["after"]["kept"], "rouge_l": 0.1}

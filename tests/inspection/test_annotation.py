@@ -65,7 +65,7 @@ def test_a_sample_has_finds_of_every_kind_and_passages_of_both_sorts(work: Path,
 def test_a_sample_has_the_rows_asked_for_and_names_the_strata_it_lacks(work: Path, tmp_path: Path, n: int) -> None:
     told = label(work, n=n, out=tmp_path / "a.jsonl")
     assert told["rows"] == len(rows_of(tmp_path / "a.jsonl")) == sum(told["strata"].values()) == n
-    assert len(told["strata"]) == min(n, 4) and len(told["left_out"]) == max(0, 4 - n)
+    assert len(told["strata"]) == min(n, 4) and len(told["empty_strata"]) == max(0, 4 - n)
     shown = CliRunner().invoke(app, ["label", str(work), "--n", str(n), "--out", str(tmp_path / "b.jsonl")])
     assert shown.exit_code == 0 and ("more strata than rows" in shown.output) == (n < 4)
 
@@ -119,14 +119,14 @@ def test_scores_are_those_by_hand(work: Path, tmp_path: Path) -> None:
     assert url["recall"] == pytest.approx(6 / 7)
     assert url["recall_interval"] == pytest.approx(wilson_interval(6 / 7, 49 / 19))
     assert told["kinds"]["IBAN_CODE"]["recall"] == 1.0 and told["kinds"]["IBAN_CODE"]["precision"] is None
-    assert (told["rows"], told["not_labelled"]) == (14, 2)
+    assert (told["rows"], told["unlabelled_rows"]) == (14, 2)
 
 
 def test_a_drawn_sample_can_be_scored(work: Path, tmp_path: Path) -> None:
     label(work, n=60, out=tmp_path / "drawn")
     rows = [row | ({"right": True} if row["ask"] == "find" else {"missed": []}) for row in rows_of(tmp_path / "drawn")]
     told = label(work, score=labelled(tmp_path / "done", rows))
-    assert told["not_labelled"] == 0
+    assert told["unlabelled_rows"] == 0
     assert {kind: (one["precision"], one["recall"]) for kind, one in told["kinds"].items()} == {
         "EMAIL_ADDRESS": (1.0, 1.0),
         "PHONE_NUMBER": (1.0, 1.0),
@@ -184,7 +184,7 @@ def test_two_indexes_tell_what_both_missed(work: Path, tmp_path: Path) -> None:
     assert (mail["first"], mail["second"], mail["both"]) == (DENSE, there, there)
     assert mail["estimate"] == pytest.approx(DENSE) and mail["missed_by_both"] == pytest.approx(0.0)
     assert told["one_finder_only"] == ["PHONE_NUMBER"] and told["estimates"]["PHONE_NUMBER"]["estimate"] is None
-    assert "independently" in told["assumes"]
+    assert "independently" in told["assumption"]
     with pytest.raises(UsageError, match="the same finders"):
         label(work, against=work)
 
@@ -238,9 +238,9 @@ def test_chaos_bound_by_hand() -> None:
     # Chao 1987: S + (t - 1) / t * f1^2 / (2 f2)
     assert chao_lower_bound(100, 30, 20, 3)["missed_at_least"] == pytest.approx(2 / 3 * 30**2 / 40)
     assert chao_lower_bound(10, 6, 0, 2)["missed_at_least"] == pytest.approx(1 / 2 * 6 * 5 / 2)
-    low, high = chao_lower_bound(100, 30, 20, 3)["least_interval"]
+    low, high = chao_lower_bound(100, 30, 20, 3)["lower_bound_interval"]
     assert 100 < low < 115 < high
-    assert chao_lower_bound(7, 0, 7, 3) == {"least": 7, "least_interval": [7, 7], "missed_at_least": 0}
+    assert chao_lower_bound(7, 0, 7, 3) == {"lower_bound": 7, "lower_bound_interval": [7, 7], "missed_at_least": 0}
 
 
 def test_a_log_linear_model_recovers_what_it_assumes() -> None:
@@ -251,7 +251,7 @@ def test_a_log_linear_model_recovers_what_it_assumes() -> None:
         counts = 10_000 * weights / weights.sum()
         told = loglinear_estimate(counts[:-1])  # type: ignore[arg-type]
         assert told["loglinear"] == pytest.approx(10_000, rel=1e-4)
-        assert told["dependent"] == dependent
+        assert told["dependent_pairs"] == dependent
         assert told["loglinear_interval"][0] < 10_000 < told["loglinear_interval"][1]
     # two finders that agree are taken by Chapman for finders that leave nothing over
     first, second, both = (
@@ -262,9 +262,9 @@ def test_a_log_linear_model_recovers_what_it_assumes() -> None:
 
 
 def test_kinds_that_few_lists_found() -> None:
-    assert estimate_total({0b001: 5}, 3)["least"] is None
+    assert estimate_total({0b001: 5}, 3)["lower_bound"] is None
     two = estimate_total({0b001: 5, 0b100: 3, 0b101: 4}, 3)  # the second list found none: it says nothing of the kind
-    assert two["least"] == pytest.approx(12 + 1 / 2 * 64 / 8) and two["loglinear"] is None
+    assert two["lower_bound"] == pytest.approx(12 + 1 / 2 * 64 / 8) and two["loglinear"] is None
     assert estimate_total({}, 3)["found"] == 0
     assert estimate_total({0b111: 4}, 3)["loglinear"] is None
 
@@ -274,9 +274,9 @@ def test_three_indexes_tell_what_all_missed(work: Path, tmp_path: Path) -> None:
     told = label(work, against=others)
     mail = told["estimates"]["EMAIL_ADDRESS"]
     share = [sum(number % 100 < part for number in range(PLAIN, PLAIN + DENSE)) for part in (80, 50)]
-    assert mail["lists"] == [DENSE, *share] and mail["found"] == DENSE
-    assert mail["least"] >= DENSE and mail["once"] == DENSE - share[0]
-    assert told["one_finder_only"] == ["PHONE_NUMBER"] and "alike" in told["assumes"]
+    assert mail["found_by_list"] == [DENSE, *share] and mail["found"] == DENSE
+    assert mail["lower_bound"] >= DENSE and mail["found_once"] == DENSE - share[0]
+    assert told["one_finder_only"] == ["PHONE_NUMBER"] and "alike" in told["assumption"]
     command = ["label", str(work), "--against", str(others[0]), "--against", str(others[1])]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0 and "at least" in shown.output and "index 3  presidio" in shown.output
@@ -292,7 +292,7 @@ def test_the_verb_tells_no_text(work: Path, tmp_path: Path) -> None:
     drawn = runner.invoke(app, ["label", str(work), "--n", "20", "--out", str(tmp_path / "s")])
     assert drawn.exit_code == 0 and "documents without finds" in drawn.output and "example.com" not in drawn.output
     scores = runner.invoke(app, ["label", str(work), "--score", str(tmp_path / "s"), "--json"])
-    assert json.loads(scores.output)["not_labelled"] == 20
+    assert json.loads(scores.output)["unlabelled_rows"] == 20
     other = other_index(work, tmp_path / "other", 0.5, "ner")
     estimate = runner.invoke(app, ["label", str(work), "--against", str(other)])
     assert "only one index has any PHONE_NUMBER" in estimate.output

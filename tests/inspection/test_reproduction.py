@@ -114,8 +114,8 @@ def test_a_replay_gives_every_file_again(tmp_path: Path, case: str) -> None:
     for no, path in enumerate(inputs):
         shutil.move(path, tmp_path / "else" / f"other-{no}{path.suffix}")
     result = replay(tmp_path / "out" / "manifest.json", tmp_path / "else", tmp_path / "again", workers=1)
-    assert result["same"] and result["manifest_same"] and result["published"] and result["changed"]
-    assert result["different"] == result["counts_different"] == result["notes"] == []
+    assert result["same"] and result["same_manifest"] and result["published"] and result["changed"]
+    assert result["different_shards"] == result["different_counts"] == result["notes"] == []
     assert result["shards"] == len(list((tmp_path / "out" / "data").iterdir()))
     assert published(tmp_path / "again") == published(tmp_path / "out")
 
@@ -131,7 +131,7 @@ def test_a_run_with_a_list_is_replayed_with_that_list(tmp_path: Path) -> None:
     manifest = (tmp_path / "out" / "manifest.json").read_text()
     assert "Farrow" not in manifest and json.loads(manifest)["settings"]["known"] is True
     result = replay(tmp_path / "out", tmp_path / "in.jsonl", tmp_path / "again", workers=1, known=tmp_path / "ours.csv")
-    assert result["same"] and result["manifest_same"]
+    assert result["same"] and result["same_manifest"]
     assert published(tmp_path / "again") == published(tmp_path / "out")
     with pytest.raises(UsageError, match="the same list again with --known"):
         replay(tmp_path / "out", tmp_path / "in.jsonl", tmp_path / "none", workers=1)
@@ -174,7 +174,7 @@ def test_again_there_is_nothing_to_do(made: Path) -> None:
 
 def test_a_stopped_replay_goes_on(made: Path) -> None:
     def stop(step: ProgressUpdate) -> None:
-        if (step.stage, step.tasks_done) == ("apply", 2):
+        if (step.stage, step.tasks_done) == ("rewrite", 2):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -182,7 +182,7 @@ def test_a_stopped_replay_goes_on(made: Path) -> None:
     assert not (made / "again").exists()
     seen: list[str] = []
     result = replay(made / "out", made / "in", made / "again", workers=1, progress=lambda step: seen.append(step.stage))
-    assert result["same"] and "apply" in seen
+    assert result["same"] and "rewrite" in seen
     assert published(made / "again") == published(made / "out")
 
 
@@ -219,12 +219,12 @@ def test_what_is_different_is_named_and_not_published(made: Path, case: str) -> 
     change, different, counts = DIFFERENT[case]
     manifest = changed(made, change)
     result = replay(manifest, made / "in", made / "again", workers=1)
-    assert not result["same"] and not result["manifest_same"] and not result["published"]
-    assert (result["different"], result["counts_different"], result["shards"]) == (different, counts, 3)
+    assert not result["same"] and not result["same_manifest"] and not result["published"]
+    assert (result["different_shards"], result["different_counts"], result["shards"]) == (different, counts, 3)
     assert not (made / "again").exists() and (made / "again.private").is_dir()
     if case == "one shard":
         result = replay(manifest, made / "in", made / "again", workers=1, anyway=True)
-        assert result["published"] and not result["same"] and result["different"] == different
+        assert result["published"] and not result["same"] and result["different_shards"] == different
         assert {name: raw for name, raw in published(made / "again").items() if name != "manifest.json"}.items() <= published(
             made / "out"
         ).items()
@@ -237,7 +237,7 @@ def test_another_version_is_noted(made: Path) -> None:
     result = replay(manifest, made / "in", made / "again", workers=1)
     (note,) = result["notes"]
     assert "polars 1.0.0 there" in note and "faker 1.0 there" in note and "numpy none there" in note and "duckdb" not in note
-    assert result["same"] and result["published"] and not result["manifest_same"]
+    assert result["same"] and result["published"] and not result["same_manifest"]
 
 
 # ---- refused, and nothing left behind ----
@@ -254,9 +254,9 @@ def own_part(said: dict[str, Any]) -> None:
 REFUSED: dict[str, tuple[Change, type[Exception], str]] = {
     "a secret key": (secret, UsageError, "secret key, which no manifest holds.*--key FILE"),
     "other formats": (
-        lambda said: said["tool"]["formats"].update(apply=0),
+        lambda said: said["tool"]["formats"].update(rewriting=0),
         UsageError,
-        "formats apply 0.*here they are apply [1-9].*corpus-sanitize",
+        "formats detection [0-9], rewriting 0.*here they are detection [0-9], rewriting [1-9].*corpus-sanitize",
     ),
     "no formats": (lambda said: said["tool"].pop("formats"), UsageError, "formats that it does not name"),
     "no seed": (lambda said: said["key"].pop("seed"), OutputBroken, "key.seed is missing"),

@@ -66,7 +66,7 @@ def test_documents_are_empty_where_the_input_has_gone(work: Path, tmp_path: Path
 
 def test_status(work: Path, tmp_path: Path) -> None:
     found = sanitize.status(work)
-    assert found["indexed"] and found["documents"] == 3 and found["held_by"] is None
+    assert found["indexed"] and found["documents"] == 3 and found["lock_holder"] is None
     assert [run["plan"] for run in found["runs"]] == ["rmft"]
     for ask in (sanitize.status, sanitize.top, lambda folder: sanitize.sql(folder, "SELECT 1")):
         with pytest.raises(UsageError, match="not the private folder"):

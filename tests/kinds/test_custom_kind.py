@@ -391,7 +391,7 @@ def test_a_run_keeps_firsts_counts_checks_and_can_be_asked(tmp_path: Path) -> No
     plan = load_plan(str(tmp_path / "own.toml"), ["edit.0.kinds=['EMAIL_ADDRESS', 'STAFF_ID']", "leave=['PROJECT']"])
     two = Settings(seed=1, workers=2, rows_per_shard=1)
     told = run([source], tmp_path / "out", plan, settings=two)
-    assert (told["leaks"], told["kept_originals"], told["by_kind"]["PROJECT"]["left"]) == (0, 5, 3)
+    assert (told["leaks"], told["kept_originals"], told["by_kind"]["PROJECT"]["left_by_plan"]) == (0, 5, 3)
     counts = told["by_kind"]["STAFF_ID"]
     # what stands there in full width and in small letters is another spelling, which the leak check swept
     assert (counts["occurrences"], counts["values"], counts["kept"], told["verify"]["swept"]) == (8, 3, 3, 2)
@@ -522,8 +522,8 @@ def test_rules_are_tried_on_their_examples(tmp_path: Path, capsys: pytest.Captur
     loses = {"name": "LOSES", "pattern": "4111[0-9 ]+", "score": 0.1, "examples": ["4111 1111 1111 1111"]}
     path = plan_file(tmp_path, bad, pin, loses)
     told = check_kind_examples(path)
-    assert told["tried"] == 10
-    assert [(one["kind"], one["list"], one["entry"], one["why"]) for one in told["failed"]] == [
+    assert told["example_count"] == 10
+    assert [(one["kind"], one["list"], one["index"], one["reason"]) for one in told["failed"]] == [
         ("CODE", "examples", 1, "its check (luhn) rejects it"),
         ("CODE", "examples", 2, "nothing in it matches"),
         ("CODE", "examples", 3, "a letter or digit adjoins it; give the kind inside_words = true if it may occur inside words"),

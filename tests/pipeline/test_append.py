@@ -152,7 +152,7 @@ def test_an_append_is_the_index_of_one_run(place: Place) -> None:
     # the new part is that of one run over everything, to the byte, whose variants avoid all values too
     assert place.texts()[13:] == one.texts()[13:]
     assert sql_api.sql(place.work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [20]
-    assert sql_api.status(place.work)["batches"] == 3
+    assert sql_api.status(place.work)["increments"] == 3
     assert sql_api.top(place.work).equals(sql_api.top(one.work))
 
 
@@ -167,7 +167,10 @@ def test_an_earlier_part_is_what_it_was(place: Place) -> None:
     assert place.texts()[:8] == texts
     assert list(place.shards()) == [*(shard_name(no, 2) for no in range(2)), *(shard_name(no, 2, 2) for no in range(2))]
     manifest = Corpus.open(place.out).manifest
-    assert manifest["batches"] == [{"no": 1, "inputs": 1, "shards": 2}, {"no": 2, "inputs": 1, "shards": 2}]
+    assert manifest["increments"] == [
+        {"number": 1, "input_count": 1, "shard_count": 2},
+        {"number": 2, "input_count": 1, "shard_count": 2},
+    ]
     assert [one["rows"] for one in manifest["shards"]] == [4, 4, 4, 1]
     assert [Path(one["path"]).name for one in manifest["shards"]] == list(place.shards()) == sorted(place.shards())
     Corpus.open(place.out).check()
@@ -295,7 +298,7 @@ def test_who_is_forgotten_stays_forgotten(place: Place) -> None:
     place.append(place.put("b.jsonl", [document(2, f"{ann} two"), document(3, "dee.day@example.com")]))
     assert ann in place.texts()[0]
     found = subject(place.work, [ann], erase=True, workers=1)
-    assert found["erased"]["outs"][0]["shards_rewritten"] >= 1
+    assert found["erased"]["outputs"][0]["shards_rewritten"] >= 1
     assert found["runs"][0]["shards"] == [shard_name(0, 1), shard_name(0, 1, 2)]
     assert not any(ann in text for text in place.texts())
     shards = place.shards()
@@ -604,14 +607,14 @@ def test_an_append_that_was_begun(place: Place, monkeypatch: pytest.MonkeyPatch)
     (two,) = put(place, "b.parquet")
     for point in ("find:described", "run:judged"):  # before and after the index is complete
         assert stopped(monkeypatch, place, point)
-        assert not json.loads((place.work / "index.json").read_text())["batches"][-1]["published"]
+        assert not json.loads((place.work / "index.json").read_text())["increments"][-1]["published"]
     three = place.here / "c.jsonl"
     three.write_text("".join(json.dumps(document(number)) + "\n" for number in FILES["c.jsonl"]))
     with pytest.raises(UsageError, match="an append of 1 files was started and is not published; 1 of them"):
         place.append(three)
     # given with more it grows
     told = place.append(two, three)
-    assert told["documents_in"] == 20 and len(Corpus.open(place.out).manifest["batches"]) == 2
+    assert told["documents_in"] == 20 and len(Corpus.open(place.out).manifest["increments"]) == 2
     assert len(Corpus.open(place.out).manifest["inputs"]) == 3
 
 
@@ -619,7 +622,7 @@ def test_an_erasure_takes_back_what_was_begun(place: Place, monkeypatch: pytest.
     place.go(*put(place, "a.jsonl"))
     (two,) = put(place, "b.parquet")
     assert stopped(monkeypatch, place, "run:judged")
-    assert subject(place.work, [PEOPLE[0]], erase=True, workers=1)["erased"]["outs"][0]["shards"] == 2
+    assert subject(place.work, [PEOPLE[0]], erase=True, workers=1)["erased"]["outputs"][0]["shards"] == 2
     assert not any(PEOPLE[0] in text for text in place.texts())
     assert sql_api.status(place.work)["documents"] == 8
     assert place.append(two)["documents_in"] == 13
@@ -673,15 +676,15 @@ def test_two_plans_on_one_index(place: Place) -> None:
     assert verify(other.out, other.work)["shards"] == 2  # of what it was made of
     put(place, "c.jsonl")
     assert other.append(plan="redact")["documents_in"] == 20
-    assert [part["inputs"] for part in Corpus.open(other.out).manifest["batches"]] == [1, 2]
+    assert [part["input_count"] for part in Corpus.open(other.out).manifest["increments"]] == [1, 2]
     assert place.append()["documents_in"] == 20
-    assert [part["inputs"] for part in Corpus.open(place.out).manifest["batches"]] == [1, 1, 1]
+    assert [part["input_count"] for part in Corpus.open(place.out).manifest["increments"]] == [1, 1, 1]
     with pytest.raises(UsageError, match=r"in 3 increments .--append"):
         place.go()
     # an OUT that is gone is made again of all that the index holds
     shutil.rmtree(place.out)
     assert place.append(replace=True)["documents_in"] == 20
-    assert "batches" not in Corpus.open(place.out).manifest
+    assert "increments" not in Corpus.open(place.out).manifest
 
 
 # ------------------------------------------------------------------------------------------------------------------ stops

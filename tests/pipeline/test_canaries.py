@@ -51,18 +51,18 @@ def drilled(folder: Path, plan: str = "rmft", texts: Sequence[str | None] = tupl
 def test_every_promised_form_is_gone(tmp_path: Path, plan: str, changes: tuple[str, ...]) -> None:
     result = drilled(tmp_path, plan, changes=changes)
     kinds_drilled = len(load_plan(plan).editor_no_by_kind)
-    assert result["gone"] == result["planted"] >= kinds_drilled * canaries.CANARY_COUNT * 3
-    assert result["hidden"]["planted"] > 0 and result["not_drilled"] == []
+    assert result["removed"] == result["planted"] >= kinds_drilled * canaries.CANARY_COUNT * 3
+    assert result["encoded"]["planted"] > 0 and result["untested_kinds"] == []
     for way in canaries.CANARY_FORMS:
         counted = result["by_form"][way.name]
-        assert not way.must_be_removed or counted["gone"] == counted["planted"] > 0
-    assert result["by_form"]["base64"]["gone"] == 0 and result["by_form"]["base64"]["planted"] == kinds_drilled * canaries.CANARY_COUNT
+        assert not way.must_be_removed or counted["removed"] == counted["planted"] > 0
+    assert result["by_form"]["base64"]["removed"] == 0 and result["by_form"]["base64"]["planted"] == kinds_drilled * canaries.CANARY_COUNT
     assert not (tmp_path / "drill").exists()
 
 
 def test_a_plan_whose_part_promises_nothing_is_drilled_in_the_rest(tmp_path: Path) -> None:
     result = drilled(tmp_path, "header_dedup")
-    assert result["not_drilled"] == ["EMAIL_ADDRESS"] and result["gone"] == result["planted"] > 0
+    assert result["untested_kinds"] == ["EMAIL_ADDRESS"] and result["removed"] == result["planted"] > 0
 
 
 def test_every_kind_has_an_example_that_its_own_rules_take() -> None:
@@ -86,7 +86,7 @@ def test_the_same_plan_and_shapes_give_the_same_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("texts", [(), (None,), ("",), ("x" * 100_000, "\n" * 5_000, "\u6f22\u5b57", "caf\u00e9\r\nau lait")])
 def test_odd_documents_have_shapes_too(tmp_path: Path, texts: tuple[str | None, ...]) -> None:
     result = drilled(tmp_path, "redact", texts)
-    assert result["gone"] == result["planted"] > 0
+    assert result["removed"] == result["planted"] > 0
 
 
 def test_a_column_of_nulls_without_a_type_is_no_harm(tmp_path: Path) -> None:
@@ -164,13 +164,13 @@ def test_an_editor_that_forgets_stops_the_run(tmp_path: Path, monkeypatch: pytes
 def test_every_run_tells_what_the_drill_saw(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": MAILS}), tmp_path / "in.parquet")
     summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full"))
-    told = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["drill"]
-    assert told == summary["drill"] and told["gone"] == told["planted"] > 100
+    told = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
+    assert told == summary["canaries"] and told["removed"] == told["planted"] > 100
     assert summary["verify"]["mode"] == "full" and len(summary["verify"]["forms"]) == 13 and summary["verify"]["ambiguous"] == {}
     for page in ("report.html", "README.md"):
         text = (tmp_path / "out" / page).read_text()
-        assert re.search(rf"{told['gone']} of {told['planted']}\b", text) and "invented people" in text.lower()
+        assert re.search(rf"{told['removed']} of {told['planted']}\b", text) and "invented people" in text.lower()
     again = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full"))
-    assert again["changed"] is False and again["drill"] == told
+    assert again["changed"] is False and again["canaries"] == told
     plain = run([tmp_path / "in.parquet"], tmp_path / "raw", load_plan("baseline"), None, Settings(seed=1, workers=1))
-    assert plain["drill"]["planted"] == 0 and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()
+    assert plain["canaries"]["planted"] == 0 and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()

@@ -403,9 +403,9 @@ def law_6(made: Made, keep: int, kinds_kept: Sequence[str]) -> None:
     assert made.summary["kept_originals"] == len(made.kept) == sum(by_value.values())
     for kind, entry in made.summary["by_kind"].items():
         assert entry["occurrences"] == sum(one["kind"] == kind for one in made.found)
-        assert entry["occurrences"] == entry["kept"] + entry["replaced"] + entry["left"], kind
+        assert entry["occurrences"] == entry["kept"] + entry["replaced"] + entry["left_by_plan"], kind
     assert made.summary["occurrences"] == made.summary["kept_originals"] + sum(
-        entry["replaced"] + entry["left"] for entry in made.summary["by_kind"].values()
+        entry["replaced"] + entry["left_by_plan"] for entry in made.summary["by_kind"].values()
     )
 
 

@@ -15,6 +15,7 @@ import sanitize
 from sanitize import Settings
 from sanitize.errors import UsageError
 from sanitize.storage import table_schemas
+from sanitize.storage.corpus import MANIFEST_VERSION, Corpus
 
 ANN, BOB = "ann.roe@example.com", "bob.moss@example.org"
 TEXTS = [f"Mail {number}: {ANN} wrote to {BOB}, call 212-555-01{number:02d}." for number in range(12)]
@@ -31,13 +32,23 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def outdate(work: Path) -> None:
-    """Give the index the form of version 1: other column names, and no version in index.json."""
+    """Give the index the form of version 1: other column names, other keys and no version in index.json."""
     for path in (work / "tables" / "occurrences").glob("*.parquet"):
         table = pq.read_table(path)
         old = {"end": "stop", "end_byte": "stop_byte"}
         pq.write_table(table.rename_columns([old.get(name, name) for name in table.column_names]), path)
     index = json.loads((work / "index.json").read_text())
     del index["schema_version"]
+    old_keys = {
+        "detection_settings": "looked_for",
+        "inputs_hash": "inputs",
+        "input_files": "files",
+        "increments": "batches",
+        "leaf_paths": "leaves",
+        "task_ranges": "ranges",
+    }
+    assert old_keys.keys() <= index.keys()
+    index = {old_keys.get(name, name): value for name, value in index.items()}
     (work / "index.json").write_text(json.dumps(index))
 
 
@@ -67,6 +78,63 @@ def test_commands_refuse_an_outdated_index(corpus: Path, command: Callable[[Path
     assert f"sanitize find INPUT... --work {corpus / 'out.private'}" in str(caught.value)
     assert f"version {table_schemas.VERSION}" in str(caught.value)
     assert shards(corpus / "out") == before
+
+
+def test_an_outdated_index_of_other_input_is_refused(corpus: Path) -> None:
+    """Its hours of work may be lost by a mistake in the input: nothing is deleted, and the difference is named."""
+    work = corpus / "out.private"
+    outdate(work)
+    before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
+    pq.write_table(pa.table({"text": [*TEXTS, "one more"]}), corpus / "other.parquet")
+    with pytest.raises(UsageError, match=r"holds the index of another input \(1 of 1 files changed: .*use --replace"):
+        sanitize.find(corpus / "other.parquet", work, Settings(workers=1), "pseudonymize")
+    assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file() and path.name != "run.lock"} == {
+        path: content for path, content in before.items() if path.name != "run.lock"
+    }
+
+
+def date_back(out: Path) -> None:
+    """Give the manifest of an output the keys of format 1."""
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["format"] == MANIFEST_VERSION
+    summary = manifest["summary"]
+    summary["drill"], summary["parts"] = summary.pop("canaries"), summary.pop("editor_reports")
+    inputs = [{"no": entry.pop("number"), **entry} for entry in manifest["inputs"]]
+    (out / "manifest.json").write_text(json.dumps({**manifest, "format": 1, "inputs": inputs}))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (lambda here: sanitize.verify(here / "out"), "sanitize run INPUT... -o"),
+        (lambda here: sanitize.report(here / "out"), "sanitize run INPUT... -o"),
+        (lambda here: sanitize.run(here / "in.parquet", here / "out", "pseudonymize", settings=Settings(workers=1)), "use --replace"),
+        (
+            lambda here: sanitize.run(here / "in.parquet", here / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
+            "use --replace",
+        ),
+    ],
+    ids=["verify", "report", "run", "append"],
+)
+def test_an_output_of_manifest_format_1_can_only_be_read_and_replaced(corpus: Path, command: Callable[[Path], Any], message: str) -> None:
+    date_back(corpus / "out")
+    before = shards(corpus / "out")
+    with pytest.raises(UsageError) as caught:
+        command(corpus)
+    assert message in str(caught.value) and "format 1" in str(caught.value), caught.value
+    old = Corpus.open(corpus / "out")
+    old.check()
+    assert old.table().num_rows == len(TEXTS) and shards(corpus / "out") == before
+    sanitize.run(corpus / "in.parquet", corpus / "out", "pseudonymize", settings=Settings(workers=1, replace=True))
+    assert Corpus.open(corpus / "out").manifest["format"] == MANIFEST_VERSION
+    assert shards(corpus / "out") == before and sanitize.verify(corpus / "out", workers=1)["leaks"] == 0
+
+
+def test_a_manifest_of_a_newer_format_is_refused(corpus: Path) -> None:
+    manifest = json.loads((corpus / "out" / "manifest.json").read_text())
+    (corpus / "out" / "manifest.json").write_text(json.dumps({**manifest, "format": MANIFEST_VERSION + 1}))
+    with pytest.raises(UsageError, match=f"has format {MANIFEST_VERSION + 1}, and this program reads formats 1 and {MANIFEST_VERSION}"):
+        Corpus.open(corpus / "out")
 
 
 def test_a_rebuilt_index_keeps_key_erasures_pseudonyms_and_labels(corpus: Path) -> None:

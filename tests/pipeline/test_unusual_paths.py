@@ -67,7 +67,7 @@ def test_the_main_job(here: Path, sanitize: Command) -> None:
     found = json.loads(sanitize("subject", work, "--match", here / "who.txt", "--seed", "1", "--json"))
     assert found["documents"] == 5
     gone = json.loads(sanitize("subject", work, "--match", here / "who.txt", "--erase", "--seed", "1", "--json"))
-    assert gone["erased"]["outs"][0]["leaks"] == 0 and gone["erased"]["outs"][0]["places_erased"] >= 5
+    assert gone["erased"]["outputs"][0]["leaks"] == 0 and gone["erased"]["outputs"][0]["occurrences_erased"] >= 5
     assert not any(one in texts(out) for one in (ANN, BOB, EVE))
     sanitize("verify", out)
 

@@ -24,7 +24,7 @@ def test_crashes_while_it_is_counted(house: Any, tmp_path_factory: Any) -> None:
     plan = load_plan("mask_words", CHANGES)
     told = Settings(seed=1, workers=1, rows_per_shard=25)
     summary = run(house.inputs, whole / "out", plan, whole / "work", told)
-    assert summary["blacklist"]["masked"] > 100 and summary["leaks"] == 0
+    assert summary["blacklist"]["masked_words"] > 100 and summary["leaks"] == 0
     words = ["--plan", "mask_words", *(word for change in CHANGES for word in ("--set", change))]
     # the index is there; each attempt gets a little further than the one before
     find(house.inputs, house.work, told)

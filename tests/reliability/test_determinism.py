@@ -181,7 +181,7 @@ def whole(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
 
 @pytest.mark.parametrize(
     ("workers", "threads", "kill"),
-    [(1, 8, ("find", 2)), (2, 4, ("", 0)), (4, 2, ("apply", 3))],
+    [(1, 8, ("detect", 2)), (2, 4, ("", 0)), (4, 2, ("rewrite", 3))],
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else str(value),
 )
 def test_workers_threads_and_kills_make_no_difference(
@@ -192,7 +192,7 @@ def test_workers_threads_and_kills_make_no_difference(
     if kill[0]:
         assert worked(tmp_path, source, out, workers=workers, threads=threads, kill=kill) == -signal.SIGKILL
         assert not out.exists()
-    if kill[0] == "apply":
+    if kill[0] == "rewrite":
         run(source, out, "rmft", settings=told())  # another number of workers goes on with it
     else:
         assert worked(tmp_path, source, out, workers=workers, threads=threads) == 0
@@ -212,7 +212,7 @@ def test_a_large_corpus_is_the_same_anywhere(tmp_path: Path) -> None:
         source, out = tmp_path / "in" / f"{files}-{group}", tmp_path / f"out-{number}"
         if not source.exists():
             cut(corpus, source, files, group)
-        threads, kill = rng.choice([1, 2, 8]), (rng.choice(["find", "apply", "verify"]), rng.randint(1, 9))
+        threads, kill = rng.choice([1, 2, 8]), (rng.choice(["detect", "rewrite", "verify"]), rng.randint(1, 9))
         code = worked(tmp_path, source, out, workers=workers, threads=threads, rows=many // 10, kill=kill)
         assert code == -signal.SIGKILL and not out.exists()
         assert worked(tmp_path, source, out, workers=rng.choice([1, 2, 4]), threads=threads, rows=many // 10) == 0

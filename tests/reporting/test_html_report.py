@@ -34,7 +34,7 @@ SUMMARY: dict[str, Any] = {
             "documents": 900,
             "kept": 300,
             "replaced": 850,
-            "left": 0,
+            "left_by_plan": 0,
             "skipped": {},
         },
         "CREDIT_CARD": {
@@ -43,10 +43,10 @@ SUMMARY: dict[str, Any] = {
             "documents": 40,
             "kept": 0,
             "replaced": 50,
-            "left": 0,
+            "left_by_plan": 0,
             "skipped": {"luhn": 4},
         },
-        "URL": {"occurrences": 50, "values": 20, "documents": 45, "kept": 0, "replaced": 0, "left": 50, "skipped": {}},
+        "URL": {"occurrences": 50, "values": 20, "documents": 45, "kept": 0, "replaced": 0, "left_by_plan": 50, "skipped": {}},
     },
     "verify": {"mode": "fast", "values_checked": 350, "forms": ["exact", "case-folded", "NFKC"], "files": 4},
     "seconds": 3.25,
@@ -148,7 +148,7 @@ class Page(HTMLParser):
 
 FULL = SUMMARY | {
     "dropped": [{"part": "near_dup", "reason": "copy", "documents": 7}],
-    "parts": [{"part": "header_dedup", "by_field": {"to": {"occurrences": 5, "spans": 4, "lines": 1}}}],
+    "editor_reports": [{"part": "header_dedup", "by_field": {"to": {"occurrences": 5, "spans": 4, "lines": 1}}}],
     "blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": "direct", "ngrams": 5}, {"n": 3, "reason": "indirect", "ngrams": 1234}]},
     "settings": {"rows_per_shard": 50_000, "roles": {"text": ["text"], "user": None}},
     "outputs": [{"path": "data/train-00000-of-00001.parquet", "rows": 1990, "bytes": 5_000_000, "sha256": "cd" * 32}],
@@ -199,7 +199,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
         "dropped": [{"part": name, "reason": name, "documents": 1}],
     }
     facts |= {"blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": name, "ngrams": 5}]}}
-    facts |= {"parts": [{"part": name, "by_field": {name: {"occurrences": 1, "spans": 1, "lines": 1}}}]}
+    facts |= {"editor_reports": [{"part": name, "by_field": {name: {"occurrences": 1, "spans": 1, "lines": 1}}}]}
     facts |= {"outputs": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
     sample = EditSample(kind=name, original=name, replacement=name, text_before=name, text_after=name)
     ledger = [LEDGER[0] | {"part": name, "privacy_unit": name}]

@@ -128,7 +128,7 @@ def test_fates_are_those_of_a_slow_reading(made: Path, tmp_path: Path) -> None:
             total[kind] += times * values
     assert total == Counter({kind: counts["occurrences"] for kind, counts in summary["by_kind"].items()})
     originals = sum(times * values for _, fate, section, times, values in found if section is None and fate == "original")
-    assert originals <= summary["kept_originals"] + sum(counts["left"] for counts in summary["by_kind"].values())
+    assert originals <= summary["kept_originals"] + sum(counts["left_by_plan"] for counts in summary["by_kind"].values())
     if made.name in ("rmft", "deduplicated"):
         kept = sum(t * v for kind, fate, s, t, v in found if s is None and fate == "original" and summary["by_kind"][kind]["kept"])
         assert kept == summary["kept_originals"] > 0

@@ -77,9 +77,9 @@ def test_a_document_spends_the_sum_of_its_draws(tmp_path: Path) -> None:
     assert rows.schema.equals(table_schemas.LEDGER.schema)
     assert [(row["doc_no"], row["unit_count"], row["epsilon_per_unit"]) for row in rows.to_pylist()] == [(7, 3, 2.0), (9, 1, 2.0)]
     assert pq.read_table(tmp_path / "task" / "draws.parquet").num_rows == 0, "no draw stands for all documents"
-    assert (told["documents"], told["units"], told["epsilon_in_all"]) == (2, 4, 8.0)
-    assert told["units_of_document"]["max"] == 3 and told["epsilon_of_document"]["max"] == 6.0
-    assert told["claim"] == "token and document" and told["epsilon_of_user"] is None and told["code"] == {"sanitize": "1"}
+    assert (told["documents"], told["unit_count"], told["epsilon_total"]) == (2, 4, 8.0)
+    assert told["units_per_document"]["max"] == 3 and told["epsilon_per_document"]["max"] == 6.0
+    assert told["claim"] == "token and document" and told["epsilon_per_user"] is None and told["library_versions"] == {"sanitize": "1"}
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_a_document_spends_the_sum_of_its_draws(tmp_path: Path) -> None:
 def test_percentiles_are_values_that_were_there(units: list[int], told: dict[str, float], tmp_path: Path) -> None:
     draws = [(0, doc_no, 0, number) for doc_no, many in enumerate(units) for number in range(many)]
     (one,) = account(tmp_path / "task", [drawing(epsilon=0.5)], draws)
-    assert one["units_of_document"] == told
-    assert one["epsilon_of_document"] == {name: value / 2 for name, value in told.items()}
+    assert one["units_per_document"] == told
+    assert one["epsilon_per_document"] == {name: value / 2 for name, value in told.items()}
 
 
 def test_users_add_up_what_their_documents_spent(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_users_add_up_what_their_documents_spent(tmp_path: Path) -> None:
     draws = [(0, doc_no, 0, number) for doc_no, many in enumerate([1, 2, 4, 8]) for number in range(many)]
     who = [*users((0, "u"), (1, "v")), *users((2, "u"), (3, None))]
     (told,) = account(tmp_path / "task", [drawing()], draws, users=who)
-    assert told["epsilon_of_user"] == {"p50": 4.0, "p90": 10.0, "p99": 10.0, "max": 10.0}  # v: 2 x 2; u: (1 + 4) x 2
-    assert "All documents of one user add up to 10 at most." in told["words"]
-    assert any("m documents with the same content add up: up to m times as much (group privacy)" in said for said in told["words"])
+    assert told["epsilon_per_user"] == {"p50": 4.0, "p90": 10.0, "p99": 10.0, "max": 10.0}  # v: 2 x 2; u: (1 + 4) x 2
+    assert "All documents of one user add up to 10 at most." in told["statements"]
+    assert any("m documents with the same content add up: up to m times as much (group privacy)" in said for said in told["statements"])
 
 
 def test_a_draw_that_stands_for_all_is_counted_once(tmp_path: Path) -> None:
@@ -116,18 +116,18 @@ def test_a_draw_that_stands_for_all_is_counted_once(tmp_path: Path) -> None:
     told = build_accounts(
         editors, [*one[0], *other[0]], [*one[1], *other[1]], is_only_editor=True, public_key=False, prior=(), versions={}, users=None
     )[0]
-    assert (told["units"], told["epsilon_in_all"]) == (2, 4.0)
-    assert told["units_of_document"] == {"p50": 1, "p90": 2, "p99": 2, "max": 2}, "columns share a draw that stands for all"
+    assert (told["unit_count"], told["epsilon_total"]) == (2, 4.0)
+    assert told["units_per_document"] == {"p50": 1, "p90": 2, "p99": 2, "max": 2}, "columns share a draw that stands for all"
     assert told["claim"] == "token"
-    assert any("drawn once for the whole corpus: 2 draws, epsilon 4 in all" in said for said in told["words"])
-    assert any("not for documents" in said for said in told["words"])
+    assert any("drawn once for the whole corpus: 2 draws, epsilon 4 in all" in said for said in told["statements"])
+    assert any("not for documents" in said for said in told["statements"])
 
 
 def test_editors_are_told_apart_and_those_without_a_claim_are_left_out(tmp_path: Path) -> None:
     editors = [Plain(use="redact", kinds=()), drawing("first", epsilon=1.0), drawing("second", epsilon=3.0)]
     draws = [(0, 0, 0, 1), (1, 0, 0, 1), (1, 0, 0, 2), (2, 0, 0, 1), (2, 4, 0, 1)]
     told = account(tmp_path / "task", editors, draws, users=users((0, "u"), (4, "u")))
-    assert [(one["part"], one["units"], one["epsilon_in_all"], one["epsilon_of_user"]["max"]) for one in told] == [
+    assert [(one["part"], one["unit_count"], one["epsilon_total"], one["epsilon_per_user"]["max"]) for one in told] == [
         ("first", 2, 2.0, 2.0),
         ("second", 2, 6.0, 6.0),
     ]
@@ -158,25 +158,26 @@ def test_nothing_is_kept_of_a_task_that_failed(tmp_path: Path) -> None:
 def test_what_is_claimed(told: dict[str, Any], more: dict[str, Any], claim: str, document: bool, tmp_path: Path) -> None:
     (one,) = account(tmp_path / "task", [drawing(**told)], [(0, 0, 0, 1)], **more)
     assert one["claim"] == claim and ("document" in one["adjacency"]) == document
-    assert (f"Claim: {claim}." in one["words"]) == claim.startswith("none")
-    assert any("claim is for each token drawn and not for documents" in said for said in one["words"]) == (claim == "token")
+    assert (f"Claim: {claim}." in one["statements"]) == claim.startswith("none")
+    assert any("claim is for each token drawn and not for documents" in said for said in one["statements"]) == (claim == "token")
     assert "by_document" not in one
 
 
 @pytest.mark.parametrize(("epsilon", "strong"), [(WEAK_ABOVE_EPSILON / 4, False), (WEAK_ABOVE_EPSILON / 4 + 0.1, True)])
 def test_plain_words_say_when_there_is_no_protection(epsilon: float, strong: bool, tmp_path: Path) -> None:
     (told,) = account(tmp_path / "task", [drawing(epsilon=epsilon)], [(0, 0, 0, number) for number in range(4)])
-    assert f"epsilon {epsilon:g} per token x 4 tokens = {epsilon * 4:,.0f} per document at most" in told["words"][0]
-    assert ("in practice no protection at document level" in told["words"][0]) == strong
+    assert f"epsilon {epsilon:g} per token x 4 tokens = {epsilon * 4:,.0f} per document at most" in told["statements"][0]
+    assert ("in practice no protection at document level" in told["statements"][0]) == strong
 
 
 def test_the_sentence_of_the_docs() -> None:
     """Epsilon 10 a token, 400 tokens a document: 4,000."""
     spread = {"p50": 300.0, "p90": 400.0, "p99": 400.0, "max": 400.0}
     told = {
-        "unit": "token", "epsilon": 10.0, "claim": "token and document", "documents": 3, "units": 1000, "shared": False, "casing": "first",
-        "epsilon_in_all": 10_000.0, "epsilon_of_user": None, "prior_runs": [{"run": "a"}, {"run": "b"}], "units_of_document": spread,
-        "epsilon_of_document": {name: 10 * value for name, value in spread.items()},
+        "unit": "token", "epsilon": 10.0, "claim": "token and document", "documents": 3, "unit_count": 1000, "shared": False,
+        "casing": "first",
+        "epsilon_total": 10_000.0, "epsilon_per_user": None, "prior_runs": [{"run": "a"}, {"run": "b"}], "units_per_document": spread,
+        "epsilon_per_document": {name: 10 * value for name, value in spread.items()},
     }  # fmt: skip
     said = describe_account(told)
     assert said[0] == (
@@ -194,8 +195,8 @@ def test_nothing_drawn_is_nothing_spent(tmp_path: Path) -> None:
         pass
     paths = [folder / "ledger.parquet"], [folder / "draws.parquet"]
     (told,) = build_accounts([drawing()], *paths, is_only_editor=True, public_key=False, prior=(), versions={}, users=users((0, "u")))
-    assert (told["units"], told["epsilon_in_all"], told["epsilon_of_document"]) == (0, 0.0, {})
-    assert told["words"] == ["Nothing was drawn; nothing was spent."]
+    assert (told["unit_count"], told["epsilon_total"], told["epsilon_per_document"]) == (0, 0.0, {})
+    assert told["statements"] == ["Nothing was drawn; nothing was spent."]
 
 
 def test_prior_runs_are_those_of_others(tmp_path: Path) -> None:
@@ -216,9 +217,9 @@ def test_prior_runs_are_those_of_others(tmp_path: Path) -> None:
     (runs / "without").mkdir()
     found = find_prior_runs(runs, "own")
     assert found == [
-        {"run": "a", "part": "dp_mlm", "epsilon": 4.0, "units": 2},
-        {"run": "b", "part": "dp_mlm", "epsilon": 4.0, "units": 1},
-        {"run": "b", "part": "other", "epsilon": 0.5, "units": 1},
+        {"run": "a", "part": "dp_mlm", "epsilon": 4.0, "unit_count": 2},
+        {"run": "b", "part": "dp_mlm", "epsilon": 4.0, "unit_count": 1},
+        {"run": "b", "part": "other", "epsilon": 0.5, "unit_count": 1},
     ]
     assert find_prior_runs(tmp_path / "nowhere", "own") == []
     (told, _) = account(tmp_path / "task", [drawing(), drawing("other")], [(0, 0, 0, 1)], prior=found)
@@ -236,9 +237,9 @@ def test_sums_are_those_of_a_slow_count(tmp_path_factory: pytest.TempPathFactory
     told = account(folder / "task", editors, draws)
     for number, one in enumerate(told):
         mine = {doc_no: len(seen) for (part, doc_no), seen in slow.items() if part == number}
-        assert (one["documents"], one["units"]) == (len(mine), sum(mine.values()))
-        assert one["epsilon_in_all"] == pytest.approx(sum(mine.values()) * [1.5, 0.25][number])
-        assert one["units_of_document"].get("max", 0) == max(mine.values(), default=0)
+        assert (one["documents"], one["unit_count"]) == (len(mine), sum(mine.values()))
+        assert one["epsilon_total"] == pytest.approx(sum(mine.values()) * [1.5, 0.25][number])
+        assert one["units_per_document"].get("max", 0) == max(mine.values(), default=0)
 
 
 def test_tables_are_those_of_the_house(tmp_path: Path) -> None:

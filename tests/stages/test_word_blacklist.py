@@ -500,7 +500,7 @@ def test_nobody_vouches_for_nobody(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["plum", "plum", "fig", "fig"], "user_id": [None, None, None, "ann"]}), tmp_path / "in.parquet")
     found, summary = made(tmp_path, [tmp_path / "in.parquet"], 2, 1)
     assert found == {("plum", 1, 1, "indirect")}
-    assert summary["blacklist"]["without_user"] == 3
+    assert summary["blacklist"]["documents_without_user"] == 3
 
 
 def test_no_word_is_published(tmp_path: Path) -> None:

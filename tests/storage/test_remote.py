@@ -567,7 +567,7 @@ def test_a_run_from_url_to_url_is_the_local_run(storage: MemoryFileSystem, tmp_p
     with pytest.raises(UsageError, match="does not hold the run"):
         verify(url, tmp_path / "nobody")
     # somebody is to be forgotten: every version that has them goes, whatever the run was told
-    assert subject(work, ["ann3@example.com"], erase=True)["erased"]["outs"][0]["erased"]
+    assert subject(work, ["ann3@example.com"], erase=True)["erased"]["outputs"][0]["erased"]
     assert len(storage.ls("/pub/clean/versions")) == 1
     published = seen(url, tmp_path / "erased") or {}
     texts = [
@@ -660,7 +660,7 @@ def test_what_was_read_in_place_stays_with_the_index(storage: MemoryFileSystem, 
 
     def found(private: Path, **more: Any) -> dict[str, Any]:
         said = subject(private, ["ann3@example.com"], **more)
-        return {name: said[name] for name in ("documents", "occurrences", "places")}
+        return {name: said[name] for name in ("documents", "occurrences", "occurrences_by_section")}
 
     night("1", 0)
     go()

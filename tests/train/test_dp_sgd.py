@@ -278,7 +278,7 @@ def test_without_noise_and_clipping_it_is_the_plain_step(corpus: Any, recipe: An
     }
     plain = train.fit({**recipe(data, data={"layout": "document"}, **common)}, tmp_path / "plain")
     ours = train.fit(private_recipe(recipe, data, **common, privacy={"sigma": 0.0, "clip": 1e6, "delta": 1e-3}), tmp_path / "private")
-    assert ours["steps"] == plain["steps"] == 3 and ours["privacy"]["q"] == 1.0 and ours["privacy"]["epsilon"] is None
+    assert ours["steps"] == plain["steps"] == 3 and ours["privacy"]["sampling_rate"] == 1.0 and ours["privacy"]["epsilon"] is None
     weights = [load_file(tmp_path / name / "checkpoints" / "step-000003" / "model.safetensors") for name in ("private", "plain", "plain")]
     weights[2] = load_file(tmp_path / "plain" / "checkpoints" / "step-000000" / "model.safetensors")
     for name in weights[0]:
@@ -342,7 +342,7 @@ def test_what_was_spent_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> Non
     assert result["stopped_early"] and told["steps"] == 4 and told["steps_planned"] == 8
     assert 2.9 < told["epsilon_planned"] <= 3.0 and told["epsilon"] < told["epsilon_planned"]
     assert told["epsilon"] == accountant.compute_epsilon("rdp", noise_multiplier=told["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3)
-    assert told["unit"] == "record" and told["units"] == 30 and told["secret"] and told["clip"] == 1.0
+    assert told["unit"] == "record" and told["unit_count"] == 30 and told["secret_randomness"] and told["clip"] == 1.0
     assert told["claim"].startswith(f"({told['epsilon']:.4g}, 0.001)-differential privacy")
     assert any("tokenizer" in one for one in told["not_covered"]) and any("stop early" in one for one in told["not_covered"])
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["privacy"] == told
@@ -354,7 +354,7 @@ def test_what_was_spent_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> Non
 
 def test_a_seeded_run_claims_nothing(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     told = train.fit(private_recipe(recipe, corpus(), run={"epochs": 1}), tmp_path / "run")["privacy"]
-    assert told["claim"].startswith("none") and not told["secret"]
+    assert told["claim"].startswith("none") and not told["secret_randomness"]
 
 
 # eps_rdp and eps_prv of opacus 1.6.0, as the reference numbers of this project have them; the first two columns are q and sigma

@@ -130,7 +130,7 @@ def test_stages(data: Path, rewritten: Path, recipe: Any, tmp_path: Path) -> Non
     out = tmp_path / "out"
     made = stages(recipe, data, out, rewritten=rewritten)
     first = made.run()
-    assert list(first["stages"]) == ["full"] and first["forgotten"] == 0 and "rewriting" in first["guarantee"]["words"]
+    assert list(first["stages"]) == ["full"] and first["forgotten"] == 0 and "rewriting" in first["guarantee"]["statement"]
     second = made.run(ids(tmp_path / "one.txt", "m3"))
     times = {path: path.stat().st_mtime_ns for path in out.glob("*/train.json")}
     assert made.run(tmp_path / "one.txt") == second, "forgotten already"
@@ -160,7 +160,7 @@ def test_stages_with_a_private_base(data: Path, recipe: Any, tmp_path: Path) -> 
     spent = json.loads((tmp_path / "out" / "base" / "train.json").read_text())["privacy"]
     assert told["guarantee"]["epsilon"] == spent["epsilon"] > 0
     assert told["guarantee"]["group"]["epsilon"] == 2 * spent["epsilon"] and told["guarantee"]["group"]["documents"] == 2
-    assert "for all 2 documents together" in told["guarantee"]["words"]
+    assert "for all 2 documents together" in told["guarantee"]["statement"]
     assert "privacy" not in json.loads((tmp_path / "out" / "full" / "train.json").read_text())
 
 
@@ -190,7 +190,7 @@ def test_epochs_are_chosen_by_a_pilot(
     runs = {name: json.loads((out / name / "recipe.json").read_text()) for name in ("pilot", "base", "full", "unlearned-001")}
     assert [one["recipe"]["run"]["epochs"] for one in runs.values()] == [4, chosen[0], chosen[1], chosen[1]]
     assert runs["pilot"]["data"]["path"] == str(data) and runs["base"]["data"]["path"] == str(rewritten)
-    assert "not covered" in told["guarantee"]["words"]
+    assert "not covered" in told["guarantee"]["statement"]
     assert any("never returned true" in line for line in said) == (True not in says)
     assert made.run() == told and len(asked) == chosen[0], "the pilot is asked once"
 
@@ -255,20 +255,20 @@ def test_stages_that_cannot_be(data: Path, rewritten: Path, corpus: Any, recipe:
 
 def test_what_can_be_said() -> None:
     privacy = {"claim": "(8, 1e-05)-differential privacy", "unit": "record", "epsilon": 8.0, "delta": 1e-5}
-    assert "no statement" in describe_guarantee({"privacy": privacy}, 20)["words"]
-    assert "together" not in describe_guarantee({"privacy": {**privacy, "unit": "user"}}, 20)["words"]
+    assert "no statement" in describe_guarantee({"privacy": privacy}, 20)["statement"]
+    assert "together" not in describe_guarantee({"privacy": {**privacy, "unit": "user"}}, 20)["statement"]
 
 
 def test_the_rewriting_speaks_for_its_base(tmp_path: Path) -> None:
     """The guarantee repeats the ledger of the base model's shards; without one it says where to read it."""
     base = {"privacy": None, "data": {"path": str(tmp_path)}}
     assert (
-        "see the privacy ledger" in describe_guarantee(base, 2)["words"]
-        and "see the privacy ledger" in describe_guarantee(None, 2)["words"]
+        "see the privacy ledger" in describe_guarantee(base, 2)["statement"]
+        and "see the privacy ledger" in describe_guarantee(None, 2)["statement"]
     )
     ledger = [{"part": "dp_mlm", "words": ["epsilon 10 per token.", "In practice no protection."]}]
     (tmp_path / "manifest.json").write_text(json.dumps({"summary": {"ledger": ledger}}))
-    words = describe_guarantee(base, 2, epochs_from_pilot=True)["words"]
+    words = describe_guarantee(base, 2, epochs_from_pilot=True)["statement"]
     assert "texts: dp_mlm: epsilon 10 per token. In practice no protection; the number of epochs" in words
 
 

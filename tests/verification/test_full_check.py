@@ -266,7 +266,7 @@ def test_nothing_planted_is_nothing_found(clean: Path) -> None:
     first = verify(clean, workers=1)
     assert (first["leaks"], first["mode"], first["values_checked"], first["ambiguous"]) == (0, "full", len(WAYS), {})
     assert first["forms"] == list(ALL_FORMS) and first["passes"] == 1
-    assert set(first["looked"]) == {"rows", "pages", "raw bytes", "other files"} and all(first["looked"].values())
+    assert set(first["bytes_searched"]) == {"rows", "pages", "raw bytes", "other files"} and all(first["bytes_searched"].values())
     others: list[dict[str, Any]] = [{"compression": codec} for codec in ("none", "snappy", "gzip", "lz4", "brotli")]
     others += [
         {"data_page_version": "2.0", "compression": "zstd"},

@@ -73,17 +73,17 @@ def format_preview(preview: Mapping[str, Any]) -> str:
     )
     lines += [
         f"columns   {format_policies(preview['columns'])}",
-        f"estimate  {estimate['cpu_seconds']:,} CPU-seconds, {estimate['out_mb']:,} MB out, {estimate['work_mb']:,} MB private",
+        f"estimate  {estimate['cpu_seconds']:,} CPU-seconds, {estimate['output_mb']:,} MB out, {estimate['workspace_mb']:,} MB private",
     ]
-    if "missing" in preview:
-        lines += ["", *(f"missing   {text}" for text in preview["missing"])]
+    if "missing_requirements" in preview:
+        lines += ["", *(f"missing   {text}" for text in preview["missing_requirements"])]
         lines.append("          The plan cannot run without it. The counts and the estimate below are without its edits.")
     lines += [f"note      {note}" for note in preview.get("notes", ())]
-    lines += ["", f"In the first {preview['sampled']:,} documents:", "", format_kind_counts(preview["sample"]["by_kind"]), ""]
+    lines += ["", f"In the first {preview['sampled_documents']:,} documents:", "", format_kind_counts(preview["sample"]["by_kind"]), ""]
     lines += [f"  {drop['documents']:,} dropped by {drop['part']}: {drop['reason']}" for drop in preview["sample"]["dropped"]]
     if "blacklist" in preview["sample"]:
         lines += [f"  blacklist      {format_blacklist(preview['sample']['blacklist'])}"]
-    lines += [f"  {pair['kind']:<14} {pair['before']}  ->  {pair['after']}" for pair in preview["pairs"]]
+    lines += [f"  {pair['kind']:<14} {pair['before']}  ->  {pair['after']}" for pair in preview["examples"]]
     if "forecast" in preview:
         lines.append(
             "\nforecast  addresses that models like the measured ones may leak"

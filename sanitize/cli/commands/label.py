@@ -61,23 +61,25 @@ def _format_annotation(result: Mapping[str, Any]) -> str:
             for kind, scores in result["kinds"].items()
         ]
         header = ("kind", "judged", "precision (95 %)", "in passages", "recall (95 %)")
-        waiting = f"{result['not_labelled']:,} of {result['rows']:,} rows are not labelled yet"
-        return "\n".join([format_table(header, rows), *(["", waiting] if result["not_labelled"] else [])])
+        waiting = f"{result['unlabelled_rows']:,} of {result['rows']:,} rows are not labelled yet"
+        return "\n".join([format_table(header, rows), *(["", waiting] if result["unlabelled_rows"] else [])])
     if "estimates" in result and len(result["finders"]) > 2:
         index_count = len(result["finders"])
         rows = [
             (
                 kind,
-                *counts["lists"],
+                *counts["found_by_list"],
                 counts["found"],
-                "–" if counts["least"] is None else f"{counts['least']:,.0f} ({_format_interval(counts['least_interval'])})",
+                "–"
+                if counts["lower_bound"] is None
+                else f"{counts['lower_bound']:,.0f} ({_format_interval(counts['lower_bound_interval'])})",
                 "–" if counts["loglinear"] is None else f"{counts['loglinear']:,.0f} ({_format_interval(counts['loglinear_interval'])})",
             )
             for kind, counts in result["estimates"].items()
         ]
         columns = ("kind", *(f"index {number + 1}" for number in range(index_count)), "by any", "at least (95 %)", "log-linear (95 %)")
         indexes = [f"index {number + 1}  {', '.join(finders)}" for number, finders in enumerate(result["finders"].values())]
-        lines = [format_table(columns, rows), "", *indexes, f"assumes  {result['assumes']}"]
+        lines = [format_table(columns, rows), "", *indexes, f"assumes  {result['assumption']}"]
         if result["one_finder_only"]:
             lines.append(f"alone    only one index has any {', '.join(result['one_finder_only'])}: no estimate is possible for these")
         return "\n".join(lines)
@@ -93,14 +95,14 @@ def _format_annotation(result: Mapping[str, Any]) -> str:
             )
             for kind, counts in result["estimates"].items()
         ]
-        lines = [format_table(("kind", "first", "second", "both", "estimate", "95 %"), rows), "", f"assumes  {result['assumes']}"]
+        lines = [format_table(("kind", "first", "second", "both", "estimate", "95 %"), rows), "", f"assumes  {result['assumption']}"]
         if result["one_finder_only"]:
             lines.append(f"alone    only one index has any {', '.join(result['one_finder_only'])}: no estimate is possible for these")
         return "\n".join(lines)
-    too_few_rows = f"no row of {', '.join(result['left_out'])}: there are more strata than rows; take a larger --n"
+    too_few_rows = f"no row of {', '.join(result['empty_strata'])}: there are more strata than rows; take a larger --n"
     lines = [
         format_table(("stratum", "rows"), sorted(result["strata"].items())),
-        *([too_few_rows] if result["left_out"] else []),
+        *([too_few_rows] if result["empty_strata"] else []),
         "",
         f"file  {result['file']}   (it holds texts; keep it private)",
     ]

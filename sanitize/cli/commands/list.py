@@ -40,7 +40,7 @@ def command(
     descriptions = lists[require_choice("list", what, tuple(lists))]()
     rows = [{"name": name, "about": text} for name, text in descriptions.items()]
     if what == "kinds":
-        rows = [{**row, "looked_for": builtin_kinds()[row["name"]].searched_when} for row in rows]
+        rows = [{**row, "searched_when": builtin_kinds()[row["name"]].searched_when} for row in rows]
     print_result(
         rows, as_json, lambda rows: format_table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in rows])
     )

@@ -50,18 +50,18 @@ def command(
 
 def _format_replay(result: Mapping[str, Any]) -> str:
     lines = [f"note: {note}" for note in result["notes"]]
-    shards, different = result["shards"], result["different"]
+    shards, different = result["shards"], result["different_shards"]
     if result["same"]:
         earlier = "" if result["changed"] else " (made by an earlier replay)"
-        manifest_too = ", and so is the manifest" if result["manifest_same"] else ""
+        manifest_too = ", and so is the manifest" if result["same_manifest"] else ""
         verb = "shard is" if shards == 1 else "shards are"
         lines.append(f"same: all {shards} {verb} byte for byte those of the manifest{manifest_too}{earlier}")
     else:
         if different:
             numbers = ", ".join(map(str, different[:20])) + (" ..." if len(different) > 20 else "")
             lines.append(f"different: {len(different)} of {shards} shards (number {numbers}, counted from 0)")
-        if result["counts_different"]:
-            lines.append(f"different: the counts of {', '.join(result['counts_different'])}")
+        if result["different_counts"]:
+            lines.append(f"different: the counts of {', '.join(result['different_counts'])}")
     lines.append(
         f"shards    {result['out']}/data"
         if result["published"]

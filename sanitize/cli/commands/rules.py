@@ -26,7 +26,7 @@ def command(
     found = check_kind_examples(load_plan(plan, set_ or ()))
     print_result(found, as_json, _format_example_results)
     if found["failed"]:
-        raise PlanError(f"{plan}: {len(found['failed'])} of {found['tried']} examples failed; correct the kinds, or the examples")
+        raise PlanError(f"{plan}: {len(found['failed'])} of {found['example_count']} examples failed; correct the kinds, or the examples")
 
 
 def _format_example_results(result: Mapping[str, Any]) -> str:
@@ -42,7 +42,7 @@ def _format_example_results(result: Mapping[str, Any]) -> str:
     rows = [(counts["kind"], format_passed(counts, "examples"), format_passed(counts, "counter_examples")) for counts in result["kinds"]]
     lines = [format_table(("kind", "examples found", "counter-examples not found"), rows)]
     if result["failed"]:
-        lines += ["", *(f"{failure['kind']}.{failure['list']}[{failure['entry']}]: {failure['why']}" for failure in result["failed"])]
+        lines += ["", *(f"{failure['kind']}.{failure['list']}[{failure['index']}]: {failure['reason']}" for failure in result["failed"])]
     incomplete = [counts["kind"] for counts in result["kinds"] if not (counts["examples"] and counts["counter_examples"])]
     if incomplete:
         lines += ["", f"note: {', '.join(incomplete)}: the test needs both lists to tell much; fill examples and counter_examples"]

@@ -136,19 +136,19 @@ def _format_summary(summary: Mapping[str, Any]) -> str:
         lines.append(
             f"verify    {summary['leaks']} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms{swept}"
         )
-    if canaries := summary["drill"]["planted"]:
-        hidden = summary["drill"]["hidden"]
+    if canaries := summary["canaries"]["planted"]:
+        encoded = summary["canaries"]["encoded"]
         lines.append(
-            f"canaries  {summary['drill']['gone']:,} of {canaries:,} planted values of invented people were removed,"
-            f" and {hidden['gone']:,} of {hidden['planted']:,} hidden ones (base64, HTML, ...)"
+            f"canaries  {summary['canaries']['removed']:,} of {canaries:,} planted values of invented people were removed,"
+            f" and {encoded['removed']:,} of {encoded['planted']:,} hidden ones (base64, HTML, ...)"
         )
     lines.append("recall    not measured: how much the finders missed is unknown")
     if summary["kept_originals"]:
-        which = " (the first of each value)" if not summary["parts"] else ""
+        which = " (the first of each value)" if not summary["editor_reports"] else ""
         lines.append(f"kept      {summary['kept_originals']:,} originals are kept by plan{which}")
     if "blacklist" in summary:
         lines.append(f"blacklist {format_blacklist(summary['blacklist'])}")
-    for part in summary["parts"]:
+    for part in summary["editor_reports"]:
         most_frequent = sorted(part.get("by_field", {}).items(), key=lambda entry: -entry[1]["occurrences"])[:6]
         fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most_frequent) or "nothing"
         lines.append(f"headers   {fields} removed ({part['part']})")

@@ -18,12 +18,12 @@ def command(work: WorkspacePath, as_json: AsJson = False) -> None:
 
 def _format_status(state: Mapping[str, Any]) -> str:
     if not state["indexed"]:
-        return f"no index yet ({state['find_tasks_done']} tasks of find done)"
-    increments = f" in {state['batches']} increments" if (state["batches"] or 1) > 1 else ""
+        return f"no index yet ({state['detect_tasks_done']} tasks of find done)"
+    increments = f" in {state['increments']} increments" if (state["increments"] or 1) > 1 else ""
     lines = [f"index     {state['documents']:,} documents{increments}, {state['tasks']} tasks, key {state['key_id']}"]
     lines += [
         f"run       {run['plan_hash']}  plan {run['plan']}, {run['tasks_done']} of {state['tasks']} tasks done" for run in state["runs"]
     ]
-    if state["held_by"]:
-        lines.append(f"held by   process {state['held_by'].get('pid')} on {state['held_by'].get('host')}")
+    if state["lock_holder"]:
+        lines.append(f"held by   process {state['lock_holder'].get('pid')} on {state['lock_holder'].get('host')}")
     return "\n".join(lines)

@@ -106,7 +106,8 @@ def _format_summary(summary: Mapping[str, Any]) -> str:
     if not summary["changed"]:
         return f"nothing new; {summary['position']:,} records are acknowledged"
     rows = [
-        (kind, counts["occurrences"], counts["kept"], counts["replaced"], counts["left"]) for kind, counts in summary["by_kind"].items()
+        (kind, counts["occurrences"], counts["kept"], counts["replaced"], counts["left_by_plan"])
+        for kind, counts in summary["by_kind"].items()
     ]
     lines = [
         f"{summary['documents_in']:,} records in = {summary['documents_out']:,} out + {summary['quarantined']:,} in quarantine"

@@ -90,38 +90,40 @@ def _format_subject(result: Mapping[str, Any]) -> str:
             else ""
         ),
         f"found      {result['occurrences']:,} occurrences in {result['documents']:,} documents"
-        + (f", {result['documents_written']:,} of which they wrote" if result["documents_written"] else ""),
+        + (f", {result['documents_authored']:,} of which they wrote" if result["documents_authored"] else ""),
     ]
-    most_frequent = sorted(result["places"], key=lambda place: -place["occurrences"])[:8]
+    most_frequent = sorted(result["occurrences_by_section"], key=lambda place: -place["occurrences"])[:8]
     lines += [f"           {place['occurrences']:>7,} {place['kind']} in {place['section'] or 'the text'}" for place in most_frequent]
     for run in result["runs"]:
         counts = (
-            f"{run['left']:,} left, {run['replaced']:,} replaced, in {len(run['shards'])} shards"
-            if run["left"] is not None
+            f"{run['remaining']:,} left, {run['replaced']:,} replaced, in {len(run['shards'])} shards"
+            if run["remaining"] is not None
             else "not counted: the run used an earlier index"
         )
         lines.append(f"published  {run['out']} (plan {run['plan']}): {counts}")
-    if unmatched := result["lines_without_a_match"]:
+    if unmatched := result["unmatched_lines"]:
         lines.append(f"nowhere    line {', '.join(map(str, unmatched))} of the match file does not occur in this corpus")
-    lines += [f"elsewhere  {out} was published from here and does not exist any more: moved or removed" for out in result["elsewhere"]]
+    lines += [
+        f"elsewhere  {out} was published from here and does not exist any more: moved or removed" for out in result["missing_outputs"]
+    ]
     for training in result["checkpoints"]:
         lines.append(
             f"trained    {training['run']}: {training['documents_seen']:,} of the documents seen; "
             f"{training['checkpoints_after']} of {training['checkpoints']} checkpoints came after the first of them"
         )
     if erased := result.get("erased"):
-        for output in erased["outs"]:
+        for output in erased["outputs"]:
             lines.append(
-                f"erased     {output['out']}: {output['places_erased']:,} places, "
+                f"erased     {output['out']}: {output['occurrences_erased']:,} places, "
                 f"{output['shards_rewritten']} of {output['shards']} shards rewritten, {output['leaks']} leaks"
             )
-            if output["encoded"]:
-                forms = ", ".join(f"{times:,} in {form}" for form, times in output["encoded"].items())
+            if output["encoded_leaks"]:
+                forms = ", ".join(f"{times:,} in {form}" for form, times in output["encoded_leaks"].items())
                 lines.append(
                     f"left       {forms}: removed values, of this person or of others, in encoded forms that only the full check reads; "
                     "`sanitize verify` shows where"
                 )
-        if not erased["outs"]:
+        if not erased["outputs"]:
             lines.append("erased     nothing is published from here yet; later runs will leave this person out")
         lines.append(f"receipt    {erased['receipt']}   (no values; it also lists what is not erased)")
     return "\n".join(lines)

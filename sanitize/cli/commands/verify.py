@@ -42,7 +42,7 @@ def _format_verification(result: Mapping[str, Any]) -> str:
     lines = [f"{result['out']}: {result['shards']} shards match the manifest"]
     lines.append(f"0 of {result['values_checked']:,} removed values were found in {len(result['forms'])} forms:")
     lines.append("  " + ", ".join(result["forms"]))
-    if searched := result.get("looked"):
+    if searched := result.get("bytes_searched"):
         lines.append("searched " + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in searched.items()))
     if result["ambiguous"]:
         counts = ", ".join(f"{times:,} {kind}" for kind, times in result["ambiguous"].items())

@@ -90,9 +90,9 @@ def subject(
     workers: int | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Find one person; returns counts: `given`, `linked`, `values_found`, `documents`, `places` (occurrences by kind and section), `runs`
-    (what each published OUT holds of the person, and in which shards) and `checkpoints` (run folders of `sanitize-train` that saw the
-    documents).
+    """Find one person; returns counts: `given`, `linked`, `values_found`, `documents`, `occurrences_by_section` (by kind and section),
+    `runs` (what each published OUT holds of the person, and in which shards) and `checkpoints` (run folders of `sanitize-train` that saw
+    the documents).
 
     `match` is a file, or its lines: values, names, `user:ID`. `documents` names a file for the ids of the person's documents, one per line
     (the input of unlearning). With `linked=False` only the given values and names count. `erase` removes the person from every OUT of this
@@ -163,12 +163,12 @@ def _open_workspace(workspace: Path, settings: Settings, workers: int | None, sp
             runs.append((workspace / "runs" / command["plan_hash"], command, corpus))
         elif corpus is None and command["out"] not in missing_outputs:
             missing_outputs.append(command["out"])
-    ranges = [(low, high) for low, high in index_json["ranges"]]
+    ranges = [(low, high) for low, high in index_json["task_ranges"]]
     is_small = documents.count < 20_000
     return _Workspace(
         folder=workspace,
         documents=documents,
-        leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_json["leaves"]),
+        leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_json["leaf_paths"]),
         task_ranges=ranges,
         key=key,
         engine=LocalEngine(workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill),
@@ -239,14 +239,14 @@ def _search_subject(
             "names_not_followed": names_not_followed,
         },
         "values_found": len(found_value_ids.intersection(values)),
-        "lines_without_a_match": unmatched_lines,
+        "unmatched_lines": unmatched_lines,
         "documents": len(docs),
-        "documents_written": written_docs.n_unique(),
+        "documents_authored": written_docs.n_unique(),
         "occurrences": int(places["occurrences"].sum()),
-        "places": places.to_dicts(),
+        "occurrences_by_section": places.to_dicts(),
         "runs": [_summarize_run(workspace, *published_run, tables, docs.to_numpy()) for published_run in workspace.published_runs],
         "checkpoints": [_summarize_checkpoints(Path(path), ids) for path in checkpoints],
-        "elsewhere": list(workspace.missing_outputs),
+        "missing_outputs": list(workspace.missing_outputs),
         "work": str(workspace.folder),
     }
     return found, subject_tombstones
@@ -308,11 +308,12 @@ def _read_doc_ids(workspace: _Workspace, doc_numbers: I64) -> list[str]:
 def _summarize_run(
     workspace: _Workspace, folder: Path, command: Mapping[str, Any], output: Corpus, tables: Mapping[str, Sequence[Path]], doc_numbers: I64
 ) -> dict[str, Any]:
-    """What one published OUT holds of the person: documents, shards, replaced occurrences, and `left`, those its plan left or kept."""
+    """What one published OUT holds of the person: documents, shards, replaced occurrences, and `remaining`, those its plan left
+    or kept."""
     names = [path.name for path in workspace.task_files("tables")][: len(output.shards)]
     identification = {"plan": output.manifest["plan"]["name"], "plan_hash": folder.name, "out": command["out"]}
     if not all((folder / place / name).is_file() for place in ("rows", "edits") for name in names):
-        return {**identification, "documents": None, "shards": [], "left": None, "replaced": None}  # published from an earlier index
+        return {**identification, "documents": None, "shards": [], "remaining": None, "replaced": None}  # published from an earlier index
     rows = [np.asarray(pq.read_table(folder / "rows" / name, partitioning=None).column("doc_no")) for name in names]
     published_masks = [np.isin(doc_numbers, doc_nos) for doc_nos in rows]
     found = workspace.run_query(
@@ -323,7 +324,7 @@ def _summarize_run(
         **identification,
         "documents": int(sum(doc_nos.sum() for doc_nos in published_masks)),
         "shards": [shard.path.name for shard, doc_nos in zip(output.shards, published_masks, strict=True) if doc_nos.any()],
-        "left": sum(found["occurrences"]) - sum(found["replaced"]),
+        "remaining": sum(found["occurrences"]) - sum(found["replaced"]),
         "replaced": sum(found["replaced"]),
         "erasures_honoured": int(erased_counts.get("erasures", 0)),
     }
@@ -369,7 +370,7 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
     outputs: list[dict[str, Any]] = []
     failed: list[LeakFound] = []
     # no command's inputs match an index of several increments; its outputs are rebuilt from the index itself
-    has_increments = len((read_json(workspace.folder / "index.json") or {}).get("batches", ())) > 1
+    has_increments = len((read_json(workspace.folder / "index.json") or {}).get("increments", ())) > 1
     for _, command, earlier in workspace.published_runs:
         plan = Plan.from_resolved(command["plan"], f"{workspace.folder}/published")
         earlier_sha256 = {shard.path.name: shard.sha256 for shard in earlier.shards}
@@ -392,9 +393,9 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
                 "shards": len(current.shards),
                 "shards_rewritten": sum(earlier_sha256.get(shard.path.name) != shard.sha256 for shard in current.shards),
                 "changed": summary["changed"],
-                "places_erased": summary["erased"],
+                "occurrences_erased": summary["erased"],
                 "leaks": summary["leaks"],
-                "encoded": encoded_leaks,
+                "encoded_leaks": encoded_leaks,
                 "manifest_sha256": file_sha256(current.path / "manifest.json"),
             }
         )
@@ -404,12 +405,12 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
         "names with a further name or initial in between, or misspelt",
         "text that identifies the person without any of the given or linked values and names",
     ]
-    if encoded := sum(sum(output["encoded"].values()) for output in outputs if output.get("encoded")):
+    if encoded := sum(sum(output["encoded_leaks"].values()) for output in outputs if output.get("encoded_leaks")):
         not_erased.append(
             f"{encoded} places in forms that only the full check reads hold removed values, of this person or others: "
             "`sanitize verify OUT` reports in which files"
         )
-    if any(output["erased"] and output["encoded"] is None for output in outputs):
+    if any(output["erased"] and output["encoded_leaks"] is None for output in outputs):
         not_erased.append("forms that only a full check reads, in folders published with --verify off")
     if workspace.missing_outputs:
         not_erased.append(f"{len(workspace.missing_outputs)} folders that were published from here and are no longer at their path")
@@ -420,11 +421,11 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
     folder = vault.make_private_folder(workspace.folder / "receipts")
     number = len(list(folder.glob("*.json")))
     receipt_json = {
-        "what": "a person's values and names were taken out of published corpora",
+        "description": "a person's values and names were taken out of published corpora",
         "date": _format_utc_now(),
         "subject": hash_json(workspace.key.id, number),
-        **{name: found[name] for name in ("given", "linked", "lines_without_a_match", "documents", "occurrences")},
-        "outs": [{name: value for name, value in output.items() if name != "out"} for output in outputs],
+        **{name: found[name] for name in ("given", "linked", "unmatched_lines", "documents", "occurrences")},
+        "outputs": [{name: value for name, value in output.items() if name != "out"} for output in outputs],
         "not_erased": not_erased,
     }
     path = receipt or folder / f"{number:05d}.json"
@@ -436,4 +437,4 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
             f"(the receipt {path} lists them). Publish each again with `sanitize run ... --replace`; later runs leave the person out. "
             f"The first error: {failed[0]}"
         )
-    return {"outs": outputs, "receipt": str(path)}
+    return {"outputs": outputs, "receipt": str(path)}

@@ -464,11 +464,11 @@ class _RewriteAttempt:
         for count_name, kinds in (
             ("occurrences", np.concatenate([edited.kind, left_kinds])),
             ("kept", edited.kind[self.rewriter.kept_rows]),
-            ("left", left_kinds),
+            ("left_by_plan", left_kinds),
         ):
             for kind, count in enumerate(np.bincount(kinds, minlength=len(kind_names)).tolist()):
                 if count and kind < len(kind_names):
-                    counts.setdefault(kind_names[kind], dict.fromkeys(("occurrences", "kept", "left"), 0))[count_name] += count
+                    counts.setdefault(kind_names[kind], dict.fromkeys(("occurrences", "kept", "left_by_plan"), 0))[count_name] += count
         return counts
 
 

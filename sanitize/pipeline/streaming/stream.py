@@ -68,7 +68,7 @@ from sanitize.storage.locks import lock_workspace
 from sanitize.storage.publication import hash_json
 from sanitize.storage.remote_storage import require_local_path
 
-VERSION = 1  # raise it when an older state cannot be resumed
+VERSION = 2  # raise it when an older state cannot be resumed
 PREFETCH_PER_WORKER = 2  # batches that are queued for each worker
 _MIN_RECORDS_FOR_LIMIT = 1_000  # records before the quarantined share is checked
 _MAX_PENDING_BYTES = 64 << 20  # bytes of quarantined records held while no record has been readable
@@ -175,26 +175,28 @@ class StreamProcessor:
             self.sources: dict[str, dict[str, Any]] = dict(self._saved_state.get("sources", {}))
             self.sinks: dict[str, dict[str, Any]] = dict(self._saved_state.get("sinks", {}))
             self.total_quarantined = int(self._saved_state.get("quarantined", 0))
-            text_fields = self._saved_state.get("texts", [])
+            text_fields = self._saved_state.get("text_fields", [])
             self.layout = StreamLayout(
                 self.settings.columns.roles,
                 self.settings.columns.policies,
                 [(column, tuple(steps)) for _, column, *steps in text_fields],
                 [rank for rank, *_ in text_fields],
-                list(self._saved_state.get("fields", [])),
+                list(self._saved_state.get("seen_columns", [])),
             )
             self.value_log = ValueLog(
                 vault.make_private_folder(state_folder / vault.STREAM_ONLY_FOLDER),
-                self._saved_state.get("seen", ()),
+                self._saved_state.get("value_files", ()),
                 get_max_keep(self.plan.editors),
             )
             has_growing_pools = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
             self.component_pools = (
-                ComponentLog(state_folder / "stores.jsonl", int(self._saved_state.get("stores", 0))) if has_growing_pools else None
+                ComponentLog(state_folder / "stores.jsonl", int(self._saved_state.get("component_log_bytes", 0)))
+                if has_growing_pools
+                else None
             )
             self._quarantine_file = vault.make_private_folder(state_folder / "quarantine") / "records.jsonl"
             self._quarantine_file.touch(mode=0o600)
-            os.truncate(self._quarantine_file, int(self._saved_state.get("aside", 0)))
+            os.truncate(self._quarantine_file, int(self._saved_state.get("quarantine_bytes", 0)))
         self._pending_quarantine: list[bytes] = []
         self.processor = BatchProcessor(
             self.plan, self.key, StreamPriorValues(self.value_log, self.component_pools), self.component_pools, state_folder
@@ -205,14 +207,19 @@ class StreamProcessor:
         columns = self.settings.columns
         fingerprint = {
             "version": VERSION,
-            "plan": self.plan.hash(),
-            "key": self.key.id,
-            "columns": hash_json([columns.roles.text, columns.roles.user, columns.roles.id], dict(columns.policies)),
+            "plan_hash": self.plan.hash(),
+            "key_id": self.key.id,
+            "columns_hash": hash_json([columns.roles.text, columns.roles.user, columns.roles.id], dict(columns.policies)),
         }
         saved = {name: self._saved_state.get(name) for name in fingerprint}
         differs = [name for name in fingerprint if self._saved_state and saved[name] != fingerprint[name]]
         if differs:
-            difference = {"version": "version of the state", "plan": "plan", "key": "key", "columns": "roles of columns"}[differs[0]]
+            if differs[0] == "version":
+                raise UsageError(
+                    f"{self.state_folder}: its state has version {saved['version']}, and this program reads version {VERSION}. Continue "
+                    "with the version of corpus-sanitize that wrote it, or use a new --state, for which no value was seen before"
+                )
+            difference = {"plan_hash": "plan", "key_id": "key", "columns_hash": "roles of columns"}[differs[0]]
             raise UsageError(f"{self.state_folder}: was created with another {difference}; use the same one, or a new --state")
         self._fingerprint = fingerprint
 
@@ -348,13 +355,13 @@ class StreamProcessor:
                 "quarantined": self.total_quarantined,
                 "sources": self.sources,
                 "sinks": self.sinks,
-                "texts": [
+                "text_fields": [
                     [rank, column, *steps] for rank, (column, steps) in zip(self.layout.field_ranks, self.layout.text_fields, strict=True)
                 ],
-                "fields": self.layout.seen_columns,
-                "seen": runs,
-                "stores": pool_bytes,
-                "aside": quarantine_bytes,
+                "seen_columns": self.layout.seen_columns,
+                "value_files": runs,
+                "component_log_bytes": pool_bytes,
+                "quarantine_bytes": quarantine_bytes,
             }
             write_json(self.state_folder / "state.json", state)
             failpoints.hit("stream:committed")
@@ -419,7 +426,7 @@ class StreamProcessor:
         """Counts of this command, and the acknowledged position in the whole stream."""
         seconds = time.monotonic() - self._started_at
         kinds = {
-            kind: {**counts, "replaced": counts["occurrences"] - counts["kept"] - counts["left"]}
+            kind: {**counts, "replaced": counts["occurrences"] - counts["kept"] - counts["left_by_plan"]}
             for kind, counts in sorted(self.by_kind.items())
         }
         return {

@@ -27,8 +27,8 @@ def test_rates_by_hand() -> None:
         {ANN, CY, "made.up@example.com", "un.known@example.com"}, original, {ANN, BO, CY}, {"un.known@example.com", "no.body@example.com"}
     )
     assert told["ter"] == 50 and told["ser"] == pytest.approx(200 / 3)
-    assert (told["leaked"], told["original"], told["seen"], told["said"]) == (2, 4, 3, 4)
-    assert told["control"] == {"addresses": 2, "said": 1}
+    assert (told["leaked"], told["original"], told["seen"], told["generated"]) == (2, 4, 3, 4)
+    assert told["control"] == {"addresses": 2, "generated": 1}
     assert [(one["addresses"], one["leaked"]) for one in told["bands"]] == [(1, 1), (1, 0), (1, 0), (0, 0), (1, 1)]
     assert compute_extraction_rates(set(), original, set())["ser"] == 0
     assert compute_extraction_rates({ANN}, {}, set())["ter"] == 0

@@ -194,9 +194,9 @@ def test_accuracy_on_eligible_and_on_all_words() -> None:
 def test_regurgitation_by_frequency() -> None:
     rows = identifiers.count_leaks_by_frequency({"a": 4, "d": 1}, {"a": 1, "b": 1, "c": 4, "d": 70}, bands=(1, 2, 5))
     assert rows == [
-        {"from": 1, "to": 1, "identifiers": 2, "leaked": 1, "times": 4, "times_each": 2.0},
-        {"from": 2, "to": 4, "identifiers": 1, "leaked": 0, "times": 0, "times_each": 0.0},
-        {"from": 5, "to": None, "identifiers": 1, "leaked": 1, "times": 1, "times_each": 1.0},
+        {"from": 1, "to": 1, "identifiers": 2, "leaked": 1, "predictions": 4, "predictions_per_identifier": 2.0},
+        {"from": 2, "to": 4, "identifiers": 1, "leaked": 0, "predictions": 0, "predictions_per_identifier": 0.0},
+        {"from": 5, "to": None, "identifiers": 1, "leaked": 1, "predictions": 1, "predictions_per_identifier": 1.0},
     ]
     assert identifiers.count_leaks_by_frequency({}, {}) == []
 

@@ -122,7 +122,7 @@ def test_where_a_training_stops() -> None:
         with pytest.raises(ValueError, match="one or more"):
             rule([])
     sweep = ngram.tabulate_thresholds(scores, {"mem": [0, 1, 2, 3, 4]}, thresholds=(2, 20, 99))
-    assert [(row["at"], row["mem"]) for row in sweep] == [(0, 0.0), (1, 1.0), (4, 4.0)]
+    assert [(row["evaluation"], row["mem"]) for row in sweep] == [(0, 0.0), (1, 1.0), (4, 4.0)]
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(0, 100))

@@ -68,14 +68,14 @@ def test_a_checkpoint_is_attacked(run_of: Any, tmp_path: Path, speaks: None) -> 
     told = one.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
     assert len(seen) == 3 * 2 + 3 * 1 + 2 + 2 + 2 * 2  # answers about trained and other texts, and to the attacks before it
     trained = told["trained"]
-    assert (trained["keys"], trained["texts"], trained["candidates"], trained["without_candidates"]) == (2, 2, 4, 0)
+    assert (trained["keys"], trained["texts"], trained["candidates"], trained["keys_without_candidates"]) == (2, 2, 4, 0)
     assert trained["recall"] == 1.0 and trained["recall_at"][-1] == {"first": 10, "recall": 1.0}
     assert [row["queries"] for row in trained["recall_by_queries"]] == [1, 2, 3]
     assert trained["by_kind"][0]["keys"] == 2 and trained["by_words"] == [
-        {"from": 0, "to": 49, "keys": 2, "right": round(2 * trained["top1"])}
+        {"from": 0, "to": 49, "keys": 2, "correct": round(2 * trained["top1"])}
     ]
     assert set(trained["criteria"]) == {"vanilla", "partial", "subtract", "ratio", "biased"}  # the paper's, and no others
-    assert set(trained["criteria_not_the_papers"]) == {"votes", "votes_subtract"}
+    assert set(trained["other_criteria"]) == {"votes", "votes_subtract"}
     assert trained["by_b"][-1]["b"] is None and trained["by_b"][-1]["top1"] == trained["criteria"]["partial"]["top1"]
     assert trained["by_b"][0]["top1"] == trained["criteria"]["ratio"]["top1"]
     assert told["untrained"]["keys"] == 1 and told["untrained"]["recall"] == 0.0
@@ -107,7 +107,7 @@ def test_votes_may_rank_and_are_nobodys_headline(run_of: Any, tmp_path: Path, mo
         one.setup(EvalContext())
         told[criterion.get("criterion", "")] = one.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
     plain, voted = told[""]["trained"], told["votes"]["trained"]
-    assert voted["top1"] == 1.0 == plain["criteria_not_the_papers"]["votes"]["top1"] == told[""]["baselines"]["p2p_votes"]
+    assert voted["top1"] == 1.0 == plain["other_criteria"]["votes"]["top1"] == told[""]["baselines"]["p2p_votes"]
     assert plain["top1"] == plain["criteria"]["biased"]["top1"] and plain["criteria"] == voted["criteria"]
     assert Reconstruction(use="reconstruction", **places).criterion == "biased"
 
@@ -129,7 +129,7 @@ def test_nothing_said_is_wrong_and_no_nan(run_of: Any, tmp_path: Path, monkeypat
     one = load_metric({"use": "reconstruction", **masked(tmp_path / "m", TEXTS), **PROMPTS})
     one.setup(EvalContext())
     told = one.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
-    assert told["trained"]["top1"] == 0 == told["trained"]["recall"] and told["trained"]["without_candidates"] == 2
+    assert told["trained"]["top1"] == 0 == told["trained"]["recall"] and told["trained"]["keys_without_candidates"] == 2
     assert all(row["ratio"] is None for row in told["trained"]["by_b"]) and all(map(math.isfinite, numbers(told)))
     assert set(told["baselines"].values()) == {0.0}
 

@@ -69,17 +69,17 @@ def test_verbatim_and_ngram_in_a_suite(causal: dict[str, RunFolder]) -> None:
     json.dumps(report, allow_nan=False)
     assert all(math.isfinite(one) for one in numbers(report))
     rows = report["runs"]["raw"]["rows"]
-    assert [row["verbatim"]["probed"] for row in rows] == [5, 5, 5]
-    assert set(rows[0]["verbatim"]) == {"probed", "left_out", "greedy", "sample"} and set(rows[0]["verbatim"]["greedy"]) == {
+    assert [row["verbatim"]["probed_texts"] for row in rows] == [5, 5, 5]
+    assert set(rows[0]["verbatim"]) == {"probed_texts", "too_short_texts", "greedy", "sample"} and set(rows[0]["verbatim"]["greedy"]) == {
         "mem_4",
         "mem_8",
         "mem",
     }
-    assert [stop["rule"] for stop in report["over"]["ngram"]["raw"]["stops"]] == ["n-gram 20"]
-    assert len(report["over"]["ngram"]["other"]["precursor"]) == 2
+    assert [stop["rule"] for stop in report["aggregates"]["ngram"]["raw"]["stopping_points"]] == ["n-gram 20"]
+    assert len(report["aggregates"]["ngram"]["other"]["precursors"]) == 2
     assert {figure["metric"] for figure in report["figures"]} == {"verbatim", "ngram"}
     # all of these name two people
-    assert [(row["category"], row["samples"]) for row in report["over"]["ngram"]["raw"]["categories"]] == [("prose", 5)]
+    assert [(row["category"], row["samples"]) for row in report["aggregates"]["ngram"]["raw"]["categories"]] == [("prose", 5)]
     with pytest.raises(UsageError, match="no set 'mail'"):
         load_metric({"use": "verbatim", "texts": "mail"}).setup(EvalContext())
 
@@ -119,9 +119,9 @@ def test_what_comes_out_is_drawn_and_where_the_rules_stop(
 
     monkeypatch.setattr(LanguageModel, "generate", generate)
     report = measure_runs({"raw": causal["raw"]}, asked, EvalContext(text_sets={"mine": texts}))
-    told = report["over"]["ngram"]["raw"]
+    told = report["aggregates"]["ngram"]["raw"]
     assert told["newly_memorized"] == [0, 0, 3]
-    assert [(stop["rule"], stop["epoch"]) for stop in told["stops"]] == [("n-gram 20", 0.5), ("best task", 0.5)]
+    assert [(stop["rule"], stop["epoch"]) for stop in told["stopping_points"]] == [("n-gram 20", 0.5), ("best task", 0.5)]
     assert [row["category"] for row in told["categories"]] == ["entity", "prose", "question"]
     assert [row["mem_all"] for row in told["categories"]] == [100.0] * 3
     figures = {figure["title"]: dict(figure["series"]) for figure in report["figures"] if figure["metric"] == "ngram"}
@@ -168,7 +168,14 @@ def test_identifiers_in_a_suite(masked: RunFolder, blacklist: Path, monkeypatch:
     dots = {figure["title"]: dict(figure["series"]) for figure in report["figures"]}["Utility and privacy at each checkpoint"]
     assert dots == {"masked": [(0.0, 1.0), (1.0, 0.0)]}
     assert after["privacy_net"] == 0.0 and after["right_all"] == after["right_eligible"] == 1.0
-    assert after["by_frequency"][0] == {"from": 1, "to": 1, "identifiers": 2, "leaked": 2, "times": 2, "times_each": 1.0}
+    assert after["by_frequency"][0] == {
+        "from": 1,
+        "to": 1,
+        "identifiers": 2,
+        "leaked": 2,
+        "predictions": 2,
+        "predictions_per_identifier": 1.0,
+    }
     assert "ann0" not in json.dumps(report)
 
 

@@ -157,7 +157,7 @@ def test_a_mailbox_is_a_name_and_a_value(place: Path) -> None:
     go(place)
     (place / "who.txt").write_text("\ufeffann.roe@example.com\nNobody Atall\n", "utf-8")
     found = subject(place / "clean.private", place / "who.txt")
-    assert found["given"] == {"values": 1, "names": 1, "users": 0} and found["lines_without_a_match"] == [2]
+    assert found["given"] == {"values": 1, "names": 1, "users": 0} and found["unmatched_lines"] == [2]
 
 
 def test_a_role_leads_to_nobody_else_and_a_plus_tag_does(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_what_is_known_of_one_person(place: Path) -> None:
     found = subject(place / "clean.private", [ANN], checkpoints=[place / "run"], documents=place / "ids.txt")
     assert found["given"] == {"values": 1, "names": 0, "users": 0}
     assert found["linked"] == {"values": 1, "names": 1, "names_not_followed": 0}  # her other address, through her display name
-    where = {(one["kind"], one["section"]): one["occurrences"] for one in found["places"]}
+    where = {(one["kind"], one["section"]): one["occurrences"] for one in found["occurrences_by_section"]}
     assert where == {
         ("EMAIL_ADDRESS", "to"): 1,
         ("EMAIL_ADDRESS", "from"): 1,
@@ -191,7 +191,7 @@ def test_what_is_known_of_one_person(place: Path) -> None:
     }
     assert found["documents"] == 3 and (place / "ids.txt").read_text() == "m0\nm1\nm3\n"
     (run,) = found["runs"]
-    assert (run["documents"], run["left"], run["replaced"]) == (3, 5, 2)
+    assert (run["documents"], run["remaining"], run["replaced"]) == (3, 5, 2)
     assert [name[6:11] for name in run["shards"]] == ["00000", "00001", "00003"]
     (trained,) = found["checkpoints"]
     assert (trained["documents_seen"], trained["first_step"], trained["checkpoints_after"]) == (2, 4, 2)
@@ -202,7 +202,7 @@ def test_what_is_known_of_one_person(place: Path) -> None:
 def test_a_user_is_known_by_what_they_wrote(place: Path) -> None:
     go(place)
     found = subject(place / "clean.private", ["user:u-ann"])
-    assert (found["documents"], found["documents_written"], found["occurrences"]) == (2, 2, 0)
+    assert (found["documents"], found["documents_authored"], found["occurrences"]) == (2, 2, 0)
 
 
 def test_a_display_name_of_many_leads_nowhere(tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_erased_from_what_is_published_and_from_every_later_run(place: Path) -> 
     go(place, rows_per_shard=1)
     before = hashes(place)
     found = subject(place / "clean.private", [ANN], erase=True)
-    (made,) = found["erased"]["outs"]
-    assert (made["shards_rewritten"], made["places_erased"], made["leaks"]) == (4, 7, 0)
+    (made,) = found["erased"]["outputs"]
+    assert (made["shards_rewritten"], made["occurrences_erased"], made["leaks"]) == (4, 7, 0)
     changed = [no for no, (old, new) in enumerate(zip(before, hashes(place), strict=True)) if old != new]
     assert changed == [0, 1, 3, 4]  # a variant in the last had put her name together again
     for out, plan in (("clean", "rmft"), ("other", "baseline"), ("third", "redact")):
@@ -247,7 +247,7 @@ def test_erased_from_what_is_published_and_from_every_later_run(place: Path) -> 
         assert "Hello ann" in whole and "Annroe" in whole  # what is somebody else's, or nobody's, stays
         assert sanitize.verify(place / out, place / "clean.private")["leaks"] == 0
         kinds = summary["by_kind"].values()
-        assert all(one["occurrences"] == one["kept"] + one["replaced"] + one["left"] for one in kinds)
+        assert all(one["occurrences"] == one["kept"] + one["replaced"] + one["left_by_plan"] for one in kinds)
     assert texts(place, "other")[1] == [
         'From: "[PERSON]" <[EMAIL_ADDRESS]>\nTo: bob.day@example.net\n\nI am [PERSON]. Write to [EMAIL_ADDRESS]\n'
     ]
@@ -255,7 +255,7 @@ def test_erased_from_what_is_published_and_from_every_later_run(place: Path) -> 
     manifest = sanitize.Corpus.open(place / "other").manifest
     assert manifest["settings"]["erased"] == {"erasures": 1, "values": 2, "names": 1, "users": 0}
     receipt = Path(found["erased"]["receipt"]).read_text()
-    assert "roe" not in receipt.lower() and json.loads(receipt)["outs"][0]["shards_rewritten"] == 4
+    assert "roe" not in receipt.lower() and json.loads(receipt)["outputs"][0]["shards_rewritten"] == 4
     held = (place / "clean.private" / "vault" / "tombstones" / "00000.json").read_text()
     assert "@" not in held and "ann roe" in held
 
@@ -284,9 +284,9 @@ def test_asked_twice_or_stopped_halfway(place: Path, monkeypatch: pytest.MonkeyP
     assert hashes(place) == before
     with pytest.raises(UsageError, match="before an erasure was requested"):
         go(place)
-    first = subject(place / "clean.private", [ANN], erase=True)["erased"]["outs"][0]
+    first = subject(place / "clean.private", [ANN], erase=True)["erased"]["outputs"][0]
     assert first["changed"] and first["shards_rewritten"] == 2
-    again = subject(place / "clean.private", [ANN], erase=True)["erased"]["outs"][0]
+    again = subject(place / "clean.private", [ANN], erase=True)["erased"]["outputs"][0]
     assert not again["changed"] and again["shards_rewritten"] == 0
     assert len(list((place / "clean.private" / "vault" / "tombstones").iterdir())) == 1
 
@@ -301,7 +301,7 @@ def test_a_variant_does_not_bring_the_name_back(tmp_path: Path) -> None:
     found = subject(tmp_path / "clean.private", people[:1], erase=True)
     assert again > 3  # in variants of others
     assert not any("ann.roe@" in text for shard in texts(tmp_path) for text in shard)
-    assert found["erased"]["outs"][0]["leaks"] == 0
+    assert found["erased"]["outputs"][0]["leaks"] == 0
 
 
 def test_every_folder_that_was_published_is_made_again(place: Path) -> None:
@@ -312,11 +312,14 @@ def test_every_folder_that_was_published_is_made_again(place: Path) -> None:
     go(place, "moved", "baseline", rows_per_shard=2)
     (place / "moved").rename(place / "away")
     found = subject(place / "clean.private", [ANN], erase=True)
-    assert sorted(Path(one["out"]).name for one in found["erased"]["outs"]) == ["one", "three", "two"]
+    assert sorted(Path(one["out"]).name for one in found["erased"]["outputs"]) == ["one", "three", "two"]
     for out in ("one", "two", "three"):
         whole = "\n".join(text for shard in texts(place, out) for text in shard)
         assert "ann.roe@" not in whole.lower() and not name_search.count_names(pa.array([whole]), ["ann roe"])
-    assert found["elsewhere"] == [str(place / "moved")] and "1 folders that were published" in Path(found["erased"]["receipt"]).read_text()
+    assert (
+        found["missing_outputs"] == [str(place / "moved")]
+        and "1 folders that were published" in Path(found["erased"]["receipt"]).read_text()
+    )
 
 
 def test_one_that_cannot_be_made_without_them_is_told(place: Path) -> None:
@@ -328,7 +331,7 @@ def test_one_that_cannot_be_made_without_them_is_told(place: Path) -> None:
     with pytest.raises(LeakFound, match="1 of 1 published folders could not be rewritten without"):
         subject(place / "clean.private", [ANN], erase=True)
     (receipt,) = (place / "clean.private" / "receipts").iterdir()
-    assert json.loads(receipt.read_text())["outs"][0]["erased"] is False
+    assert json.loads(receipt.read_text())["outputs"][0]["erased"] is False
 
 
 def test_receipts_are_kept_one_by_one(place: Path) -> None:
@@ -368,7 +371,7 @@ def test_a_folder_that_is_not_there_is_said_before_anything(place: Path) -> None
 def test_before_anything_is_published(place: Path) -> None:
     sanitize.find([place / "in.parquet"], place / "clean.private", sanitize.Settings(seed=5, workers=1))
     found = subject(place / "clean.private", [ANN], erase=True, seed=5)
-    assert found["erased"]["outs"] == []
+    assert found["erased"]["outputs"] == []
     assert go(place)["erased"] == 7
 
 

@@ -638,7 +638,7 @@ def test_a_stream_counts_what_a_run_counts(tmp_path: Path) -> None:
     changed = ["edit.0.stores=curated", "edit.0.avoid=seen"]
     expected = run(tmp_path / "in.jsonl", tmp_path / "out", load_plan("rmft", changed), settings=Settings(seed=1, workers=1))
     told = run_stream([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", plan_of(), None, StreamSettings(seed=1, max_batch_records=3))
-    counted = ("occurrences", "kept", "replaced", "left")
+    counted = ("occurrences", "kept", "replaced", "left_by_plan")
     found = {kind: [entry[name] for name in counted] for kind, entry in expected["by_kind"].items()}
     assert {kind: [entry[name] for name in counted] for kind, entry in told["by_kind"].items()} == found
     assert found["URL"] == [7, 0, 0, 7]

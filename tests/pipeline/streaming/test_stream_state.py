@@ -129,6 +129,17 @@ def test_a_folder_is_whole_after_a_crash(point: str, tmp_path: Path, command: Ca
     assert texts == [json.loads(line)["text"] for line in undisturbed().splitlines()]
 
 
+def test_a_state_of_another_version_is_refused(tmp_path: Path, command: Callable[..., Done]) -> None:
+    """A state of version 1 had other keys: its counts and quarantine must not be read as if there were none."""
+    assert command(tmp_path, said=lines(ROWS[:5])).returncode == 0
+    path = tmp_path / "state" / "state.json"
+    before = {**json.loads(path.read_text()), "version": 1}
+    path.write_text(json.dumps(before))
+    refused = command(tmp_path, said=lines(ROWS[5:]))
+    assert refused.returncode == 2 and json.loads(path.read_text()) == before
+    assert b"its state has version 1" in refused.stderr and b"new --state" in refused.stderr
+
+
 @pytest.mark.parametrize("point", ["stream:emitted:2", "stream:written:3", "stream:committed:2"])
 def test_what_was_sent_and_not_acknowledged_comes_again_as_it_was(point: str, tmp_path: Path, command: Callable[..., Done]) -> None:
     first = command(tmp_path, said=lines(ROWS), crash=point)
@@ -177,7 +188,7 @@ def test_what_may_lie_in_a_state(tmp_path: Path, command: Callable[..., Done]) -
     names = {path.relative_to(tmp_path / "state").as_posix() for path in (tmp_path / "state").rglob("*") if path.is_file()}
     runs = {name for name in names if name.startswith("seen/")}
     assert names - runs == {".gitignore", "run.lock", "state.json", "stores.jsonl", "quarantine/records.jsonl"}
-    assert runs == {f"seen/{one['name']}" for one in json.loads((tmp_path / "state" / "state.json").read_text())["seen"]}
+    assert runs == {f"seen/{one['name']}" for one in json.loads((tmp_path / "state" / "state.json").read_text())["value_files"]}
     for path in (tmp_path / "state").rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
     assert "@" not in (tmp_path / "state" / "state.json").read_text()
