@@ -253,8 +253,8 @@ class IndexBuilder(IndexState):
         """True if two documents share an id. Draws then depend on document positions; otherwise both would get the same variants."""
         if not any("doc_id" in source.columns for source in self.documents.files):
             return False
-        table = vault.make_private_folder(self.workspace / "spill") / "repeated_ids.parquet"
-        self.engine.sql(queries.get_query("repeated_ids").sql, {"document_ids": self.task_files("tables", "document_ids")}, table)
+        table = vault.make_private_folder(self.workspace / "spill") / "repeated_document_ids.parquet"
+        self.engine.sql(queries.get_query("repeated_document_ids").sql, {"document_ids": self.task_files("tables", "document_ids")}, table)
         repeated_count = pq.read_metadata(table).num_rows
         if repeated_count:
             self.notes.append(

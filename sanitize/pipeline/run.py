@@ -283,7 +283,9 @@ class PipelineRun(RunState):
     def _collect_replacement_ids(self, increment: OutputIncrement) -> list[Path]:
         """Files with the value ids that the replacements of all shards before an increment equal; empty if no editor keeps first
         occurrences, or if no shard is earlier."""
-        if not (increment.first_task and any(editor.keep and "firsts" in editor.required_aggregates for editor in self.plan.editors)):
+        if not (
+            increment.first_task and any(editor.keep and "first_occurrences" in editor.required_aggregates for editor in self.plan.editors)
+        ):
             return []
         jobs = []
         for no in range(increment.first_task):
