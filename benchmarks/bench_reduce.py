@@ -84,7 +84,7 @@ class Headers:
         self.run_cpu_s = time.process_time() - began
         looks = folder / "work" / "runs" / self.summary["plan_hash"] / "looks"
         self.part = HeaderDedup.model_validate({"use": "header_dedup", "scope": scope})
-        self.counts = Aggregates({"goes": looks / "edit-0" / "header_removals.parquet"})
+        self.counts = Aggregates({"removed_occurrences": looks / "edit-0" / "header_removals.parquet"})
         columns = ["doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id", "kind"]
         files = sorted((folder / "work" / "tables" / "occurrences").glob("*.parquet"))
         table = pa.concat_tables([pq.read_table(file, columns=columns) for file in files])
@@ -115,7 +115,7 @@ class Headers:
         self.part.open(Key.from_seed(1), self.counts)
         gone = 0
         for sight, here in self.batches:
-            self.part.run_pass("places", sight)
+            self.part.run_pass("header_occurrences", sight)
             batch = EditBatch(occurrences=here, doc_ids=pa.array([], pa.string()).dictionary_encode())
             rows, nothing, _ = self.part.edit_occurrences(batch)
             reach = self.part.edited_byte_ranges(batch, rows)

@@ -49,7 +49,13 @@ STREAMED = ("rmft", "erase", "redact")
 MAILS = {"enron": "enron.parquet", "spamassassin": "spamassassin.parquet", "linux-man": "linux-man.parquet"}
 ADDRESS = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9-]+\.[A-Za-z.-]*[A-Za-z]")
 # folder of tables when the hashes were recorded -> its name now
-RENAMED = {"tables/ids": "tables/document_ids"}
+RENAMED = {
+    "tables/ids": "tables/document_ids",
+    "runs/*/counts/0-firsts": "runs/*/counts/0-first_occurrences",
+    "runs/*/counts/0-known_values": "runs/*/counts/0-distinct_values_of_kinds",
+    "runs/*/counts/0-part_stores": "runs/*/counts/0-component_pools",
+    "runs/*/looks/edit-0/places": "runs/*/looks/edit-0/header_occurrences",
+}
 
 
 def write_corpora(folder: Path) -> dict[str, list[str]]:

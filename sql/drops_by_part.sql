@@ -1,8 +1,8 @@
 -- name: drops_by_part
--- does: Documents that the latest run dropped, by part and reason.
--- reads: drops
--- gives: part, reason, documents
--- takes: nothing
+-- description: Documents that the selected run dropped, by part and reason.
+-- tables: drops
+-- columns: part, reason, documents
+-- params: none
 SELECT part, reason, count(*) AS documents
 FROM drops
 GROUP BY part, reason

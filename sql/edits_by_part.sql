@@ -1,15 +1,15 @@
 -- name: edits_by_part
--- does: Edits of each part of the latest run, compared with all occurrences of the kind in the documents that were not dropped.
--- reads: edits, occurrences, drops
--- gives: part, kind, found, edits, documents, bytes
--- takes: nothing
-WITH found AS (
-    SELECT kind, count(*) AS found
+-- description: Edits of each part of the selected run, and all occurrences of the kind in the documents that were not dropped.
+-- tables: edits, occurrences, drops
+-- columns: part, kind, occurrences, edits, documents, bytes
+-- params: none
+WITH occurrence_counts AS (
+    SELECT kind, count(*) AS occurrences
     FROM occurrences AS o
     WHERE NOT EXISTS (SELECT 1 FROM drops AS d WHERE d.doc_no = o.doc_no)
     GROUP BY kind
 ),
-done AS (
+edit_counts AS (
     SELECT
         part,
         kind,
@@ -19,7 +19,7 @@ done AS (
     FROM edits
     GROUP BY part, kind
 )
-SELECT e.part, e.kind, coalesce(f.found, 0) AS found, e.edits, e.documents, e.bytes
-FROM done AS e
-LEFT JOIN found AS f ON f.kind = e.kind
+SELECT e.part, e.kind, coalesce(o.occurrences, 0) AS occurrences, e.edits, e.documents, e.bytes
+FROM edit_counts AS e
+LEFT JOIN occurrence_counts AS o ON o.kind = e.kind
 ORDER BY e.part, e.kind

@@ -1,10 +1,10 @@
 -- name: ledger_summary
--- does: Epsilon that the privacy mechanisms of the shown run claim to have spent, by part and unit. The epsilon of a document is the sum
---       over its units.
--- reads: ledger
--- gives: part, privacy_unit, documents, unit_count, epsilon_per_unit, epsilon_per_document, epsilon_of_worst
--- takes: nothing
-WITH spent AS (
+-- description: Epsilon that the privacy mechanisms of the selected run claim to have spent, by part and unit. The epsilon of a document is
+--              the sum over its units; the last columns are its mean and its maximum over the documents.
+-- tables: ledger
+-- columns: part, privacy_unit, documents, unit_count, epsilon_per_unit, epsilon_per_document, max_epsilon_per_document
+-- params: none
+WITH document_epsilons AS (
     SELECT
         part,
         privacy_unit,
@@ -22,7 +22,7 @@ SELECT
     CAST(sum(unit_count) AS BIGINT) AS unit_count,
     max(epsilon_per_unit) AS epsilon_per_unit,
     round(CAST(sum(epsilon) AS DOUBLE) / count(*), 4) AS epsilon_per_document,
-    round(max(epsilon), 4) AS epsilon_of_worst
-FROM spent
+    round(max(epsilon), 4) AS max_epsilon_per_document
+FROM document_epsilons
 GROUP BY part, privacy_unit
 ORDER BY part, privacy_unit

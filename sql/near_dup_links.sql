@@ -1,23 +1,23 @@
 -- name: near_dup_links
--- does: The pairs whose Jaccard similarity is at least the threshold, computed exactly from their distinct word shingles (runs).
--- reads: pairs (doc_no, earlier_doc_no), runs (doc_no, run)
--- gives: doc_no, earlier_doc_no
--- takes: $threshold = 0.8
-WITH sizes AS (
-    SELECT doc_no, count(*) AS size
-    FROM runs
+-- description: The pairs whose Jaccard similarity is at least $threshold, computed exactly from their distinct shingles.
+-- tables: pairs (doc_no, earlier_doc_no), shingles (doc_no, shingle)
+-- columns: doc_no, earlier_doc_no
+-- params: $threshold = 0.8
+WITH shingle_counts AS (
+    SELECT doc_no, count(*) AS shingle_count
+    FROM shingles
     GROUP BY doc_no
 ),
-shared AS (
-    SELECT p.doc_no, p.earlier_doc_no, count(*) AS common
+common_shingle_counts AS (
+    SELECT p.doc_no, p.earlier_doc_no, count(*) AS common_count
     FROM pairs AS p
-    JOIN runs AS a ON a.doc_no = p.earlier_doc_no
-    JOIN runs AS b ON b.doc_no = p.doc_no AND b.run = a.run
+    JOIN shingles AS a ON a.doc_no = p.earlier_doc_no
+    JOIN shingles AS b ON b.doc_no = p.doc_no AND b.shingle = a.shingle
     GROUP BY p.doc_no, p.earlier_doc_no
 )
 SELECT s.doc_no, s.earlier_doc_no
-FROM shared AS s
-JOIN sizes AS one ON one.doc_no = s.doc_no
-JOIN sizes AS other ON other.doc_no = s.earlier_doc_no
-WHERE s.common >= $threshold * (one.size + other.size - s.common)
+FROM common_shingle_counts AS s
+JOIN shingle_counts AS later ON later.doc_no = s.doc_no
+JOIN shingle_counts AS earlier ON earlier.doc_no = s.earlier_doc_no
+WHERE s.common_count >= $threshold * (later.shingle_count + earlier.shingle_count - s.common_count)
 ORDER BY s.doc_no, s.earlier_doc_no

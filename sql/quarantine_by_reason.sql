@@ -1,8 +1,8 @@
 -- name: quarantine_by_reason
--- does: Quarantined records, by reason and input file.
--- reads: quarantine
--- gives: reason, source, records
--- takes: nothing
+-- description: Quarantined records, by reason and input file.
+-- tables: quarantine
+-- columns: reason, source, records
+-- params: none
 SELECT reason, source, count(*) AS records
 FROM quarantine
 GROUP BY reason, source

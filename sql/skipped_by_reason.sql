@@ -1,8 +1,8 @@
 -- name: skipped_by_reason
--- does: Candidates that the check of their kind rejected, by kind and reason.
--- reads: skipped
--- gives: kind, reason, candidates
--- takes: nothing
+-- description: Candidates that the check of their kind rejected, by kind and reason.
+-- tables: skipped
+-- columns: kind, reason, candidates
+-- params: none
 SELECT kind, reason, CAST(sum(candidates) AS BIGINT) AS candidates
 FROM skipped
 GROUP BY kind, reason

@@ -1,8 +1,8 @@
 -- name: subject_documents
--- does: The documents in which values of one person occur, with the number of occurrences.
--- reads: occurrences, subject (value_id)
--- gives: doc_no, occurrences
--- takes: nothing
+-- description: The documents in which values of one person occur, with the number of occurrences.
+-- tables: occurrences, subject (value_id)
+-- columns: doc_no, occurrences
+-- params: none
 SELECT o.doc_no AS doc_no, count(*) AS occurrences
 FROM occurrences AS o
 WHERE o.value_id IN (SELECT s.value_id FROM subject AS s)

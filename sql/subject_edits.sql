@@ -1,10 +1,10 @@
 -- name: subject_edits
--- does: What one run did with the occurrences of one person, by kind: how many are in documents that it published, and how many of these
---       it replaced.
--- reads: occurrences, subject (value_id), edits, published (doc_no)
--- gives: kind, occurrences, replaced
--- takes: nothing
-WITH theirs AS (
+-- description: Edits of one run to the occurrences of one person, by kind: how many occurrences are in documents that it published, and how
+--              many of these it replaced.
+-- tables: occurrences, subject (value_id), edits, published_documents (doc_no)
+-- columns: kind, occurrences, replaced
+-- params: none
+WITH subject_occurrences AS (
     SELECT
         o.kind AS kind,
         CASE
@@ -16,11 +16,11 @@ WITH theirs AS (
                 )
                 THEN 1
             ELSE 0
-        END AS edited
+        END AS is_edited
     FROM occurrences AS o
-    WHERE o.value_id IN (SELECT s.value_id FROM subject AS s) AND o.doc_no IN (SELECT p.doc_no FROM published AS p)
+    WHERE o.value_id IN (SELECT s.value_id FROM subject AS s) AND o.doc_no IN (SELECT p.doc_no FROM published_documents AS p)
 )
-SELECT kind, count(*) AS occurrences, CAST(sum(edited) AS BIGINT) AS replaced
-FROM theirs
+SELECT kind, count(*) AS occurrences, CAST(sum(is_edited) AS BIGINT) AS replaced
+FROM subject_occurrences
 GROUP BY kind
 ORDER BY kind

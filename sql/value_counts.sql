@@ -1,9 +1,9 @@
 -- name: value_counts
--- does: Every distinct value with its counts over the corpus, from the counts of the tasks. Tasks are disjoint ranges of doc_no, so
---       document counts add up, and the first occurrence is that of the task with the smallest first_doc_no.
--- reads: partial_counts (value_id, kind, occurrences, documents, first_doc_no, first_cell, first_start)
--- gives: value_id, kind, occurrences, documents, first_doc_no, first_cell, first_start
--- takes: nothing
+-- description: Every distinct value with its counts over the corpus, from the counts of the tasks. Tasks are disjoint ranges of doc_no:
+--              document counts add up, and the first occurrence is that of the task with the smallest first_doc_no.
+-- tables: partial_counts (value_id, kind, occurrences, documents, first_doc_no, first_cell, first_start)
+-- columns: value_id, kind, occurrences, documents, first_doc_no, first_cell, first_start
+-- params: none
 SELECT
     value_id,
     kind,

@@ -1,8 +1,8 @@
 -- name: value_users
--- does: Distinct pairs of a value and a user in whose documents it occurs.
--- reads: occurrences, users
--- gives: value_id, user_no
--- takes: nothing
+-- description: Distinct pairs of a value and a user with a document in which it occurs.
+-- tables: occurrences, users
+-- columns: value_id, user_no
+-- params: none
 SELECT DISTINCT o.value_id, u.user_no
 FROM occurrences AS o
 JOIN users AS u ON u.doc_no = o.doc_no

@@ -144,7 +144,7 @@ def _format_top_values(work: Path) -> str:
 
     database = queries.open_connection(work)
     try:
-        rows = queries.run_query(database, queries.get_query("top"), {"limit": 5}).to_pylist()
+        rows = queries.run_query(database, queries.get_query("top_values"), {"limit": 5}).to_pylist()
     finally:
         database.close()
     header = ("rank", "kind", "value", "occurrences", "mails")

@@ -40,7 +40,7 @@ def connected_components(first_groups: I64, second_groups: I64) -> tuple[I64, I6
 def find_repeating_groups(path: Path) -> tuple[I64, I64]:
     """The groups to remove, ascending, and for each the first kept group that contains one of its items.
 
-    `path` is a Parquet file with `group_no` (ascending; a document, or a line of one) and `thing` (an item, numbered from 0 without
+    `path` is a Parquet file with `group_no` (ascending; a document, or a line of one) and `item_no` (an item, numbered from 0 without
     gaps). A group is removed if one of its items occurs in an earlier group that is kept. Afterwards no item occurs in two groups, and
     no group was removed because of a group that is itself removed.
     """
@@ -50,9 +50,9 @@ def find_repeating_groups(path: Path) -> tuple[I64, I64]:
     with pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in [*range(file.num_row_groups), None]:
             if batch is not None:
-                rows = file.read_row_group(batch, columns=["group_no", "thing"], use_threads=False)
+                rows = file.read_row_group(batch, columns=["group_no", "item_no"], use_threads=False)
                 pending_groups = np.concatenate([pending_groups, np.asarray(rows.column("group_no"), np.int64)])
-                pending_items = np.concatenate([pending_items, np.asarray(rows.column("thing"), np.int64)])
+                pending_items = np.concatenate([pending_items, np.asarray(rows.column("item_no"), np.int64)])
             bounds = np.flatnonzero(np.diff(pending_groups, prepend=-1, append=-1))
             complete = bounds if batch is None else bounds[:-1]  # the last group may continue in the next row group
             # a loop over the groups that share an item: each decision depends on all decisions before it
@@ -70,11 +70,11 @@ def find_repeating_groups(path: Path) -> tuple[I64, I64]:
 
 
 def _max_item(path: Path) -> int:
-    """The largest item number (column `thing`), -1 for an empty file; reads one row group at a time."""
+    """The largest item number (column `item_no`), -1 for an empty file; reads one row group at a time."""
     with pq.ParquetFile(path, pre_buffer=False) as file:
         return max(
             (
-                int(np.asarray(file.read_row_group(at, columns=["thing"]).column("thing"), np.int64).max(initial=-1))
+                int(np.asarray(file.read_row_group(at, columns=["item_no"]).column("item_no"), np.int64).max(initial=-1))
                 for at in range(file.num_row_groups)
             ),
             default=-1,

@@ -57,7 +57,10 @@ class CorpusView(Protocol):
         """
 
     def run_query(self, query_name: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Path:
-        """The result of a query of sanitize (sql/), as a Parquet file. The query may also read `occurrences_left` and `chosen_kinds`."""
+        """The result of a query of sanitize (sql/), as a Parquet file.
+
+        The query may also read `remaining_occurrences` and `chosen_kinds`.
+        """
 
     def write_table(self, table_name: str, table: pa.Table) -> Path:
         """Writes a small table that the part computed to a file, as an input of a later query."""
@@ -249,7 +252,7 @@ class Editor(Part):
     be replaced by one of those spans.
 
     The first `keep` occurrences of every value, among those that earlier parts left, arrive marked `kept` and must stay. An editor that
-    selects the occurrences to remove by itself returns a table `goes` from `build_tables`; all other occurrences are then `kept`.
+    selects the occurrences to remove by itself returns a table `removed_occurrences` from `build_tables`; all others are then `kept`.
     """
 
     kinds: tuple[str, ...]
@@ -266,7 +269,7 @@ class Editor(Part):
 
     @property
     def uses_entities(self) -> bool:
-        """True if values of one person are replaced consistently. It then gets the table `entities` (value_id, entity_id, kind, value)."""
+        """True if values of one person are replaced consistently. It then gets `entity_values` (value_id, entity_id, kind, value)."""
         return False
 
     @property
@@ -290,10 +293,10 @@ class Editor(Part):
         That is so if its edits in a document depend on later documents only through the aggregates that are computed for every editor.
         """
         return not (self.privacy_unit or self.pass_schemas or self.uses_entities) and set(self.required_aggregates) <= {
-            "firsts",
+            "first_occurrences",
             "value_ids",
-            "known_values",
-            "part_stores",
+            "distinct_values_of_kinds",
+            "component_pools",
         }
 
     def for_streaming(self, location: str) -> Self:
@@ -301,7 +304,7 @@ class Editor(Part):
 
         Raises PlanError, prefixed with `location`, for an editor that needs the whole corpus.
         """
-        if self.privacy_unit or self.pass_schemas or not set(self.required_aggregates) <= {"firsts"}:
+        if self.privacy_unit or self.pass_schemas or not set(self.required_aggregates) <= {"first_occurrences"}:
             raise PlanError(
                 f"{location}.use = {self.use!r} needs the whole corpus, but a stream has read only earlier records; use `sanitize run`"
             )
@@ -324,8 +327,8 @@ class Editor(Part):
     def build_tables(self, corpus: CorpusView) -> Mapping[str, Path]:
         """Tables that the editor computes itself, added to its `Aggregates` before the first batch.
 
-        A table named `goes` (doc_no, cell, start, value_id, start_byte, end_byte) lists the occurrences to remove, each with the bytes of
-        its cell that are removed with it.
+        A table named `removed_occurrences` (doc_no, cell, start, value_id, start_byte, end_byte) lists the occurrences to remove, each with
+        the bytes of its cell that are removed with it.
         """
         return {}
 

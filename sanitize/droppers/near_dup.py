@@ -36,7 +36,7 @@ I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 BAND_SCHEMA = pa.schema([("doc_no", pa.int64()), ("band", pa.int32()), ("hash", pa.int64())])
-SHINGLE_SCHEMA = pa.schema([("doc_no", pa.int64()), ("run", pa.int64())])
+SHINGLE_SCHEMA = pa.schema([("doc_no", pa.int64()), ("shingle", pa.int64())])
 _BLOCK_SIZE = 65_536  # shingles processed together: one permutation of them then fits the second-level cache
 _ERROR_WEIGHTS = (0.1, 0.9)  # weights of false positives and false negatives
 WHOLE_SIGNATURE = -1  # band number that stands for the whole signature
@@ -56,7 +56,7 @@ class NearDup(Dropper):
     body_only: bool = False
     reason: ClassVar[str] = "similar text"
     required_aggregates: ClassVar[tuple[str, ...]] = ("near_dup_pairs", "near_dup_candidates", "near_dup_links")
-    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {"bands": BAND_SCHEMA, "runs": SHINGLE_SCHEMA}
+    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {"bands": BAND_SCHEMA, "shingles": SHINGLE_SCHEMA}
 
     @model_validator(mode="after")
     def _check_bands(self) -> NearDup:
@@ -67,12 +67,12 @@ class NearDup(Dropper):
         return self
 
     def run_pass(self, pass_name: str, text_batch: TextBatch) -> pa.Table:
-        """The band hashes of every document's signature (pass `bands`), or every document's distinct shingles (pass `runs`)."""
+        """The band hashes of every document's signature (pass `bands`), or every document's distinct shingles (pass `shingles`)."""
         buffers = TextBuffers.from_array(extract_bodies(text_batch.texts) if self.body_only else text_batch.texts)
         parts = (
             (text_batch.doc_no[low:high], *self._shingles(buffers.slice(low, high))) for low, high in iter_text_ranges(buffers.offsets)
         )
-        if pass_name == "runs":
+        if pass_name == "shingles":
             return pa.concat_tables([SHINGLE_SCHEMA.empty_table(), *(_distinct_shingles(*part) for part in parts)])
         assert self.bands is not None and self.rows is not None
         docs, signatures = [np.empty(0, np.int64)], [np.empty((0, self.num_perm), np.uint32)]
@@ -97,7 +97,9 @@ class NearDup(Dropper):
         pairs = corpus.run_query("near_dup_pairs", {"bands": corpus.run_corpus_pass("bands")})
         candidates = corpus.run_query("near_dup_candidates", {"pairs": [pairs]})
         links = corpus.run_query(
-            "near_dup_links", {"pairs": [pairs], "runs": corpus.run_corpus_pass("runs", candidates)}, threshold=float(self.threshold)
+            "near_dup_links",
+            {"pairs": [pairs], "shingles": corpus.run_corpus_pass("shingles", candidates)},
+            threshold=float(self.threshold),
         )
         table = pq.read_table(links, partitioning=None)
         return connected_components(np.asarray(table.column("doc_no"), np.int64), np.asarray(table.column("earlier_doc_no"), np.int64))

@@ -24,7 +24,7 @@ class RepeatedPii(Dropper):
 
     kinds: tuple[str, ...] = Field(default=("EMAIL_ADDRESS",), min_length=1)
     reason: ClassVar[str] = "same value"
-    required_aggregates: ClassVar[tuple[str, ...]] = ("document_values", "repeated_things")
+    required_aggregates: ClassVar[tuple[str, ...]] = ("document_values", "repeated_items")
 
     @property
     def occurrence_kinds(self) -> tuple[str, ...]:
@@ -33,4 +33,4 @@ class RepeatedPii(Dropper):
 
     def select_drops(self, corpus: CorpusView) -> tuple[I64, I64]:
         """Every document with a value of an earlier, kept document, and the first such document (two arrays of doc_no)."""
-        return find_repeating_groups(corpus.run_query("repeated_things", {"things": [corpus.run_query("document_values", {})]}))
+        return find_repeating_groups(corpus.run_query("repeated_items", {"items": [corpus.run_query("document_values", {})]}))

@@ -25,7 +25,7 @@ from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import WordHashes, hash_word_ranges, hash_words, locate_ngrams
 
 I64 = npt.NDArray[np.int64]
-ITEM_SCHEMA = pa.schema([("group_no", pa.int64()), ("thing_id", pa.int64())])
+ITEM_SCHEMA = pa.schema([("group_no", pa.int64()), ("item_id", pa.int64())])
 
 
 class SequenceDup(Dropper):
@@ -35,14 +35,14 @@ class SequenceDup(Dropper):
     min_tokens: int = Field(default=400, ge=2)
     body_only: bool = False
     reason: ClassVar[str] = "same run of words"
-    required_aggregates: ClassVar[tuple[str, ...]] = ("repeated_things", "groups_that_share")
-    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {"fingerprints": ITEM_SCHEMA, "runs": ITEM_SCHEMA}
+    required_aggregates: ClassVar[tuple[str, ...]] = ("repeated_items", "groups_sharing_items")
+    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {"fingerprints": ITEM_SCHEMA, "ngrams": ITEM_SCHEMA}
 
     def run_pass(self, pass_name: str, text_batch: TextBatch) -> pa.Table:
-        """The winnowed hashes of every document (pass `fingerprints`), or the hashes of all its runs (pass `runs`)."""
+        """The winnowed hashes of every document (pass `fingerprints`), or the hashes of all its runs (pass `ngrams`)."""
         buffers = TextBuffers.from_array(extract_bodies(text_batch.texts) if self.body_only else text_batch.texts)
         found = hash_words(buffers)
-        if pass_name == "runs":
+        if pass_name == "ngrams":
             hashes, first = hash_word_ranges(found, *locate_ngrams(found, self.min_tokens))
         else:
             hashes, first = _winnow(found, self.min_tokens)
@@ -54,8 +54,8 @@ class SequenceDup(Dropper):
 
     def select_drops(self, corpus: CorpusView) -> tuple[I64, I64]:
         """Every document that shares a run with an earlier, kept document, and that document (two arrays of doc_no)."""
-        met = corpus.run_query("groups_that_share", {"things": corpus.run_corpus_pass("fingerprints")})
-        return find_repeating_groups(corpus.run_query("repeated_things", {"things": corpus.run_corpus_pass("runs", met)}))
+        candidates = corpus.run_query("groups_sharing_items", {"items": corpus.run_corpus_pass("fingerprints")})
+        return find_repeating_groups(corpus.run_query("repeated_items", {"items": corpus.run_corpus_pass("ngrams", candidates)}))
 
 
 def _winnow(tokens: WordHashes, size: int) -> tuple[npt.NDArray[np.uint64], I64]:

@@ -66,8 +66,8 @@ class HeaderDedup(Editor):
     kinds: tuple[str, ...] = ("EMAIL_ADDRESS",)
     keep: Literal[0] = 0
     scope: Literal["address", "line"] = "address"
-    required_aggregates: ClassVar[tuple[str, ...]] = ("header_units", "repeated_things", "header_removals", "removed_by_field")
-    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {"places": HEADER_OCCURRENCE_SCHEMA}
+    required_aggregates: ClassVar[tuple[str, ...]] = ("header_units", "repeated_items", "header_removals", "header_removals_by_field")
+    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {"header_occurrences": HEADER_OCCURRENCE_SCHEMA}
     cell_scope: ClassVar[Literal["main", "all"]] = "all"
     _removals: _RemovalTable = PrivateAttr()
     _replaced_spans: tuple[npt.NDArray[np.intp], I64, I64] = PrivateAttr()
@@ -104,13 +104,13 @@ class HeaderDedup(Editor):
         return pa.table({name: columns[name] for name in HEADER_OCCURRENCE_SCHEMA.names}).cast(HEADER_OCCURRENCE_SCHEMA)
 
     def build_tables(self, corpus: CorpusView) -> Mapping[str, Path]:
-        """The table `goes`, the removed occurrences with the byte range that is removed with each; and its counts, `removed_by_field`."""
-        units = corpus.run_query("header_units", {"places": corpus.run_corpus_pass("places")})
-        removed_groups, _ = find_repeating_groups(corpus.run_query("repeated_things", {"things": [units]}))
-        removals = corpus.run_query(
-            "header_removals", {"units": [units], "gone": [corpus.write_table("gone", pa.table({"group_no": removed_groups}))]}
-        )
-        return {"goes": removals, "removed_by_field": corpus.run_query("removed_by_field", {"goes": [removals]})}
+        """The table `removed_occurrences`, with the byte range that is removed with each; and its counts, `header_removals_by_field`."""
+        units = corpus.run_query("header_units", {"header_occurrences": corpus.run_corpus_pass("header_occurrences")})
+        removed_groups, _ = find_repeating_groups(corpus.run_query("repeated_items", {"items": [units]}))
+        groups_file = corpus.write_table("removed_groups", pa.table({"group_no": removed_groups}))
+        removals = corpus.run_query("header_removals", {"units": [units], "removed_groups": [groups_file]})
+        counts = corpus.run_query("header_removals_by_field", {"removed_occurrences": [removals]})
+        return {"removed_occurrences": removals, "header_removals_by_field": counts}
 
     def summarize(self, aggregates: Aggregates) -> dict[str, Any]:
         """The numbers of removed addresses, spans and whole lines, by header field.
@@ -118,7 +118,7 @@ class HeaderDedup(Editor):
         The name of a rare field may reveal who wrote the mail, so all fields without a well-known name are counted as `other`.
         """
         by_field: dict[str, dict[str, int]] = {}
-        for row in pq.read_table(aggregates.tables["removed_by_field"], partitioning=None).to_pylist():
+        for row in pq.read_table(aggregates.tables["header_removals_by_field"], partitioning=None).to_pylist():
             field = row.pop("field")
             total = by_field.setdefault(field if field in WELL_KNOWN_FIELDS else "other", dict.fromkeys(row, 0))
             for name, times in row.items():
@@ -127,7 +127,7 @@ class HeaderDedup(Editor):
 
     def open(self, key: Key, aggregates: Aggregates) -> None:
         """Open the table of removals; each batch reads its own part of it."""
-        self._removals = _RemovalTable(aggregates.tables["goes"])
+        self._removals = _RemovalTable(aggregates.tables["removed_occurrences"])
 
     def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """An empty replacement for every removed entry or line."""
@@ -146,7 +146,7 @@ class HeaderDedup(Editor):
         return starts, ends
 
     def _match_removals(self, occurrences: pl.DataFrame) -> tuple[npt.NDArray[np.intp], pl.DataFrame]:
-        """The removed rows of a batch, ascending, and the row of the table `goes` for each: a merge join of two sorted tables."""
+        """The removed rows of a batch, ascending, and the row of `removed_occurrences` for each: a merge join of two sorted tables."""
         if not occurrences.height:
             return np.empty(0, np.intp), self._removals.between(0, -1)
         doc_no, cell, start, value_id = (occurrences[name].to_numpy().astype(np.int64, copy=False) for name in _KEY_COLUMNS)
@@ -175,7 +175,7 @@ class HeaderDedup(Editor):
 
 
 class _RemovalTable:
-    """The table `goes`, read a few row groups at a time: batches are in ascending order, so hardly any group is read twice."""
+    """The table `removed_occurrences`, read a few row groups at a time: batches ascend, so hardly any group is read twice."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file = path, pq.ParquetFile(path, pre_buffer=False)

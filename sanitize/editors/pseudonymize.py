@@ -51,7 +51,7 @@ class Pseudonymize(LinkingEditor):
     """Settings: `scope`, where a value has the same pseudonym: `corpus`, `document`, or `none` (each occurrence has its own); `reserved`
     draws from ranges that are assigned to no one, until these are exhausted; `linked` draws one identity for each person."""
 
-    required_aggregates: ClassVar[tuple[str, ...]] = ("value_ids", "known_values")
+    required_aggregates: ClassVar[tuple[str, ...]] = ("value_ids", "distinct_values_of_kinds")
     keep: Literal[0] = 0
     scope: Literal["corpus", "document", "none"] = "corpus"
     reserved: bool = False
@@ -75,11 +75,11 @@ class Pseudonymize(LinkingEditor):
     def open(self, key: Key, aggregates: Aggregates) -> None:
         """Load the values, and with scope `corpus` draw their pseudonyms; cached for later tasks of this process."""
         self._key = key
-        paths = (aggregates.tables["value_ids"], aggregates.tables["known_values"])
+        paths = (aggregates.tables["value_ids"], aggregates.tables["distinct_values_of_kinds"])
         times = tuple(path.stat().st_mtime_ns for path in paths)
         self._values_by_kind = _load_values(*paths, self.kinds, key, self.scope == "corpus", self.reserved, self.linked, *times)
         if self.linked:
-            found = aggregates.tables["entities"]
+            found = aggregates.tables["entity_values"]
             settings = (self.kinds, key, self.scope == "corpus", self.reserved)
             self._identities = _load_identities(*paths, found, *settings, *times, found.stat().st_mtime_ns)
 
@@ -301,7 +301,7 @@ def _corpus_draws(key: Key, kind: Kind, ids: I64) -> Draws:
 @functools.lru_cache(maxsize=2)
 def _load_values(
     value_ids_path: Path,
-    known_values_path: Path,
+    distinct_values_path: Path,
     kinds: tuple[str, ...],
     key: Key,
     corpus_scope: bool,
@@ -311,7 +311,7 @@ def _load_values(
 ) -> dict[str, _KindValues]:
     """The values of each kind, and with `corpus_scope` their pseudonyms, except for the linked kinds if `linked`."""
     ids = pq.read_table(value_ids_path, columns=["value_id", "kind"], partitioning=None)
-    table = pq.read_table(known_values_path, partitioning=None)
+    table = pq.read_table(distinct_values_path, partitioning=None)
     values_by_kind = {}
     for name in kinds:
         kind = get_kind(name)
@@ -337,7 +337,7 @@ def _load_values(
 @functools.lru_cache(maxsize=2)
 def _load_identities(
     value_ids_path: Path,
-    known_values_path: Path,
+    distinct_values_path: Path,
     entities_path: Path,
     kinds: tuple[str, ...],
     key: Key,
@@ -346,7 +346,7 @@ def _load_identities(
     *mtimes: int,
 ) -> _Identities:
     """The persons behind the values, and with `corpus_scope` their identities."""
-    known = _load_values(value_ids_path, known_values_path, kinds, key, corpus_scope, reserved, True, *mtimes[:2])
+    known = _load_values(value_ids_path, distinct_values_path, kinds, key, corpus_scope, reserved, True, *mtimes[:2])
     entities, linked_kinds = identities.load_entities(entities_path, mtimes[2]), [name for name in identities.LINKED_KINDS if name in kinds]
     corpus_ids = {name: known[name].corpus_ids for name in linked_kinds}
     no_ids = np.empty(0, np.int64)

@@ -65,7 +65,7 @@ class Rmft(LinkingEditor):
     ranges that are assigned to no one; `linked`, one identity for each person."""
 
     VERSION: ClassVar[int] = 2
-    required_aggregates: ClassVar[tuple[str, ...]] = ("firsts", "part_stores", "value_ids")
+    required_aggregates: ClassVar[tuple[str, ...]] = ("first_occurrences", "component_pools", "value_ids")
     keep: int = Field(default=1, ge=0)
     anchors: tuple[Anchor, ...] = ("first", "last", "domain")
     stores: Literal["corpus", "curated", "mixed"] = "corpus"
@@ -107,11 +107,11 @@ class Rmft(LinkingEditor):
         self._key = key
         if not aggregates.tables:
             return
-        ids, stores = aggregates.tables["value_ids"], aggregates.tables["part_stores"]
+        ids, pools = aggregates.tables["value_ids"], aggregates.tables["component_pools"]
         if self.linked:
-            self._entities = load_entities(aggregates.tables["entities"], aggregates.tables["entities"].stat().st_mtime_ns)
+            self._entities = load_entities(aggregates.tables["entity_values"], aggregates.tables["entity_values"].stat().st_mtime_ns)
         self._corpus_ids, self._pools = _load_corpus_values(
-            ids, stores, self.kinds, self.stores, ids.stat().st_mtime_ns, stores.stat().st_mtime_ns
+            ids, pools, self.kinds, self.stores, ids.stat().st_mtime_ns, pools.stat().st_mtime_ns
         )
 
     def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
@@ -514,16 +514,16 @@ def _load_corpus_values(
 ) -> tuple[dict[str, _IdSet], dict[tuple[str, str], ComponentPool]]:
     """The value ids of each kind in the corpus, and the component pools by (kind, component)."""
     ids = pq.read_table(value_ids_path, columns=["value_id", "kind"], partitioning=None)
-    parts = pq.read_table(pools_path, partitioning=None)
+    components = pq.read_table(pools_path, partitioning=None)
     corpus_ids: dict[str, _IdSet] = {}
     pools: dict[tuple[str, str], ComponentPool] = {}
     for name in kinds:
         corpus_ids[name] = _IdSet(np.asarray(ids.filter(pc.equal(ids.column("kind"), name)).column("value_id"), np.int64))
         if get_kind(name).split_components is not None:
-            rows = parts.filter(pc.equal(parts.column("kind"), name))
-            for part in ("first", "last", "local", "domain", "host", "tld"):
-                found = rows.filter(pc.equal(rows.column("part"), part)).column("text").cast(pa.large_string())
-                pools[name, part] = ComponentPool(build_pool_entries(part, pc.unique(found.combine_chunks()), source))
+            rows = components.filter(pc.equal(components.column("kind"), name))
+            for component in ("first", "last", "local", "domain", "host", "tld"):
+                found = rows.filter(pc.equal(rows.column("component"), component)).column("text").cast(pa.large_string())
+                pools[name, component] = ComponentPool(build_pool_entries(component, pc.unique(found.combine_chunks()), source))
     return corpus_ids, pools
 
 

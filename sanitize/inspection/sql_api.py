@@ -44,8 +44,8 @@ def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occu
     `by` is `occurrences`, `documents` or `users`; the last adds a column `users`.
     """
     if by == "users":
-        return sql(work, name="top_by_users", reveal=reveal, kind=kind, limit=limit)
-    return sql(work, name="top", reveal=reveal, kind=kind, limit=limit, by=by)
+        return sql(work, name="top_values_by_users", reveal=reveal, kind=kind, limit=limit)
+    return sql(work, name="top_values", reveal=reveal, kind=kind, limit=limit, by=by)
 
 
 def status(work: Path | str) -> dict[str, Any]:

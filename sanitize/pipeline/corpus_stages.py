@@ -204,7 +204,9 @@ def _create_corpus_context(
 def _collect_replacement_ids(state: RunState, increment: OutputIncrement) -> list[Path]:
     """Files with the value ids that the replacements of all shards before an increment equal; empty if no editor keeps first
     occurrences, or if no shard is earlier."""
-    if not (increment.first_task and any(editor.keep and "firsts" in editor.required_aggregates for editor in state.plan.editors)):
+    if not (
+        increment.first_task and any(editor.keep and "first_occurrences" in editor.required_aggregates for editor in state.plan.editors)
+    ):
         return []
     files, jobs = state.task_files("said")[: increment.first_task], []
     for no, edits in enumerate(state.task_files("edits")[: increment.first_task]):

@@ -261,8 +261,10 @@ class IndexBuilder:
         state = self.state
         if not any("doc_id" in source.columns for source in state.documents.files):
             return False
-        table = vault.make_private_folder(state.workspace / "spill") / "repeated_ids.parquet"
-        self.tasks.engine.sql(queries.get_query("repeated_ids").sql, {"document_ids": state.task_files("tables", "document_ids")}, table)
+        table = vault.make_private_folder(state.workspace / "spill") / "repeated_document_ids.parquet"
+        self.tasks.engine.sql(
+            queries.get_query("repeated_document_ids").sql, {"document_ids": state.task_files("tables", "document_ids")}, table
+        )
         repeated_count = pq.read_metadata(table).num_rows
         if repeated_count:
             state.notes.append(

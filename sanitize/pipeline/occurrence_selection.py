@@ -61,8 +61,8 @@ class OccurrenceSelection:
         if not (has_dropped or self.rules):
             return None
         with self.tasks.measure("aggregate"):
-            remaining = [self.folder / "counts" / "left.parquet"] if has_dropped else self.occurrence_files
-            return aggregates.count_remaining_kinds(self.tasks.engine, remaining, self.folder / "counts" / "kinds_left.parquet")
+            remaining = [self.folder / "counts" / "remaining_occurrences.parquet"] if has_dropped else self.occurrence_files
+            return aggregates.count_remaining_kinds(self.tasks.engine, remaining, self.folder / "counts" / "remaining_kind_counts.parquet")
 
     def _task_files(self, name: str) -> list[Path]:
         return [self.folder / "chosen" / name / f"{no:05d}.parquet" for no in range(len(self.index.task_ranges))]

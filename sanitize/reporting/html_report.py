@@ -48,8 +48,8 @@ class EditSample:
 class ReportTables:
     """What the page shows beyond the summary: the rows of three named queries, and a few samples."""
 
-    frequency_histogram: Sequence[tuple[str, int, int]] = ()  # of `count_histogram`: kind, occurrences, distinct_values
-    outcomes: Sequence[tuple[str, str, str | None, int, int]] = ()  # of `fates`: kind, fate, section, occurrences, distinct_values
+    frequency_histogram: Sequence[tuple[str, int, int]] = ()  # of `frequency_histogram`: kind, occurrences, distinct_values
+    outcomes: Sequence[tuple[str, str, str | None, int, int]] = ()  # of `outcomes`: kind, outcome, section, occurrences, distinct_values
     ledger: Sequence[Mapping[str, Any]] = ()  # of `ledger_summary`
     samples: Sequence[EditSample] = ()
 
@@ -62,8 +62,8 @@ def render_report(summary: Summary, tables: ReportTables | None = None) -> str:
     return _render(
         "report.html.j2",
         **_template_variables(summary, kinds),
-        fates=_svg_markup(outcome_chart) if outcome_chart else None,
-        columns_of_kinds=[outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["fates"].get(outcome) for kind in kinds)],
+        outcomes=_svg_markup(outcome_chart) if outcome_chart else None,
+        columns_of_kinds=[outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["outcomes"].get(outcome) for kind in kinds)],
         words={segment: names for segment, (*names, _) in SEGMENTS.items()},
         charts=[
             {"name": curves.name, "svg": _svg_markup(curves), "rows": curves.table_rows(), "note": _missing_curve_note(curves)}
@@ -151,9 +151,9 @@ def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
         editor = next((dict(part) for part in plan.get("edit", ()) if name in part.get("kinds", ())), None)
         row = {"name": name, "editor": editor, "action": _describe_action(editor)} | zeros | dict(counts)
         row["skipped"] = sorted(dict(counts.get("skipped") or {}).items())
-        row["fates"] = {"kept": row["kept"], "left": row["left_by_plan"], "replaced": row["replaced"]}
+        row["outcomes"] = {"kept": row["kept"], "left": row["left_by_plan"], "replaced": row["replaced"]}
         if name in outcomes_by_kind:
-            row["fates"] = {"kept" if editor else "left": outcomes_by_kind[name].pop("original", 0), **outcomes_by_kind[name]}
+            row["outcomes"] = {"kept" if editor else "left": outcomes_by_kind[name].pop("original", 0), **outcomes_by_kind[name]}
         rows.append(row)
     return sorted(rows, key=lambda row: (-row["occurrences"], row["name"]))
 
@@ -202,8 +202,8 @@ def _size_category(documents: int) -> str:
 
 def outcome_bars(kind_rows: Sequence[Mapping[str, Any]]) -> ShareBars | None:
     """Outcomes of the occurrences of each kind, as shares; None if nothing was found."""
-    outcomes = tuple(outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["fates"].get(outcome) for kind in kind_rows))
-    rows = tuple((kind["name"], tuple(kind["fates"].get(outcome, 0) for outcome in outcomes)) for kind in kind_rows)
+    outcomes = tuple(outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["outcomes"].get(outcome) for kind in kind_rows))
+    rows = tuple((kind["name"], tuple(kind["outcomes"].get(outcome, 0) for outcome in outcomes)) for kind in kind_rows)
     if not outcomes:
         return None
     return ShareBars(name="What became of what was found", segments=outcomes, rows=tuple(row for row in rows if sum(row[1])))

@@ -1,6 +1,6 @@
 """Counts the outcomes of all occurrences: kept, replaced by a surrogate or label, deleted, dropped; summed over the corpus.
 
-    occurrences + edits + drops -> standing (one file per shard) -> fates (sql/fates.sql, once for each range of values)
+    occurrences + edits + drops -> shard_outcomes (one file per shard) -> outcomes (sql/outcomes.sql, once for each range of values)
 
 The counts of a shard depend on its own tables only. Occurrences and edits are both sorted by position, so the edits of an occurrence are
 found by binary search, not by a join. The corpus needs from each shard how often each value occurs in the output; a surrogate is
@@ -26,15 +26,15 @@ from sanitize.core.engine import Engine
 from sanitize.storage import queries
 
 I64 = npt.NDArray[np.int64]
-# rows without a section: how often each value occurs in the output (`standing`: value_id of an original, hash of a surrogate's text, 0 for
+# rows without a section: how often each value occurs in the output (`result_id`: value_id of an original, hash of a surrogate's text, 0 for
 # what is no value any more); rows with a section: the same occurrences by their location in the input
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 OUTCOME_SCHEMA = pa.schema(
     [
         pa.field("kind", _DICTIONARY),
-        pa.field("fate", _DICTIONARY),
+        pa.field("outcome", _DICTIONARY),
         pa.field("section", _DICTIONARY),
-        pa.field("standing", pa.int64()),
+        pa.field("result_id", pa.int64()),
         pa.field("occurrences", pa.int64()),
     ]
 )
@@ -60,7 +60,7 @@ class OutcomeTask:
 
 
 def count_outcomes(engine: Engine, tasks: Sequence[OutcomeTask], out: Path) -> pa.Table:
-    """Count the outcomes of all shards; returns the rows of `sql/fates.sql`. `out` is a temporary file for the result of a range."""
+    """Count the outcomes of all shards; returns the rows of `sql/outcomes.sql`. `out` is a temporary file for the result of a range."""
     for _ in engine.map_shards(write_shard_outcomes, tasks):
         pass
     files = [task.outcomes_path for task in tasks]
@@ -68,15 +68,15 @@ def count_outcomes(engine: Engine, tasks: Sequence[OutcomeTask], out: Path) -> p
     edges = [-(1 << 63) + part * (1 << 64) // parts for part in range(parts + 1)]  # ids and hashes are uniform over 64 bits
     range_counts = []
     for low, high in itertools.pairwise(edges):
-        engine.sql(queries.get_query("fates").sql, {"standing": files}, out, low=low, high=high - 1)
+        engine.sql(queries.get_query("outcomes").sql, {"shard_outcomes": files}, out, min_result_id=low, max_result_id=high - 1)
         range_counts.append(pl.DataFrame(pq.read_table(out, partitioning=None)))
-    key = ["kind", "fate", "section", "occurrences"]
+    key = ["kind", "outcome", "section", "occurrences"]
     total = pl.concat(range_counts).group_by(key).agg(pl.col("distinct_values").sum())
     return total.sort(key, descending=[False, False, False, True]).to_arrow()
 
 
 def write_shard_outcomes(task: OutcomeTask) -> None:
-    """Count the outcomes of one shard, and write them in `OUTCOME_SCHEMA`, sorted by `standing`."""
+    """Count the outcomes of one shard, and write them in `OUTCOME_SCHEMA`, sorted by `result_id`."""
     columns = [*_BYTE_SPAN_COLUMNS, "value_id", "kind", "section"]
     tables = [pq.read_table(path, columns=columns, partitioning=None) for path in task.occurrences]
     occurrences = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
@@ -100,8 +100,8 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
     is_value = (outcome == _OUTCOMES.index("original")) | (outcome == _OUTCOMES.index("stand_in"))
     summed = _sum_outcomes(kind[row] * len(_OUTCOMES) + outcome, np.where(is_value, result_id, 0), section[row], kinds, sections)
     target = task.temp_path or task.outcomes_path
-    summed = summed.take(np.argsort(np.asarray(summed.column("standing")), kind="stable"))
-    with pq.ParquetWriter(target, OUTCOME_SCHEMA, compression="lz4", write_statistics=["standing"], write_page_checksum=True) as out:
+    summed = summed.take(np.argsort(np.asarray(summed.column("result_id")), kind="stable"))
+    with pq.ParquetWriter(target, OUTCOME_SCHEMA, compression="lz4", write_statistics=["result_id"], write_page_checksum=True) as out:
         out.write_table(summed, row_group_size=_ROW_GROUP_SIZE)
     target.rename(task.outcomes_path)
 

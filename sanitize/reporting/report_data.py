@@ -75,7 +75,7 @@ def collect_report_tables(
         return pq.read_table(spill / f"{name}.parquet", partitioning=None)
 
     value_counts = [work / "tables" / "value_counts" / "all.parquet"]
-    histogram = run_named_query("count_histogram", {"value_counts": value_counts}, kind="all")
+    histogram = run_named_query("frequency_histogram", {"value_counts": value_counts}, kind="all")
     tasks = []
     for path in table_files("occurrences", work / "tables" / "occurrences"):
         sweep, edits = (run_folder / folder / path.name for folder in ("sweep", "edits"))
@@ -84,10 +84,10 @@ def collect_report_tables(
                 occurrences=(path, sweep) if swept and sweep.is_file() else (path,),
                 edits=edits if edits.is_file() else None,
                 drops=tuple(sorted((run_folder / "drops").glob("[0-9]*.parquet"))),
-                outcomes_path=spill / f"standing-{path.name}",
+                outcomes_path=spill / f"shard_outcomes-{path.name}",
             )
         )
-    outcomes = count_outcomes(engine, tasks, spill / "fates.parquet")
+    outcomes = count_outcomes(engine, tasks, spill / "outcomes.parquet")
     ledger = run_named_query("ledger_summary", {"ledger": table_files("ledger", run_folder / "ledger")})
     return ReportTables(
         frequency_histogram=[tuple(row.values()) for row in histogram.to_pylist()],

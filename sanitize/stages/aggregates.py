@@ -1,10 +1,10 @@
 """Corpus-wide tables that editors need, computed in SQL: the only stage that reads the occurrences of the whole corpus at once.
 
-A part declares its tables in `required_aggregates`: `firsts` (the occurrences it keeps), `value_ids` (the ids of all values of the
-corpus), `known_values` (the raw values of its kinds), `part_stores` (component pools that surrogates are drawn from), `blacklist`, or
-queries of its own, which it runs in `build_tables`. A part with `uses_entities` also gets `entities` (which values belong to one person).
-Counts cover only the occurrences that earlier parts left. `value_ids`, `known_values` and `entities` cover the whole corpus, because a
-variant must not equal a value of a dropped document either.
+A part declares its tables in `required_aggregates`: `first_occurrences` (those it keeps), `value_ids` (the ids of all values of the
+corpus), `distinct_values_of_kinds` (the raw values of its kinds), `component_pools` (components that surrogates are drawn from),
+`blacklist`, or queries of its own, which it runs in `build_tables`. A part with `uses_entities` also gets `entity_values` (which values
+belong to one person). Counts cover only the occurrences that earlier parts left. `value_ids`, `distinct_values_of_kinds` and
+`entity_values` cover the whole corpus, because a variant must not equal a value of a dropped document either.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write_value_counts(engine: Engine, partial_files: Sequence[Path], out: Path)
 
 def count_remaining_kinds(engine: Engine, remaining_files: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
     """Returns occurrences, distinct values and documents by kind, over the remaining occurrences; the same table is written to `out`."""
-    engine.sql(queries.get_query("kinds_left").sql, {"occurrences_left": remaining_files}, out)
+    engine.sql(queries.get_query("remaining_kind_counts").sql, {"remaining_occurrences": remaining_files}, out)
     rows = pq.read_table(out, partitioning=None).rename_columns({"distinct_values": "values"}).to_pylist()
     return {row.pop("kind"): row for row in rows}
 
@@ -55,7 +55,7 @@ def aggregate_for_editors(
     corpus: CorpusContext | None = None,
     blacklist_file: Path | None = None,
     is_selection: bool = False,
-    filter_first_occurrences: Callable[[Path], object] = lambda firsts_file: None,
+    filter_first_occurrences: Callable[[Path], object] = lambda first_occurrences_file: None,
 ) -> tuple[Aggregates, ...]:
     """Write the tables that each editor needs to files in `folder`; returns their paths, one `Aggregates` per editor.
 
@@ -64,7 +64,9 @@ def aggregate_for_editors(
     those that the plan selected. `filter_first_occurrences` may remove rows from a table of first occurrences (a path).
     """
     results: list[Aggregates] = []
-    remaining: Sequence[Path] = [exclude_dropped(engine, occurrences, drop_files, folder / "left.parquet")] if drop_files else occurrences
+    remaining: Sequence[Path] = (
+        [exclude_dropped(engine, occurrences, drop_files, folder / "remaining_occurrences.parquet")] if drop_files else occurrences
+    )
     claimed_kinds: set[str] = set()
     for number, editor in enumerate(editors):
         tables: dict[str, Path] = {}
@@ -73,39 +75,39 @@ def aggregate_for_editors(
         pq.write_table(pa.table({"kind": pa.array(chosen_kinds, pa.string())}), kinds_file)
         claimed_kinds |= set(editor.kinds)
         is_whole_corpus = number == 0 and not drop_files and not is_selection
-        if editor.keep and "firsts" in editor.required_aggregates:
-            tables["firsts"] = folder / f"{number}-firsts.parquet"
+        if editor.keep and "first_occurrences" in editor.required_aggregates:
+            tables["first_occurrences"] = folder / f"{number}-first_occurrences.parquet"
             if is_whole_corpus and editor.keep == 1:
                 engine.sql(
-                    queries.get_query("firsts_from_counts").sql,
+                    queries.get_query("first_occurrences_from_counts").sql,
                     {"value_counts": [value_counts_file], "chosen_kinds": [kinds_file]},
-                    tables["firsts"],
+                    tables["first_occurrences"],
                 )
             else:
                 engine.sql(
-                    queries.get_query("firsts").sql,
-                    {"occurrences_left": remaining, "chosen_kinds": [kinds_file]},
-                    tables["firsts"],
+                    queries.get_query("first_occurrences").sql,
+                    {"remaining_occurrences": remaining, "chosen_kinds": [kinds_file]},
+                    tables["first_occurrences"],
                     keep=editor.keep,
                 )
-            filter_first_occurrences(tables["firsts"])
+            filter_first_occurrences(tables["first_occurrences"])
         if "value_ids" in editor.required_aggregates:
             tables["value_ids"] = value_counts_file
-        if "part_stores" in editor.required_aggregates:
-            tables["part_stores"] = folder / f"{number}-part_stores.parquet"
+        if "component_pools" in editor.required_aggregates:
+            tables["component_pools"] = folder / f"{number}-component_pools.parquet"
             remaining_ids = _remaining_value_ids(engine, remaining, folder / f"{number}-ids.parquet") if drop_files else None
-            write_component_pools(editor.kinds, value_files, tables["part_stores"], remaining_ids)
-        if "known_values" in editor.required_aggregates:
-            tables["known_values"] = folder / f"{number}-known_values.parquet"
+            write_component_pools(editor.kinds, value_files, tables["component_pools"], remaining_ids)
+        if "distinct_values_of_kinds" in editor.required_aggregates:
+            tables["distinct_values_of_kinds"] = folder / f"{number}-distinct_values_of_kinds.parquet"
             engine.sql(
-                queries.get_query("known_values").sql,
+                queries.get_query("distinct_values_of_kinds").sql,
                 {"value_spellings": value_files, "chosen_kinds": [kinds_file]},
-                tables["known_values"],
+                tables["distinct_values_of_kinds"],
             )
         if editor.uses_entities:
-            tables["entities"] = folder / f"{number}-entities.parquet"
+            tables["entity_values"] = folder / f"{number}-entity_values.parquet"
             sources = {"occurrences": occurrences, "value_spellings": value_files, "chosen_kinds": [kinds_file]}
-            engine.sql(queries.get_query("entities").sql, sources, tables["entities"])
+            engine.sql(queries.get_query("entity_values").sql, sources, tables["entity_values"])
         if "blacklist" in editor.required_aggregates:
             tables["blacklist"] = blacklist_file or folder / "no-blacklist.parquet"
             if blacklist_file is None:
@@ -123,26 +125,28 @@ def _exclude_claimed(
     engine: Engine, remaining_files: Sequence[Path], kinds_file: Path, tables: Mapping[str, Path], folder: Path, number: int
 ) -> list[Path]:
     """Returns the file of occurrences that remain for later editors after editor `number` has claimed its spans."""
-    claimed, no_firsts_file = tables.get("goes"), folder / f"{number}-nothing.parquet"
-    if claimed is None:
-        claimed, firsts_file = folder / f"{number}-claimed.parquet", tables.get("firsts", no_firsts_file)
-        if firsts_file == no_firsts_file:
+    claimed_spans = tables.get("removed_occurrences")
+    if claimed_spans is None:
+        claimed_spans, first_occurrences = folder / f"{number}-claimed_spans.parquet", tables.get("first_occurrences")
+        if first_occurrences is None:
+            first_occurrences = folder / f"{number}-no_first_occurrences.parquet"
             schema = pa.schema([("doc_no", pa.int64()), ("cell", pa.int32()), ("start", pa.int64()), ("value_id", pa.int64())])
-            pq.write_table(schema.empty_table(), no_firsts_file)
+            pq.write_table(schema.empty_table(), first_occurrences)
         engine.sql(
-            queries.get_query("claimed").sql,
-            {"occurrences_left": remaining_files, "chosen_kinds": [kinds_file], "firsts": [firsts_file]},
-            claimed,
+            queries.get_query("claimed_spans").sql,
+            {"remaining_occurrences": remaining_files, "chosen_kinds": [kinds_file], "first_occurrences": [first_occurrences]},
+            claimed_spans,
         )
-    drops, out = folder / f"{number}-drops.parquet", folder / f"{number}-left.parquet"
+    drops, out = folder / f"{number}-drops.parquet", folder / f"{number}-remaining_occurrences.parquet"
     pq.write_table(pa.table({"doc_no": pa.array([], pa.int64())}), drops)
-    engine.sql(queries.get_query("left_after_claims").sql, {"occurrences": remaining_files, "claimed": [claimed], "drops": [drops]}, out)
+    sources = {"occurrences": remaining_files, "claimed_spans": [claimed_spans], "drops": [drops]}
+    engine.sql(queries.get_query("remaining_occurrences").sql, sources, out)
     return [out]
 
 
 def _remaining_value_ids(engine: Engine, remaining_files: Sequence[Path], out: Path) -> I64:
     """The distinct value ids among the remaining occurrences, ascending."""
-    engine.sql(queries.get_query("values_left").sql, {"occurrences_left": remaining_files}, out)
+    engine.sql(queries.get_query("remaining_values").sql, {"remaining_occurrences": remaining_files}, out)
     return np.asarray(pq.read_table(out, partitioning=None).column("value_id"), np.int64)
 
 
@@ -175,7 +179,7 @@ _READ_ROWS = 50_000
 
 def write_component_pools(kinds: Sequence[str], value_files: Sequence[Path], out: Path, value_ids: I64 | None = None) -> None:
     """Write the component pools: the distinct components, in lower case, of the values of each kind that has components; columns `kind`,
-    `part`, `text`, sorted. Components that are too long or of another alphabet are left out. With `value_ids` (ascending) only those
+    `component`, `text`, sorted. Components that are too long or of another alphabet are left out. With `value_ids` (ascending) only those
     values count.
 
     Loops over the tasks' files of distinct values, not over documents. Each kind splits its values with a columnar function of its own.
@@ -189,30 +193,30 @@ def write_component_pools(kinds: Sequence[str], value_files: Sequence[Path], out
             table = table.take(pa.array(rows if value_ids is None else rows[find_sorted(value_ids, ids)[1]]))
             if not table.num_rows:
                 continue
-            parts = split(pl.Series(pc.coalesce(table.column("normalised"), table.column("value"))))  # type: ignore[misc]
-            is_single = parts["last"] == ""
-            for part, texts in (
-                ("first", parts["first"].filter(~is_single)),
-                ("local", parts["first"].filter(is_single)),
-                ("last", parts["last"]),
-                ("domain", parts["domain"]),
-                ("tld", parts["tld"]),
-                ("host", parts.select(pl.concat_str("domain", "dot", "tld")).to_series()),
+            components = split(pl.Series(pc.coalesce(table.column("normalised"), table.column("value"))))  # type: ignore[misc]
+            is_single = components["last"] == ""
+            for component, texts in (
+                ("first", components["first"].filter(~is_single)),
+                ("local", components["first"].filter(is_single)),
+                ("last", components["last"]),
+                ("domain", components["domain"]),
+                ("tld", components["tld"]),
+                ("host", components.select(pl.concat_str("domain", "dot", "tld")).to_series()),
             ):
                 lowercase = texts.unique().str.to_lowercase()
                 usable = lowercase.filter(
-                    lowercase.str.contains(COMPONENT_PATTERNS[part]) & (lowercase.str.len_bytes() <= MAX_COMPONENT_BYTES)
+                    lowercase.str.contains(COMPONENT_PATTERNS[component]) & (lowercase.str.len_bytes() <= MAX_COMPONENT_BYTES)
                 )
                 # converted to Arrow, which copies: Polars returns views, each of which would keep all values of its batch in memory
-                pool = texts_by_pool.setdefault((name, part), [])
+                pool = texts_by_pool.setdefault((name, component), [])
                 pool.append(to_large_string(usable.unique()))
                 if sum(len(unmerged) for unmerged in pool[1:]) > len(
                     pool[0]
                 ):  # not after every batch, which would scan all texts each time
                     pool[:] = [_unique_texts(pool)]
     frames = []
-    for (name, part), pieces in sorted(texts_by_pool.items(), key=lambda item: item[0]):
+    for (name, component), pieces in sorted(texts_by_pool.items(), key=lambda item: item[0]):
         texts = pl.Series("text", _unique_texts(pieces)).sort()
-        frames.append(pl.DataFrame({"kind": [name], "part": [part]}).join(texts.to_frame(), how="cross"))
-    empty = pl.DataFrame(schema={"kind": pl.String, "part": pl.String, "text": pl.String})
+        frames.append(pl.DataFrame({"kind": [name], "component": [component]}).join(texts.to_frame(), how="cross"))
+    empty = pl.DataFrame(schema={"kind": pl.String, "component": pl.String, "text": pl.String})
     pl.concat([empty, *frames]).write_parquet(out, compression="lz4")

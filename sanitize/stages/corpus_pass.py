@@ -189,7 +189,7 @@ class CorpusContext:
         """Run one of the queries in the part's `required_aggregates`; returns the file of its result."""
         assert self.part is not None and query_name in self.part.required_aggregates
         chosen = pa.table({"kind": pa.array(sorted(self.kinds), pa.string())})
-        available = {"occurrences_left": self.remaining_files, "chosen_kinds": [self.write_table("chosen_kinds", chosen)], **tables}
+        available = {"remaining_occurrences": self.remaining_files, "chosen_kinds": [self.write_table("chosen_kinds", chosen)], **tables}
         query = queries.get_query(query_name)
         out = self._table_path(query_name)
         self.engine.sql(query.sql, {name: available[name] for name in query.tables}, out, **query.bind(parameters))
@@ -213,7 +213,9 @@ def run_droppers(corpus: CorpusContext, droppers: Sequence[Dropper], out: Path) 
         context = replace(corpus, excluded_doc_files=(*corpus.excluded_doc_files, *drop_files))
         remaining = list(corpus.occurrence_files)
         if dropper.occurrence_kinds and drop_files:
-            remaining = [exclude_dropped(context.engine, remaining, drop_files, context.folder / f"drop-{number}-left.parquet")]
+            remaining = [
+                exclude_dropped(context.engine, remaining, drop_files, context.folder / f"drop-{number}-remaining_occurrences.parquet")
+            ]
         dropped, kept = dropper.select_drops(context.for_part(dropper, f"drop-{number}", dropper.occurrence_kinds, remaining))
         path = out / f"{number:05d}.parquet"
         labels = [pa.array([text] * len(dropped), pa.string()) for text in (dropper.use, dropper.reason)]
@@ -234,6 +236,6 @@ def exclude_dropped(engine: Engine, occurrences: Sequence[Path], drops: Sequence
     if not drops:
         drops = [out.with_name(f"{out.stem}-drops.parquet")]
         pq.write_table(tables.DROPS.schema.empty_table(), drops[0])
-    text = queries.get_query("left_after_claims").sql
-    engine.sql(text, {"occurrences": occurrences, "claimed": [no_claims_file], "drops": drops}, out)
+    text = queries.get_query("remaining_occurrences").sql
+    engine.sql(text, {"occurrences": occurrences, "claimed_spans": [no_claims_file], "drops": drops}, out)
     return out

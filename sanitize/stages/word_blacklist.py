@@ -48,15 +48,15 @@ U64 = npt.NDArray[np.uint64]
 NO_USER_MESSAGE = "[blacklist]: no document has a user; name the column with the user of each document with --user-column"
 GRAM_USERS_SCHEMA = pa.schema(
     [
-        pa.field("gram", pa.int64()),  # a word: its hash; an n-gram: its number, see `_GramCodec`
+        pa.field("ngram_id", pa.int64()),  # a word: its hash; an n-gram: its number, see `_GramCodec`
         pa.field("user_hash", pa.int64()),  # keyed hash of one of its users; null: it has k users or more
     ]
 )
 # the words of each text in order, each as its row in the table of words + 1, or 0 for a word of an erased value; before the words of a text
 # its user, as -1 - number
 WORD_SEQUENCE_SCHEMA = pa.schema([pa.field("word", pa.int32())])
-SPELLING_SCHEMA = pa.schema([pa.field("gram", pa.int64()), pa.field("word", pa.large_string())])
-FREQUENT_SCHEMA = pa.schema([pa.field("gram", pa.int64())])
+SPELLING_SCHEMA = pa.schema([pa.field("ngram_id", pa.int64()), pa.field("word", pa.large_string())])
+FREQUENT_SCHEMA = pa.schema([pa.field("ngram_id", pa.int64())])
 DIRECT_SCHEMA = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
 _TASK_LAYOUT_VERSION = 2  # of the files that tasks write: raise it when they change, so that old ones are not reused
 _MAX_PENDING_TABLES = 500  # small tables in memory before they are merged into one
@@ -94,12 +94,12 @@ class GramUsersTask:
 def gram_users_task(task: GramUsersTask) -> dict[str, Any]:
     """Count the words or n-grams of a range by user.
 
-    Writes `seen.parquet`: pairs of n-gram and user. For words also `spelled.parquet` (their spellings), `direct.parquet` (found values)
-    and, where larger sizes follow, `said.parquet` (word sequences); returns `words` (read), `documents`, and `without_user` (those without
-    a user). For n-grams returns `parts`: the number of row groups of each sorted part of `seen.parquet`, where parts have no pair in
+    Writes `ngram_users.parquet`: pairs of n-gram and user. For words also `word_spellings.parquet`, `direct_ngrams.parquet` (found values)
+    and, where larger sizes follow, `word_sequences.parquet`; returns `words` (read), `documents`, and `without_user` (those without a
+    user). For n-grams returns `parts`: the number of row groups of each sorted part of `ngram_users.parquet`, where parts have no pair in
     common; None where numbers are not sorted.
     """
-    with _open_number_writer(task.folder / "seen.parquet", GRAM_USERS_SCHEMA) as out:
+    with _open_number_writer(task.folder / "ngram_users.parquet", GRAM_USERS_SCHEMA) as out:
         user_of, hashes = _number_users(task)
 
         def write(grams: U64, users: I32) -> None:
@@ -115,7 +115,7 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
     """`gram_users_task` for words: write their users, spellings, found values and word sequences; returns the counts."""
     occurrences = load_occurrences(task.occurrences_file if task.direct_kinds else None, task.direct_kinds)
     erased_spans = _load_erased_spans(task)
-    spelled, direct, is_counted = (
+    word_spellings, direct_ngrams, is_counted = (
         [SPELLING_SCHEMA.empty_table()],
         [DIRECT_SCHEMA.empty_table()],
         np.zeros(task.end_doc_no - task.first_doc_no, np.bool_),
@@ -124,7 +124,7 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
     user_counter = UserCounter(task.k, write_pairs) if task.k > 1 else None
     with contextlib.ExitStack() as files:
         sequence_out = (
-            files.enter_context(_open_number_writer(task.folder / "said.parquet", WORD_SEQUENCE_SCHEMA))
+            files.enter_context(_open_number_writer(task.folder / "word_sequences.parquet", WORD_SEQUENCE_SCHEMA))
             if task.larger_sizes_follow
             else None
         )
@@ -144,7 +144,7 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
             if user_counter is not None:
                 users = user_by_doc[docs - task.first_doc_no]
                 position, new = user_counter.add(word_hash, users[word_text_no])
-                spelled.append(
+                word_spellings.append(
                     pa.table([words.hashes[rows[new]].view(np.int64), words.lowercase_texts(buffers, rows[new])], schema=SPELLING_SCHEMA)
                 )
                 if sequence_out is not None:
@@ -153,12 +153,12 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
                     numbers[np.searchsorted(words.text_no, np.arange(len(users))) + np.arange(len(users))] = -1 - users
                     sequence_out.write_table(pa.table([numbers], schema=WORD_SEQUENCE_SCHEMA), row_group_size=max(1, len(numbers)))
             if task.direct_kinds:
-                direct.append(_find_direct_grams(buffers, words, occurrences_in_cells(occurrences, docs, cells)))
-            if len(direct) > _MAX_PENDING_TABLES:
-                direct = [_unique_rows(direct, "ngram")]
+                direct_ngrams.append(_find_direct_grams(buffers, words, occurrences_in_cells(occurrences, docs, cells)))
+            if len(direct_ngrams) > _MAX_PENDING_TABLES:
+                direct_ngrams = [_unique_rows(direct_ngrams, "ngram")]
     if user_counter is not None:
         user_counter.flush()
-    for name, table in (("spelled", pa.concat_tables(spelled)), ("direct", _unique_rows(direct, "ngram"))):
+    for name, table in (("word_spellings", pa.concat_tables(word_spellings)), ("direct_ngrams", _unique_rows(direct_ngrams, "ngram"))):
         with open_table_writer(task.folder / f"{name}.parquet", table.schema) as file:
             file.write_table(table)
     no_user = len(user_hashes) - 1 if len(user_hashes) else -1  # the last number stands for documents without a user
@@ -174,7 +174,8 @@ def _count_gram_users(
 ) -> list[int] | None:
     """`gram_users_task` for n-grams of two words or more; returns their parts."""
     codec = _GramCodec.load(task.smaller_frequent_files)
-    word_hashes = np.asarray(pq.read_table(word_files[1], columns=["gram"], partitioning=None).column("gram"), np.int64).view(np.uint64)
+    words_table = pq.read_table(word_files[1], columns=["ngram_id"], partitioning=None)
+    word_hashes = np.asarray(words_table.column("ngram_id"), np.int64).view(np.uint64)
     word_positions = np.append(
         np.int32(-1), IdIndex(codec.frequent_by_size[0]).positions_of(word_hashes)
     )  # position among the frequent words, or -1
@@ -213,8 +214,8 @@ class _GramCodec:
     @classmethod
     def load(cls, files: Sequence[Path]) -> _GramCodec:
         """Read the tables of frequent n-grams, one file per size."""
-        tables_ = (pq.read_table(path, columns=["gram"], partitioning=None) for path in files)
-        return cls(tuple(np.asarray(table.column("gram"), np.int64).view(np.uint64) for table in tables_))
+        tables_ = (pq.read_table(path, columns=["ngram_id"], partitioning=None) for path in files)
+        return cls(tuple(np.asarray(table.column("ngram_id"), np.int64).view(np.uint64) for table in tables_))
 
     @property
     def _tail_bits(self) -> int:
@@ -287,7 +288,7 @@ def _number_users(task: GramUsersTask) -> tuple[I32, I64]:
 
 
 def _find_direct_grams(buffers: TextBuffers, words: UnicodeTokens, occurrences: pl.DataFrame) -> pa.Table:
-    """One row of `direct.parquet` per occurrence: the words that it overlaps. Left out: those without words or with an erased word."""
+    """One row of `direct_ngrams.parquet` per occurrence: the words that it overlaps. Skips those without words or with an erased word."""
     touched, edges = _touched_words(buffers, words, occurrences)
     rows, inverse = np.unique(touched, return_inverse=True)
     text = words.lowercase_texts(buffers, rows).cast(pa.string()).take(pa.array(inverse))
@@ -395,8 +396,8 @@ def _write_blacklist(context: _CountContext, out: Path) -> dict[str, Any]:
     settings, temp_folder, run_sql = context.settings, context.temp_folder, context.corpus.engine.sql
     temp_folder.mkdir(parents=True, exist_ok=True)
     results, word_tables = _run_count_tasks(context, 1, ())
-    direct_file = temp_folder / "direct.parquet"
-    run_sql(queries.get_query("blacklist_direct").sql, {"direct": word_tables["direct"]}, direct_file)
+    direct_file = temp_folder / "value_ngrams.parquet"
+    run_sql(queries.get_query("value_ngrams").sql, {"direct_ngrams": word_tables["direct_ngrams"]}, direct_file)
     direct_grams = pl.DataFrame(pq.read_table(direct_file, partitioning=None))
     sizes = range(1, settings.n + 1) if settings.k > 1 else range(0)  # with k = 1 nothing is rare
     frequent: list[Path] = []
@@ -445,9 +446,10 @@ def _list_rare_words(
 ) -> pl.Series:
     """Size 1: list the rare words and write the hashes of frequent ones; returns the spellings of the frequent ones, in the same order."""
     temp_folder, k, run_sql = context.temp_folder, context.settings.k, context.corpus.engine.sql
-    degrees_file, words_file = temp_folder / "degrees-1.parquet", temp_folder / "words.parquet"
-    run_sql(queries.get_query("blacklist_degrees").sql, {"seen": word_tables["seen"]}, degrees_file, k=k)
-    run_sql(queries.get_query("blacklist_words").sql, {"degrees": [degrees_file], "spelled": word_tables["spelled"]}, words_file)
+    user_counts_file, words_file = temp_folder / "ngram_user_counts-1.parquet", temp_folder / "words.parquet"
+    run_sql(queries.get_query("ngram_user_counts").sql, {"ngram_users": word_tables["ngram_users"]}, user_counts_file, k=k)
+    sources = {"ngram_user_counts": [user_counts_file], "word_spellings": word_tables["word_spellings"]}
+    run_sql(queries.get_query("word_user_counts").sql, sources, words_file)
     blacklist_writer.listed_count[1, "indirect"] = 0
     frequent = [pl.Series(dtype=pl.String)]
     with pq.ParquetFile(words_file, pre_buffer=False) as file:
@@ -455,7 +457,7 @@ def _list_rare_words(
             rows = pl.DataFrame(batch)
             rare, frequent_rows = rows.filter(pl.col("users") < k), rows.filter(pl.col("users") == k)
             blacklist_writer.write(rare["word"], np.ones(len(rare), np.int32), rare["users"].to_numpy(), "indirect")
-            frequent_writer.write_table(pa.table([frequent_rows["gram"].to_arrow()], schema=FREQUENT_SCHEMA))
+            frequent_writer.write_table(pa.table([frequent_rows["ngram_id"].to_arrow()], schema=FREQUENT_SCHEMA))
             frequent.append(frequent_rows["word"])
     return pl.concat(frequent)
 
@@ -478,7 +480,7 @@ def _list_rare_ngrams(
     blacklist_writer.listed_count[size, "indirect"] = 0
 
     def iter_rare() -> Iterator[tuple[I64, I64]]:
-        for numbers, users in _iter_user_counts(context, size, [result["partition_sizes"] for result in results], files["seen"]):
+        for numbers, users in _iter_user_counts(context, size, [result["partition_sizes"] for result in results], files["ngram_users"]):
             is_frequent = users == k
             if size < context.settings.n:
                 frequent_writer.write_table(pa.table([numbers[is_frequent]], schema=FREQUENT_SCHEMA))
@@ -499,12 +501,14 @@ def _iter_user_counts(
             context.settings.k,
         )
         return
-    degrees_file = context.temp_folder / f"degrees-{size}.parquet"
-    context.corpus.engine.sql(queries.get_query("blacklist_degrees").sql, {"seen": gram_user_files}, degrees_file, k=context.settings.k)
-    with pq.ParquetFile(degrees_file, pre_buffer=False) as file:
+    user_counts_file = context.temp_folder / f"ngram_user_counts-{size}.parquet"
+    context.corpus.engine.sql(
+        queries.get_query("ngram_user_counts").sql, {"ngram_users": gram_user_files}, user_counts_file, k=context.settings.k
+    )
+    with pq.ParquetFile(user_counts_file, pre_buffer=False) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, use_threads=False)
-            yield np.asarray(table.column("gram"), np.int64), np.asarray(table.column("users"), np.int64)
+            yield np.asarray(table.column("ngram_id"), np.int64), np.asarray(table.column("users"), np.int64)
 
 
 def _iter_sorted_part(gram_users_file: Path, first_group: int, group_count: int) -> Iterator[tuple[I64, I64]]:
@@ -512,7 +516,7 @@ def _iter_sorted_part(gram_users_file: Path, first_group: int, group_count: int)
     with pq.ParquetFile(gram_users_file, pre_buffer=False) as file:
         for group in range(first_group, first_group + group_count):
             table = file.read_row_group(group, use_threads=False)
-            yield np.asarray(table.column("gram"), np.int64), np.asarray(table.column("user_hash").fill_null(-1), np.int64)
+            yield np.asarray(table.column("ngram_id"), np.int64), np.asarray(table.column("user_hash").fill_null(-1), np.int64)
 
 
 def _rechunk(columns: Iterable[tuple[I64, I64]]) -> Iterator[tuple[I64, I64]]:
@@ -539,7 +543,9 @@ def _run_count_tasks(
     """Run the counting tasks of one size; returns their results and their tables. `word_tables` are the tables of size 1."""
     corpus = context.corpus
     larger_sizes_follow = size == 1 and min(context.settings.n, context.settings.k) > 1
-    names = ("seen",) if size > 1 else ("seen", "spelled", "direct", *(("said",) if larger_sizes_follow else ()))
+    names: tuple[str, ...] = ("ngram_users",)
+    if size == 1:
+        names += ("word_spellings", "direct_ngrams", *(("word_sequences",) if larger_sizes_follow else ()))
     files: dict[str, list[Path]] = {name: [] for name in names}
     jobs = []
     for no, (first, last) in enumerate(corpus.ranges):
@@ -551,7 +557,7 @@ def _run_count_tasks(
             gram_size=size,
             k=context.settings.k,
             larger_sizes_follow=larger_sizes_follow,
-            word_files=(word_tables["said"][no], word_tables["spelled"][no]) if word_tables else None,
+            word_files=(word_tables["word_sequences"][no], word_tables["word_spellings"][no]) if word_tables else None,
             key=context.key,
             smaller_frequent_files=smaller_frequent_files,
             excluded_doc_files=corpus.excluded_doc_files,

@@ -178,7 +178,7 @@ def parse_query(source: str, name: str) -> Query:
     body: list[str] = []
     key = ""
     for line in source.splitlines():
-        match = re.match(r"-- (name|does|reads|gives|takes): (.*)", line) if not body else None
+        match = re.match(r"-- (name|description|tables|columns|params): (.*)", line) if not body else None
         if match:
             key = match[1]
             assert key not in header, f"{name}.sql: header field {key} occurs twice"
@@ -187,22 +187,22 @@ def parse_query(source: str, name: str) -> Query:
             header[key] += " " + line[2:].strip()
         elif line.strip() or body:
             body.append(line)
-    assert list(header) == ["name", "does", "reads", "gives", "takes"], (
-        f"{name}.sql: expected the header fields name, does, reads, gives, takes, in this order"
+    assert list(header) == ["name", "description", "tables", "columns", "params"], (
+        f"{name}.sql: expected the header fields name, description, tables, columns, params, in this order"
     )
     assert header["name"] == name, f"{name}.sql: its header says name: {header['name']}"
     tables = {
         match[1]: tuple(part.strip() for part in match[2].split(",")) if match[2] else ()
-        for match in _TABLE_PATTERN.finditer(header["reads"])
+        for match in _TABLE_PATTERN.finditer(header["tables"])
     }
-    listed = header["takes"]
-    parameters = () if listed == "nothing" else tuple(_parse_parameter(match) for match in _PARAMETER_PATTERN.finditer(listed))
-    assert listed == "nothing" or len(parameters) == listed.count("$"), f"{name}.sql: a parameter cannot be parsed"
+    listed = header["params"]
+    parameters = () if listed == "none" else tuple(_parse_parameter(match) for match in _PARAMETER_PATTERN.finditer(listed))
+    assert listed == "none" or len(parameters) == listed.count("$"), f"{name}.sql: a parameter cannot be parsed"
     text = "\n".join(body).strip()
     assert ";" not in text, f"{name}.sql: expected one statement without a semicolon"
-    output_columns = tuple(part.strip() for part in header["gives"].split(","))
+    output_columns = tuple(part.strip() for part in header["columns"].split(","))
     table_columns = {table: columns for table, columns in tables.items() if columns}
-    return Query(name, header["does"], tuple(tables), output_columns, parameters, text, table_columns)
+    return Query(name, header["description"], tuple(tables), output_columns, parameters, text, table_columns)
 
 
 def _parse_parameter(match: re.Match[str]) -> QueryParameter:
@@ -261,7 +261,7 @@ def _workspace_views(
 ) -> list[SqlView]:
     if not work.is_dir():
         raise UsageError(f"{work}: there is no such WORK folder. Create one: sanitize find INPUT --work {work}")
-    computed_queries = {name: get_query(name).sql for name in COMPUTED_TABLES}
+    computed_queries = {table: get_query(name).sql for table, name in COMPUTED_TABLES.items()}
     return build_views(connection, work, run=find_run(work, run), documents=documents, computed_queries=computed_queries)
 
 

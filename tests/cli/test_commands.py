@@ -789,7 +789,7 @@ def test_sql_is_masked_unless_told(ran: Path, sanitize: Command) -> None:
 def test_sql_by_name_and_list(ran: Path, sanitize: Command) -> None:
     work = ran / "out.private"
     listed = sanitize("sql", work, "--list", "--json").json
-    assert {"top", "rank_frequency"} <= {row["name"] for row in listed} and all(row["does"] for row in listed)
+    assert {"top_values", "rank_frequency"} <= {row["name"] for row in listed} and all(row["description"] for row in listed)
     for row in listed:
         answer = sanitize("sql", work, "--name", row["name"], "--json")
         if answer.code:  # queries that a run binds to tables of its own

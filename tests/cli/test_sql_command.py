@@ -68,13 +68,15 @@ def test_the_list_says_what_each_does_and_takes(sanitize: Command) -> None:
     code, out, _ = sanitize("sql", "work", "--list")
     assert code == 0 and max(map(len, out.splitlines())) <= 120
     listed = json.loads(sanitize("sql", "work", "--list", "--json")[1])
-    assert {row["name"]: row["takes"] for row in listed}["top"] == "kind=all by=occurrences|documents limit=20"
+    assert {row["name"]: row["params"] for row in listed}["top_values"] == "kind=all by=occurrences|documents limit=20"
     assert {row["name"] for row in listed} == {name for name, query in q.load_queries().items() if query.is_user_query}
-    assert not {"firsts", "claimed"} & {row["name"] for row in listed}  # these run over tables that exist only while a plan runs
+    assert not {"first_occurrences", "claimed_spans"} & {
+        row["name"] for row in listed
+    }  # these run over tables that exist only while a plan runs
 
 
 def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
-    assert json.loads(sanitize("sql", "work", "--name", "top", "--set", "limit=1", "--set", "kind=PHONE_NUMBER", "--json")[1]) == [
+    assert json.loads(sanitize("sql", "work", "--name", "top_values", "--set", "limit=1", "--set", "kind=PHONE_NUMBER", "--json")[1]) == [
         {"rank": 1, "kind": "PHONE_NUMBER", "value": "999-999-9999", "occurrences": 1, "documents": 1}
     ]
     first = {by: json.loads(sanitize("top", "work", "--by", by, "--json")[1])[0] for by in ("occurrences", "documents", "users")}
@@ -85,19 +87,19 @@ def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["--name", "top", "--set", "k=3"], ["query top has no parameter 'k'", "known: by, kind, limit"]),
-        (["--name", "top", "--set", "limit=many"], ["limit = 'many'", "whole number"]),
-        (["--name", "top", "--set", "by=users"], ["by = 'users'", "one of occurrences, documents"]),
+        (["--name", "top_values", "--set", "k=3"], ["query top_values has no parameter 'k'", "known: by, kind, limit"]),
+        (["--name", "top_values", "--set", "limit=many"], ["limit = 'many'", "whole number"]),
+        (["--name", "top_values", "--set", "by=users"], ["by = 'users'", "one of occurrences, documents"]),
         (["--name", "ngrams_by_n", "--set", "n=4"], ["n = '4'", "one of 2, 1, 3"]),
-        (["--name", "by_section", "--set", "kind=EMAIL"], ["EMAIL", "Did you mean EMAIL_ADDRESS?"]),
-        (["--name", "firsts"], ["occurrences_left", "only while a plan runs"]),
+        (["--name", "occurrences_by_section", "--set", "kind=EMAIL"], ["EMAIL", "Did you mean EMAIL_ADDRESS?"]),
+        (["--name", "first_occurrences"], ["remaining_occurrences", "only while a plan runs"]),
         (["--name", "frequency"], ["no query 'frequency'", "Did you mean"]),
         (["--set", "limit=3"], ["--set", "--name"]),
-        (["SELECT 1", "--name", "top"], ["a query and --name exclude each other"]),
+        (["SELECT 1", "--name", "top_values"], ["a query and --name exclude each other"]),
         (["--list", "--init"], ["--list and --init exclude each other"]),
-        (["--name", "top", "--run", "rmft"], ["no run 'rmft'", "erase", "redact"]),
-        (["--name", "top", "--memory-limit", "much"], ["--memory-limit much"]),
-        (["--name", "top", "--format", "xls"], ["--format xls", "known: csv"]),
+        (["--name", "top_values", "--run", "rmft"], ["no run 'rmft'", "erase", "redact"]),
+        (["--name", "top_values", "--memory-limit", "much"], ["--memory-limit much"]),
+        (["--name", "top_values", "--format", "xls"], ["--format xls", "known: csv"]),
         (["SELECT value FROM occurrences"], ["value"]),
     ],
 )
@@ -109,7 +111,7 @@ def test_a_mistake_is_one_line(words: list[str], parts: list[str], sanitize: Com
 
 
 def test_a_parameter_without_default_is_asked_for(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = "-- name: mine\n-- does: It.\n-- reads: value_counts\n-- gives: n\n-- takes: $k number\n"
+    head = "-- name: mine\n-- description: It.\n-- tables: value_counts\n-- columns: n\n-- params: $k number\n"
     source = head + "SELECT count(*) AS n FROM value_counts WHERE occurrences = $k"
     known = q.load_queries()
     monkeypatch.setattr(q, "load_queries", lambda: {**known, "mine": q.parse_query(source, "mine")})
@@ -124,7 +126,7 @@ def test_the_latest_run_is_said_where_there_are_several(sanitize: Command) -> No
         parts[" ".join(words)] = {row["part"] for row in json.loads(out)}
         assert ("note: drops, edits of run" in err and "(plan redact), the latest of 2" in err) is not words, err
     assert parts == {"": {"redact"}, "--run erase": {"rmft"}, "--run redact": {"redact"}}
-    assert sanitize("sql", "work", "--name", "kinds")[2] == ""
+    assert sanitize("sql", "work", "--name", "kind_counts")[2] == ""
     assert "note: edits of run" in sanitize("sql", "work", "SELECT count(*) FROM edits")[2]
 
 
@@ -132,7 +134,7 @@ def test_a_table_says_that_it_ends_early_and_csv_does_not(sanitize: Command) -> 
     _, out, _ = sanitize("sql", "work", "SELECT range AS n FROM range(5000)")
     assert out.splitlines()[-1].startswith("only the first 1,000 rows") and len(out.splitlines()) == 1003
     assert len(sanitize("sql", "work", "SELECT range AS n FROM range(5000)", "--format", "csv")[1].splitlines()) == 5001
-    assert sanitize("sql", "work", "--name", "near_duplicate_groups")[1].splitlines()[-1] == "no rows"
+    assert sanitize("sql", "work", "--name", "duplicate_groups")[1].splitlines()[-1] == "no rows"
 
 
 # ---- the shell ----
@@ -145,7 +147,7 @@ def test_the_shell_answers_and_goes_on(sanitize: Command, monkeypatch: pytest.Mo
         ".columns edits",
         "\\d value_counts",
         ".queries",
-        ".run top limit=1 kind=PHONE_NUMBER",
+        ".run top_values limit=1 kind=PHONE_NUMBER",
         ".help",
         "SELECT kind,",
         "  count(*) AS places",
@@ -174,12 +176,12 @@ def test_the_shell_answers_and_goes_on(sanitize: Command, monkeypatch: pytest.Mo
         (".columns edit", "there is no table 'edit'"),
         (".columns", "expected .tables"),
         (".run", "expected .tables"),
-        (".run topp", "Did you mean top"),
-        (".run top k=1", "has no parameter 'k'"),
-        (".run top limit", "expected NAME=VALUE"),
-        (".run top kind=PHONE", "Did you mean PHONE_NUMBER"),
-        (".run top 'limit=1", "quotation"),
-        (".run firsts", "only while a plan runs"),
+        (".run top_valuse", "Did you mean top_values"),
+        (".run top_values k=1", "has no parameter 'k'"),
+        (".run top_values limit", "expected NAME=VALUE"),
+        (".run top_values kind=PHONE", "Did you mean PHONE_NUMBER"),
+        (".run top_values 'limit=1", "quotation"),
+        (".run first_occurrences", "only while a plan runs"),
         ("SELEC 1;", "syntax error"),
         ("SELECT CAST(value AS BIGINT) FROM value_spellings;", "cannot be converted"),
         ("SELECT error(value) FROM value_spellings;", "InvalidInputException"),

@@ -66,7 +66,7 @@ def test_groups_that_repeat(tmp_path_factory: pytest.TempPathFactory, groups: di
     dense = {thing: number for number, thing in enumerate(sorted({thing for things in groups.values() for thing in things}))}
     rows = sorted((group, dense[thing]) for group, things in groups.items() for thing in things)
     path = tmp_path_factory.mktemp("repeats") / "rows.parquet"
-    table = pa.table({name: pa.array([row[at] for row in rows], pa.int64()) for at, name in enumerate(("group_no", "thing"))})
+    table = pa.table({name: pa.array([row[at] for row in rows], pa.int64()) for at, name in enumerate(("group_no", "item_no"))})
     pq.write_table(table, path, row_group_size=size)
     gone, kept = find_repeating_groups(path)
     found = dict(zip(gone.tolist(), kept.tolist(), strict=True))
@@ -78,6 +78,6 @@ def test_groups_that_repeat(tmp_path_factory: pytest.TempPathFactory, groups: di
 def test_what_goes_does_not_make_others_go(tmp_path: Path) -> None:
     """Group 1 repeats 0 and is removed; group 2, which shares an item only with 1, stays."""
     path: Path = tmp_path / "rows.parquet"
-    pq.write_table(pa.table({"group_no": [0, 1, 1, 2], "thing": [0, 0, 1, 1]}), path)
+    pq.write_table(pa.table({"group_no": [0, 1, 1, 2], "item_no": [0, 0, 1, 1]}), path)
     gone, kept = find_repeating_groups(path)
     assert (gone.tolist(), kept.tolist()) == ([1], [0])

@@ -235,7 +235,7 @@ def test_stores_hold_no_part_of_a_dropped_document(tmp_path: Path) -> None:
     texts += ["common.one@example.com other.two@example.net third.three@example.org"] * 6
     texts = [f"{text} {number}" if number > 4 else text for number, text in enumerate(texts)]
     ran(tmp_path, texts, 'use = "repeated_pii"')
-    (stores,) = (tmp_path / "work").glob("runs/*/counts/0-part_stores.parquet")
+    (stores,) = (tmp_path / "work").glob("runs/*/counts/0-component_pools.parquet")
     parts = set(pq.read_table(stores)["text"].to_pylist())
     assert {"common", "one", "example.com"} & parts and not {"zebulon", "quirk", "rare.example"} & parts
 

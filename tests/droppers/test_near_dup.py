@@ -265,5 +265,5 @@ def test_a_look_is_a_pure_function_of_what_it_sees() -> None:
         seen = part.run_pass(name, TextBatch(numbers, np.zeros(len(numbers), np.int32), texts[low:high], pl.DataFrame()))
         return [tuple(row.values()) for row in seen.to_pylist()]
 
-    for name in ("bands", "runs"):
+    for name in ("bands", "shingles"):
         assert sorted(rows(0, 8, name)) == sorted(rows(0, 3, name) + rows(3, 8, name))

@@ -126,7 +126,7 @@ def test_the_ledger_is_on_the_page_the_card_and_in_sql(bert: Path, tmp_path: Pat
         assert all(said.replace("'", "&#39;") in text or said in text for said in account["statements"]), page
         assert "Differential privacy is claimed" in text
     rows = sql(tmp_path / "work", name="ledger_summary").to_dicts()
-    assert [(row["part"], row["privacy_unit"], row["unit_count"], row["epsilon_of_worst"]) for row in rows] == [
+    assert [(row["part"], row["privacy_unit"], row["unit_count"], row["max_epsilon_per_document"]) for row in rows] == [
         ("dp_mlm", "token", account["unit_count"], account["epsilon_per_document"]["max"])
     ]
 

@@ -477,8 +477,8 @@ def test_each_row_group_of_what_goes_is_read_once(tmp_path: Path, monkeypatch: p
     """For ascending batches with arbitrary bounds: the rows between the bounds, and no row group is read from the file twice."""
     numbers = np.repeat(np.arange(0, 60, 2), 2)
     columns = dict.fromkeys(header_dedup._REMOVAL_COLUMNS, numbers)
-    pq.write_table(pa.table(columns), tmp_path / "goes.parquet", row_group_size=16)
-    goes, read = header_dedup._RemovalTable(tmp_path / "goes.parquet"), list[int]()
+    pq.write_table(pa.table(columns), tmp_path / "removed_occurrences.parquet", row_group_size=16)
+    goes, read = header_dedup._RemovalTable(tmp_path / "removed_occurrences.parquet"), list[int]()
     real = goes._read_row_group
     monkeypatch.setattr(goes, "_read_row_group", lambda group: read.append(group) or real(group))
     for first in range(0, 70, 7):

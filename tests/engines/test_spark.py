@@ -155,7 +155,7 @@ WORDS = ["b", "a", "B", "é", "\U0001f600", "", "z", "\uffff", "a\n", "1e5", "NU
 KINDS = pa.table({"kind": ["PERSON", "URL"]})
 STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
     (
-        "known_values",
+        "distinct_values_of_kinds",
         {
             "value_spellings": pa.table(
                 {
@@ -170,7 +170,7 @@ STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
         {},
     ),
     (
-        "firsts_from_counts",
+        "first_occurrences_from_counts",
         {
             "value_counts": pa.table(
                 {
@@ -200,14 +200,14 @@ STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
         },
         {},
     ),
-    ("blacklist_direct", {"direct": pa.table({"ngram": WORDS, "n": pa.array([1, 2] * 5 + [1], pa.int32())})}, {}),
-    ("repeated_things", {"things": pa.table({"group_no": pa.array([], pa.int64()), "thing_id": pa.array([], pa.int64())})}, {}),
+    ("value_ngrams", {"direct_ngrams": pa.table({"ngram": WORDS, "n": pa.array([1, 2] * 5 + [1], pa.int32())})}, {}),
+    ("repeated_items", {"items": pa.table({"group_no": pa.array([], pa.int64()), "item_id": pa.array([], pa.int64())})}, {}),
     (
-        "blacklist_degrees",
+        "ngram_user_counts",
         {
-            "seen": pa.table(
+            "ngram_users": pa.table(
                 {
-                    "gram": pa.array([1, 1, 1, 2, 2, 3, 4, 4], pa.int64()),
+                    "ngram_id": pa.array([1, 1, 1, 2, 2, 3, 4, 4], pa.int64()),
                     "user_hash": pa.array([5, 6, 7, 5, 5, None, 9, None], pa.int64()),
                 }
             )
@@ -236,7 +236,7 @@ def test_a_statement_gives_what_duckdb_gives(
     engine.sql(text, there, tmp_path / "there.parquet", **parameters)
     one, other = (pq.read_table(tmp_path / f"{place}.parquet", partitioning=None) for place in ("here", "there"))
     assert one.to_pylist() == other.to_pylist() and one.schema.types == other.schema.types
-    assert one.num_rows or name == "repeated_things"
+    assert one.num_rows or name == "repeated_items"
     column = next(iter(one.column_names))
     assert engine.scalar(text, there, **parameters) == (one.column(column)[0].as_py() if one.num_rows else None)
 

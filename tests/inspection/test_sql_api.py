@@ -32,7 +32,7 @@ def test_top(work: Path) -> None:
     assert sanitize.top(work, reveal=True)["value"][0] == "bob.lee@example.com"
     assert sanitize.top(work, by="documents")["documents"].to_list() == [3, 1, 1]
     assert sanitize.top(work, by="users").height == 0  # these texts have no users
-    for wrong in ({"kind": "EMAIL_ADRESS"}, {"name": "by_section", "kind": "EMAIL_ADRESS"}):
+    for wrong in ({"kind": "EMAIL_ADRESS"}, {"name": "occurrences_by_section", "kind": "EMAIL_ADRESS"}):
         with pytest.raises(sanitize.SanitizeError, match="EMAIL_ADDRESS"):
             (sanitize.sql if "name" in wrong else sanitize.top)(work, **wrong)
     with pytest.raises(sanitize.SanitizeError, match="one of occurrences, documents"):
@@ -42,13 +42,15 @@ def test_top(work: Path) -> None:
 def test_sql(work: Path) -> None:
     found = sanitize.sql(work, "SELECT kind, count(*) AS times FROM occurrences GROUP BY kind ORDER BY times DESC")
     assert found.rows() == [("EMAIL_ADDRESS", 4), ("PHONE_NUMBER", 1)]
-    assert sanitize.sql(work, name="top", limit=1).height == 1
+    assert sanitize.sql(work, name="top_values", limit=1).height == 1
     assert sanitize.sql(work, "SELECT part FROM parts ORDER BY part_no", run="rmft")["part"].to_list() == ["rmft", "redact"]
     assert sanitize.sql(work, "SELECT text FROM documents WHERE doc_no = 0")["text"][0] != TEXTS[0]
     assert sanitize.sql(work, "SELECT text FROM documents WHERE doc_no = 0", reveal=True)["text"][0] == TEXTS[0]
 
 
-@pytest.mark.parametrize(("query", "name"), [(None, None), ("SELECT 1", "top"), ("DROP TABLE occurrences", None), (None, "topp")])
+@pytest.mark.parametrize(
+    ("query", "name"), [(None, None), ("SELECT 1", "top_values"), ("DROP TABLE occurrences", None), (None, "top_valuse")]
+)
 def test_a_wrong_question(work: Path, query: str | None, name: str | None) -> None:
     with pytest.raises(UsageError):
         sanitize.sql(work, query, name=name)
@@ -84,7 +86,7 @@ def test_an_empty_answer_says_why(work: Path, tmp_path: Path) -> None:
     for name, said in (
         ("blacklist_coverage", "blacklist of run .* has no .blacklist."),
         ("ledger_summary", "ledger of run .* spends privacy"),
-        ("near_duplicate_groups", "drops of run .* has no ..drop.. part"),
+        ("duplicate_groups", "drops of run .* has no ..drop.. part"),
     ):
         assert sanitize.sql(work, name=name).height == 0
         assert re.search(said, explain_empty_result(work, get_query(name).tables) or "")

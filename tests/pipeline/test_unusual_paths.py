@@ -57,7 +57,7 @@ def test_the_main_job(here: Path, sanitize: Command) -> None:
     assert json.loads(sanitize(*run, "--json"))["changed"] is False
     sanitize("run", here / "two.jsonl", "-o", out, "--plan", "pseudonymize", "--append", *seed)
     sanitize("run", here / "mails.mbox", "-o", out, "--plan", "pseudonymize", "--append", *seed)
-    assert "EMAIL_ADDRESS" in sanitize("top", work) and "EMAIL_ADDRESS" in sanitize("sql", work, "--name", "once")
+    assert "EMAIL_ADDRESS" in sanitize("top", work) and "EMAIL_ADDRESS" in sanitize("sql", work, "--name", "single_occurrence_values")
     sanitize("sql", work, "--init")
     sanitize("sql", work, "SELECT count(*) FROM documents JOIN edits USING (doc_no) JOIN occurrences USING (doc_no)")
     sanitize("status", work)

@@ -199,10 +199,10 @@ def sql_page() -> str:
     for query in sorted(queries.load_queries().values(), key=lambda query: (not query.is_user_query, query.name)):
         if not query.is_user_query and "## Asked by a run" not in lines:
             lines += ["## Asked by a run", "", "Over tables that exist only while a plan runs.", ""]
-        takes = ", ".join(f"`{one.name}={one.usage}`" for one in query.parameters) or "nothing"
+        params = ", ".join(f"`{one.name}={one.usage}`" for one in query.parameters) or "none"
         lines += [f"### {query.name}", "", query.description, ""]
-        lines += [f"- reads: {', '.join(f'`{name}`' for name in query.tables)}", f"- takes: {takes}"]
-        lines += [f"- gives: {', '.join(f'`{name}`' for name in query.output_columns)}", ""]
+        lines += [f"- tables: {', '.join(f'`{name}`' for name in query.tables)}", f"- params: {params}"]
+        lines += [f"- columns: {', '.join(f'`{name}`' for name in query.output_columns)}", ""]
     return re.sub(r"(?s)(<!-- queries -->\n).*(<!-- /queries -->)", lambda found: "\n".join([found[1], *lines]) + found[2], page)
 
 
@@ -221,9 +221,9 @@ def look_block() -> list[str]:
 
 LOOKS = (
     "top look.private --by users --limit 5",
-    "sql look.private --name once",
-    "sql look.private --name growth --set kind=EMAIL_ADDRESS --set steps=4",
-    "sql look.private --name co_occurring --set limit=3",
+    "sql look.private --name single_occurrence_values",
+    "sql look.private --name value_growth --set kind=EMAIL_ADDRESS --set steps=4",
+    "sql look.private --name co_occurring_values --set limit=3",
     "sql look.private --name words_by_users --set limit=5",
 )
 

@@ -125,7 +125,7 @@ SPOILED = {
     "documents/00000.parquet": "read",
     "runs/*/stage/00001.parquet": "apply",
     "runs/*/edits/00002.parquet": "apply",
-    "runs/*/counts/0-firsts.parquet": "",
+    "runs/*/counts/0-first_occurrences.parquet": "",
     "runs/*/counts/flagged.parquet": "",
 }
 

@@ -78,7 +78,7 @@ SAMPLES = [
     ),
     EditSample(kind="CREDIT_CARD", original="4111 1111 1111 1111", replacement="[CREDIT_CARD]"),
 ]
-FATES = [  # kind, fate, section, occurrences, values
+OUTCOMES = [  # kind, outcome, section, occurrences, values
     ("EMAIL_ADDRESS", "original", None, 1, 300),
     ("EMAIL_ADDRESS", "original", "from", 300, 1),
     ("EMAIL_ADDRESS", "stand_in", None, 2, 25),
@@ -101,10 +101,10 @@ LEDGER = [
         "unit_count": 340,
         "epsilon_per_unit": 25.0,
         "epsilon_per_document": 708.3333,
-        "epsilon_of_worst": 2000.0,
+        "max_epsilon_per_document": 2000.0,
     }
 ]
-TABLES = ReportTables(frequency_histogram=HISTOGRAM, outcomes=FATES, samples=SAMPLES)
+TABLES = ReportTables(frequency_histogram=HISTOGRAM, outcomes=OUTCOMES, samples=SAMPLES)
 HOSTILE = [
     "<script>alert(1)</script>",
     "</style></title><img src=x onerror=alert(1)>",
@@ -203,8 +203,8 @@ def test_hostile_names_are_only_text(name: str) -> None:
     facts |= {"outputs": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
     sample = EditSample(kind=name, original=name, replacement=name, text_before=name, text_after=name)
     ledger = [LEDGER[0] | {"part": name, "privacy_unit": name}]
-    fates = [(name, "original", None, 3, 4), (name, "stand_in", name, 3, 1)]
-    given = ReportTables(frequency_histogram=[(name, 3, 4)], outcomes=fates, ledger=ledger, samples=[sample])
+    outcomes = [(name, "original", None, 3, 4), (name, "stand_in", name, 3, 1)]
+    given = ReportTables(frequency_histogram=[(name, 3, 4)], outcomes=outcomes, ledger=ledger, samples=[sample])
     plain = Page(render_report(FULL, replace(TABLES, ledger=LEDGER)))
     page = Page(render_report(facts, given))
     assert set(page.tags) <= set(plain.tags) and not [a for a, _ in page.attributes if a.startswith("on") or a == "src"]
@@ -361,9 +361,11 @@ def test_a_large_summary_stays_under_two_megabytes() -> None:
     inputs = [{"name": f"part-{number}.parquet", "bytes": 10**9, "sha256": "cd" * 32} for number in range(100_000)]
     kinds = {f"KIND_{number}": SUMMARY["by_kind"]["URL"] for number in range(40)}
     histogram = [(kind, count, 1 + 10**6 // count**2) for kind in kinds for count in range(1, 3000)]
-    fates = [(kind, "original", None, count, values) for kind, count, values in histogram]
+    outcomes = [(kind, "original", None, count, values) for kind, count, values in histogram]
     shards = [{"path": f"data/{number}", "rows": 1, "bytes": 1, "sha256": "ef" * 32} for number in range(50_000)]
-    html = render_report(changed(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(frequency_histogram=histogram, outcomes=fates))
+    html = render_report(
+        changed(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(frequency_histogram=histogram, outcomes=outcomes)
+    )
     assert len(html.encode()) < 2_000_000 and "99,800 more" in html and "49,800 more" in html
 
 

@@ -42,13 +42,13 @@ def asked(tmp_path: Path, *shards: tuple[list[dict], list[dict] | None], drops: 
             occurrences=(written(tmp_path / f"occurrences-{no}.parquet", "occurrences", found),),
             edits=None if made is None else written(tmp_path / f"edits-{no}.parquet", "edits", made),
             drops=(gone,),
-            outcomes_path=tmp_path / f"standing-{no}.parquet",
+            outcomes_path=tmp_path / f"shard_outcomes-{no}.parquet",
         )
         for no, (found, made) in enumerate(shards)
     ]
     engine = LocalEngine(workers=1, spill=tmp_path / "spill")
     try:
-        rows = count_outcomes(engine, tasks, tmp_path / "fates.parquet").to_pylist()
+        rows = count_outcomes(engine, tasks, tmp_path / "outcomes.parquet").to_pylist()
     finally:
         engine.close()
     return [tuple(row.values()) for row in rows]
@@ -91,9 +91,9 @@ CASES: dict[str, tuple[list[dict], list[dict] | None, list[tuple[str, str]]]] = 
 def test_what_became_of_them(case: str, tmp_path: Path) -> None:
     found, made, wanted = CASES[case]
     rows = asked(tmp_path, (found, made), drops=(3,))
-    seen = [(kind, fate) for kind, fate, section, times, values in rows if section is None for _ in range(times * values)]
+    seen = [(kind, outcome) for kind, outcome, section, times, values in rows if section is None for _ in range(times * values)]
     assert seen == sorted(wanted)
-    placed = [(kind, fate) for kind, fate, section, times, _ in rows if section == "body" for _ in range(times)]
+    placed = [(kind, outcome) for kind, outcome, section, times, _ in rows if section == "body" for _ in range(times)]
     assert placed == seen
 
 
@@ -115,7 +115,7 @@ def test_an_attempt_gives_its_file_a_name_when_it_is_whole(tmp_path: Path) -> No
     """The file has one row per value, and one per section."""
     rows = [occurrence(0, 0, 3), occurrence(0, 5, 8, value=3), occurrence(0, 10, 13)]
     found = written(tmp_path / "occurrences.parquet", "occurrences", rows)
-    task = OutcomeTask(occurrences=(found,), edits=None, drops=(), outcomes_path=tmp_path / "standing.parquet")
+    task = OutcomeTask(occurrences=(found,), edits=None, drops=(), outcomes_path=tmp_path / "shard_outcomes.parquet")
     (tmp_path / "attempt").mkdir()
     write_shard_outcomes(task.attempt(tmp_path / "attempt"))
     assert not list((tmp_path / "attempt").iterdir())

@@ -76,7 +76,7 @@ def rows(folder: Path, pattern: str = "*.parquet") -> list[dict[str, Any]]:
 
 
 def slowly(out: Path) -> Counter[tuple[Any, ...]]:
-    """(kind, fate, section, occurrences) -> count, computed from the tables one occurrence after the other."""
+    """(kind, outcome, section, occurrences) -> count, computed from the tables one occurrence after the other."""
     work, folder = folders(out)
     dropped = {row["doc_no"] for row in rows(folder / "drops")}
     edits: dict[tuple[int, int], list[dict[str, Any]]] = {}
@@ -90,22 +90,22 @@ def slowly(out: Path) -> Counter[tuple[Any, ...]]:
         own = [edit["replacement"] for edit in over if edit["kind"] == one["kind"]]
         stands: object = None
         if one["doc_no"] in dropped:
-            fate = "dropped"
+            outcome = "dropped"
         elif own:
             (text,) = own
-            fate = "removed" if not text else "label" if re.fullmatch(r"\[[A-Z_]+(-\d+)?\]", text) else "stand_in"
-            stands = text if fate == "stand_in" else None
+            outcome = "removed" if not text else "label" if re.fullmatch(r"\[[A-Z_]+(-\d+)?\]", text) else "stand_in"
+            stands = text if outcome == "stand_in" else None
         elif over:
-            fate = "with_another"
+            outcome = "with_another"
         else:
-            fate, stands = "original", one["value_id"]
-        values[one["kind"], fate, stands] += 1
-        places[one["kind"], fate, one["section"] or "", None] += 1
+            outcome, stands = "original", one["value_id"]
+        values[one["kind"], outcome, stands] += 1
+        places[one["kind"], outcome, one["section"] or "", None] += 1
     found: Counter[tuple[Any, ...]] = Counter()
-    for (kind, fate, _), times in values.items():
-        found[kind, fate, None, times] += 1
-    for (kind, fate, section, _), times in places.items():
-        found[kind, fate, section, times] += 1
+    for (kind, outcome, _), times in values.items():
+        found[kind, outcome, None, times] += 1
+    for (kind, outcome, section, _), times in places.items():
+        found[kind, outcome, section, times] += 1
     return found
 
 
@@ -120,19 +120,19 @@ def asked(out: Path, tmp_path: Path) -> report_data.ReportTables:
 
 def test_fates_are_those_of_a_slow_reading(made: Path, tmp_path: Path) -> None:
     found = asked(made, tmp_path).outcomes
-    assert {(kind, fate, section, times): values for kind, fate, section, times, values in found} == dict(slowly(made))
+    assert {(kind, outcome, section, times): values for kind, outcome, section, times, values in found} == dict(slowly(made))
     summary = Corpus.open(made).manifest["summary"]
     total: Counter[str] = Counter()
-    for kind, fate, section, times, values in found:
-        if section is None and fate != "dropped":
+    for kind, outcome, section, times, values in found:
+        if section is None and outcome != "dropped":
             total[kind] += times * values
     assert total == Counter({kind: counts["occurrences"] for kind, counts in summary["by_kind"].items()})
-    originals = sum(times * values for _, fate, section, times, values in found if section is None and fate == "original")
+    originals = sum(times * values for _, outcome, section, times, values in found if section is None and outcome == "original")
     assert originals <= summary["kept_originals"] + sum(counts["left_by_plan"] for counts in summary["by_kind"].values())
     if made.name in ("rmft", "deduplicated"):
-        kept = sum(t * v for kind, fate, s, t, v in found if s is None and fate == "original" and summary["by_kind"][kind]["kept"])
+        kept = sum(t * v for kind, outcome, s, t, v in found if s is None and outcome == "original" and summary["by_kind"][kind]["kept"])
         assert kept == summary["kept_originals"] > 0
-    seen = {fate for _, fate, *_ in found}
+    seen = {outcome for _, outcome, *_ in found}
     assert (
         seen
         >= {
@@ -149,8 +149,8 @@ def test_fates_are_those_of_a_slow_reading(made: Path, tmp_path: Path) -> None:
 def test_the_curve_after_is_what_stands_in_the_shards(published: Path, tmp_path: Path) -> None:
     """Addresses are counted again with a plain search of the published texts."""
     after: Counter[int] = Counter()
-    for kind, fate, section, times, values in asked(published, tmp_path).outcomes:
-        if kind == "EMAIL_ADDRESS" and section is None and fate in ("original", "stand_in"):
+    for kind, outcome, section, times, values in asked(published, tmp_path).outcomes:
+        if kind == "EMAIL_ADDRESS" and section is None and outcome in ("original", "stand_in"):
             after[times] += values
     edits = Counter(row["replacement"] for row in rows(folders(published)[1] / "edits") if row["kind"] == "EMAIL_ADDRESS")
     text = "\n".join(Corpus.open(published).table(["text"]).column("text").to_pylist())

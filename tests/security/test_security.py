@@ -79,7 +79,7 @@ def test_nothing_is_asked_of_the_network(tmp_path: Path) -> None:
     others = (
         ("find", "in.jsonl", "--work", "work"),
         ("verify", "out"),
-        ("sql", "out.private", "--name", "top"),
+        ("sql", "out.private", "--name", "top_values"),
         ("explain", "in.jsonl"),
         ("demo", "--mails", "20"),
     )

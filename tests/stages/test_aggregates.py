@@ -58,7 +58,7 @@ def slow_counts(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
     return [(value, kind, len(all_), len({row[0] for row in all_}), *all_[0][:3]) for (value, kind), all_ in sorted(by_value.items())]
 
 
-def slow_firsts(rows: Sequence[Row], kinds: Sequence[str], keep: int) -> list[tuple[int, int, int, int]]:
+def slow_first_occurrences(rows: Sequence[Row], kinds: Sequence[str], keep: int) -> list[tuple[int, int, int, int]]:
     seen: dict[int, int] = defaultdict(int)
     found = []
     for doc_no, cell, start, _, kind, value in sorted(rows, key=lambda row: row[:3]):
@@ -69,7 +69,7 @@ def slow_firsts(rows: Sequence[Row], kinds: Sequence[str], keep: int) -> list[tu
     return sorted(found)
 
 
-def firsts(path: Path) -> list[tuple[int, int, int, int]]:
+def first_occurrences(path: Path) -> list[tuple[int, int, int, int]]:
     return [tuple(row.values()) for row in pq.read_table(path, columns=["doc_no", "cell", "start", "value_id"]).to_pylist()]
 
 
@@ -115,20 +115,27 @@ def test_value_counts_are_those_of_a_slow_count(engine: LocalEngine, tmp_path: P
 
 @calm
 @given(tasks=corpora(), keep=st.integers(1, 3), kinds=st.sampled_from([KINDS, KINDS[:1], KINDS[1:]]))
-def test_firsts_are_those_of_a_slow_count(engine: LocalEngine, tmp_path: Path, tasks: list[list[Row]], keep: int, kinds: list[str]) -> None:
+def test_first_occurrences_are_those_of_a_slow_count(
+    engine: LocalEngine, tmp_path: Path, tasks: list[list[Row]], keep: int, kinds: list[str]
+) -> None:
     files, path = counted(engine, tasks, tmp_path)
     chosen = tmp_path / "chosen.parquet"
     pq.write_table(pa.table({"kind": kinds}), chosen)
-    expected = slow_firsts([row for rows in tasks for row in rows], kinds, keep)
+    expected = slow_first_occurrences([row for rows in tasks for row in rows], kinds, keep)
     engine.sql(
-        queries.get_query("firsts").sql, {"occurrences_left": files, "chosen_kinds": [chosen]}, tmp_path / "firsts.parquet", keep=keep
+        queries.get_query("first_occurrences").sql,
+        {"remaining_occurrences": files, "chosen_kinds": [chosen]},
+        tmp_path / "first_occurrences.parquet",
+        keep=keep,
     )
-    assert firsts(tmp_path / "firsts.parquet") == expected
+    assert first_occurrences(tmp_path / "first_occurrences.parquet") == expected
     if keep == 1:  # both ways to the same table
         engine.sql(
-            queries.get_query("firsts_from_counts").sql, {"value_counts": [path], "chosen_kinds": [chosen]}, tmp_path / "short.parquet"
+            queries.get_query("first_occurrences_from_counts").sql,
+            {"value_counts": [path], "chosen_kinds": [chosen]},
+            tmp_path / "short.parquet",
         )
-        assert firsts(tmp_path / "short.parquet") == expected
+        assert first_occurrences(tmp_path / "short.parquet") == expected
 
 
 def needs(engine: LocalEngine, editors: Sequence[Any], tasks: Sequence[Sequence[Row]], folder: Path, drops: Sequence[Path] = ()) -> Any:
@@ -161,21 +168,21 @@ def test_a_second_editor_keeps_what_it_can_among_what_is_left(
     editors = [Rmft(use="rmft", kinds=("EMAIL_ADDRESS", "URL"), keep=keep), Rmft(use="rmft", kinds=("IP_ADDRESS", "URL"), keep=second)]
     found = needs(engine, editors, tasks, tmp_path)
     rows = [row for task in tasks for row in task]
-    expected = slow_firsts(rows, ["EMAIL_ADDRESS", "URL"], keep)
-    assert firsts(found[0].tables["firsts"]) == expected
+    expected = slow_first_occurrences(rows, ["EMAIL_ADDRESS", "URL"], keep)
+    assert first_occurrences(found[0].tables["first_occurrences"]) == expected
     kept = set(expected)
     taken = [row for row in rows if row[4] in ("EMAIL_ADDRESS", "URL") and (*row[:3], row[5]) not in kept]
     left = [row for row in rows if not any(one[:2] == row[:2] and one[2] < row[3] and row[2] < one[3] for one in taken)]
     # URL belongs to the first editor, so that the second keeps none of it
-    assert firsts(found[1].tables["firsts"]) == slow_firsts(left, ["IP_ADDRESS"], second)
+    assert first_occurrences(found[1].tables["first_occurrences"]) == slow_first_occurrences(left, ["IP_ADDRESS"], second)
 
 
 def test_an_editor_that_keeps_nothing_still_takes_its_spans(engine: LocalEngine, tmp_path: Path) -> None:
     rows: list[Row] = [(0, 0, 0, 9, "URL", 1), (0, 0, 2, 6, "IP_ADDRESS", 7), (1, 0, 0, 4, "IP_ADDRESS", 7), (2, 0, 0, 4, "IP_ADDRESS", 7)]
     editors = [Redact(use="redact", kinds=("URL",)), Rmft(use="rmft", kinds=("IP_ADDRESS",), keep=1)]
     found = needs(engine, editors, [rows[:2], rows[2:]], tmp_path)
-    assert "firsts" not in found[0].tables
-    assert firsts(found[1].tables["firsts"]) == [(1, 0, 0, 7)]
+    assert "first_occurrences" not in found[0].tables
+    assert first_occurrences(found[1].tables["first_occurrences"]) == [(1, 0, 0, 7)]
 
 
 def test_no_editor_needs_nothing(engine: LocalEngine, tmp_path: Path) -> None:
@@ -200,7 +207,7 @@ def test_a_run_keeps_the_first_in_corpus_order(tmp_path: Path, keep: int) -> Non
                 assert (one == now) == (seen[one.lower()] <= keep)
 
 
-# ---- stores ----
+# ---- pools ----
 
 
 def values(path: Path, rows: Sequence[tuple[str, str, str | None]]) -> Path:
@@ -211,14 +218,14 @@ def values(path: Path, rows: Sequence[tuple[str, str, str | None]]) -> Path:
     return path
 
 
-def stores(path: Path) -> dict[tuple[str, str], list[str]]:
+def pools(path: Path) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in pq.read_table(path).to_pylist():
-        found[row["kind"], row["part"]].append(row["text"])
+        found[row["kind"], row["component"]].append(row["text"])
     return dict(found)
 
 
-def test_part_stores_hold_every_part_once_sorted_in_lower_case(tmp_path: Path) -> None:
+def test_component_pools_hold_every_component_once_sorted_in_lower_case(tmp_path: Path) -> None:
     one = values(
         tmp_path / "one.parquet",
         [
@@ -229,8 +236,8 @@ def test_part_stores_hold_every_part_once_sorted_in_lower_case(tmp_path: Path) -
         ],
     )
     other = values(tmp_path / "two.parquet", [("EMAIL_ADDRESS", "bea_roe@example.com", None), ("EMAIL_ADDRESS", "Sales@example.net", None)])
-    aggregates.write_component_pools(["EMAIL_ADDRESS", "PHONE_NUMBER"], [one, other], tmp_path / "stores.parquet")
-    assert stores(tmp_path / "stores.parquet") == {
+    aggregates.write_component_pools(["EMAIL_ADDRESS", "PHONE_NUMBER"], [one, other], tmp_path / "pools.parquet")
+    assert pools(tmp_path / "pools.parquet") == {
         ("EMAIL_ADDRESS", "domain"): ["example", "mail.example"],
         ("EMAIL_ADDRESS", "first"): ["ann", "bea"],
         ("EMAIL_ADDRESS", "host"): ["example.com", "example.net", "example.org", "mail.example.com"],
@@ -240,19 +247,19 @@ def test_part_stores_hold_every_part_once_sorted_in_lower_case(tmp_path: Path) -
     }
 
 
-def test_part_stores_do_not_depend_on_how_values_lie_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_component_pools_do_not_depend_on_how_values_lie_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[tuple[str, str, str | None]] = [("EMAIL_ADDRESS", f"n{at % 7}.m{at % 5}@d{at % 3}.example.com", None) for at in range(40)]
     aggregates.write_component_pools(["EMAIL_ADDRESS"], [values(tmp_path / "all.parquet", rows)], tmp_path / "a.parquet")
     files = [values(tmp_path / f"{at}.parquet", rows[::-1][at::4]) for at in range(4)]
     monkeypatch.setattr(aggregates, "_READ_ROWS", 3)
     aggregates.write_component_pools(["EMAIL_ADDRESS"], files, tmp_path / "b.parquet")
-    assert stores(tmp_path / "a.parquet") == stores(tmp_path / "b.parquet")
-    for texts in stores(tmp_path / "a.parquet").values():
+    assert pools(tmp_path / "a.parquet") == pools(tmp_path / "b.parquet")
+    for texts in pools(tmp_path / "a.parquet").values():
         assert texts == sorted(set(texts)) and texts == [text.lower() for text in texts]
 
 
 @pytest.mark.parametrize("rows", [[], [("PHONE_NUMBER", "212-555-0123", None)]])
-def test_part_stores_of_nothing(tmp_path: Path, rows: list[tuple[str, str, str | None]]) -> None:
-    aggregates.write_component_pools(["EMAIL_ADDRESS", "PHONE_NUMBER"], [values(tmp_path / "v.parquet", rows)], tmp_path / "stores.parquet")
-    table = pq.read_table(tmp_path / "stores.parquet")
-    assert table.num_rows == 0 and table.schema.names == ["kind", "part", "text"]
+def test_component_pools_of_nothing(tmp_path: Path, rows: list[tuple[str, str, str | None]]) -> None:
+    aggregates.write_component_pools(["EMAIL_ADDRESS", "PHONE_NUMBER"], [values(tmp_path / "v.parquet", rows)], tmp_path / "pools.parquet")
+    table = pq.read_table(tmp_path / "pools.parquet")
+    assert table.num_rows == 0 and table.schema.names == ["kind", "component", "text"]

@@ -86,23 +86,23 @@ def table_of(names: str, *rows: tuple[object, ...]) -> pa.Table:
 def small_tables() -> dict[str, pa.Table]:
     return {
         "occurrences": occurrences(),
-        "occurrences_left": occurrences(),
+        "remaining_occurrences": occurrences(),
         "partial_counts": counts(
             [(ADA, MAIL, 2, 2, 0, 0, 6), (TEL, PHONE, 1, 1, 0, 0, 40), (BEA, MAIL, 1, 1, 1, 0, 50), (ADA, MAIL, 1, 1, 3, 1, 0)]
         ),
         "value_counts": counts([(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)]),
         "value_spellings": values(),
         "chosen_kinds": pa.table({"kind": [MAIL]}),
-        "firsts": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start": [6, 50], "value_id": [ADA, BEA]}),
-        "claimed": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "end_byte": [60, 50]}),
+        "first_occurrences": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start": [6, 50], "value_id": [ADA, BEA]}),
+        "claimed_spans": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "end_byte": [60, 50]}),
         "drops": made("drops", [{"doc_no": 3, "part": "near_dup", "reason": "copy", "kept_doc_no": 1}]),
         "edits": made(
             "edits",
             [edit(1, 6, 32, "Ada.Moor@hill.example.org", "rmft", MAIL), edit(0, 40, 57, "+1 (555) 019-9010", "redact", PHONE)],
         ),
         # of two shards: two stand-ins of one text, two originals of another, and where the four stood
-        "standing": table_of(
-            "kind fate section standing occurrences",
+        "shard_outcomes": table_of(
+            "kind outcome section result_id occurrences",
             (MAIL, "stand_in", None, 7, 1),
             (MAIL, "stand_in", None, 7, 1),
             (MAIL, "original", None, ADA, 1),
@@ -155,10 +155,10 @@ def small_tables() -> dict[str, pa.Table]:
             [{"part_no": n, "stage": r, "part": p} for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))],
         ),
         # 1 has one user, in two parts; 2 has one in each of two parts; 3 had k of them in one part
-        "seen": table_of("gram user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)),
-        "degrees": table_of("gram users", (1, 1), (2, 2)),
-        "spelled": table_of("gram word", (1, "quill"), (2, "call"), (2, "call")),
-        "direct": table_of("ngram n", ("ada hill", 2), ("ada", 1), ("ada hill", 2)),
+        "ngram_users": table_of("ngram_id user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)),
+        "ngram_user_counts": table_of("ngram_id users", (1, 1), (2, 2)),
+        "word_spellings": table_of("ngram_id word", (1, "quill"), (2, "call"), (2, "call")),
+        "direct_ngrams": table_of("ngram n", ("ada hill", 2), ("ada", 1), ("ada hill", 2)),
         "digests": table_of("doc_no high low", (0, 1, 1), (1, 1, 1), (2, 1, 2), (3, 1, 1)),
         # 2 has the signature of 0, which meets 1 in band 0; 1 meets 3 in band 1
         "bands": table_of(
@@ -167,9 +167,11 @@ def small_tables() -> dict[str, pa.Table]:
             *((0, 0, 5), (1, 0, 5), (2, 0, 5), (3, 0, 6), (0, 1, 7), (1, 1, 8), (2, 1, 7), (3, 1, 8)),
         ),
         "pairs": table_of("doc_no earlier_doc_no", (1, 0), (3, 1)),
-        "runs": table_of("doc_no run", *((doc, run) for doc, row in ((0, "12345"), (1, "12346"), (3, "2346")) for run in map(int, row))),
-        "things": table_of("group_no thing_id", (0, 50), (1, 50), (1, 60), (2, 60), (3, 70)),
-        "places": table_of(
+        "shingles": table_of(
+            "doc_no shingle", *((doc, run) for doc, row in ((0, "12345"), (1, "12346"), (3, "2346")) for run in map(int, row))
+        ),
+        "items": table_of("group_no item_id", (0, 50), (1, 50), (1, 60), (2, 60), (3, 70)),
+        "header_occurrences": table_of(
             "doc_no cell start value_id field line_start line_end "
             "unit_start entry_start entry_end previous_end next_start entry_no entry_count",
             (0, 0, 6, ADA, "from", 0, 33, 6, 6, 32, 6, 32, 0, 1),
@@ -178,95 +180,95 @@ def small_tables() -> dict[str, pa.Table]:
         ),
         # a line of three entries whose first and third go, and one of one entry
         "units": table_of(
-            "group_no thing_id doc_no cell start field line_start line_end "
+            "group_no item_id doc_no cell start field line_start line_end "
             "entry_start entry_end previous_end next_start entry_no entry_count",
             (0, ADA, 0, 0, 5, "to", 0, 40, 4, 10, 4, 12, 0, 3),
             (1, BEA, 0, 0, 13, "to", 0, 40, 12, 20, 10, 22, 1, 3),
             (2, ADA, 0, 0, 23, "to", 0, 40, 22, 30, 20, 30, 2, 3),
             (3, ADA, 1, 0, 7, "cc", 0, 30, 4, 29, 4, 29, 0, 1),
         ),
-        "gone": table_of("group_no", (0,), (2,), (3,)),
-        "goes": table_of(
+        "removed_groups": table_of("group_no", (0,), (2,), (3,)),
+        "removed_occurrences": table_of(
             "doc_no cell start start_byte field whole_line",
             *((0, 0, 5, 4, "to", 0), (0, 0, 6, 4, "to", 0), (1, 0, 7, 0, "to", 1), (2, 0, 7, 0, "cc", 1)),
         ),
         "subject": table_of("value_id", (ADA,), (TEL,)),
-        "published": table_of("doc_no", (0,), (1,)),
+        "published_documents": table_of("doc_no", (0,), (1,)),
         "skipped": made("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
     }
 
 
 EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "value_counts": [(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)],
-    "firsts": [(0, 0, 6, ADA), (1, 0, 50, BEA)],
-    "firsts_from_counts": [(0, 0, 6, ADA), (1, 0, 50, BEA)],
-    "left_after_claims": [  # 0:40..57 shares byte 56 with a claim; 1:6..32 and 1:50..69 only touch one; document 3 is dropped
+    "first_occurrences": [(0, 0, 6, ADA), (1, 0, 50, BEA)],
+    "first_occurrences_from_counts": [(0, 0, 6, ADA), (1, 0, 50, BEA)],
+    "remaining_occurrences": [  # 0:40..57 shares byte 56 with a claim; 1:6..32 and 1:50..69 only touch one; document 3 is dropped
         (0, 0, 6, 32, 6, 32, MAIL, ADA, "patterns", 1.0, "from", None),
         (1, 0, 6, 32, 6, 32, MAIL, ADA, "patterns", 1.0, "from", None),
         (1, 0, 50, 69, 50, 69, MAIL, BEA, "patterns", 1.0, "body", ADA),
     ],
-    "entities": [(BEA, ADA, MAIL, "bea@lab.example.net")],
-    "claimed": [(1, 0, 6, 32), (3, 1, 0, 26)],
-    "top": [
+    "entity_values": [(BEA, ADA, MAIL, "bea@lab.example.net")],
+    "claimed_spans": [(1, 0, 6, 32), (3, 1, 0, 26)],
+    "top_values": [
         (1, MAIL, "ada.quill@mail.example.org", 3, 3),
         (2, MAIL, "bea@lab.example.net", 1, 1),
         (3, PHONE, "+1 (555) 010-0199", 1, 1),
     ],
-    "kinds": [(MAIL, 2, 4, 3, 0.5), (PHONE, 1, 1, 1, 1.0)],
-    "count_histogram": [(MAIL, 1, 1), (MAIL, 3, 1), (PHONE, 1, 1)],
+    "kind_counts": [(MAIL, 2, 4, 3, 0.5), (PHONE, 1, 1, 1, 1.0)],
+    "frequency_histogram": [(MAIL, 1, 1), (MAIL, 3, 1), (PHONE, 1, 1)],
     "rank_frequency": [(MAIL, 1, 3, 0.75), (MAIL, 2, 1, 1.0), (PHONE, 1, 1, 1.0)],
-    "documents_with_most": [(0, 2, 2), (1, 2, 2), (3, 1, 1)],
-    "by_section": [
+    "top_documents": [(0, 2, 2), (1, 2, 2), (3, 1, 1)],
+    "occurrences_by_section": [
         ("header", "from", MAIL, 2, 2),
         ("body", "body", MAIL, 1, 1),
         ("body", "body", PHONE, 1, 1),
         ("text", "", MAIL, 1, 1),
     ],
-    "by_domain": [("mail.example.org", 1, 3), ("lab.example.net", 1, 1)],
-    "first_and_last": [
+    "addresses_by_domain": [("mail.example.org", 1, 3), ("lab.example.net", 1, 1)],
+    "first_and_last_documents": [
         (MAIL, "ada.quill@mail.example.org", 3, 0, 3),
         (MAIL, "bea@lab.example.net", 1, 1, 1),
         (PHONE, "+1 (555) 010-0199", 1, 0, 0),
     ],
     "quarantine_by_reason": [("not_json", "a.jsonl", 1)],
-    "repeated_ids": [(7, 3), (5, 2)],
+    "repeated_document_ids": [(7, 3), (5, 2)],
     "skipped_by_reason": [(PHONE, "length", 5)],
     "drops_by_part": [("near_dup", "copy", 1)],
-    "users": [(0, 0), (1, 1), (3, 0)],
+    "document_users": [(0, 0), (1, 1), (3, 0)],
     "value_users": [(ADA, 0), (ADA, 1), (BEA, 1), (TEL, 0)],
-    "top_by_users": [
+    "top_values_by_users": [
         (1, MAIL, "ada.quill@mail.example.org", 2, 3, 3),
         (2, MAIL, "bea@lab.example.net", 1, 1, 1),
         (3, PHONE, "+1 (555) 010-0199", 1, 1, 1),
     ],
-    "once": [(MAIL, 2, 1, 0.5, 0.25), (PHONE, 1, 1, 1.0, 1.0)],
-    "growth": [
+    "single_occurrence_values": [(MAIL, 2, 1, 0.5, 0.25), (PHONE, 1, 1, 1.0, 1.0)],
+    "value_growth": [
         (MAIL, 1, 1, 1, 1.0),
         (MAIL, 2, 3, 2, 0.5),
         (MAIL, 4, 4, 2, 0.0),
         (PHONE, 1, 1, 1, 1.0),
     ],  # of ten ranges, the three with any
-    "co_occurring": [],  # no two values share two documents
-    "identifiers_per_user": [(0, 2, 3, 2, 1), (1, 1, 2, 2, 1)],
+    "co_occurring_values": [],  # no two values share two documents
+    "values_per_user": [(0, 2, 3, 2, 1), (1, 1, 2, 2, 1)],
     "words_by_users": [(1, 1, 2, 0.3333, 0.2), (2, 2, 8, 1.0, 1.0)],
     "ngrams_by_n": [(1, 3, 10, 1, 0.3333, 0.2), (2, 1, 2, 1, 1.0, 1.0)],
-    "blacklist_degrees": [(1, 1), (2, 2), (3, 2)],
-    "blacklist_direct": [("ada", 1), ("ada hill", 2)],
-    "blacklist_words": [("call", 2, 2), ("quill", 1, 1)],
+    "ngram_user_counts": [(1, 1), (2, 2), (3, 2)],
+    "value_ngrams": [("ada", 1), ("ada hill", 2)],
+    "word_user_counts": [("call", 2, 2), ("quill", 1, 1)],
     "blacklist_coverage": [(1, "direct", 1, 5, 0.3333, 0.5), (1, "indirect", 1, 2, 0.3333, 0.2)],
-    "near_duplicate_groups": [("near_dup", "copy", 1, 1, 3, 3)],
+    "duplicate_groups": [("near_dup", "copy", 1, 1, 3, 3)],
     # six ids are six documents that could be read
-    "before_after": [(0, "drop", "near_dup", 6, 5, 5, 4), (1, "edit", "redact", 5, 5, 4, 3), (2, "edit", "rmft", 5, 5, 3, 2)],
+    "counts_by_part": [(0, "drop", "near_dup", 6, 5, 5, 4), (1, "edit", "redact", 5, 5, 4, 3), (2, "edit", "rmft", 5, 5, 3, 2)],
     "ledger_summary": [("dp_mlm", "word", 2, 10, 0.5, 2.5, 3.0)],
     "exact_dup_links": [(1, 0), (3, 0)],
     "near_dup_pairs": [(1, 0), (2, 0), (3, 1)],
     "near_dup_candidates": [(0,), (1,), (3,)],
     "near_dup_links": [(3, 1)],
-    "groups_that_share": [(0,), (1,), (2,)],
-    "repeated_things": [(0, 0), (1, 0), (1, 1), (2, 1)],
+    "groups_sharing_items": [(0,), (1,), (2,)],
+    "repeated_items": [(0, 0), (1, 0), (1, 1), (2, 1)],
     "document_values": sorted([(0, ADA), (1, ADA), (1, BEA), (3, ADA)]),
-    "values_left": sorted([(ADA,), (BEA,), (TEL,)]),
-    "known_values": sorted(
+    "remaining_values": sorted([(ADA,), (BEA,), (TEL,)]),
+    "distinct_values_of_kinds": sorted(
         [(ADA, MAIL, "Ada.Quill@mail.example.org", "ada.quill@mail.example.org"), (BEA, MAIL, "bea@lab.example.net", "bea@lab.example.net")]
     ),
     "pseudonyms": [
@@ -274,7 +276,7 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         ("[MAIL-2]", MAIL, "bea@lab.example.net", 1, 1),
         ("iris@example.com", MAIL, "Ada.Quill@mail.example.org", 2, 0),
     ],
-    "kinds_left": [(MAIL, 4, 2, 3), (PHONE, 1, 1, 1)],
+    "remaining_kind_counts": [(MAIL, 4, 2, 3), (PHONE, 1, 1, 1)],
     "header_units": [
         (0, ADA, 0, 0, 6, "from", 0, 33, 6, 32, 6, 32, 0, 1),
         (1, BEA, 1, 0, 50, "to", 40, 90, 50, 69, 50, 70, 0, 2),
@@ -284,12 +286,12 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         (0, 0, 23, ADA, 20, 30, "to", 0),
         (1, 0, 7, ADA, 0, 30, "cc", 1),
     ],
-    "subject_places": [(MAIL, "from", 2, 2), (MAIL, None, 1, 1), (PHONE, "body", 1, 1)],
+    "subject_sections": [(MAIL, "from", 2, 2), (MAIL, None, 1, 1), (PHONE, "body", 1, 1)],
     "subject_values": sorted([(ADA, 3), (TEL, 1)]),
     "subject_documents": [(0, 2), (1, 1), (3, 1)],
     "subject_edits": [(MAIL, 2, 1), (PHONE, 1, 1)],
-    "removed_by_field": [("to", 3, 2, 1), ("cc", 1, 1, 1)],
-    "fates": [
+    "header_removals_by_field": [("to", 3, 2, 1), ("cc", 1, 1, 1)],
+    "outcomes": [
         (MAIL, "original", None, 1, 2),
         (MAIL, "original", "", 2, 1),
         (MAIL, "stand_in", None, 2, 1),
@@ -328,12 +330,12 @@ def test_a_query_gives_what_it_promises(name: str, database: duckdb.DuckDBPyConn
     assert database.execute(query.sql, query.bind() or None).fetchall() == EXPECTED[name]
 
 
-def test_firsts_keep_as_many_as_asked_in_corpus_order(database: duckdb.DuckDBPyConnection) -> None:
-    def firsts(keep: int) -> list[tuple[int, ...]]:
-        return database.execute(q.get_query("firsts").sql, {"keep": keep}).fetchall()
+def test_first_occurrences_keep_as_many_as_asked_in_corpus_order(database: duckdb.DuckDBPyConnection) -> None:
+    def first_occurrences(keep: int) -> list[tuple[int, ...]]:
+        return database.execute(q.get_query("first_occurrences").sql, {"keep": keep}).fetchall()
 
-    assert firsts(0) == []
-    assert firsts(2) == [(0, 0, 6, ADA), (1, 0, 6, ADA), (1, 0, 50, BEA)]
+    assert first_occurrences(0) == []
+    assert first_occurrences(2) == [(0, 0, 6, ADA), (1, 0, 6, ADA), (1, 0, 50, BEA)]
 
 
 # What the SQL engines read differently or not at all (hash, first, strlen, list, a cast that rounds, an order of nulls).
@@ -365,6 +367,65 @@ def test_a_query_is_portable(name: str) -> None:
     assert len(last) == 2 and "FROM" not in last[1].upper(), f"{name}.sql: ends in a full order"
 
 
+# Spark's reserved keywords in ANSI mode (sql-ref-ansi-compliance.html of Spark 4); DuckDB lists its own in duckdb_keywords().
+SPARK_RESERVED = set(
+    "all and any as authorization both case cast check collate column constraint create cross current_date current_time current_timestamp "
+    "current_user distinct else end escape except execute false fetch filter for foreign from full grant group having in inner intersect "
+    "into is join lateral leading left natural not null offset on only or order outer overlaps primary references right select "
+    "session_user some sql table then time to trailing union unique unknown user using when where with within".split()
+)
+
+
+def reserved_words() -> set[str]:
+    rows_ = duckdb.connect().execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
+    return SPARK_RESERVED | {name for (name,) in rows_}
+
+
+def bare_names(text: str, names: set[str]) -> list[str]:
+    """Occurrences of `names` in a statement that are neither quoted nor behind a dot. An `end` that closes a CASE is not a name."""
+    found, open_cases = [], 0
+    for match in re.finditer(r"'[^']*'|\"[^\"]*\"|--[^\n]*|\$\w+|(?<![\w.])[A-Za-z_]\w*", text):
+        word = match[0].lower()
+        if word == "case":
+            open_cases += 1
+        elif word == "end" and open_cases:
+            open_cases -= 1
+        elif word in names:
+            found.append(word)
+    return found
+
+
+def test_reserved_words_are_known() -> None:
+    assert "end" in SPARK_RESERVED & reserved_words() and not {"start", "cell", "value"} & reserved_words()
+    columns = {column for table in small_tables().values() for column in table.column_names}
+    assert (columns | set(small_tables())) & reserved_words() == {"end"}
+
+
+@pytest.mark.parametrize("name", q.load_queries())
+def test_reserved_names_are_quoted_or_qualified(name: str) -> None:
+    """A column such as `end` is a keyword in DuckDB and Spark, unless it is quoted or stands behind a dot."""
+    query = q.get_query(name)
+    table_columns = {column for table in query.tables for column in small_tables()[table].column_names}
+    names = {*table_columns, *query.tables, *query.output_columns}
+    assert bare_names(query.sql, names & reserved_words()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('SELECT o.end, o."end", "end" FROM occurrences AS o ORDER BY o.end', []),
+        ("SELECT CASE WHEN o.end > 1 THEN 1 ELSE 0 END AS n FROM occurrences AS o", []),
+        ("SELECT 'end' AS n, $end AS m FROM occurrences", []),
+        ("SELECT end FROM occurrences", ["end"]),
+        ("SELECT o.start AS end FROM occurrences AS o", ["end"]),
+        ("SELECT doc_no, start, END FROM occurrences ORDER BY doc_no, start, end", ["end", "end"]),
+        ("SELECT CASE WHEN end > 1 THEN 1 ELSE 0 END AS n FROM occurrences", ["end"]),
+    ],
+)
+def test_bare_names_are_found(text: str, expected: list[str]) -> None:
+    assert bare_names(text, {"end"}) == expected
+
+
 @pytest.mark.parametrize("name", sorted(set(q.load_queries()) - {"quarantine_by_reason", "drops_by_part"}))
 def test_the_order_is_full(name: str, database: duckdb.DuckDBPyConnection) -> None:
     """The final ORDER BY is a total order over the test tables, even if every value occurs equally often."""
@@ -380,7 +441,10 @@ def test_the_order_is_full(name: str, database: duckdb.DuckDBPyConnection) -> No
 
 # ---------------------------------------------------------------- headers and parameters
 
-HEADER = "-- name: x\n-- does: Something,\n--       in two lines.\n-- reads: value_spellings\n-- gives: a, b\n-- takes: {}\nSELECT 1\n"
+HEADER = (
+    "-- name: x\n-- description: Something,\n--              in two lines.\n"
+    "-- tables: value_spellings\n-- columns: a, b\n-- params: {}\nSELECT 1\n"
+)
 
 
 def test_a_header_is_read() -> None:
@@ -410,10 +474,10 @@ def test_wrong_parameters_are_named(given_: dict[str, object], part: str) -> Non
         query.bind(given_)
 
 
-@pytest.mark.parametrize("takes", ["$k = ?", "$k", "$k = 'a"])
-def test_a_header_that_cannot_be_read_is_our_mistake(takes: str) -> None:
+@pytest.mark.parametrize("params", ["$k = ?", "$k", "$k = 'a"])
+def test_a_header_that_cannot_be_read_is_our_mistake(params: str) -> None:
     with pytest.raises(AssertionError):
-        q.parse_query(HEADER.format(takes), "x")
+        q.parse_query(HEADER.format(params), "x")
 
 
 def test_settings_and_names() -> None:
@@ -421,8 +485,8 @@ def test_settings_and_names() -> None:
     for wrong in (["k"], ["=3"], ["k=1", "k=2"]):
         with pytest.raises(UsageError):
             q.parse_set_options(wrong)
-    with pytest.raises(UsageError, match="Did you mean top"):
-        q.get_query("topp")
+    with pytest.raises(UsageError, match="Did you mean top_values"):
+        q.get_query("top_valuse")
 
 
 # ---------------------------------------------------------------- masks
@@ -501,13 +565,13 @@ def rows(connection: duckdb.DuckDBPyConnection, sql: str | q.Query, params: dict
 
 def test_every_named_query_answers_on_a_whole_and_on_an_empty_work(work: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    standing = {name for name, query in q.load_queries().items() if not query.table_columns}
+    user_queries = {name for name, query in q.load_queries().items() if not query.table_columns}
     with q.open_connection(work) as full, q.open_connection(tmp_path / "empty") as empty:
-        for name in standing:
+        for name in user_queries:
             assert q.run_query(full, q.get_query(name)).column_names == list(q.get_query(name).output_columns)
             assert q.run_query(empty, q.get_query(name)).num_rows == 0
-        with pytest.raises(UsageError, match="reads occurrences_left, chosen_kinds, which exists only while a plan runs"):
-            q.run_query(full, q.get_query("firsts"))
+        with pytest.raises(UsageError, match="reads remaining_occurrences, chosen_kinds, which exists only while a plan runs"):
+            q.run_query(full, q.get_query("first_occurrences"))
 
 
 def test_texts_are_masked_unless_revealed(work: Path) -> None:
@@ -516,9 +580,9 @@ def test_texts_are_masked_unless_revealed(work: Path) -> None:
     with q.open_connection(work) as masked, q.open_connection(work, reveal=True) as revealed:
         for name in tables_:
             assert not raw.search(str(rows(masked, f'SELECT * FROM "{name}"')))
-        assert rows(masked, q.get_query("top"), {"limit": "1"}) == [(1, MAIL, "a***@m***.org", 3, 3)]
+        assert rows(masked, q.get_query("top_values"), {"limit": "1"}) == [(1, MAIL, "a***@m***.org", 3, 3)]
         assert rows(masked, "SELECT ngram FROM blacklist") == [("aaaa aaaa",)]
-        assert rows(revealed, q.get_query("top"), {"limit": "1"}) == [(1, MAIL, "ada.quill@mail.example.org", 3, 3)]
+        assert rows(revealed, q.get_query("top_values"), {"limit": "1"}) == [(1, MAIL, "ada.quill@mail.example.org", 3, 3)]
         assert rows(masked, "SELECT count(*) FROM value_spellings WHERE value ILIKE '%quill%'") == [(0,)]
         assert rows(masked, "SELECT part, kind FROM edits ORDER BY doc_no") == [("redact", PHONE), ("rmft", MAIL)]
 

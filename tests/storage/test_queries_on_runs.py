@@ -133,7 +133,7 @@ def rounded(value: float) -> float:
 def test_users_are_numbered_by_their_first_documents(shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
     users = corpus()["user_id"].to_pylist()
     number = numbers(users)
-    assert ask(shown, "users") == [(doc_no, number[user]) for doc_no, user in enumerate(users) if user is not None]
+    assert ask(shown, "document_users") == [(doc_no, number[user]) for doc_no, user in enumerate(users) if user is not None]
     pairs = {(row["value_id"], number[row["user"]]) for row in places if row["user"] is not None}
     assert ask(shown, "value_users") == sorted(pairs)
 
@@ -149,15 +149,17 @@ def test_top_counts_occurrences_documents_or_users(shown: duckdb.DuckDBPyConnect
     by_occurrences = sorted(counted, key=lambda row: (-row[3], -row[4], row[0]))
     by_documents = sorted(counted, key=lambda row: (-row[4], -row[3], row[0]))
     by_users = sorted((row for row in counted if row[5]), key=lambda row: (-row[5], -row[3], -row[4], row[0]))
-    assert ask(shown, "top", limit=30) == [(n + 1, *row[1:5]) for n, row in enumerate(by_occurrences[:30])]
-    assert ask(shown, "top", limit=30, by="documents") == [(n + 1, *row[1:5]) for n, row in enumerate(by_documents[:30])]
+    assert ask(shown, "top_values", limit=30) == [(n + 1, *row[1:5]) for n, row in enumerate(by_occurrences[:30])]
+    assert ask(shown, "top_values", limit=30, by="documents") == [(n + 1, *row[1:5]) for n, row in enumerate(by_documents[:30])]
     assert by_occurrences[:30] != by_documents[:30] != by_users[:30]
-    assert ask(shown, "top_by_users", limit=30) == [(n + 1, row[1], row[2], row[5], *row[3:5]) for n, row in enumerate(by_users[:30])]
+    assert ask(shown, "top_values_by_users", limit=30) == [
+        (n + 1, row[1], row[2], row[5], *row[3:5]) for n, row in enumerate(by_users[:30])
+    ]
     phones = [row for row in by_users if row[1] == "PHONE_NUMBER"][:5]
-    assert [row[2] for row in ask(shown, "top_by_users", kind="PHONE_NUMBER", limit=5)] == [row[2] for row in phones]
+    assert [row[2] for row in ask(shown, "top_values_by_users", kind="PHONE_NUMBER", limit=5)] == [row[2] for row in phones]
 
 
-def test_identifiers_per_user(shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
+def test_values_per_user(shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
     users = corpus()["user_id"].to_pylist()
     number, written = numbers(users), Counter(users)
     holders = defaultdict(set)
@@ -174,14 +176,14 @@ def test_identifiers_per_user(shown: duckdb.DuckDBPyConnection, places: list[dic
             for user, values in mine.items()
         ]
         expected.sort(key=lambda row: (-row[3], -row[2], row[0]))
-        assert ask(shown, "identifiers_per_user", kind=kind) == expected[:20]
+        assert ask(shown, "values_per_user", kind=kind) == expected[:20]
 
 
 def test_without_users_nobody_is_counted(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["ask ann.roe@example.org now", "ann.roe@example.org"]}), tmp_path / "in.parquet")
     find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
     with q.open_connection(tmp_path / "work", documents=document_sources_or_note(tmp_path / "work")) as connection:
-        assert ask(connection, "users") == ask(connection, "value_users") == ask(connection, "top_by_users") == []
+        assert ask(connection, "document_users") == ask(connection, "value_users") == ask(connection, "top_values_by_users") == []
         assert ask(connection, "words_by_users") == [(0, 6, 10, 1.0, 1.0)]  # ask ann roe example org now
 
 
@@ -273,7 +275,7 @@ def test_blacklist_coverage(name: str, grams: dict[int, dict[str, tuple[int, int
 # ---- values over the corpus ----
 
 
-def test_once(shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
+def test_single_occurrence_values(shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
     times: dict[str, Counter[int]] = defaultdict(Counter)
     for row in places:
         times[row["kind"]][row["value_id"]] += 1
@@ -281,11 +283,11 @@ def test_once(shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) ->
     for kind, counts in times.items():
         once = sum(count == 1 for count in counts.values())
         expected.append((kind, len(counts), once, rounded(once / len(counts)), rounded(once / counts.total())))
-    assert ask(shown, "once") == sorted(expected, key=lambda row: (-row[2], row[0]))
+    assert ask(shown, "single_occurrence_values") == sorted(expected, key=lambda row: (-row[2], row[0]))
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7, 10, 1000])
-def test_growth(steps: int, shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
+def test_value_growth(steps: int, shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
     size, ranges = max(row["doc_no"] for row in places) + 1, max(steps, 1)
     expected: Rows = []
     for kind in sorted({row["kind"] for row in places}):
@@ -305,26 +307,26 @@ def test_growth(steps: int, shown: duckdb.DuckDBPyConnection, places: list[dict[
                     rounded(len(new) / len(values)),
                 )
             )
-    assert ask(shown, "growth", steps=steps) == expected
+    assert ask(shown, "value_growth", steps=steps) == expected
 
 
-def test_co_occurring(shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
+def test_co_occurring_values(shown: duckdb.DuckDBPyConnection, places: list[dict[str, Any]]) -> None:
     held = defaultdict(set)
     kinds, spelled = {}, {}
     for row in places:
         held[row["value_id"]].add(row["doc_no"])
         kinds[row["value_id"]], spelled[row["value_id"]] = row["kind"], row["value"]
     times = Counter(row["value_id"] for row in places)
-    for kind, among in (("all", 60), ("EMAIL_ADDRESS", 25)):
+    for kind, candidates in (("all", 60), ("EMAIL_ADDRESS", 25)):
         able = [value for value in held if len(held[value]) > 1 and kind in ("all", kinds[value])]
-        chosen = sorted(able, key=lambda value: (-len(held[value]), -times[value], value))[:among]
+        chosen = sorted(able, key=lambda value: (-len(held[value]), -times[value], value))[:candidates]
         pairs = []
         for one, other in itertools.combinations(sorted(chosen), 2):
             if (both := len(held[one] & held[other])) > 1:
                 pairs.append((-both, -both / min(len(held[one]), len(held[other])), one, other))
         expected = [(kinds[a], spelled[a], kinds[b], spelled[b], -both, rounded(-share)) for both, share, a, b in sorted(pairs)[:20]]
         assert len(expected) > 5
-        assert ask(shown, "co_occurring", kind=kind, among=among) == expected
+        assert ask(shown, "co_occurring_values", kind=kind, candidates=candidates) == expected
 
 
 # ---- what a run did ----
@@ -350,10 +352,10 @@ def test_parts_and_what_each_took(work: Path, shown: duckdb.DuckDBPyConnection) 
             ]
         expected.append((number, room, part, documents, documents - len(gone), len(left), len(after)))
         documents, left = documents - len(gone), after
-    assert ask(shown, "before_after") == expected
+    assert ask(shown, "counts_by_part") == expected
     assert [row[5] > row[6] for row in expected] == [True] * 4
-    assert ask(shown, "near_duplicate_groups") == [("near_dup", "copy", 0, 2, 2, 9), ("near_dup", "copy", 5, 1, 7, 7)]
-    assert ask(shown, "near_duplicate_groups", limit=1) == [("near_dup", "copy", 0, 2, 2, 9)]
+    assert ask(shown, "duplicate_groups") == [("near_dup", "copy", 0, 2, 2, 9), ("near_dup", "copy", 5, 1, 7, 7)]
+    assert ask(shown, "duplicate_groups", limit=1) == [("near_dup", "copy", 0, 2, 2, 9)]
     assert ask(shown, "ledger_summary") == [("dp_mlm", "word", 6, 21, 0.5, 1.75, 3.0)]
 
 
@@ -419,7 +421,7 @@ def test_no_named_query_and_no_table_shows_a_canary(birds: Path) -> None:
             if SECRET.search(str(q.run_query(shown, statement).to_pylist())):
                 raw_ones.add(statement.name if isinstance(statement, q.Query) else statement.split('"')[1])
         # the canaries were there to be seen
-        assert {"top", "top_by_users", "by_domain", "first_and_last", "co_occurring"} <= raw_ones
+        assert {"top_values", "top_values_by_users", "addresses_by_domain", "first_and_last_documents", "co_occurring_values"} <= raw_ones
         assert {"documents", "value_spellings", "ngrams", "blacklist"} <= raw_ones
         assert ask(masked, "blacklist_coverage")[0][1:4] == ("direct", 1, 12)
 
@@ -453,7 +455,7 @@ def test_a_text_that_is_not_utf8_is_said(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": broken}), tmp_path / "in.parquet")
     find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1, max_quarantine=1.0))
     with q.open_connection(tmp_path / "work", documents=document_sources_or_note(tmp_path / "work")) as connection:
-        assert len(ask(connection, "top")) == 1
+        assert len(ask(connection, "top_values")) == 1
         with pytest.raises(q.InputRefused, match="not valid UTF-8.*quarantine") as refused:
             ask(connection, "words_by_users")
         assert "canary" not in str(refused.value)

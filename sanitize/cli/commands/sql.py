@@ -100,7 +100,7 @@ def _list_queries() -> list[dict[str, str]]:
     from sanitize.storage import queries
 
     return [
-        {"name": query.name, "takes": query.signature, "does": query.description}
+        {"name": query.name, "params": query.signature, "description": query.description}
         for query in queries.load_queries().values()
         if query.is_user_query
     ]

@@ -23,5 +23,5 @@ def command(
     """List the values that occur most often, by rank (masked without --reveal)."""
     require_choice("--by", by, ("occurrences", "documents", "users"))
     given = {"kind": kind, "limit": str(limit)} | ({} if by == "users" else {"by": by})
-    name = "top_by_users" if by == "users" else "top"
+    name = "top_values_by_users" if by == "users" else "top_values"
     print_query_result(work, None, name, given, reveal=reveal, memory_limit=memory_limit, format="json" if as_json else format)

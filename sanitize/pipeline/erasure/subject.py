@@ -208,7 +208,7 @@ def _search_subject(
     users = tombstones.hash_user_ids(pa.array(match.user_ids, pa.large_string()), workspace.key).tolist() if match.user_ids else []
     subject_tombstones = tombstones.Tombstones(tuple(values), tuple(names), tuple(sorted(users)))
     tables, written_docs = _collect_occurrences(workspace, subject_tombstones)
-    places, per_document = workspace.run_query("subject_places", **tables), workspace.run_query("subject_documents", **tables)
+    places, per_document = workspace.run_query("subject_sections", **tables), workspace.run_query("subject_documents", **tables)
     docs = pl.concat([per_document["doc_no"], written_docs]).unique().sort()
     if not len(docs):
         raise UsageError(
@@ -317,7 +317,10 @@ def _summarize_run(
     rows = [np.asarray(pq.read_table(folder / "rows" / name, partitioning=None).column("doc_no")) for name in names]
     published_masks = [np.isin(doc_numbers, doc_nos) for doc_nos in rows]
     found = workspace.run_query(
-        "subject_edits", **tables, edits=[folder / "edits" / name for name in names], published=[folder / "rows" / name for name in names]
+        "subject_edits",
+        **tables,
+        edits=[folder / "edits" / name for name in names],
+        published_documents=[folder / "rows" / name for name in names],
     )
     erased_counts = output.manifest["settings"].get("erased") or {}
     return {

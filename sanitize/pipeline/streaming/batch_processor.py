@@ -255,7 +255,7 @@ class BatchProcessor:
             is_own_kind = np.isin(occurrences.kind, [self.kind_names.index(name) for name in editor.kinds if name not in claimed_kinds])
             claimed_kinds |= set(editor.kinds)
             is_kept = np.zeros(len(order), np.bool_)
-            if editor.keep and "firsts" in editor.required_aggregates:
+            if editor.keep and "first_occurrences" in editor.required_aggregates:
                 prior_counts = get_counts(self.prior_values.value_log.get_tags(ids)) if prior_counts is None else prior_counts
                 counted = np.flatnonzero(is_own_kind & is_unclaimed)
                 by_value = counted[np.argsort(group[counted], kind="stable")]
