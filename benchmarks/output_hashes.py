@@ -49,7 +49,26 @@ STREAMED = ("rmft", "erase", "redact")
 MAILS = {"enron": "enron.parquet", "spamassassin": "spamassassin.parquet", "linux-man": "linux-man.parquet"}
 ADDRESS = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9-]+\.[A-Za-z.-]*[A-Za-z]")
 # folder of tables when the hashes were recorded -> its name now
-RENAMED = {"tables/ids": "tables/document_ids"}
+RENAMED = {
+    "tables/ids": "tables/document_ids",
+    "documents/aside": "documents/quarantined",
+    "quarantine/find": "quarantine/detect",
+    "rounds": "first_round",
+    "rounds/links": "first_round/links",
+    "rounds/occurrences": "first_round/occurrences",
+    "rounds/partial_counts": "first_round/partial_counts",
+    "rounds/skipped": "first_round/skipped",
+    "vault/rounds": "vault/first_round",
+    "vault/rounds/values": "vault/first_round/values",
+    "runs/*/counts/flagged": "runs/*/counts/forbidden_values",
+    "runs/*/forget/gone": "runs/*/erasure/documents",
+    "runs/*/forget/mentions": "runs/*/erasure/mentions",
+    "runs/*/looks": "runs/*/corpus_passes",
+    "runs/*/looks/edit-0": "runs/*/corpus_passes/edit-0",
+    "runs/*/looks/edit-0/places": "runs/*/corpus_passes/edit-0/places",
+    "runs/*/said": "runs/*/replacement_ids",
+    "runs/*/stage": "runs/*/shards",
+}
 
 
 def write_corpora(folder: Path) -> dict[str, list[str]]:

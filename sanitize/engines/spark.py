@@ -185,11 +185,11 @@ class SparkEngine:
     def _probe_workers(self) -> None:
         """Raises UsageError for a cluster whose workers lack the package or the folder, have other versions, or run as another user."""
         with self._stage_folder() as stage:
-            (stage / "seen").write_text("here", "ascii")
-            probe = _make_probe(str((stage / "seen").resolve()), _package_versions(), sys.path if self._is_local else [])
+            (stage / "probe").write_text("here", "ascii")
+            probe = _make_probe(str((stage / "probe").resolve()), _package_versions(), sys.path if self._is_local else [])
             count = 1 if self._is_local else 64
             rows = self._run_action(
-                lambda: self._session.range(0, count, 1, count).mapInArrow(probe, "said string").collect(), SESSION_TIMEOUT_S
+                lambda: self._session.range(0, count, 1, count).mapInArrow(probe, "problem string").collect(), SESSION_TIMEOUT_S
             )
         for problem in sorted({row[0] for row in rows} - {""}):
             raise UsageError(f"--engine spark: {problem}")
@@ -422,6 +422,6 @@ def _make_probe(marker_path: str, versions: dict[str, str], sys_path: list[str])
         elif not problem and not os.access(marker_path, os.R_OK | os.W_OK):
             problem = "a worker runs as another user, who may not read WORK; let executors run as the user of this command"
         for batch in batches:
-            yield pyarrow.RecordBatch.from_pydict({"said": [problem] * batch.num_rows})
+            yield pyarrow.RecordBatch.from_pydict({"problem": [problem] * batch.num_rows})
 
     return probe

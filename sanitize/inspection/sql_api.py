@@ -61,7 +61,7 @@ def status(work: Path | str) -> dict[str, Any]:
         {
             "plan_hash": folder.name,
             "plan": (read_json(folder / "plan.json") or {}).get("name"),
-            "tasks_done": len(list(folder.glob("tasks/apply-*.json"))),
+            "tasks_done": len(list(folder.glob("tasks/rewrite-*.json"))),
         }
         for folder in sorted((work / "runs").glob("*"))
     ]
@@ -71,7 +71,7 @@ def status(work: Path | str) -> dict[str, Any]:
         "tasks": len(index.get("ranges", [])),
         "batches": len(index.get("batches", [])) or None,
         "key_id": index.get("key_id"),
-        "find_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
+        "find_tasks_done": len(list((work / "tasks" / "detect").glob("*.json"))),
         "runs": runs,
         "held_by": read_lock_holder(work),
     }

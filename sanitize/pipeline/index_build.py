@@ -147,7 +147,7 @@ class IndexBuilder(IndexState):
         self._stack.enter_context(lock_workspace(self.workspace))
         self._stack.push(self._remove_unused_workspace)
         self._stack.callback(self._clean_up)
-        failpoints.hit("work:made")
+        failpoints.hit("workspace:created")
         vault.remove_leftovers(self.workspace)
         if settings.engine == "spark":  # only now: nothing before this line was written where another machine could see it
             self.engine = spark.SparkEngine(**engine_args, master=settings.master, remote=settings.remote)
@@ -195,7 +195,7 @@ class IndexBuilder(IndexState):
         ]
         reused = bool(earlier_index.get("complete")) and earlier_index.get("fingerprint") == self.fingerprint
         self.write_index_json(is_complete=reused)
-        failpoints.hit("find:described")
+        failpoints.hit("detect:index_json_written")
         results = self.run_tasks(
             "find", [self._create_find_job(no, low, high, quarantined) for no, (low, high) in enumerate(self.task_ranges)]
         )
@@ -209,7 +209,7 @@ class IndexBuilder(IndexState):
             self.by_position = self._has_repeated_ids()
         self.check_inputs_unchanged()
         self.write_index_json(is_complete=True)
-        failpoints.hit("find:done")
+        failpoints.hit("detect:index_complete")
         self.quarantine = self._load_quarantine()
         self._check_quarantine_limit()
         by_kind, documents_by_kind = (_sum_counts(result[name] for result in results) for name in ("by_kind", "documents_by_kind"))
@@ -297,23 +297,23 @@ class IndexBuilder(IndexState):
                 yield task_no, outcome
 
     def _create_find_job(self, task_no: int, low: int, high: int, quarantined: list[int]) -> Job:
-        """The find job of one task. If there is a second round, tables that the second round rewrites are written to `rounds/`."""
+        """The find job of one task. If there is a second round, tables that the second round rewrites are written to `first_round/`."""
         name = f"{task_no:05d}.parquet"
-        first_folder = "rounds" if self.has_second_round else "tables"
+        first_folder = "first_round" if self.has_second_round else "tables"
         outputs = {
             "occurrences.parquet": self.workspace / first_folder / "occurrences" / name,
             "partial_counts.parquet": self.workspace / first_folder / "partial_counts" / name,
             "document_ids.parquet": self.workspace / "tables" / "document_ids" / name,
             "skipped.parquet": self.workspace / first_folder / "skipped" / name,
-            "values.parquet": self.workspace / "vault" / ("rounds/values" if self.has_second_round else "values") / name,
-            "quarantine.parquet": self.workspace / "quarantine" / "find" / name,
+            "values.parquet": self.workspace / "vault" / ("first_round/values" if self.has_second_round else "values") / name,
+            "quarantine.parquet": self.workspace / "quarantine" / "detect" / name,
         }
         if self.has_second_round:
-            outputs["links.parquet"] = self.workspace / "rounds" / "links" / name
+            outputs["links.parquet"] = self.workspace / "first_round" / "links" / name
         return Job(
             function=detection.find_task,
-            task=self._create_find_task(task_no, low, high, quarantined, f"find-{task_no}"),
-            record_path=self.workspace / "tasks" / "find" / f"{task_no:05d}.json",
+            task=self._create_find_task(task_no, low, high, quarantined, f"detect-{task_no}"),
+            record_path=self.workspace / "tasks" / "detect" / f"{task_no:05d}.json",
             fingerprint=self.record_fingerprint("find", increment_index=self.find_increment_index(task_no)),
             outputs=outputs,
             was_published=self.find_increment_index(task_no) < len(self.closed_increments),
@@ -339,42 +339,42 @@ class IndexBuilder(IndexState):
         per task."""
         suffix = f"-{len(self.increments):04d}" if len(self.increments) > 1 else ""
         forms_file, entities_file = (
-            self.workspace / "vault" / "rounds" / f"forms{suffix}.parquet",
-            self.workspace / "rounds" / f"entities{suffix}.parquet",
+            self.workspace / "vault" / "first_round" / f"known_terms{suffix}.parquet",
+            self.workspace / "first_round" / f"entities{suffix}.parquet",
         )
         gather = second_round_input.GatherTask(
-            occurrence_files=tuple(self.task_files("rounds", "occurrences")),
-            value_files=tuple(self.task_files("vault", "rounds", "values")),
-            link_files=tuple(self.task_files("rounds", "links")),
+            occurrence_files=tuple(self.task_files("first_round", "occurrences")),
+            value_files=tuple(self.task_files("vault", "first_round", "values")),
+            link_files=tuple(self.task_files("first_round", "links")),
             known_values_file=self.settings.known,
             key=self.key,
-            folder=self.workspace / "spill" / "gather",
+            folder=self.workspace / "spill" / "second_round_input",
         )
         with self.stage_costs.measure("known"), translate_disk_errors(self.workspace):
             run_job(
                 Job(
                     function=second_round_input.gather_task,
                     task=gather,
-                    record_path=self.workspace / "tasks" / "known" / f"gathered{suffix}.json",
+                    record_path=self.workspace / "tasks" / "second_round" / f"input{suffix}.json",
                     fingerprint=self.record_fingerprint("known"),
-                    outputs={"entities.parquet": entities_file, "forms.parquet": forms_file},
+                    outputs={"entities.parquet": entities_file, "known_terms.parquet": forms_file},
                     was_published=len(self.closed_increments) == len(self.increments),
                 )
             )
-        failpoints.hit("find:gathered")
+        failpoints.hit("detect:second_round_input_written")
         jobs = []
         for no, (low, high) in enumerate(self.task_ranges):
             name = f"{no:05d}.parquet"
             first_round = detection.FirstRoundFiles(
                 occurrences=gather.occurrence_files[no],
                 values=gather.value_files[no],
-                skipped=self.workspace / "rounds" / "skipped" / name,
+                skipped=self.workspace / "first_round" / "skipped" / name,
                 entities=entities_file,
                 second_round_input=forms_file,
             )
-            quarantine_rows = pq.read_table(self.workspace / "quarantine" / "find" / name, columns=["doc_no"], partitioning=None)
+            quarantine_rows = pq.read_table(self.workspace / "quarantine" / "detect" / name, columns=["doc_no"], partitioning=None)
             task = self._create_find_task(
-                no, low, high, sorted({*quarantined, *quarantine_rows.column("doc_no").to_pylist()}), f"known-{no}"
+                no, low, high, sorted({*quarantined, *quarantine_rows.column("doc_no").to_pylist()}), f"second_round-{no}"
             )
             outputs = {
                 "occurrences.parquet": self.workspace / "tables" / "occurrences" / name,
@@ -386,7 +386,7 @@ class IndexBuilder(IndexState):
                 Job(
                     function=detection.second_round_task,
                     task=replace(task, first_round=first_round),
-                    record_path=self.workspace / "tasks" / "known" / f"{no:05d}.json",
+                    record_path=self.workspace / "tasks" / "second_round" / f"{no:05d}.json",
                     fingerprint=self.record_fingerprint("known", increment_index=self.find_increment_index(no)),
                     outputs=outputs,
                     was_published=self.find_increment_index(no) < len(self.closed_increments),
@@ -400,7 +400,7 @@ class IndexBuilder(IndexState):
         sources = self.documents.files
         for unit, source in zip(self.survey.units, sources[len(sources) - len(self.survey.units) :], strict=True):
             if not unit.in_place:
-                tables = pq.read_table(self.workspace / "documents" / "aside" / f"{unit.no:05d}.parquet", partitioning=None)
+                tables = pq.read_table(self.workspace / "documents" / "quarantined" / f"{unit.no:05d}.parquet", partitioning=None)
                 rows += [(source.first_doc_no + row["row"], row["source"], row["location"], row["reason"]) for row in tables.to_pylist()]
 
         def write_quarantine(task: FolderTask) -> dict[str, Any]:
@@ -411,11 +411,11 @@ class IndexBuilder(IndexState):
             run_job(
                 Job(
                     function=write_quarantine,
-                    task=FolderTask(self.workspace / "spill" / "aside"),
+                    task=FolderTask(self.workspace / "spill" / "quarantined"),
                     record_path=self.workspace
                     / "tasks"
                     / "read"
-                    / (f"aside-{len(self.increments):04d}.json" if self.closed_increments else "aside.json"),
+                    / (f"quarantined-{len(self.increments):04d}.json" if self.closed_increments else "quarantined.json"),
                     fingerprint=self.record_fingerprint("read", table_schemas.VERSION, rows),
                     outputs={"quarantine.parquet": self._list_staging_quarantine_files()[-1]},
                 )
@@ -427,7 +427,7 @@ class IndexBuilder(IndexState):
         return [self.workspace / "quarantine" / "read" / f"{no:05d}.parquet" for no in range(len(self.increments))]
 
     def _load_quarantine(self) -> pa.Table:
-        files = [*self._list_staging_quarantine_files(), *self.task_files("quarantine", "find")]
+        files = [*self._list_staging_quarantine_files(), *self.task_files("quarantine", "detect")]
         return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
 
     def _check_quarantine_limit(self) -> None:

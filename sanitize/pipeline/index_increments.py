@@ -27,13 +27,13 @@ from sanitize.storage.publication import hash_json
 # folders of WORK with one file per task
 _TASK_FOLDERS = (
     *(f"tables/{name}" for name in ("occurrences", "partial_counts", "document_ids", "skipped")),
-    *(f"rounds/{name}" for name in ("occurrences", "partial_counts", "skipped", "links")),
-    *("vault/values", "vault/rounds/values", "quarantine/find", "tasks/find", "tasks/known"),
+    *(f"first_round/{name}" for name in ("occurrences", "partial_counts", "skipped", "links")),
+    *("vault/values", "vault/first_round/values", "quarantine/detect", "tasks/detect", "tasks/second_round"),
 )
 _MIN_DISTINCTIVE_BYTES = 256  # shorter files may begin with the same bytes by chance
 _MAX_CANDIDATE_FOLDERS = 16  # a file that lay in more folders, under one name, does not identify a folder
 _BLOCK = 1 << 20
-_UNIT_FOLDERS = ("documents", "documents/aside", "tasks/read")
+_UNIT_FOLDERS = ("documents", "documents/quarantined", "tasks/read")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,7 +108,7 @@ class PipelineRun(RunState):
         with translate_disk_errors(self.index.workspace):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "plan.json", self.plan.resolved_settings())
-        failpoints.hit("run:described")
+        failpoints.hit("run:plan_written")
         self.selection.select(self.create_job, self.erased.value_ids)
         drops = self._drop_documents()
         blacklist = self._build_blacklist(drops)
@@ -128,7 +128,7 @@ class PipelineRun(RunState):
                 self.index.engine,
                 self.plan,
                 self.select_readable_documents(),
-                vault.make_private_folder(self.index.workspace / "spill") / "drill",
+                vault.make_private_folder(self.index.workspace / "spill") / "canaries",
             )
         summary = build_summary(
             self.plan,
@@ -187,20 +187,20 @@ class PipelineRun(RunState):
                 leaves=index.leaves,
                 erased=self.erased,
                 key=index.key,
-                folder=index.workspace / "spill" / f"forget-{no}",
+                folder=index.workspace / "spill" / f"find_erased-{no}",
             )
-            outputs = {f"{name}.parquet": self.folder / "forget" / name / f"{no:05d}.parquet" for name in ("mentions", "gone")}
+            outputs = {f"{name}.parquet": self.folder / "erasure" / name / f"{no:05d}.parquet" for name in ("mentions", "documents")}
             depends_on = (self.erased.names, self.erased.user_hashes)
             jobs.append(
                 self.create_job(
-                    f"forget-{no:05d}", erasure_scan.erasure_scan_task, task, outputs, *depends_on, increment=self.find_increment(no)
+                    f"find_erased-{no:05d}", erasure_scan.erasure_scan_task, task, outputs, *depends_on, increment=self.find_increment(no)
                 )
             )
         self.erased_document_count = sum(result["written"] for result in index.run_tasks("forget", jobs))
 
     def _create_corpus_pass(self, drops: Sequence[Path]) -> CorpusContext:
         """The corpus view for parts that read all texts before anything is edited (corpus pass)."""
-        folder = self.folder / "looks"
+        folder = self.folder / "corpus_passes"
         folder.mkdir(exist_ok=True)
         quarantine_file = folder / "quarantine.parquet"
         pq.write_table(self.index.quarantine.select(["doc_no"]), quarantine_file)
@@ -229,7 +229,7 @@ class PipelineRun(RunState):
     def _list_erased_document_files(self) -> tuple[Path, ...]:
         """Files with the documents that erased users wrote, which all parts of the plan ignore; empty if there are none."""
         return (
-            tuple(self.folder / "forget" / "gone" / f"{no:05d}.parquet" for no in range(len(self.index.task_ranges)))
+            tuple(self.folder / "erasure" / "documents" / f"{no:05d}.parquet" for no in range(len(self.index.task_ranges)))
             if self.erased_document_count
             else ()
         )
@@ -240,7 +240,7 @@ class PipelineRun(RunState):
             return None
         task_files = self.index.task_files("tables", "occurrences") if self.erased.names or self.erased.user_hashes else []
         erased_document_files, mention_files = (
-            [self.folder / "forget" / name / path.name for path in task_files] for name in ("gone", "mentions")
+            [self.folder / "erasure" / name / path.name for path in task_files] for name in ("documents", "mentions")
         )
         with self.index.stage_costs.measure("blacklist"), translate_disk_errors(self.index.workspace):
             blacklist_counts = build_blacklist(
@@ -289,14 +289,18 @@ class PipelineRun(RunState):
         for no in range(increment.first_task):
             name = f"{no:05d}.parquet"
             edits = self.folder / "edits" / name
-            task = ReplacementIdsTask(edits=edits, key=self.index.key, folder=self.index.workspace / "spill" / f"said-{no}")
+            task = ReplacementIdsTask(edits=edits, key=self.index.key, folder=self.index.workspace / "spill" / f"replacement_ids-{no}")
             jobs.append(
                 self.create_job(
-                    f"said-{no:05d}", replacement_ids_task, task, {"said.parquet": self.folder / "said" / name}, file_sha256(edits)
+                    f"replacement_ids-{no:05d}",
+                    replacement_ids_task,
+                    task,
+                    {"replacement_ids.parquet": self.folder / "replacement_ids" / name},
+                    file_sha256(edits),
                 )
             )
         self.index.run_tasks("count", jobs)
-        return [self.folder / "said" / f"{no:05d}.parquet" for no in range(increment.first_task)]
+        return [self.folder / "replacement_ids" / f"{no:05d}.parquet" for no in range(increment.first_task)]
 
     def _check_pseudonyms(self) -> None:
         """Raise UsageError if a value would have two pseudonyms in the output."""
@@ -373,24 +377,24 @@ class PipelineRun(RunState):
         with self.index.stage_costs.measure("verify"), translate_disk_errors(self.index.workspace):
             values_checked = run_job(
                 self.create_job(
-                    "flagged",
+                    "forbidden_values",
                     lambda task: {
                         "values": LiteralMatcher.write(
                             self.index.task_files("vault", "values"),
                             self.plan.leak_checked_kinds,
-                            task.folder / "flagged.parquet",
+                            task.folder / "forbidden_values.parquet",
                             self.erased.value_ids,
                             self.selection.excluded_value_ids,
                         )
                     },
-                    FolderTask(self.index.workspace / "spill" / "flagged"),
-                    {"flagged.parquet": self.forbidden_values_file},
+                    FolderTask(self.index.workspace / "spill" / "forbidden_values"),
+                    {"forbidden_values.parquet": self.forbidden_values_file},
                     *([self.erased.value_ids] if self.erased.value_ids else []),
                 )
             )["values"]
             # the search terms are prepared once and shared by all workers
             spill, memory = self.index.workspace / "spill", self.index.settings.memory_bytes
-            self.forbidden_values_index = prepare_terms(self.forbidden_values_file, spill / "sought", memory)
+            self.forbidden_values_index = prepare_terms(self.forbidden_values_file, spill / "search_terms", memory)
             if mode == "full":
                 values, erased_and_excluded = (
                     self.index.task_files("vault", "values"),
@@ -425,7 +429,7 @@ class PipelineRun(RunState):
             for no, rewritten_shard, result in zip(swept_task_nos, rewritten, recheck_results, strict=True):
                 shard_results[no], results[no] = rewritten_shard, result
         raise_on_leaks(results, rechecked=set(swept_task_nos))
-        failpoints.hit("run:judged")
+        failpoints.hit("run:leak_checked")
         report = {"mode": mode, "values_checked": values_checked, "swept": swept, "kinds": sorted(self.plan.leak_checked_kinds)}
         return report if mode == "fast" else {**report, **self._run_full_check()}
 
@@ -436,7 +440,7 @@ class PipelineRun(RunState):
             names = shard_names([increment.end_task - increment.first_task for increment in self.output_increments], self.suffix)
             shards = [(self._create_verify_task(no), f"data/{name}") for no, name in enumerate(names)]
             result = run_full_check(
-                self.index.engine, shards, [], self.search_passes, workspace / "spill" / "full", erased_names=self.erased.names
+                self.index.engine, shards, [], self.search_passes, workspace / "spill" / "full_check", erased_names=self.erased.names
             )
         if result["findings"]:
             raise leak_error(self.display_name or str(self.output), result["findings"], "", f"nothing was published. {UNSWEEPABLE_ADVICE}")
@@ -444,7 +448,7 @@ class PipelineRun(RunState):
 
     def _find_page_leaks(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """Forbidden values in the pages of OUT, as (page, kind)."""
-        mode, folder = self.index.settings.verify, vault.make_private_folder(self.index.workspace / "spill") / "texts"
+        mode, folder = self.index.settings.verify, vault.make_private_folder(self.index.workspace / "spill") / "pages"
         leaks = find_forbidden_values(self.forbidden_values_index, texts) if mode != "off" else []
         if mode == "full" and not leaks:
             folder.mkdir(exist_ok=True)
@@ -454,7 +458,7 @@ class PipelineRun(RunState):
             files = [(folder / name, name) for name in texts]
             engine = LocalEngine(workers=1, spill=folder)  # a few small pages: starting workers would cost more
             result = run_full_check(
-                engine, [], files, self.search_passes, self.index.workspace / "spill" / "full", list(texts), self.erased.names
+                engine, [], files, self.search_passes, self.index.workspace / "spill" / "full_check", list(texts), self.erased.names
             )
             leaks = [(finding.file, finding.kind) for finding in result["findings"]]
         return leaks
@@ -504,7 +508,7 @@ class PipelineRun(RunState):
             return self._run_rewrite_jobs([self._create_rewrite_job(aggregates, no, *sweep) for no, sweep in task_sweeps])
         if self.index.by_position:
             self.index.notes.append('with avoid = "seen" draws depend on document ids nevertheless: no variant is generated twice')
-        results, surrogate_files = [], {no: self.folder / "made" / f"{no:05d}.parquet" for no in task_nos}
+        results, surrogate_files = [], {no: self.folder / "surrogate_ids" / f"{no:05d}.parquet" for no in task_nos}
         surrogates_hash = hash_json([file_sha256(path) for path in surrogate_files.values()] if is_rerun else [])
         for no in range(task_sweeps[0][0] if task_sweeps and not is_rerun else 0):  # after the shards of earlier increments
             surrogates_hash = hash_json(surrogates_hash, file_sha256(surrogate_files[no]))
@@ -512,7 +516,7 @@ class PipelineRun(RunState):
             earlier = tuple(path for other_no, path in surrogate_files.items() if other_no != no and (is_rerun or other_no < no))
             job = self._create_rewrite_job(aggregates, no, *sweep, other_surrogate_files=earlier, surrogates_hash=surrogates_hash)
             results += self._run_rewrite_jobs([job])
-            surrogates_hash = hash_json(surrogates_hash, output_sha256(job, "made.parquet"))
+            surrogates_hash = hash_json(surrogates_hash, output_sha256(job, "surrogate_ids.parquet"))
         return results
 
     def _create_rewrite_job(
@@ -544,7 +548,7 @@ class PipelineRun(RunState):
             by_position=self.index.by_position and not self.has_ordered_editors,
             occurrences=(self.selection.occurrence_files[task_no], *mention_files, *sweep_files),
             excluded_docs=(*excluded_docs.tolist(), *erased_docs),
-            folder=self.index.workspace / "spill" / f"apply-{task_no}",
+            folder=self.index.workspace / "spill" / f"rewrite-{task_no}",
             erased_value_ids=erased_value_ids,
             erased_local_parts=self.erased_local_parts,
             other_surrogate_files=other_surrogate_files,
@@ -562,16 +566,16 @@ class PipelineRun(RunState):
         depends_on = [[file_sha256(path) for path in sweep_files], *erasure_depends_on]
         if any("blacklist" in editor.required_aggregates for editor in self.plan.editors):
             depends_on.append(self.blacklist_hash)
-        folder_by_file = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
+        folder_by_file = {"shard": "shards", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         if self.has_privacy_ledger:
             folder_by_file |= {"ledger": "ledger", "draws": "draws"}
         if self.has_ordered_editors:
-            folder_by_file |= {"made": "made"}
+            folder_by_file |= {"surrogate_ids": "surrogate_ids"}
             depends_on.append(surrogates_hash)
         outputs = {f"{file}.parquet": self.folder / folder / name for file, folder in folder_by_file.items()}
         checked_next = frozenset({"shard.parquet"}) if self.index.settings.verify != "off" else frozenset[str]()
         return self.create_job(
-            f"apply-{task_no:05d}",
+            f"rewrite-{task_no:05d}",
             rewriting.rewrite_task,
             task,
             outputs,
@@ -587,7 +591,7 @@ class PipelineRun(RunState):
         if len(values):
             values = values[np.isin(values, _read_column(self.index.task_files("tables", "partial_counts")[task_no], "value_id"))]
         if self.erased.names or self.erased.user_hashes:
-            mention_file, document_file = (self.folder / "forget" / name / f"{task_no:05d}.parquet" for name in ("mentions", "gone"))
+            mention_file, document_file = (self.folder / "erasure" / name / f"{task_no:05d}.parquet" for name in ("mentions", "documents"))
             mention_files, documents = (
                 [mention_file] if pq.read_metadata(mention_file).num_rows else [],
                 _read_column(document_file, "doc_no"),
@@ -613,7 +617,7 @@ class PipelineRun(RunState):
             row_doc_nos=self.folder / "rows" / name,
             documents=self.index.documents,
             leaves=self.index.leaves,
-            sweep_path=self.folder / "sweep" / (f"left-{name}" if is_recheck else name),
+            sweep_path=self.folder / "sweep" / (f"recheck-{name}" if is_recheck else name),
             erased_names=self.erased.names,
             value_counts=self.index.value_counts_file
             if self.has_ordered_editors or task_no < self.output_increments[-1].first_task

@@ -84,10 +84,10 @@ def collect_report_tables(
                 occurrences=(path, sweep) if swept and sweep.is_file() else (path,),
                 edits=edits if edits.is_file() else None,
                 drops=tuple(sorted((run_folder / "drops").glob("[0-9]*.parquet"))),
-                outcomes_path=spill / f"standing-{path.name}",
+                outcomes_path=spill / f"outcomes-{path.name}",
             )
         )
-    outcomes = count_outcomes(engine, tasks, spill / "fates.parquet")
+    outcomes = count_outcomes(engine, tasks, spill / "outcomes.parquet")
     ledger = run_named_query("ledger_summary", {"ledger": table_files("ledger", run_folder / "ledger")})
     return ReportTables(
         frequency_histogram=[tuple(row.values()) for row in histogram.to_pylist()],
@@ -136,11 +136,11 @@ def report(
             swept = manifest["settings"]["verify"] != "off"
             earlier_shards = sum(increment["shards"] for increment in manifest.get("batches", ())[:-1])
             samples = _collect_samples(index_state, run_folder, earlier_shards)
-            tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "asked", swept=swept)
+            tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "queries", swept=swept)
         finally:
             engine.close()
         html = render_report(build_report_summary(manifest), tables)
-        forbidden_file = run_folder / "counts" / "flagged.parquet"
+        forbidden_file = run_folder / "counts" / "forbidden_values.parquet"
         if forbidden_file.is_file() and (found := find_forbidden_values(forbidden_file, {"the page": html})):
             raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
     with contextlib.suppress(OSError):

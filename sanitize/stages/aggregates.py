@@ -64,7 +64,9 @@ def aggregate_for_editors(
     those that the plan selected. `filter_first_occurrences` may remove rows from a table of first occurrences (a path).
     """
     results: list[Aggregates] = []
-    remaining: Sequence[Path] = [exclude_dropped(engine, occurrences, drop_files, folder / "left.parquet")] if drop_files else occurrences
+    remaining: Sequence[Path] = (
+        [exclude_dropped(engine, occurrences, drop_files, folder / "remaining.parquet")] if drop_files else occurrences
+    )
     claimed_kinds: set[str] = set()
     for number, editor in enumerate(editors):
         tables: dict[str, Path] = {}
@@ -107,7 +109,7 @@ def aggregate_for_editors(
             sources = {"occurrences": occurrences, "value_spellings": value_files, "chosen_kinds": [kinds_file]}
             engine.sql(queries.get_query("entities").sql, sources, tables["entities"])
         if "blacklist" in editor.required_aggregates:
-            tables["blacklist"] = blacklist_file or folder / "no-blacklist.parquet"
+            tables["blacklist"] = blacklist_file or folder / "empty_blacklist.parquet"
             if blacklist_file is None:
                 pq.write_table(BLACKLIST.schema.empty_table(), tables["blacklist"])
         if editor.pass_schemas:
@@ -123,7 +125,7 @@ def _exclude_claimed(
     engine: Engine, remaining_files: Sequence[Path], kinds_file: Path, tables: Mapping[str, Path], folder: Path, number: int
 ) -> list[Path]:
     """Returns the file of occurrences that remain for later editors after editor `number` has claimed its spans."""
-    claimed, no_firsts_file = tables.get("goes"), folder / f"{number}-nothing.parquet"
+    claimed, no_firsts_file = tables.get("goes"), folder / f"{number}-no_firsts.parquet"
     if claimed is None:
         claimed, firsts_file = folder / f"{number}-claimed.parquet", tables.get("firsts", no_firsts_file)
         if firsts_file == no_firsts_file:
@@ -134,7 +136,7 @@ def _exclude_claimed(
             {"occurrences_left": remaining_files, "chosen_kinds": [kinds_file], "firsts": [firsts_file]},
             claimed,
         )
-    drops, out = folder / f"{number}-drops.parquet", folder / f"{number}-left.parquet"
+    drops, out = folder / f"{number}-drops.parquet", folder / f"{number}-remaining.parquet"
     pq.write_table(pa.table({"doc_no": pa.array([], pa.int64())}), drops)
     engine.sql(queries.get_query("left_after_claims").sql, {"occurrences": remaining_files, "claimed": [claimed], "drops": [drops]}, out)
     return [out]

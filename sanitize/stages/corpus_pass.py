@@ -169,10 +169,10 @@ class CorpusContext:
                 occurrences_file=self.occurrence_files[no] if self.kinds else None,
                 excluded_doc_files=self.excluded_doc_files,
                 only_documents=only_documents,
-                folder=self.spill / f"look-{self.part_folder}-{pass_name}-{no}",
+                folder=self.spill / f"pass-{self.part_folder}-{pass_name}-{no}",
             )
             files.append(self.folder / self.part_folder / pass_name / f"{no:05d}.parquet")
-            record = self.folder.parent / "tasks" / f"look-{self.part_folder}-{pass_name}-{no:05d}.json"
+            record = self.folder.parent / "tasks" / f"pass-{self.part_folder}-{pass_name}-{no:05d}.json"
             jobs.append(
                 Job(
                     function=corpus_pass_task,
@@ -213,7 +213,7 @@ def run_droppers(corpus: CorpusContext, droppers: Sequence[Dropper], out: Path) 
         context = replace(corpus, excluded_doc_files=(*corpus.excluded_doc_files, *drop_files))
         remaining = list(corpus.occurrence_files)
         if dropper.occurrence_kinds and drop_files:
-            remaining = [exclude_dropped(context.engine, remaining, drop_files, context.folder / f"drop-{number}-left.parquet")]
+            remaining = [exclude_dropped(context.engine, remaining, drop_files, context.folder / f"drop-{number}-remaining.parquet")]
         dropped, kept = dropper.select_drops(context.for_part(dropper, f"drop-{number}", dropper.occurrence_kinds, remaining))
         path = out / f"{number:05d}.parquet"
         labels = [pa.array([text] * len(dropped), pa.string()) for text in (dropper.use, dropper.reason)]

@@ -56,7 +56,7 @@ def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
     mentioned = written = 0
     with (
         open_table_writer(task.folder / "mentions.parquet", table_schemas.OCCURRENCES.schema) as out,
-        open_table_writer(task.folder / "gone.parquet", ERASED_DOCS_SCHEMA) as documents_out,
+        open_table_writer(task.folder / "documents.parquet", ERASED_DOCS_SCHEMA) as documents_out,
     ):
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns) if columns else ():
             table = table.combine_chunks()

@@ -94,12 +94,12 @@ class GramUsersTask:
 def gram_users_task(task: GramUsersTask) -> dict[str, Any]:
     """Count the words or n-grams of a range by user.
 
-    Writes `seen.parquet`: pairs of n-gram and user. For words also `spelled.parquet` (their spellings), `direct.parquet` (found values)
-    and, where larger sizes follow, `said.parquet` (word sequences); returns `words` (read), `documents`, and `without_user` (those without
-    a user). For n-grams returns `parts`: the number of row groups of each sorted part of `seen.parquet`, where parts have no pair in
+    Writes `gram_users.parquet`: pairs of n-gram and user. For words also `spellings.parquet`, `direct.parquet` (found values)
+    and, where larger sizes follow, `word_sequences.parquet`; returns `words` (read), `documents`, and `without_user` (those without
+    a user). For n-grams returns `parts`: the number of row groups of each sorted part of `gram_users.parquet`, where parts have no pair in
     common; None where numbers are not sorted.
     """
-    with _open_number_writer(task.folder / "seen.parquet", GRAM_USERS_SCHEMA) as out:
+    with _open_number_writer(task.folder / "gram_users.parquet", GRAM_USERS_SCHEMA) as out:
         user_of, hashes = _number_users(task)
 
         def write(grams: U64, users: I32) -> None:
@@ -124,7 +124,7 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
     user_counter = UserCounter(task.k, write_pairs) if task.k > 1 else None
     with contextlib.ExitStack() as files:
         sequence_out = (
-            files.enter_context(_open_number_writer(task.folder / "said.parquet", WORD_SEQUENCE_SCHEMA))
+            files.enter_context(_open_number_writer(task.folder / "word_sequences.parquet", WORD_SEQUENCE_SCHEMA))
             if task.larger_sizes_follow
             else None
         )
@@ -158,7 +158,7 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
                 direct = [_unique_rows(direct, "ngram")]
     if user_counter is not None:
         user_counter.flush()
-    for name, table in (("spelled", pa.concat_tables(spelled)), ("direct", _unique_rows(direct, "ngram"))):
+    for name, table in (("spellings", pa.concat_tables(spelled)), ("direct", _unique_rows(direct, "ngram"))):
         with open_table_writer(task.folder / f"{name}.parquet", table.schema) as file:
             file.write_table(table)
     no_user = len(user_hashes) - 1 if len(user_hashes) else -1  # the last number stands for documents without a user
@@ -442,8 +442,8 @@ def _list_rare_words(
     """Size 1: list the rare words and write the hashes of frequent ones; returns the spellings of the frequent ones, in the same order."""
     temp_folder, k, run_sql = context.temp_folder, context.settings.k, context.corpus.engine.sql
     degrees_file, words_file = temp_folder / "degrees-1.parquet", temp_folder / "words.parquet"
-    run_sql(queries.get_query("blacklist_degrees").sql, {"seen": word_tables["seen"]}, degrees_file, k=k)
-    run_sql(queries.get_query("blacklist_words").sql, {"degrees": [degrees_file], "spelled": word_tables["spelled"]}, words_file)
+    run_sql(queries.get_query("blacklist_degrees").sql, {"seen": word_tables["gram_users"]}, degrees_file, k=k)
+    run_sql(queries.get_query("blacklist_words").sql, {"degrees": [degrees_file], "spelled": word_tables["spellings"]}, words_file)
     blacklist_writer.listed_count[1, "indirect"] = 0
     frequent = [pl.Series(dtype=pl.String)]
     with pq.ParquetFile(words_file, pre_buffer=False) as file:
@@ -474,7 +474,7 @@ def _list_rare_ngrams(
     blacklist_writer.listed_count[size, "indirect"] = 0
 
     def iter_rare() -> Iterator[tuple[I64, I64]]:
-        for numbers, users in _iter_user_counts(context, size, [result["parts"] for result in results], files["seen"]):
+        for numbers, users in _iter_user_counts(context, size, [result["parts"] for result in results], files["gram_users"]):
             is_frequent = users == k
             if size < context.settings.n:
                 frequent_writer.write_table(pa.table([numbers[is_frequent]], schema=FREQUENT_SCHEMA))
@@ -535,7 +535,7 @@ def _run_count_tasks(
     """Run the counting tasks of one size; returns their results and their tables. `word_tables` are the tables of size 1."""
     corpus = context.corpus
     larger_sizes_follow = size == 1 and min(context.settings.n, context.settings.k) > 1
-    names = ("seen",) if size > 1 else ("seen", "spelled", "direct", *(("said",) if larger_sizes_follow else ()))
+    names = ("gram_users",) if size > 1 else ("gram_users", "spellings", "direct", *(("word_sequences",) if larger_sizes_follow else ()))
     files: dict[str, list[Path]] = {name: [] for name in names}
     jobs = []
     for no, (first, last) in enumerate(corpus.ranges):
@@ -547,7 +547,7 @@ def _run_count_tasks(
             gram_size=size,
             k=context.settings.k,
             larger_sizes_follow=larger_sizes_follow,
-            word_files=(word_tables["said"][no], word_tables["spelled"][no]) if word_tables else None,
+            word_files=(word_tables["word_sequences"][no], word_tables["spellings"][no]) if word_tables else None,
             key=context.key,
             smaller_frequent_files=smaller_frequent_files,
             excluded_doc_files=corpus.excluded_doc_files,

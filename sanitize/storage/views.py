@@ -55,7 +55,7 @@ RUN_TABLE_FOLDERS = {
     "labels": "vault/labels",
     "blacklist": "vault/blacklist",
 }
-UNSELECTED_FILE = "left_alone.parquet"  # in the aggregates of a run: values of which no occurrence was selected
+UNSELECTED_FILE = "unselected_values.parquet"  # in the aggregates of a run: values of which no occurrence was selected
 COMPUTED_TABLES = ("users", "value_users")  # computed on demand, by the statement of that name in sql/, over the raw tables
 
 

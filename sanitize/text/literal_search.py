@@ -329,7 +329,7 @@ def prepare_terms(path: Path, folder: Path, memory_bytes: int = 1 << 30) -> Path
             unsearched.append(matcher.unsearched_ids)
             if len(matcher):
                 matcher.save(folder / f"{number:06d}")
-    np.save(folder / "spared", np.concatenate(unsearched))
+    np.save(folder / "unsearched_ids", np.concatenate(unsearched))
     return folder
 
 
@@ -342,7 +342,7 @@ def _read_cached(path: Path, _mtime_ns: int, _inode: int) -> LiteralMatcher:
 def _load_partitions_cached(path: Path, _mtime_ns: int, _inode: int) -> tuple[LiteralMatcher, ...]:
     empty = LiteralMatcher(pa.array([], pa.large_string()), np.empty(0, np.int32), np.empty(0, np.int64))
     parts = tuple(LiteralMatcher.load(folder) for folder in sorted(folder for folder in path.iterdir() if folder.is_dir())) or (empty,)
-    parts[0].unsearched_ids = np.load(path / "spared.npy")
+    parts[0].unsearched_ids = np.load(path / "unsearched_ids.npy")
     return parts
 
 
@@ -411,13 +411,13 @@ class _TermIndex:
         folder.mkdir()
         for name in self._SAVED_ARRAYS:
             np.save(folder / name, getattr(self, name))
-        np.save(folder / "about", np.array([self.window_bytes, self.bytes_before_at]))
+        np.save(folder / "window", np.array([self.window_bytes, self.bytes_before_at]))
 
     @classmethod
     def load(cls, matcher: LiteralMatcher, folder: Path) -> _TermIndex:
         """Loads what `save` wrote, memory-mapped."""
         index = cls.__new__(cls)
-        index._set_window(matcher, *_load_array(folder / "about").tolist())
+        index._set_window(matcher, *_load_array(folder / "window").tolist())
         vars(index).update({name: _load_array(folder / name) for name in cls._SAVED_ARRAYS})
         return index
 

@@ -106,7 +106,7 @@ def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
     """Write the forms of one pass and, where they are many, the matchers for them, built once and shared by all processes."""
     folder.mkdir()
     terms = terms.unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind", "what")
-    for name, what in (("plain", [_SPELLING, _IDENTITY]), ("digits", [_DIGITS]), ("real", [_NOT_REMOVED])):
+    for name, what in (("plain", [_SPELLING, _IDENTITY]), ("digits", [_DIGITS]), ("not_removed", [_NOT_REMOVED])):
         table = terms.filter(pl.col("what").is_in(what)).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_PASS_SCHEMA).combine_chunks()
         with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, _PASS_SCHEMA) as out:
             out.write_table(table)
@@ -272,7 +272,9 @@ class SearchTerms:
         numbers = {name: number for number, name in enumerate(all_kinds())}
         numbered = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
         wanted = pl.concat([numbered["form"], numbered["normal"]]).unique().implode()
-        batches = (batch for name in ("plain", "real") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH))
+        batches = (
+            batch for name in ("plain", "not_removed") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH)
+        )
         matching = (pl.DataFrame(batch.select(TERM_SCHEMA.names)).filter(pl.col("form").is_in(wanted)) for batch in batches)
         corpus_terms = pl.concat([pl.DataFrame(schema=pl.Schema(TERM_SCHEMA)), *matching])
         equal_literally = numbered.join(corpus_terms.select("form", "value_id").unique(), on="form")

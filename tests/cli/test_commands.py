@@ -411,7 +411,7 @@ def times(folder: Path) -> dict[str, int]:
     return {path.relative_to(folder).as_posix(): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
-INDEX = ("tables/", "vault/values", "tasks/find", "quarantine")
+INDEX = ("tables/", "vault/values", "tasks/detect", "quarantine")
 
 
 def index_of(work: Path) -> dict[str, Any]:

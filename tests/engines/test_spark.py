@@ -142,8 +142,8 @@ def test_a_run_makes_what_this_machine_makes(session: Any, corpus: list[Path], t
     for name in one[1]:
         assert one[1][name] == other[1][name], name
     work = tmp_path / "spark" / "out.private"
-    # a shard in stage/ is, as a link, the one that was published, with the mode of that
-    private = [path for path in work.rglob("*") if path.parent.name != "stage"]
+    # a shard in shards/ is, as a link, the one that was published, with the mode of that
+    private = [path for path in work.rglob("*") if path.parent.name != "shards"]
     assert [path.relative_to(work) for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
     assert not (work / "spill").exists()
     again = run(corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings())  # the other engine takes it as its own
@@ -350,7 +350,7 @@ def test_a_cluster_loses_a_worker(corpus: list[Path], tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        records = tmp_path / "there.private" / "tasks" / "find"
+        records = tmp_path / "there.private" / "tasks" / "detect"
         until = time.monotonic() + 600
         while len(list(records.glob("*.json"))) < 5 and run_.poll() is None and time.monotonic() < until:
             time.sleep(0.05)

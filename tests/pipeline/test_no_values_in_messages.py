@@ -416,7 +416,7 @@ def test_reprs_show_no_value(made: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             doc_ids=pa.array(["canary0001"]).dictionary_encode(),
         )
         things = [told, hall, found, load_plan("rmft"), hall.documents, hall.leaves, Aggregates({}), hall.engine, hall.key]
-        things += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/flagged.parquet")))]
+        things += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/forbidden_values.parquet")))]
         for thing in things:
             assert heard(repr(thing) + str(thing)) == [], type(thing)
         # bug: a table in a dataclass is printed with its values

@@ -92,6 +92,17 @@ SPOILED = {
 }
 
 
+def test_a_record_of_other_files_is_not_used(tmp_path: Path) -> None:
+    """A record of a version that gave the same outputs other names."""
+    work = Work()
+    run_job(job(tmp_path, work))
+    record = tmp_path / "tasks" / "0.json"
+    record.write_text(record.read_text().replace("there/b", "there/old"))
+    (tmp_path / "there" / "b").rename(tmp_path / "there" / "old")
+    assert run_job(job(tmp_path, work)) == {"rows": 2}
+    assert work.times == 2 and (tmp_path / "there" / "b").is_file()
+
+
 @pytest.mark.parametrize("case", SPOILED)
 def test_what_does_not_fit_its_record_is_done_again(tmp_path: Path, case: str) -> None:
     work = Work()

@@ -628,7 +628,7 @@ def test_a_run_with_full_verification_sweeps_the_same_in_little_memory(tmp_path:
         LiteralMatcher, "open_partitions", classmethod(lambda cls, path: opened.update({path.stem: len(found := parts(path))}) or found)
     )
     made = [go(tmp_path / "large", lines, verify="full", rows_per_shard=100)]
-    assert opened == {"flagged": 1, "identity": 1, "digits": 1, "digests": 1}
+    assert opened == {"forbidden_values": 1, "identity": 1, "digits": 1, "digests": 1}
     small(monkeypatch)
     for room in (value_forms, literal_search):  # of a limit in which DuckDB can live
         monkeypatch.setattr(room, "PASS_BYTES_PER_TERM" if room is value_forms else "BYTES_PER_TERM", 20 << 20)

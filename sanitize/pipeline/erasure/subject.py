@@ -263,7 +263,7 @@ def _collect_occurrences(workspace: _Workspace, erased: tombstones.Tombstones) -
     if erased.names or erased.user_hashes:
         tasks = []
         for no, (low, high) in enumerate(workspace.task_ranges):
-            folder = workspace.spill / f"forget-{no:05d}"
+            folder = workspace.spill / f"find_erased-{no:05d}"
             folder.mkdir()
             scan_task = ErasureScanTask(
                 first_doc_no=low,
@@ -277,7 +277,7 @@ def _collect_occurrences(workspace: _Workspace, erased: tombstones.Tombstones) -
             tasks.append(scan_task)
         workspace.run_tasks(erasure_scan_task, tasks)
         occurrences = [*occurrences, *(task.folder / "mentions.parquet" for task in tasks)]
-        written_docs = pl.concat([pl.read_parquet(task.folder / "gone.parquet", glob=False) for task in tasks])["doc_no"]
+        written_docs = pl.concat([pl.read_parquet(task.folder / "documents.parquet", glob=False) for task in tasks])["doc_no"]
     return {"occurrences": occurrences, "subject": [subject_file]}, written_docs
 
 

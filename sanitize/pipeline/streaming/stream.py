@@ -68,7 +68,7 @@ from sanitize.storage.locks import lock_workspace
 from sanitize.storage.publication import hash_json
 from sanitize.storage.remote_storage import require_local_path
 
-VERSION = 1  # raise it when an older state cannot be resumed
+VERSION = 2  # raise it when an older state cannot be resumed
 PREFETCH_PER_WORKER = 2  # batches that are queued for each worker
 _MIN_RECORDS_FOR_LIMIT = 1_000  # records before the quarantined share is checked
 _MAX_PENDING_BYTES = 64 << 20  # bytes of quarantined records held while no record has been readable
@@ -190,7 +190,7 @@ class StreamProcessor:
             )
             has_growing_pools = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
             self.component_pools = (
-                ComponentLog(state_folder / "stores.jsonl", int(self._saved_state.get("stores", 0))) if has_growing_pools else None
+                ComponentLog(state_folder / "component_pools.jsonl", int(self._saved_state.get("stores", 0))) if has_growing_pools else None
             )
             self._quarantine_file = vault.make_private_folder(state_folder / "quarantine") / "records.jsonl"
             self._quarantine_file.touch(mode=0o600)
@@ -341,7 +341,7 @@ class StreamProcessor:
             pool_bytes = self.component_pools.commit() if self.component_pools is not None else 0
             runs = self.value_log.commit()
             fsync(self.state_folder)
-            failpoints.hit("stream:written")
+            failpoints.hit("stream:state_written")
             state = {
                 **self._fingerprint,
                 "records": self.position,
@@ -403,7 +403,7 @@ class StreamProcessor:
 
     def _commit_sink(self, sink: Sink, output: Path | None) -> None:
         position = sink.commit()
-        failpoints.hit("stream:emitted")
+        failpoints.hit("stream:output_written")
         if output is not None:
             self.sinks[os.path.abspath(output)] = position
         self.commit()
