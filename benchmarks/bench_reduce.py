@@ -84,7 +84,7 @@ class Headers:
         self.run_cpu_s = time.process_time() - began
         looks = folder / "work" / "runs" / self.summary["plan_hash"] / "corpus_passes"
         self.part = HeaderDedup.model_validate({"use": "header_dedup", "scope": scope})
-        self.counts = Aggregates({"goes": looks / "edit-0" / "header_removals.parquet"})
+        self.counts = Aggregates({"removals": looks / "edit-0" / "header_removals.parquet"})
         columns = ["doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id", "kind"]
         files = sorted((folder / "work" / "tables" / "occurrences").glob("*.parquet"))
         table = pa.concat_tables([pq.read_table(file, columns=columns) for file in files])

@@ -249,7 +249,7 @@ class Editor(Part):
     be replaced by one of those spans.
 
     The first `keep` occurrences of every value, among those that earlier parts left, arrive marked `kept` and must stay. An editor that
-    selects the occurrences to remove by itself returns a table `goes` from `build_tables`; all other occurrences are then `kept`.
+    selects the occurrences to remove by itself returns a table `removals` from `build_tables`; all other occurrences are then `kept`.
     """
 
     kinds: tuple[str, ...]
@@ -324,7 +324,7 @@ class Editor(Part):
     def build_tables(self, corpus: CorpusView) -> Mapping[str, Path]:
         """Tables that the editor computes itself, added to its `Aggregates` before the first batch.
 
-        A table named `goes` (doc_no, cell, start, value_id, start_byte, end_byte) lists the occurrences to remove, each with the bytes of
+        A table named `removals` (doc_no, cell, start, value_id, start_byte, end_byte) lists the occurrences to remove, each with the bytes of
         its cell that are removed with it.
         """
         return {}

@@ -104,13 +104,13 @@ class HeaderDedup(Editor):
         return pa.table({name: columns[name] for name in HEADER_OCCURRENCE_SCHEMA.names}).cast(HEADER_OCCURRENCE_SCHEMA)
 
     def build_tables(self, corpus: CorpusView) -> Mapping[str, Path]:
-        """The table `goes`, the removed occurrences with the byte range that is removed with each; and its counts, `removed_by_field`."""
+        """The table `removals`, the removed occurrences with the byte range that is removed with each; and its counts, `removed_by_field`."""
         units = corpus.run_query("header_units", {"places": corpus.run_corpus_pass("places")})
         removed_groups, _ = find_repeating_groups(corpus.run_query("repeated_things", {"things": [units]}))
         removals = corpus.run_query(
             "header_removals", {"units": [units], "gone": [corpus.write_table("gone", pa.table({"group_no": removed_groups}))]}
         )
-        return {"goes": removals, "removed_by_field": corpus.run_query("removed_by_field", {"goes": [removals]})}
+        return {"removals": removals, "removed_by_field": corpus.run_query("removed_by_field", {"goes": [removals]})}
 
     def summarize(self, aggregates: Aggregates) -> dict[str, Any]:
         """The numbers of removed addresses, spans and whole lines, by header field.
@@ -127,7 +127,7 @@ class HeaderDedup(Editor):
 
     def open(self, key: Key, aggregates: Aggregates) -> None:
         """Open the table of removals; each batch reads its own part of it."""
-        self._removals = _RemovalTable(aggregates.tables["goes"])
+        self._removals = _RemovalTable(aggregates.tables["removals"])
 
     def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """An empty replacement for every removed entry or line."""
@@ -146,7 +146,7 @@ class HeaderDedup(Editor):
         return starts, ends
 
     def _match_removals(self, occurrences: pl.DataFrame) -> tuple[npt.NDArray[np.intp], pl.DataFrame]:
-        """The removed rows of a batch, ascending, and the row of the table `goes` for each: a merge join of two sorted tables."""
+        """The removed rows of a batch, ascending, and the row of the table `removals` for each: a merge join of two sorted tables."""
         if not occurrences.height:
             return np.empty(0, np.intp), self._removals.between(0, -1)
         doc_no, cell, start, value_id = (occurrences[name].to_numpy().astype(np.int64, copy=False) for name in _KEY_COLUMNS)
@@ -175,7 +175,7 @@ class HeaderDedup(Editor):
 
 
 class _RemovalTable:
-    """The table `goes`, read a few row groups at a time: batches are in ascending order, so hardly any group is read twice."""
+    """The table `removals`, read a few row groups at a time: batches are in ascending order, so hardly any group is read twice."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file = path, pq.ParquetFile(path, pre_buffer=False)

@@ -148,10 +148,10 @@ class SparkEngine:
             (stage / "answers").mkdir()
             (stage / "attempts").mkdir()
             _write_tasks(stage, function, tasks, limits)
-            count, run_partition = len(tasks), _make_server(str(stage.resolve()), sys.path if self._is_local else [])
+            count, run_partition = len(tasks), _make_partition_runner(str(stage.resolve()), sys.path if self._is_local else [])
             waiting, pause = set(range(count)), 0.02
             with self._start_action(
-                lambda: self._session.range(0, count, 1, count).mapInArrow(run_partition, "place long").collect()
+                lambda: self._session.range(0, count, 1, count).mapInArrow(run_partition, "task_no long").collect()
             ) as future:
                 while waiting:
                     is_finished = future.done()
@@ -375,10 +375,10 @@ def _run_limited(function: Callable[[Any], Any], task_no: int, task: Any, limits
 # The two functions below return closures, which are pickled by value: a worker without the package can then report that it is missing.
 
 
-def _make_server(stage_folder: str, sys_path: list[str]) -> Callable[[Any], Any]:
+def _make_partition_runner(stage_folder: str, sys_path: list[str]) -> Callable[[Any], Any]:
     """The function that a worker runs on the task numbers of a partition."""
 
-    def serve(batches: Any) -> Any:
+    def run_partition(batches: Any) -> Any:
         import os
         import sys
 
@@ -390,9 +390,9 @@ def _make_server(stage_folder: str, sys_path: list[str]) -> Callable[[Any], Any]
         for batch in batches:
             for task_no in batch.column(0).to_pylist():
                 run_attempt(stage_folder, task_no)
-            yield batch.rename_columns(["place"])
+            yield batch.rename_columns(["task_no"])
 
-    return serve
+    return run_partition
 
 
 def _make_probe(marker_path: str, versions: dict[str, str], sys_path: list[str]) -> Callable[[Any], Any]:

@@ -104,7 +104,7 @@ class ReplacementIdsTask:
 
 
 def replacement_ids_task(task: ReplacementIdsTask) -> dict[str, Any]:
-    """Write `replacement_ids.parquet`: the value ids that the replacements of a shard have when read as values of their kinds, ascending."""
+    """Write `replacement_ids.parquet`: the value ids of a shard's replacements, read as values of their kinds, ascending."""
     edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
     distinct = edits.select(pl.col("kind").cast(pl.String), "replacement").unique()
     found: list[I64] = [np.empty(0, np.int64)]

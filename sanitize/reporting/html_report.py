@@ -62,14 +62,14 @@ def render_report(summary: Summary, tables: ReportTables | None = None) -> str:
     return _render(
         "report.html.j2",
         **_template_variables(summary, kinds),
-        fates=_svg_markup(outcome_chart) if outcome_chart else None,
-        columns_of_kinds=[outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["fates"].get(outcome) for kind in kinds)],
-        words={segment: names for segment, (*names, _) in SEGMENTS.items()},
+        outcome_chart=_svg_markup(outcome_chart) if outcome_chart else None,
+        outcome_columns=[outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["outcomes"].get(outcome) for kind in kinds)],
+        segment_names={segment: names for segment, (*names, _) in SEGMENTS.items()},
         charts=[
             {"name": curves.name, "svg": _svg_markup(curves), "rows": curves.table_rows(), "note": _missing_curve_note(curves)}
             for curves in rank_curves(kinds, tables)
         ],
-        places=locations,
+        locations=locations,
         ledger=tables.ledger,
         samples=_mask_samples(tables.samples),
         plan_text=json.dumps(summary.get("plan", {}), indent=2, ensure_ascii=False, sort_keys=True, default=str).splitlines(),
@@ -151,9 +151,9 @@ def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
         editor = next((dict(part) for part in plan.get("edit", ()) if name in part.get("kinds", ())), None)
         row = {"name": name, "editor": editor, "action": _describe_action(editor)} | zeros | dict(counts)
         row["skipped"] = sorted(dict(counts.get("skipped") or {}).items())
-        row["fates"] = {outcome: row[outcome] for outcome in ("kept", "left", "replaced")}
+        row["outcomes"] = {outcome: row[outcome] for outcome in ("kept", "left", "replaced")}
         if name in outcomes_by_kind:
-            row["fates"] = {"kept" if editor else "left": outcomes_by_kind[name].pop("original", 0), **outcomes_by_kind[name]}
+            row["outcomes"] = {"kept" if editor else "left": outcomes_by_kind[name].pop("original", 0), **outcomes_by_kind[name]}
         rows.append(row)
     return sorted(rows, key=lambda row: (-row["occurrences"], row["name"]))
 
@@ -202,11 +202,11 @@ def _size_category(documents: int) -> str:
 
 def outcome_bars(kind_rows: Sequence[Mapping[str, Any]]) -> ShareBars | None:
     """Outcomes of the occurrences of each kind, as shares; None if nothing was found."""
-    outcomes = tuple(outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["fates"].get(outcome) for kind in kind_rows))
-    rows = tuple((kind["name"], tuple(kind["fates"].get(outcome, 0) for outcome in outcomes)) for kind in kind_rows)
+    outcomes = tuple(outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["outcomes"].get(outcome) for kind in kind_rows))
+    rows = tuple((kind["name"], tuple(kind["outcomes"].get(outcome, 0) for outcome in outcomes)) for kind in kind_rows)
     if not outcomes:
         return None
-    return ShareBars(name="What became of what was found", segments=outcomes, rows=tuple(row for row in rows if sum(row[1])))
+    return ShareBars(name="Outcomes by kind", segments=outcomes, rows=tuple(row for row in rows if sum(row[1])))
 
 
 def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) -> list[RankCurves]:
@@ -275,7 +275,7 @@ def _location_bars(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables)
     )
     if not any(header or body for _, (header, body, _) in rows):
         return None
-    return ShareBars(name="Mail headers against bodies", segments=segments, rows=rows)
+    return ShareBars(name="Mail headers and bodies by kind", segments=segments, rows=rows)
 
 
 def _svg_markup(chart: Chart) -> Any:

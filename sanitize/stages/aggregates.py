@@ -125,7 +125,7 @@ def _exclude_claimed(
     engine: Engine, remaining_files: Sequence[Path], kinds_file: Path, tables: Mapping[str, Path], folder: Path, number: int
 ) -> list[Path]:
     """Returns the file of occurrences that remain for later editors after editor `number` has claimed its spans."""
-    claimed, no_firsts_file = tables.get("goes"), folder / f"{number}-no_firsts.parquet"
+    claimed, no_firsts_file = tables.get("removals"), folder / f"{number}-no_firsts.parquet"
     if claimed is None:
         claimed, firsts_file = folder / f"{number}-claimed.parquet", tables.get("firsts", no_firsts_file)
         if firsts_file == no_firsts_file:

@@ -209,7 +209,7 @@ def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
             | (columns["end_byte"][same_document] <= columns["start_byte"][row])
         )
     kept = tuple(
-        _find_kept(task, editor, aggregates, columns, kind.dictionary) & (may_keep | ("goes" in aggregates.tables))
+        _find_kept(task, editor, aggregates, columns, kind.dictionary) & (may_keep | ("removals" in aggregates.tables))
         for editor, aggregates in zip(task.editors, task.aggregates, strict=True)
     )
     return OccurrenceArrays(kept_by_editor=kept, kind_names=kind.dictionary, **columns)
@@ -218,15 +218,15 @@ def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
 def _find_kept(
     task: RewriteTask, editor: Editor, aggregates: Aggregates, columns: dict[str, npt.NDArray[Any]], kind_names: pa.Array
 ) -> npt.NDArray[np.bool_]:
-    """True for the occurrences that the editor keeps: those in its table `firsts`, or all that are not in its table `goes`."""
-    has_removals = "goes" in aggregates.tables
+    """True for the occurrences that the editor keeps: those in its table `firsts`, or all that are not in its table `removals`."""
+    has_removals = "removals" in aggregates.tables
     kept = np.full(len(columns["doc_no"]), has_removals)
     if not (has_removals or "firsts" in aggregates.tables) or not len(kept):
         return kept
     key_columns = ["doc_no", "cell", "start", "value_id"]
     in_range = [("doc_no", ">=", task.first_doc_no), ("doc_no", "<", task.end_doc_no)]
     listed = pl.DataFrame(
-        pq.read_table(aggregates.tables["goes" if has_removals else "firsts"], columns=key_columns, filters=in_range, partitioning=None)
+        pq.read_table(aggregates.tables["removals" if has_removals else "firsts"], columns=key_columns, filters=in_range, partitioning=None)
     )
     all_rows = pl.DataFrame({name: columns[name] for name in key_columns}).with_row_index("row")
     listed = listed.select(pl.col(name).cast(all_rows.schema[name]) for name in key_columns)

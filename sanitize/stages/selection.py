@@ -42,7 +42,7 @@ class SelectionTask:
 
 
 def selection_task(task: SelectionTask) -> dict[str, Any]:
-    """Write `occurrences.parquet` (the selected ones), `skipped.parquet`, and `value_ids.parquet` (their value ids); returns `taken`, a count."""
+    """Write `occurrences.parquet` (the selected ones), `skipped.parquet` and `value_ids.parquet`; returns `taken`, a count."""
     found = pq.read_table(task.occurrences_file, partitioning=None)
     values = pl.DataFrame(pq.read_table(task.values_file, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
     allowed, denied = (_find_listed_values(values, listed) for listed in (task.rules.allow, task.rules.deny))

@@ -208,7 +208,9 @@ MAX_NGRAM_SIZE = 3  # n-grams of one to three words
 # Lower case is that of Unicode for the isolated word, as in the blacklist: DuckDB's `lower` handles neither the final sigma nor the
 # combining dot of a lowered I with dot. Regular expressions and lists are outside the portable SQL subset, so this is here and not in sql/.
 _FINAL_SIGMA = r"([\p{Lu}\p{Ll}\p{Lt}]\p{M}*)Σ(\p{M}*(?:$|[^\p{Lu}\p{Ll}\p{Lt}\p{M}]))"
-_WITH_FINAL_SIGMA = f"CASE WHEN contains(said, 'Σ') THEN regexp_replace(said, '{_FINAL_SIGMA}', '\\1ς\\2', 'g') ELSE said END"
+_WITH_FINAL_SIGMA = (
+    f"CASE WHEN contains(cell_text, 'Σ') THEN regexp_replace(cell_text, '{_FINAL_SIGMA}', '\\1ς\\2', 'g') ELSE cell_text END"
+)
 _WORDS_EXPRESSION = rf"regexp_extract_all(lower(replace({_WITH_FINAL_SIGMA}, 'İ', 'i' || chr(775))), '[\p{{L}}\p{{M}}\p{{N}}]+')"
 
 
@@ -224,7 +226,7 @@ def _ngrams_select(connection: duckdb.DuckDBPyConnection, views: Mapping[str, Sq
     columns = [_text_expression(quote_name(leaf[0]), kinds[leaf[0]], leaf[1:]) for leaf in leaves if leaf[0] in kinds]
     word_queries = [
         f"SELECT doc_no, {_WORDS_EXPRESSION} AS words FROM "  # noqa: S608 - names are quoted
-        f"(SELECT doc_no, CAST({f'unnest({text})' if is_list else text} AS VARCHAR) AS said FROM documents)"
+        f"(SELECT doc_no, CAST({f'unnest({text})' if is_list else text} AS VARCHAR) AS cell_text FROM documents)"
         for text, is_list in columns
     ]
     if not views["documents"].files or not word_queries:
@@ -236,13 +238,13 @@ def _ngrams_select(connection: duckdb.DuckDBPyConnection, views: Mapping[str, Sq
         sizes.append(
             f"SELECT CAST({n} AS INTEGER) AS n, ngram, count(user_no) AS users, CAST(sum(times) AS BIGINT) AS occurrences FROM ("  # noqa: S608
             f"SELECT concat_ws(' ', {', '.join(word_columns)}) AS ngram, user_no, count(*) AS times FROM ("
-            f"SELECT user_no, {unnested} FROM spoken LEFT JOIN users USING (doc_no)"
+            f"SELECT user_no, {unnested} FROM text_words LEFT JOIN users USING (doc_no)"
             f") WHERE {word_columns[-1]} IS NOT NULL GROUP BY ngram, user_no) GROUP BY ngram"
         )
     listed = views["blacklist"].select if "blacklist" in views else _empty_select(table_schemas.BLACKLIST.schema)
     return (
         f"WITH documents AS ({views['documents'].select}), "  # noqa: S608
-        f"spoken AS NOT MATERIALIZED ({' UNION ALL '.join(word_queries)}), "
+        f"text_words AS NOT MATERIALIZED ({' UNION ALL '.join(word_queries)}), "
         f"blacklisted AS (SELECT ngram, n, min(reason) AS reason FROM ({listed}) GROUP BY ngram, n) "
         f"SELECT g.n, g.ngram, g.users, g.occurrences, b.reason FROM ({' UNION ALL '.join(sizes)}) AS g "
         "LEFT JOIN blacklisted AS b ON b.ngram = g.ngram AND b.n = g.n"

@@ -146,7 +146,7 @@ def _find_sweep_terms(
             piece_matches = matcher.find(view.pieces, check_boundaries=False)
             if not len(piece_matches.term):
                 continue
-            encoded = view.to_encoded(piece_matches.text_no, piece_matches.start, piece_matches.end)
+            encoded = view.find_encoded_spans(piece_matches.text_no, piece_matches.start, piece_matches.end)
             is_valid = (
                 encoded.is_encoded
                 if is_digits
@@ -342,7 +342,7 @@ def verify(
         )
     work, output_name = remote_output.require_workspace(work, str(out)), redact_url(str(out))
     if not (work / "index.json").is_file():
-        raise UsageError(f"{work}: does not hold the run that wrote {output_name}; name its folder with --work")
+        raise UsageError(f"{work}: is not the private folder of the run that wrote {output_name}; give that one with --work")
     with (
         vault.set_umask(0o077),
         tempfile.TemporaryDirectory(dir=vault.make_private_folder(work / "spill"), prefix="published-") as folder,
@@ -378,7 +378,9 @@ def _verify_corpus(
             f"{out}: was written with --verify off, so there is nothing to check it against; run again without --verify off, with --replace"
         )
     if index_state is None or not (run_folder / "counts" / "forbidden_values.parquet").is_file():
-        raise UsageError(f"{work}: does not hold the run that wrote {out}; name its folder with --work (default: {out}.private)")
+        raise UsageError(
+            f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)"
+        )
     (work / "spill").mkdir(mode=0o700, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(dir=work / "spill", prefix="verify-") as spill:

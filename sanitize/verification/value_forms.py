@@ -156,10 +156,10 @@ def _build_terms(
     values = values.with_columns(normal=pl.coalesce("normalised", "value"), lower=ascii_lower(values["value"]))
     values = values.with_columns(
         number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
-        goes=(pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(pl.Series(exclude_ids, dtype=pl.Int64).implode()))
+        is_removed=(pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(pl.Series(exclude_ids, dtype=pl.Int64).implode()))
         | pl.col("value_id").is_in(pl.Series(include_ids, dtype=pl.Int64).implode()),
     )
-    removed = values.filter("goes")
+    removed = values.filter("is_removed")
 
     def rows(frame: pl.DataFrame, form: str, what: int) -> pl.DataFrame:
         return frame.select(
@@ -186,10 +186,10 @@ def _build_terms(
     sources = (
         (removed, "lower", _SPELLING),
         (non_ascii_spellings, "form", _SPELLING),
-        (normal.filter("goes", is_distinctive, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
+        (normal.filter("is_removed", is_distinctive, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
         (phone_numbers, "digits", _DIGITS),
         (national, "digits", _DIGITS),
-        (values.filter(~pl.col("goes")), "lower", _NOT_REMOVED),
+        (values.filter(~pl.col("is_removed")), "lower", _NOT_REMOVED),
         (normal.filter(pl.col("form") != pl.col("lower")), "form", _NOT_REMOVED),
     )
     return pl.concat([rows(*source) for source in sources if source[2] in term_types]).filter(pl.col("form") != "")

@@ -19,8 +19,7 @@ import pytest
 
 from sanitize.cli.demo import generate_mails, write_mbox
 from sanitize.core.engine import TaskResult, WorkerDied
-from sanitize.engines import spark
-from sanitize.engines import spark_session as room
+from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline.index_build import Settings
@@ -29,9 +28,11 @@ from sanitize.storage import queries
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("sqlglot", reason="sqlglot is not installed")
-JAVA = int((room.find_java_version() or "0").split(".")[0] or 0)
+JAVA = int((spark_session.find_java_version() or "0").split(".")[0] or 0)
 pytestmark = [
-    pytest.mark.skipif(JAVA < room.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {room.MIN_JAVA_VERSION}, which is not here"),
+    pytest.mark.skipif(
+        JAVA < spark_session.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {spark_session.MIN_JAVA_VERSION}, which is not here"
+    ),
     pytest.mark.xdist_group("spark"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,8 +80,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local session with the engine's settings; code generation is off, which is faster for a few rows."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("JAVA_TOOL_OPTIONS", LIGHT)
-        made, mine = room.open_session(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
-    assert mine and room.open_session(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (made, False)
+        made, mine = spark_session.open_session(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
+    assert mine and spark_session.open_session(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (made, False)
     made.conf.set("spark.sql.codegen.wholeStage", "false")
     made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield made

@@ -420,7 +420,7 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
     folder = vault.make_private_folder(workspace.folder / "receipts")
     number = len(list(folder.glob("*.json")))
     receipt_json = {
-        "what": "a person's values and names were taken out of published corpora",
+        "what": "a person's values and names were removed from published corpora",
         "date": _format_utc_now(),
         "subject": hash_json(workspace.key.id, number),
         **{name: found[name] for name in ("given", "linked", "lines_without_a_match", "documents", "occurrences")},

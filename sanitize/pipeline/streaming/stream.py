@@ -370,7 +370,9 @@ class StreamProcessor:
                 f"All records so far are acknowledged; the quarantined ones are in {self.state_folder}/quarantine"
             )
 
-    def process_into(self, batches: Iterable[StreamBatch], sink: Sink, *, source: Path | None = None, output: Path | None = None) -> None:
+    def process_to_sink(
+        self, batches: Iterable[StreamBatch], sink: Sink, *, source: Path | None = None, output: Path | None = None
+    ) -> None:
         """Process the batches and write them to the sink. `source` and `output` are stored in the state, so that the same command resumes
         the same files."""
         if source is not None and source.is_file():
@@ -636,8 +638,8 @@ def run_stream(
         else:
             sink = ParquetFolderSink(output, processor.sinks.get(absolute_output, {}), settings.rows_per_shard)
         if not inputs:
-            processor.process_into(read_descriptor(stdin, settings.max_doc_bytes, settings.max_batch_records), sink, output=output)
+            processor.process_to_sink(read_descriptor(stdin, settings.max_doc_bytes, settings.max_batch_records), sink, output=output)
         for path, batches in batches_by_path:
-            processor.process_into(processor.skip_acknowledged(batches, path), sink, source=path, output=output)
+            processor.process_to_sink(processor.skip_acknowledged(batches, path), sink, source=path, output=output)
         processor.finish(sink, output)
         return processor.summary()
