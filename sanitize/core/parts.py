@@ -324,8 +324,8 @@ class Editor(Part):
     def build_tables(self, corpus: CorpusView) -> Mapping[str, Path]:
         """Tables that the editor computes itself, added to its `Aggregates` before the first batch.
 
-        A table named `removals` (doc_no, cell, start, value_id, start_byte, end_byte) lists the occurrences to remove, each with the bytes of
-        its cell that are removed with it.
+        A table named `removals` (doc_no, cell, start, value_id, start_byte, end_byte) lists the occurrences to remove, each with the bytes
+        of its cell that are removed with it.
         """
         return {}
 

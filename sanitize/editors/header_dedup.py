@@ -104,7 +104,7 @@ class HeaderDedup(Editor):
         return pa.table({name: columns[name] for name in HEADER_OCCURRENCE_SCHEMA.names}).cast(HEADER_OCCURRENCE_SCHEMA)
 
     def build_tables(self, corpus: CorpusView) -> Mapping[str, Path]:
-        """The table `removals`, the removed occurrences with the byte range that is removed with each; and its counts, `removed_by_field`."""
+        """The table `removals`: the removed occurrences, each with the byte range that is removed; and its counts, `removed_by_field`."""
         units = corpus.run_query("header_units", {"places": corpus.run_corpus_pass("places")})
         removed_groups, _ = find_repeating_groups(corpus.run_query("repeated_things", {"things": [units]}))
         removals = corpus.run_query(

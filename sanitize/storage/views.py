@@ -208,9 +208,7 @@ MAX_NGRAM_SIZE = 3  # n-grams of one to three words
 # Lower case is that of Unicode for the isolated word, as in the blacklist: DuckDB's `lower` handles neither the final sigma nor the
 # combining dot of a lowered I with dot. Regular expressions and lists are outside the portable SQL subset, so this is here and not in sql/.
 _FINAL_SIGMA = r"([\p{Lu}\p{Ll}\p{Lt}]\p{M}*)Σ(\p{M}*(?:$|[^\p{Lu}\p{Ll}\p{Lt}\p{M}]))"
-_WITH_FINAL_SIGMA = (
-    f"CASE WHEN contains(cell_text, 'Σ') THEN regexp_replace(cell_text, '{_FINAL_SIGMA}', '\\1ς\\2', 'g') ELSE cell_text END"
-)
+_WITH_FINAL_SIGMA = f"CASE WHEN contains(cell, 'Σ') THEN regexp_replace(cell, '{_FINAL_SIGMA}', '\\1ς\\2', 'g') ELSE cell END"
 _WORDS_EXPRESSION = rf"regexp_extract_all(lower(replace({_WITH_FINAL_SIGMA}, 'İ', 'i' || chr(775))), '[\p{{L}}\p{{M}}\p{{N}}]+')"
 
 
@@ -226,7 +224,7 @@ def _ngrams_select(connection: duckdb.DuckDBPyConnection, views: Mapping[str, Sq
     columns = [_text_expression(quote_name(leaf[0]), kinds[leaf[0]], leaf[1:]) for leaf in leaves if leaf[0] in kinds]
     word_queries = [
         f"SELECT doc_no, {_WORDS_EXPRESSION} AS words FROM "  # noqa: S608 - names are quoted
-        f"(SELECT doc_no, CAST({f'unnest({text})' if is_list else text} AS VARCHAR) AS cell_text FROM documents)"
+        f"(SELECT doc_no, CAST({f'unnest({text})' if is_list else text} AS VARCHAR) AS cell FROM documents)"
         for text, is_list in columns
     ]
     if not views["documents"].files or not word_queries:
