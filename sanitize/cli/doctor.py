@@ -424,7 +424,7 @@ def run_self_test(test_folder: Path) -> Iterator[EnvironmentCheck]:
     from sanitize.storage.locks import lock_workspace
 
     pq.write_table(generate_mails(_SELF_TEST_MAILS, 1), test_folder / "mails.parquet", row_group_size=_SELF_TEST_SHARD_ROWS)
-    uninterrupted, out, work = test_folder / "whole", test_folder / "out", test_folder / "out.private"
+    uninterrupted, out, work = test_folder / "uninterrupted", test_folder / "out", test_folder / "out.private"
     code = "import sys; from sanitize.cli.doctor import sanitize_until_halfway; sanitize_until_halfway(sys.argv[1])"
     try:
         _sanitize_test_mails(test_folder, uninterrupted)

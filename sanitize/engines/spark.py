@@ -177,7 +177,7 @@ class SparkEngine:
         try:
             yield stage
         finally:
-            finished = stage.with_name(f"{stage.name}-over")
+            finished = stage.with_name(f"{stage.name}-finished")
             with contextlib.suppress(OSError):
                 stage.rename(finished)
             shutil.rmtree(finished, ignore_errors=True)

@@ -46,7 +46,7 @@ class ErasureScanTask:
 
 
 def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
-    """Write `mentions.parquet` (mentions of the names, as rows of `occurrences`) and `documents.parquet` (`doc_no` of the users' documents).
+    """Write `mentions.parquet` (of the names, as rows of `occurrences`) and `documents.parquet` (`doc_no` of the users' documents).
 
     Returns `mentions` and `written`: the number of mentions, and of documents that the users wrote.
     """

@@ -569,7 +569,7 @@ def test_passes_part_the_values_and_lose_none(tmp_path: Path, monkeypatch: pytes
     assert len(whole) == 1 and 7 <= len(parts) <= 14 and distinct == 70
 
     def rows(passes: Sequence[Path]) -> list[list[tuple[Any, ...]]]:
-        key = ("form", "kind", "what", "spelled")
+        key = ("form", "kind", "term_type", "spelled")
         tables = [[value_forms._map_terms(path, name).to_pylist() for name in ("plain", "digits", "not_removed")] for path in passes]
         return [[tuple(row[name] for name in key) for table in three for row in table] for three in tables]
 
