@@ -82,7 +82,7 @@ class Headers:
         began = time.process_time()
         self.summary = run([source], folder / "out", load_plan("header_dedup", [f"edit.0.scope={scope}"]), folder / "work", settings)
         self.run_cpu_s = time.process_time() - began
-        looks = folder / "work" / "runs" / self.summary["plan_hash"] / "looks"
+        looks = folder / "work" / "runs" / self.summary["plan_hash"] / "corpus_passes"
         self.part = HeaderDedup.model_validate({"use": "header_dedup", "scope": scope})
         self.counts = Aggregates({"removed_occurrences": looks / "edit-0" / "header_removals.parquet"})
         columns = ["doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id", "kind"]

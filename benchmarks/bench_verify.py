@@ -108,7 +108,7 @@ def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
         first_doc_no=0,
         end_doc_no=rows,
         shard_path=root / "shard.parquet",
-        forbidden_values=root / "flagged.parquet",
+        forbidden_values=root / "forbidden_values.parquet",
         kept_originals=root / "kept.parquet",
         edits=root / "edits.parquet",
         occurrences=root / "occurrences.parquet",
@@ -123,13 +123,13 @@ def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
     began, wall = time.process_time(), time.monotonic()
     passes, memory = 1, parse_memory_limit(limit)
     if mode == "fast":
-        LiteralMatcher.write(paths, ["EMAIL_ADDRESS"], root / "flagged.parquet")
-        task = replace(task, forbidden_values=prepare_terms(task.forbidden_values, root / "sought", memory))
+        LiteralMatcher.write(paths, ["EMAIL_ADDRESS"], root / "forbidden_values.parquet")
+        task = replace(task, forbidden_values=prepare_terms(task.forbidden_values, root / "search_terms", memory))
         written = time.process_time() - began
         found = int(verify_task(task)["swept"])
     elif mode == "further":
         further = write_sweep_terms(paths, ["EMAIL_ADDRESS"], root / "further")
-        LiteralMatcher.write([], ["EMAIL_ADDRESS"], root / "flagged.parquet")
+        LiteralMatcher.write([], ["EMAIL_ADDRESS"], root / "forbidden_values.parquet")
         task = replace(task, sweep_terms=tuple(prepare_terms(path, path.with_suffix(""), memory) for path in further))
         written = time.process_time() - began
         found = int(verify_task(task)["swept"])

@@ -37,7 +37,7 @@ def mean_recall(event: CheckpointEvent, sample_size: int = SAMPLE_SIZE) -> float
     Continued are prompts, compared with the answers, or without prompts the first half of each text (by tokens), compared with the second.
     """
     documents = read_training_texts(event.path.parent.parent / "recipe.json").subsample(sample_size)
-    # not `LanguageModel.from_loaded`, which freezes the model: training goes on
+    # not `LanguageModel.from_loaded`, which freezes the model: training continues
     model = LanguageModel(event.model.eval(), event.tokenizer, True, str(next(event.model.parameters()).device))
     prompts, wanted = [], []
     for head, tail in zip(model.encode(documents.prompts), model.encode(documents.texts), strict=True):

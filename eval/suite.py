@@ -61,7 +61,7 @@ class TextSetSettings(_SuiteSection):
 
 class OriginalSettings(_SuiteSection):
     """`[original]`: where the addresses of the raw corpus are read from: a private folder (`work`) or, without one, a corpus (`documents`);
-    and texts with addresses of nobody in it (`strangers`)."""
+    and texts with addresses that belong to no person in it (`strangers`)."""
 
     documents: Path | None = None
     work: Path | None = None

@@ -265,9 +265,9 @@ def count_identifiers(word_table: pl.DataFrame, identifiers: Collection[str], *,
     """Count how often each identifier occurs in the words of a column: `predicted` (read as a text) or the true words (`word`)."""
     if not identifiers or not word_table.height:
         return Counter()
-    words = word_table.sort("doc", "place").select("doc", pl.col(column).alias("said"))
-    if words.schema["said"] == pl.List(pl.String):
-        words = words.explode("said").drop_nulls("said")
+    words = word_table.sort("doc", "place").select("doc", pl.col(column).alias("token"))
+    if words.schema["token"] == pl.List(pl.String):
+        words = words.explode("token").drop_nulls("token")
     identifier_table = pl.DataFrame({"ngram": list(identifiers)}, schema={"ngram": pl.String})
     counted: Counter[str] = Counter()
     for size in sorted({identifier.count(" ") + 1 for identifier in identifiers}):
@@ -278,13 +278,13 @@ def count_identifiers(word_table: pl.DataFrame, identifiers: Collection[str], *,
 
 def _ngrams(words: pl.DataFrame, size: int) -> pl.DataFrame:
     """Return the words with the n-gram that begins at each (`ngram`); null if it would exceed the text."""
-    parts = [pl.col("said").shift(-step).over("doc") for step in range(size)]
+    parts = [pl.col("token").shift(-step).over("doc") for step in range(size)]
     return words.with_columns(pl.concat_str(parts, separator=" ", ignore_nulls=False).alias("ngram"))
 
 
 def mark_covered_words(words: pl.DataFrame, identifiers: Collection[str]) -> pl.Series:
     """Return for each word (in order of `doc`, `place`) whether it is part of an occurrence of an identifier."""
-    ordered = words.sort("doc", "place").select("doc", pl.col("word").alias("said"))
+    ordered = words.sort("doc", "place").select("doc", pl.col("word").alias("token"))
     is_covered = pl.Series([False] * ordered.height, dtype=pl.Boolean)
     for size in sorted({identifier.count(" ") + 1 for identifier in identifiers}):
         ngram_starts = _ngrams(ordered, size).with_columns(pl.col("ngram").is_in(list(identifiers)).fill_null(False).alias("begins"))
@@ -359,7 +359,7 @@ def count_leaks_by_frequency(
 def find_own_identifiers(texts: Sequence[str], user_ids: Sequence[str], identifiers: Collection[str]) -> dict[str, set[str]]:
     """Return the identifiers that occur in each person's own texts, an empty set without any; used by `membership`."""
     assert len(texts) == len(user_ids), "one person for each text"
-    words = tokenize_words(texts).select("doc", "place", pl.col("word").alias("said"))
+    words = tokenize_words(texts).select("doc", "place", pl.col("word").alias("token"))
     identifier_table = pl.DataFrame({"ngram": list(identifiers)}, schema={"ngram": pl.String})
     identifiers_by_user: dict[str, set[str]] = {str(person): set() for person in user_ids}
     for size in sorted({identifier.count(" ") + 1 for identifier in identifiers}):

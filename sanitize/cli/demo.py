@@ -112,7 +112,7 @@ def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -
 
     mbox, out, marker = folder / "mails.mbox", folder / "clean", folder / ".demo"
     if folder.exists() and not marker.is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: holds other files, and the demo would overwrite them; take another --dir")
+        raise UsageError(f"{folder}: holds other files, and the demo would overwrite them; use another --dir")
     folder.mkdir(parents=True, exist_ok=True)
     marker.write_text("made by `sanitize demo`, which may write over this folder\n", "ascii")
     write_mbox(generate_mails(mail_count, DEMO_SEED), mbox)

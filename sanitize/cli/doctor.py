@@ -70,8 +70,8 @@ class EnvironmentCheck:
     exit_code: int = 0
 
 
-def doctor(folder: Path | str = ".", say: Callable[[EnvironmentCheck], None] = lambda check: None) -> dict[str, Any]:
-    """Check this machine for runs that write into `folder`; `say` is called with the result of each check.
+def doctor(folder: Path | str = ".", on_check: Callable[[EnvironmentCheck], None] = lambda check: None) -> dict[str, Any]:
+    """Check this machine for runs that write into `folder`; `on_check` is called with the result of each check.
 
     Returns `ok` (no check failed), `exit_code` (of the first failure: 7 the machine, 2 the installation, 1 an internal error), `checks`
     (name, status, detail, action) and `seconds`. Raises UsageError if `folder` is no folder.
@@ -82,7 +82,7 @@ def doctor(folder: Path | str = ".", say: Callable[[EnvironmentCheck], None] = l
     checks: list[EnvironmentCheck] = []
     for check in _run_checks(folder):
         checks.append(check)
-        say(check)
+        on_check(check)
     failed = [check for check in checks if check.status == "fail"]
     result = {
         "ok": not failed,
@@ -109,7 +109,7 @@ def _run_checks(folder: Path) -> Iterator[EnvironmentCheck]:
             "writing",
             "fail",
             f"a write in {folder} failed ({error_name})",
-            "free disk space there, or take a folder that you may write to",
+            "free disk space there, or use a folder that you may write to",
             _MACHINE_EXIT_CODE,
         )
     yield check_workers()
@@ -246,7 +246,7 @@ def check_cores_and_memory() -> EnvironmentCheck:
     max_workers = int(memory / _WORKER_BYTES)
     if memory < 0.5 * _GIB:
         return EnvironmentCheck(
-            "cores, memory", "fail", detail, "a run takes up to 0.8 GiB in one process; take a larger machine", _MACHINE_EXIT_CODE
+            "cores, memory", "fail", detail, "a run takes up to 0.8 GiB in one process; use a larger machine", _MACHINE_EXIT_CODE
         )
     if max_workers < count:
         return EnvironmentCheck("cores, memory", "warn", detail, f"a worker takes up to 0.8 GiB: use --workers {max(max_workers, 1)}")
@@ -370,7 +370,7 @@ def check_renames(test_folder: Path) -> EnvironmentCheck:
             "renames",
             "fail",
             "a file cannot be renamed over another one",
-            "take a local disk; nothing can be published here",
+            "use a local disk; nothing can be published here",
             _MACHINE_EXIT_CODE,
         )
     exchanged = (
@@ -404,7 +404,7 @@ def check_fsync(test_folder: Path) -> EnvironmentCheck:
             fsync(test_folder)
             times.append(1000 * (time.perf_counter() - began))
     except OSError as error:
-        action = "take a local disk: here a power failure could leave the record of a task without its files"
+        action = "use a local disk: here a power failure could leave the record of a task without its files"
         return EnvironmentCheck("fsync", "fail", f"not possible ({type(error).__name__})", action, _MACHINE_EXIT_CODE)
     return EnvironmentCheck("fsync", "ok", f"files and folders, {sorted(times)[2]:.1f} ms")
 
@@ -424,7 +424,7 @@ def run_self_test(test_folder: Path) -> Iterator[EnvironmentCheck]:
     from sanitize.storage.locks import lock_workspace
 
     pq.write_table(generate_mails(_SELF_TEST_MAILS, 1), test_folder / "mails.parquet", row_group_size=_SELF_TEST_SHARD_ROWS)
-    uninterrupted, out, work = test_folder / "whole", test_folder / "out", test_folder / "out.private"
+    uninterrupted, out, work = test_folder / "uninterrupted", test_folder / "out", test_folder / "out.private"
     code = "import sys; from sanitize.cli.doctor import sanitize_until_halfway; sanitize_until_halfway(sys.argv[1])"
     try:
         _sanitize_test_mails(test_folder, uninterrupted)

@@ -66,7 +66,8 @@ UserColumn = Annotated[
 IdColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="the document's id (default: doc_id)", show_default=False)]
 TextSplit = Annotated[str, typer.Option(metavar="WHAT", help="what becomes one document of a .txt: file, paragraphs or lines")]
 Seed = Annotated[
-    int | None, typer.Option(help="derive the key from this public number: repeatable anywhere, guessable by anyone", show_default=False)
+    int | None,
+    typer.Option(help="derive the key from this public number: reproducible, but replacements can be guessed", show_default=False),
 ]
 KeyFile = Annotated[
     Path | None,

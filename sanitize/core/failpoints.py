@@ -11,30 +11,30 @@ import os
 from collections.abc import Iterator
 
 FAILPOINTS = (
-    "work:made",  # WORK exists, its lock is held
-    "key:written",  # the key is in its temporary file, not renamed yet
-    "task:begun",  # the folder of an attempt exists and is empty
-    "task:written",  # the task has written its files
-    "task:checked",  # one of them was opened again and is complete
-    "task:synced",  # one of them is synced to disk
-    "task:renamed",  # one of them has its final name
-    "task:settled",  # all have their final names, and their folders are synced to disk
-    "task:recorded",  # the record has its final name
-    "json:aside",  # a record or description is in its temporary file, synced, not renamed yet
-    "lines:aside",  # text lines for a reader are in their temporary file, synced, not renamed yet
-    "find:described",  # the description of the index is written; the index is not complete
-    "find:gathered",  # the tables that the second round of finders needs are written
-    "find:done",  # the index is complete
-    "run:described",  # the folder of a plan is written
-    "run:judged",  # the leak check found no removed value
-    "publish:linked",  # a shard is in the staging folder beside OUT
-    "publish:paged",  # a report page is in it
-    "publish:built",  # the staging folder is complete
-    "swap:aside",  # where folders cannot be exchanged atomically: the old OUT was renamed
-    "stream:emitted",  # the output of a batch of a stream is written, and not acknowledged
-    "stream:written",  # the new state is on disk, and nothing refers to it yet
+    "workspace:created",  # WORK exists, its lock is held
+    "key:temp_written",  # the key is in its temporary file, not renamed yet
+    "task:folder_created",  # the folder of an attempt exists and is empty
+    "task:files_written",  # the task has written its files
+    "task:file_checked",  # one of them was opened again and is complete
+    "task:file_synced",  # one of them is synced to disk
+    "task:file_renamed",  # one of them has its final name
+    "task:folders_synced",  # all have their final names, and their folders are synced to disk
+    "task:record_written",  # the record has its final name
+    "json:temp_written",  # a record or description is in its temporary file, synced, not renamed yet
+    "lines:temp_written",  # text lines for a reader are in their temporary file, synced, not renamed yet
+    "detect:index_json_written",  # index.json is written; the index is not complete
+    "detect:second_round_input_written",  # the tables that the second round of finders needs are written
+    "detect:index_complete",  # the index is complete
+    "run:plan_written",  # plan.json is in the folder of the run
+    "run:leak_checked",  # the leak check found no removed value
+    "publish:shard_linked",  # a shard is in the staging folder beside OUT
+    "publish:page_written",  # a report page is in it
+    "publish:folder_complete",  # the staging folder is complete
+    "swap:old_moved",  # where folders cannot be exchanged atomically: the old OUT was renamed
+    "stream:output_written",  # the output of a batch of a stream is written, and not acknowledged
+    "stream:state_written",  # the new state is on disk, and nothing refers to it yet
     "stream:committed",  # the batch is acknowledged
-    "swap:done",  # OUT is the new one; the old one may still exist beside it
+    "swap:complete",  # OUT is the new one; the old one may still exist beside it
 )
 
 

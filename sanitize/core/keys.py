@@ -75,7 +75,7 @@ class Key:
                 file.write(self.secret.hex() + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            failpoints.hit("key:written")
+            failpoints.hit("key:temp_written")
             if path.exists():
                 raise FileExistsError(f"{path}: exists already; a key is never overwritten")
             temp_path.rename(path)

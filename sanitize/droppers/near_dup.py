@@ -39,7 +39,7 @@ BAND_SCHEMA = pa.schema([("doc_no", pa.int64()), ("band", pa.int32()), ("hash", 
 SHINGLE_SCHEMA = pa.schema([("doc_no", pa.int64()), ("shingle", pa.int64())])
 _BLOCK_SIZE = 65_536  # shingles processed together: one permutation of them then fits the second-level cache
 _ERROR_WEIGHTS = (0.1, 0.9)  # weights of false positives and false negatives
-WHOLE_SIGNATURE = -1  # band number that stands for the whole signature
+WHOLE_SIGNATURE = -1  # band number of the whole signature
 
 
 class NearDup(Dropper):

@@ -108,12 +108,12 @@ class Pseudonymize(LinkingEditor):
         """The pseudonym of every name and address, with one identity for each person."""
         assert self._identities is not None
         occurrences = occurrences.with_columns(
-            seed=pl.Series(document_hash, dtype=pl.UInt64), scope="doc_no", goes=pl.lit(True), row=np.arange(occurrences.height)
+            seed=pl.Series(document_hash, dtype=pl.UInt64), scope="doc_no", is_replaced=pl.lit(True), row=np.arange(occurrences.height)
         )
         known = pl.concat([self._values_by_kind[name].to_frame(name) for name in identities.LINKED_KINDS if name in self.kinds])
         occurrences = occurrences.join(known, on=["kind", "value_id"], how="left", maintain_order="left")
         assert not occurrences["whole"].null_count()  # the vault has every value that was found
-        on = ["scope", "seed", "kind", "value_id", "goes"]
+        on = ["scope", "seed", "kind", "value_id", "is_replaced"]
         spelled = occurrences.select(*on, "value")
         if self.scope == "corpus":
             return self._identities.spell_mentions(occurrences, self._find_short_names(occurrences), self.reserved)
@@ -128,7 +128,7 @@ class Pseudonymize(LinkingEditor):
         """The names of a single word that mean another person of their document: columns row, person."""
         assert self._identities is not None
         groups = identities.PersonGroups(
-            occurrences.select("scope", "seed", "kind", "value_id", "value", "goes"), self._identities.entities, self._key, ""
+            occurrences.select("scope", "seed", "kind", "value_id", "value", "is_replaced"), self._identities.entities, self._key, ""
         )
         short = groups.find_short_names()
         return (
@@ -241,7 +241,7 @@ class _Identities:
         person = self.all_entities.find_persons(occurrences["value_id"].to_numpy())[0].copy()
         person[short_names["row"].to_numpy()] = short_names["person"].to_numpy()
         corpus_scope = pl.DataFrame({"scope": 0, "seed": pl.Series([0], dtype=pl.UInt64)})
-        mentions = occurrences.select("kind", "value_id", "value", "goes").join(corpus_scope, how="cross", maintain_order="left")
+        mentions = occurrences.select("kind", "value_id", "value", "is_replaced").join(corpus_scope, how="cross", maintain_order="left")
         groups = identities.PersonGroups(mentions.with_columns(person=pl.Series(person)), self.all_entities, self.key, "pseudonym/corpus")
         attempts = self.attempts[np.searchsorted(self.person_ids, groups.groups["person"].to_numpy())]
         texts = groups.redraw_texts(attempts, build_tail_drawer(groups, reserved)).take(pa.array(groups.mention_rows))
@@ -355,7 +355,7 @@ def _load_identities(
         return _Identities(key, corpus_ids, entities, entities, no_ids, no_ids, values, {})
     person = entities.find_persons(values["value_id"].to_numpy())[0]
     all_entities = identities.Entities.from_table(values.select("value_id", "kind", value="whole", entity_id=pl.Series(person)))
-    mentions = values.select("kind", "value_id", value="whole", goes=pl.lit(True), scope=pl.lit(0), seed=pl.lit(0, pl.UInt64))
+    mentions = values.select("kind", "value_id", value="whole", is_replaced=pl.lit(True), scope=pl.lit(0), seed=pl.lit(0, pl.UInt64))
     groups = identities.PersonGroups(mentions, all_entities, key, "pseudonym/corpus")
     undrawn = _Identities(key, corpus_ids, entities, all_entities, groups.groups["person"].to_numpy(), no_ids, values, {})
     plain = pl.Series(

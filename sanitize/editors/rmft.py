@@ -179,7 +179,7 @@ class Rmft(LinkingEditor):
             values = values.scatter(kind_rows, pl.Series(plain, dtype=pl.String))
         words = siphash(batch.doc_ids.dictionary.cast(pa.large_binary()), self._key.subkey("doc_id"))
         seed = words[np.asarray(batch.doc_ids.indices)[linked_rows]] if len(words) else np.empty(0, np.uint64)
-        mentions = part.select("kind", "value_id", scope="doc_no", goes=~pl.col("kept")).with_columns(
+        mentions = part.select("kind", "value_id", scope="doc_no", is_replaced=~pl.col("kept")).with_columns(
             value=values, seed=pl.Series(seed, dtype=pl.UInt64)
         )
         valid = np.flatnonzero(~is_invalid)
@@ -189,7 +189,7 @@ class Rmft(LinkingEditor):
             self._build_tail_drawer(groups),
             tuple(_ANCHOR_NUMBERS[name] for name in self.anchors),
         )
-        replaced = np.flatnonzero(mentions["goes"].to_numpy()[valid])
+        replaced = np.flatnonzero(mentions["is_replaced"].to_numpy()[valid])
         labels = pl.select(pl.lit("[") + part["kind"].gather(np.flatnonzero(is_invalid)) + "]").to_series()
         replacements = pa.concat_arrays([texts.take(pa.array(groups.mention_rows[replaced])), to_large_string(labels)])
         return np.concatenate([linked_rows[valid[replaced]], linked_rows[is_invalid]]), replacements

@@ -148,10 +148,10 @@ class SparkEngine:
             (stage / "answers").mkdir()
             (stage / "attempts").mkdir()
             _write_tasks(stage, function, tasks, limits)
-            count, run_partition = len(tasks), _make_server(str(stage.resolve()), sys.path if self._is_local else [])
+            count, run_partition = len(tasks), _make_partition_runner(str(stage.resolve()), sys.path if self._is_local else [])
             waiting, pause = set(range(count)), 0.02
             with self._start_action(
-                lambda: self._session.range(0, count, 1, count).mapInArrow(run_partition, "place long").collect()
+                lambda: self._session.range(0, count, 1, count).mapInArrow(run_partition, "task_no long").collect()
             ) as future:
                 while waiting:
                     is_finished = future.done()
@@ -177,7 +177,7 @@ class SparkEngine:
         try:
             yield stage
         finally:
-            finished = stage.with_name(f"{stage.name}-over")
+            finished = stage.with_name(f"{stage.name}-finished")
             with contextlib.suppress(OSError):
                 stage.rename(finished)
             shutil.rmtree(finished, ignore_errors=True)
@@ -185,11 +185,11 @@ class SparkEngine:
     def _probe_workers(self) -> None:
         """Raises UsageError for a cluster whose workers lack the package or the folder, have other versions, or run as another user."""
         with self._stage_folder() as stage:
-            (stage / "seen").write_text("here", "ascii")
-            probe = _make_probe(str((stage / "seen").resolve()), _package_versions(), sys.path if self._is_local else [])
+            (stage / "probe").write_text("here", "ascii")
+            probe = _make_probe(str((stage / "probe").resolve()), _package_versions(), sys.path if self._is_local else [])
             count = 1 if self._is_local else 64
             rows = self._run_action(
-                lambda: self._session.range(0, count, 1, count).mapInArrow(probe, "said string").collect(), SESSION_TIMEOUT_S
+                lambda: self._session.range(0, count, 1, count).mapInArrow(probe, "problem string").collect(), SESSION_TIMEOUT_S
             )
         for problem in sorted({row[0] for row in rows} - {""}):
             raise UsageError(f"--engine spark: {problem}")
@@ -375,10 +375,10 @@ def _run_limited(function: Callable[[Any], Any], task_no: int, task: Any, limits
 # The two functions below return closures, which are pickled by value: a worker without the package can then report that it is missing.
 
 
-def _make_server(stage_folder: str, sys_path: list[str]) -> Callable[[Any], Any]:
+def _make_partition_runner(stage_folder: str, sys_path: list[str]) -> Callable[[Any], Any]:
     """The function that a worker runs on the task numbers of a partition."""
 
-    def serve(batches: Any) -> Any:
+    def run_partition(batches: Any) -> Any:
         import os
         import sys
 
@@ -390,9 +390,9 @@ def _make_server(stage_folder: str, sys_path: list[str]) -> Callable[[Any], Any]
         for batch in batches:
             for task_no in batch.column(0).to_pylist():
                 run_attempt(stage_folder, task_no)
-            yield batch.rename_columns(["place"])
+            yield batch.rename_columns(["task_no"])
 
-    return serve
+    return run_partition
 
 
 def _make_probe(marker_path: str, versions: dict[str, str], sys_path: list[str]) -> Callable[[Any], Any]:
@@ -422,6 +422,6 @@ def _make_probe(marker_path: str, versions: dict[str, str], sys_path: list[str])
         elif not problem and not os.access(marker_path, os.R_OK | os.W_OK):
             problem = "a worker runs as another user, who may not read WORK; let executors run as the user of this command"
         for batch in batches:
-            yield pyarrow.RecordBatch.from_pydict({"said": [problem] * batch.num_rows})
+            yield pyarrow.RecordBatch.from_pydict({"problem": [problem] * batch.num_rows})
 
     return probe

@@ -38,7 +38,7 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
 
 FINDER_NAME = "known"
-MIN_HEADER_SCORE = 0.9  # names with at least this score (beside an address, or after a title) are searched everywhere
+MIN_CERTAIN_SCORE = 0.9  # names with at least this score (beside an address, or after a title) are searched everywhere
 _LISTED_SCORE, _MINED_SCORE = 1.0, 0.95
 _REVERSED_SCORE = 0.65  # `Roe, Ann`: less sure than the names beside each other in `Bob Roe, Ann Lee`, surer than two words alone
 # kinds with values that are recognisable without context
@@ -190,12 +190,12 @@ def write_known_terms(
     """Writes the search terms of the second round to `out`, from the first round's values and a user's list; returns their number."""
     numbers = {name: number for number, name in enumerate(all_kinds())}
     frames = [_build_listed_terms(listed_values, key)] if listed_values is not None else []
-    header_name_ids = _find_header_name_ids(occurrence_files)
+    certain_name_ids = _find_certain_name_ids(occurrence_files)
     # loops over the tasks' files of distinct values, not over documents
     for path in value_files:
         frame = pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
         frame = frame.with_columns(pl.coalesce("normalised", "value").alias("normalised"))
-        frames.append(_build_name_terms(frame.filter((pl.col("kind") == _PERSON) & pl.col("value_id").is_in(header_name_ids.implode()))))
+        frames.append(_build_name_terms(frame.filter((pl.col("kind") == _PERSON) & pl.col("value_id").is_in(certain_name_ids.implode()))))
         frames.append(_build_value_terms(frame.filter(pl.col("kind").is_in(list(_DISTINCTIVE_KINDS)))))
     empty = pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})
     terms = pl.concat([empty, *(frame.select(empty.columns) for frame in frames)])
@@ -207,14 +207,14 @@ def write_known_terms(
     return terms.height
 
 
-def _find_header_name_ids(occurrence_files: Sequence[Path]) -> pl.Series:
-    """Returns the `value_id`s of names that the finder `names` reported with a score of at least `MIN_HEADER_SCORE`."""
+def _find_certain_name_ids(occurrence_files: Sequence[Path]) -> pl.Series:
+    """Returns the `value_id`s of names that the finder `names` reported with a score of at least `MIN_CERTAIN_SCORE`."""
     found = [pl.Series("value_id", [], pl.Int64)]
     for path in occurrence_files:
         table = pq.read_table(path, columns=["kind", "value_id", "score", "finder"], partitioning=None)
         frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String))
         found.append(
-            frame.filter((pl.col("kind") == _PERSON) & (pl.col("score") >= MIN_HEADER_SCORE) & (pl.col("finder") == "names"))[
+            frame.filter((pl.col("kind") == _PERSON) & (pl.col("score") >= MIN_CERTAIN_SCORE) & (pl.col("finder") == "names"))[
                 "value_id"
             ].unique()
         )

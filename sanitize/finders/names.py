@@ -60,7 +60,6 @@ _PERSON = "PERSON"
 _MAX_NAME_WORDS = 5  # longest name, in words
 (
     BESIDE_ADDRESS_SCORE,
-    HEADER_SCORE,
     AFTER_TITLE_SCORE,
     TWO_LISTED_SCORE,
     AFTER_GREETING_SCORE,
@@ -68,7 +67,7 @@ _MAX_NAME_WORDS = 5  # longest name, in words
     ONE_LISTED_SCORE,
     GIVEN_NAME_SCORE,
     LOWERCASE_SCORE,
-) = 1.0, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6, 0.5
+) = 1.0, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6, 0.5
 _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 
 

@@ -141,9 +141,9 @@ def replay(
     out, work = require_local_path(out), remote_output.workspace_path(work, out)
     vault.check_paths_disjoint(inputs, out, work)
     if out.resolve() == path.resolve().parent:
-        raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; take another -o")
+        raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; use another -o")
     if (work / "index.json").exists() and not (work / _MARKER_FILE).exists():
-        raise UsageError(f"{work}: holds another run, and a replay needs a new workspace; take another --work, or another -o")
+        raise UsageError(f"{work}: holds another run, and a replay needs a new workspace; use another --work, or another -o")
     notes = _version_notes(original.tool)
     settings = Settings(
         columns=Columns(
@@ -186,7 +186,7 @@ def replay(
             notes.append("the plan has another hash here: in another version the same plan may give another result")
         present = read_json(out / "manifest.json")
         if out.exists() and (present or {}).get("plan_hash") != pipeline_run.state.plan_hash:
-            raise UsageError(f"{out}: exists already, and is not the output of an earlier replay; take another -o, or move it away")
+            raise UsageError(f"{out}: exists already, and is not the output of an earlier replay; use another -o, or move it away")
         with translate_disk_errors(work):
             write_json(work / _MARKER_FILE, {"plan_hash": original.plan_hash})
         changed = published = False

@@ -61,7 +61,7 @@ def status(work: Path | str) -> dict[str, Any]:
         {
             "plan_hash": folder.name,
             "plan": (read_json(folder / "plan.json") or {}).get("name"),
-            "tasks_done": len(list(folder.glob("tasks/apply-*.json"))),
+            "tasks_done": len(list(folder.glob("tasks/rewrite-*.json"))),
         }
         for folder in sorted((work / "runs").glob("*"))
     ]
@@ -71,7 +71,7 @@ def status(work: Path | str) -> dict[str, Any]:
         "tasks": len(index.get("task_ranges", [])),
         "increments": len(index.get("increments", [])) or None,
         "key_id": index.get("key_id"),
-        "detect_tasks_done": len(list((work / "tasks" / "find").glob("*.json"))),
+        "detect_tasks_done": len(list((work / "tasks" / "detect").glob("*.json"))),
         "runs": runs,
         "lock_holder": read_lock_holder(work),
     }

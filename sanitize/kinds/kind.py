@@ -203,7 +203,7 @@ class _ActiveKinds:
     kinds: dict[str, Kind] = field(default_factory=dict)  # all active kinds; empty if only the built-in kinds are active
 
 
-_active_kinds: ContextVar[_ActiveKinds] = ContextVar("brought", default=_ActiveKinds())  # noqa: B039 - never mutated
+_active_kinds: ContextVar[_ActiveKinds] = ContextVar("active_kinds", default=_ActiveKinds())  # noqa: B039 - never mutated
 
 
 @contextlib.contextmanager

@@ -104,7 +104,7 @@ class ReplacementIdsTask:
 
 
 def replacement_ids_task(task: ReplacementIdsTask) -> dict[str, Any]:
-    """Write `said.parquet`: the value ids that the replacements of a shard have when read as values of their kinds, ascending."""
+    """Write `replacement_ids.parquet`: the value ids of a shard's replacements, read as values of their kinds, ascending."""
     edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
     distinct = edits.select(pl.col("kind").cast(pl.String), "replacement").unique()
     found: list[I64] = [np.empty(0, np.int64)]
@@ -113,7 +113,7 @@ def replacement_ids_task(task: ReplacementIdsTask) -> dict[str, Any]:
         if name in known:
             normal = known[str(name)].normalise(group["replacement"])
             found.append(compute_value_ids(to_large_string(normal), str(name), task.key))
-    with open_table_writer(task.folder / "said.parquet", REPLACEMENT_IDS_SCHEMA) as out:
+    with open_table_writer(task.folder / "replacement_ids.parquet", REPLACEMENT_IDS_SCHEMA) as out:
         out.write_table(pa.table([np.unique(np.concatenate(found))], schema=REPLACEMENT_IDS_SCHEMA))
     return {}
 

@@ -257,18 +257,20 @@ def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], fo
     checked."""
     editors = tuple(editor for editor in plan.editors if not editor.privacy_unit)
     table = pa.table([[f"drill-{number:04d}" for number in range(len(texts))], list(texts)], schema=_SCHEMA)
-    pq.write_table(table, folder / "in.parquet")
-    source = DocumentFile(path=str(folder / "in.parquet"), rows=len(texts), first_doc_no=0, columns={"doc_id": "doc_id", "text": "text"})
+    pq.write_table(table, folder / "documents.parquet")
+    source = DocumentFile(
+        path=str(folder / "documents.parquet"), rows=len(texts), first_doc_no=0, columns={"doc_id": "doc_id", "text": "text"}
+    )
     documents = Documents(files=(source,), schema=_SCHEMA, main_leaf=_TEXT_LEAF)
     task_args: dict[str, Any] = {"first_doc_no": 0, "end_doc_no": len(texts), "documents": documents, "leaves": (_TEXT_LEAF,)}
     find_spec = detection.FindTask(
         no=0, **task_args, key=key, max_doc_bytes=1 << 20, output_columns=("doc_id", "text"), quarantined_docs=(), folder=folder
     )
     detection.find_task(find_spec)
-    value_counts_file, forbidden_values_file = folder / "value_counts.parquet", folder / "flagged.parquet"
+    value_counts_file, forbidden_values_file = folder / "value_counts.parquet", folder / "forbidden_values.parquet"
     aggregates.write_value_counts(engine, [folder / "partial_counts.parquet"], value_counts_file)
     (folder / "counts").mkdir()
-    (folder / "looks").mkdir()
+    (folder / "corpus_passes").mkdir()
     corpus_context = CorpusContext(
         engine=engine,
         run_jobs=lambda _, jobs: [run_job(job) for job in jobs],
@@ -276,7 +278,7 @@ def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], fo
         leaves=(_TEXT_LEAF,),
         ranges=[(0, len(texts))],
         occurrence_files=[folder / "occurrences.parquet"],
-        folder=folder / "looks",
+        folder=folder / "corpus_passes",
         spill=folder,
         fingerprint="drill",
         excluded_doc_files=(),

@@ -54,7 +54,7 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
     document_count = 0
     if erased.names or erased.user_hashes:
         jobs = []
-        mention_files, document_files = (tuple(state.task_files("forget", name)) for name in ("mentions", "gone"))
+        mention_files, document_files = (tuple(state.task_files("erasure", name)) for name in ("mentions", "documents"))
         for no, (low, high) in enumerate(index.task_ranges):
             task = erasure_scan.ErasureScanTask(
                 first_doc_no=low,
@@ -63,13 +63,13 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
                 leaves=index.leaves,
                 erased=erased,
                 key=index.key,
-                folder=index.workspace / "spill" / f"forget-{no}",
+                folder=index.workspace / "spill" / f"find_erased-{no}",
             )
-            outputs = {"mentions.parquet": mention_files[no], "gone.parquet": document_files[no]}
+            outputs = {"mentions.parquet": mention_files[no], "documents.parquet": document_files[no]}
             depends_on = (erased.names, erased.user_hashes)
             jobs.append(
                 state.create_job(
-                    f"forget-{no:05d}", erasure_scan.erasure_scan_task, task, outputs, *depends_on, increment=state.find_increment(no)
+                    f"find_erased-{no:05d}", erasure_scan.erasure_scan_task, task, outputs, *depends_on, increment=state.find_increment(no)
                 )
             )
         document_count = sum(result["authored_documents"] for result in state.tasks.run("find_erased", jobs))
@@ -181,7 +181,7 @@ def _create_corpus_context(
     state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path], excluded_doc_files: tuple[Path, ...]
 ) -> CorpusContext:
     """The corpus view for parts that read all texts before anything is edited (corpus pass)."""
-    index, folder = state.index, state.folder / "looks"
+    index, folder = state.index, state.folder / "corpus_passes"
     folder.mkdir(exist_ok=True)
     quarantine_file = folder / "quarantine.parquet"
     pq.write_table(index.quarantine.select(["doc_no"]), quarantine_file)
@@ -208,9 +208,10 @@ def _collect_replacement_ids(state: RunState, increment: OutputIncrement) -> lis
         increment.first_task and any(editor.keep and "first_occurrences" in editor.required_aggregates for editor in state.plan.editors)
     ):
         return []
-    files, jobs = state.task_files("said")[: increment.first_task], []
+    files, jobs = state.task_files("replacement_ids")[: increment.first_task], []
     for no, edits in enumerate(state.task_files("edits")[: increment.first_task]):
-        task = ReplacementIdsTask(edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / f"said-{no}")
-        jobs.append(state.create_job(f"said-{no:05d}", replacement_ids_task, task, {"said.parquet": files[no]}, file_sha256(edits)))
+        name, outputs = f"replacement_ids-{no}", {"replacement_ids.parquet": files[no]}
+        task = ReplacementIdsTask(edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / name)
+        jobs.append(state.create_job(f"replacement_ids-{no:05d}", replacement_ids_task, task, outputs, file_sha256(edits)))
     state.tasks.run("aggregate", jobs)
     return files

@@ -148,7 +148,7 @@ class IndexBuilder:
         self._stack.enter_context(lock_workspace(state.workspace))
         self._stack.push(self._remove_unused_workspace)
         self._stack.callback(self._clean_up)
-        failpoints.hit("work:made")
+        failpoints.hit("workspace:created")
         vault.remove_leftovers(state.workspace)
         if settings.engine == "spark":  # only now: nothing before this line was written where another machine could see it
             self.tasks.engine = spark.SparkEngine(**self._engine_settings(), master=settings.master, remote=settings.remote)
@@ -197,7 +197,7 @@ class IndexBuilder:
         ]
         reused = bool(earlier_index.get("complete")) and earlier_index.get("fingerprint") == state.fingerprint
         state.write_index_json(is_complete=reused)
-        failpoints.hit("find:described")
+        failpoints.hit("detect:index_json_written")
         results = self.tasks.run(
             "detect", [self._create_find_job(no, low, high, quarantined) for no, (low, high) in enumerate(state.task_ranges)]
         )
@@ -211,7 +211,7 @@ class IndexBuilder:
             state.has_repeated_ids = self._has_repeated_ids()
         index_reuse.check_inputs_unchanged(state)
         state.write_index_json(is_complete=True)
-        failpoints.hit("find:done")
+        failpoints.hit("detect:index_complete")
         state.quarantine = self._load_quarantine()
         self._check_quarantine_limit()
         by_kind, documents_by_kind = (_sum_counts(result[name] for result in results) for name in ("by_kind", "documents_by_kind"))
@@ -290,24 +290,24 @@ class IndexBuilder:
         return staged
 
     def _create_find_job(self, task_no: int, low: int, high: int, quarantined: list[int]) -> Job:
-        """The find job of one task. If there is a second round, tables that the second round rewrites are written to `rounds/`."""
+        """The find job of one task. If there is a second round, tables that the second round rewrites are written to `first_round/`."""
         state = self.state
         name = f"{task_no:05d}.parquet"
-        first_folder = "rounds" if state.has_second_round else "tables"
+        first_folder = "first_round" if state.has_second_round else "tables"
         outputs = {
             "occurrences.parquet": state.workspace / first_folder / "occurrences" / name,
             "partial_counts.parquet": state.workspace / first_folder / "partial_counts" / name,
             "document_ids.parquet": state.workspace / "tables" / "document_ids" / name,
             "skipped.parquet": state.workspace / first_folder / "skipped" / name,
-            "values.parquet": state.workspace / "vault" / ("rounds/values" if state.has_second_round else "values") / name,
-            "quarantine.parquet": state.workspace / "quarantine" / "find" / name,
+            "values.parquet": state.workspace / "vault" / ("first_round/values" if state.has_second_round else "values") / name,
+            "quarantine.parquet": state.workspace / "quarantine" / "detect" / name,
         }
         if state.has_second_round:
-            outputs["links.parquet"] = state.workspace / "rounds" / "links" / name
+            outputs["links.parquet"] = state.workspace / "first_round" / "links" / name
         return Job(
             function=detection.find_task,
-            task=self._create_find_task(task_no, low, high, quarantined, f"find-{task_no}"),
-            record_path=state.workspace / "tasks" / "find" / f"{task_no:05d}.json",
+            task=self._create_find_task(task_no, low, high, quarantined, f"detect-{task_no}"),
+            record_path=state.workspace / "tasks" / "detect" / f"{task_no:05d}.json",
             fingerprint=state.record_fingerprint("find", increment_index=state.find_increment_index(task_no)),
             outputs=outputs,
             was_published=state.find_increment_index(task_no) < len(state.closed_increments),
@@ -335,42 +335,42 @@ class IndexBuilder:
         state = self.state
         suffix = f"-{len(state.increments):04d}" if len(state.increments) > 1 else ""
         forms_file, entities_file = (
-            state.workspace / "vault" / "rounds" / f"forms{suffix}.parquet",
-            state.workspace / "rounds" / f"entities{suffix}.parquet",
+            state.workspace / "vault" / "first_round" / f"known_terms{suffix}.parquet",
+            state.workspace / "first_round" / f"entities{suffix}.parquet",
         )
         gather = second_round_input.GatherTask(
-            occurrence_files=tuple(state.task_files("rounds", "occurrences")),
-            value_files=tuple(state.task_files("vault", "rounds", "values")),
-            link_files=tuple(state.task_files("rounds", "links")),
+            occurrence_files=tuple(state.task_files("first_round", "occurrences")),
+            value_files=tuple(state.task_files("vault", "first_round", "values")),
+            link_files=tuple(state.task_files("first_round", "links")),
             known_values_file=state.settings.known,
             key=state.key,
-            folder=state.workspace / "spill" / "gather",
+            folder=state.workspace / "spill" / "second_round_input",
         )
         with self.tasks.measure("second_round"):
             run_job(
                 Job(
                     function=second_round_input.gather_task,
                     task=gather,
-                    record_path=state.workspace / "tasks" / "known" / f"gathered{suffix}.json",
+                    record_path=state.workspace / "tasks" / "second_round" / f"input{suffix}.json",
                     fingerprint=state.record_fingerprint("known"),
-                    outputs={"entities.parquet": entities_file, "forms.parquet": forms_file},
+                    outputs={"entities.parquet": entities_file, "known_terms.parquet": forms_file},
                     was_published=len(state.closed_increments) == len(state.increments),
                 )
             )
-        failpoints.hit("find:gathered")
+        failpoints.hit("detect:second_round_input_written")
         jobs = []
         for no, (low, high) in enumerate(state.task_ranges):
             name = f"{no:05d}.parquet"
             first_round = detection.FirstRoundFiles(
                 occurrences=gather.occurrence_files[no],
                 values=gather.value_files[no],
-                skipped=state.workspace / "rounds" / "skipped" / name,
+                skipped=state.workspace / "first_round" / "skipped" / name,
                 entities=entities_file,
                 second_round_input=forms_file,
             )
-            quarantine_rows = pq.read_table(state.workspace / "quarantine" / "find" / name, columns=["doc_no"], partitioning=None)
+            quarantine_rows = pq.read_table(state.workspace / "quarantine" / "detect" / name, columns=["doc_no"], partitioning=None)
             task = self._create_find_task(
-                no, low, high, sorted({*quarantined, *quarantine_rows.column("doc_no").to_pylist()}), f"known-{no}"
+                no, low, high, sorted({*quarantined, *quarantine_rows.column("doc_no").to_pylist()}), f"second_round-{no}"
             )
             outputs = {
                 "occurrences.parquet": state.workspace / "tables" / "occurrences" / name,
@@ -382,7 +382,7 @@ class IndexBuilder:
                 Job(
                     function=detection.second_round_task,
                     task=replace(task, first_round=first_round),
-                    record_path=state.workspace / "tasks" / "known" / f"{no:05d}.json",
+                    record_path=state.workspace / "tasks" / "second_round" / f"{no:05d}.json",
                     fingerprint=state.record_fingerprint("known", increment_index=state.find_increment_index(no)),
                     outputs=outputs,
                     was_published=state.find_increment_index(no) < len(state.closed_increments),
@@ -397,7 +397,7 @@ class IndexBuilder:
         sources = state.documents.files
         for unit, source in zip(state.survey.units, sources[len(sources) - len(state.survey.units) :], strict=True):
             if not unit.in_place:
-                tables = pq.read_table(state.workspace / "documents" / "aside" / f"{unit.no:05d}.parquet", partitioning=None)
+                tables = pq.read_table(state.workspace / "documents" / "quarantined" / f"{unit.no:05d}.parquet", partitioning=None)
                 rows += [(source.first_doc_no + row["row"], row["source"], row["location"], row["reason"]) for row in tables.to_pylist()]
 
         def write_quarantine(task: FolderTask) -> dict[str, Any]:
@@ -408,11 +408,11 @@ class IndexBuilder:
             run_job(
                 Job(
                     function=write_quarantine,
-                    task=FolderTask(state.workspace / "spill" / "aside"),
+                    task=FolderTask(state.workspace / "spill" / "quarantined"),
                     record_path=state.workspace
                     / "tasks"
                     / "read"
-                    / (f"aside-{len(state.increments):04d}.json" if state.closed_increments else "aside.json"),
+                    / (f"quarantined-{len(state.increments):04d}.json" if state.closed_increments else "quarantined.json"),
                     fingerprint=state.record_fingerprint("read", table_schemas.VERSION, rows),
                     outputs={"quarantine.parquet": self._list_staging_quarantine_files()[-1]},
                 )
@@ -424,7 +424,7 @@ class IndexBuilder:
         return [self.state.workspace / "quarantine" / "read" / f"{no:05d}.parquet" for no in range(len(self.state.increments))]
 
     def _load_quarantine(self) -> pa.Table:
-        files = [*self._list_staging_quarantine_files(), *self.state.task_files("quarantine", "find")]
+        files = [*self._list_staging_quarantine_files(), *self.state.task_files("quarantine", "detect")]
         return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
 
     def _check_quarantine_limit(self) -> None:

@@ -27,13 +27,13 @@ from sanitize.storage.publication import hash_json
 # folders of WORK with one file per task
 _TASK_FOLDERS = (
     *(f"tables/{name}" for name in ("occurrences", "partial_counts", "document_ids", "skipped")),
-    *(f"rounds/{name}" for name in ("occurrences", "partial_counts", "skipped", "links")),
-    *("vault/values", "vault/rounds/values", "quarantine/find", "tasks/find", "tasks/known"),
+    *(f"first_round/{name}" for name in ("occurrences", "partial_counts", "skipped", "links")),
+    *("vault/values", "vault/first_round/values", "quarantine/detect", "tasks/detect", "tasks/second_round"),
 )
 _MIN_DISTINCTIVE_BYTES = 256  # shorter files may begin with the same bytes by chance
 _MAX_CANDIDATE_FOLDERS = 16  # a file that lay in more folders, under one name, does not identify a folder
 _BLOCK = 1 << 20
-_UNIT_FOLDERS = ("documents", "documents/aside", "tasks/read")
+_UNIT_FOLDERS = ("documents", "documents/quarantined", "tasks/read")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +166,7 @@ def _refuse_changed_moved_folder(
             continue
         for root, earlier_folder in itertools.product(folders_now[relative_path, sha256], earlier_folders):
             path, size, _ = given_files[files_by_folder[root][relative_path]]
-            overlaps.setdefault((root, earlier_folder), _FolderOverlap()).add(size, _get_suffixes(path))
+            overlaps.setdefault((root, earlier_folder), _FolderOverlap()).add(size, _lowercase_suffixes(path))
     # for each earlier folder, its files by relative path
     earlier_files_by_folder: dict[str, dict[str, tuple[int, str]]] = {earlier_folder: {} for _, earlier_folder in overlaps}
     for earlier_path, file in earlier_files.items():
@@ -176,7 +176,7 @@ def _refuse_changed_moved_folder(
     for (root, earlier_folder), overlap in overlaps.items():
         earlier_bytes = sum(size for size, _ in earlier_files_by_folder[earlier_folder].values())
         if not any(
-            overlap.is_probably_moved(earlier_bytes, _get_suffixes(given_files[no][0])) for no in new_files_by_folder[root].values()
+            overlap.is_probably_moved(earlier_bytes, _lowercase_suffixes(given_files[no][0])) for no in new_files_by_folder[root].values()
         ):
             continue
         for relative_path, no in new_files_by_folder[root].items():
@@ -227,7 +227,7 @@ def _list_parent_paths(path_hash: str) -> list[str]:
     return [path_hash[:at] for at, letter in enumerate(path_hash) if letter == "/" and at]
 
 
-def _get_suffixes(path: str) -> str:
+def _lowercase_suffixes(path: str) -> str:
     """All suffixes of a file name, lower case, without the first dot (`csv.gz`)."""
     return os.path.basename(path).lower().partition(".")[2]
 

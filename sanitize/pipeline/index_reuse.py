@@ -123,11 +123,12 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         "tables",
         # the labels in the vault of a run map its output back: a new version of the tables does not take them away
         *(run_files if is_outdated else ("runs",)),
-        "tasks/find",
-        "tasks/known",
-        "rounds",
+        "tasks/detect",
+        "tasks/second_round",
+        "first_round",
         "vault/values",
-        "vault/rounds",
+        "vault/first_round",
+        *(vault.VERSION_1_PATHS if is_outdated else ()),
         "quarantine",
         *(() if are_same_documents else ("documents", "tasks")),
     ):

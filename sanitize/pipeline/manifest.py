@@ -140,7 +140,7 @@ def build_manifest(
     """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
-        key |= {"seed": seed, "note": "reproducible, replacements guessable, no privacy claim"}
+        key |= {"seed": seed, "note": "reproducible, replacements can be guessed, no privacy claim"}
     suffix = formats.format_suffix(settings.get("format", formats.PARQUET))
     names = [f"data/{name}" for name in shard_names([increment["shard_count"] for increment in increments] or [len(shard_results)], suffix)]
     return {

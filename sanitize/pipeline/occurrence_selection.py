@@ -48,13 +48,13 @@ class OccurrenceSelection:
                 values_file=values_file,
                 rules=self.rules,
                 erased_value_ids=erased_value_ids,
-                folder=self.index.workspace / "spill" / f"choose-{no}",
+                folder=self.index.workspace / "spill" / f"select-{no}",
             )
-            outputs = {f"{name}.parquet": self._task_files(name)[no] for name in ("occurrences", "skipped", "ids")}
-            jobs.append(create_job(f"choose-{no:05d}", selection.selection_task, task, outputs, erased_value_ids))
+            outputs = {f"{name}.parquet": self._task_files(name)[no] for name in ("occurrences", "skipped", "value_ids")}
+            jobs.append(create_job(f"select-{no:05d}", selection.selection_task, task, outputs, erased_value_ids))
         self.tasks.run("select", jobs)
         with translate_disk_errors(self.index.workspace):
-            selection.write_unselected_values(values_files, self._task_files("ids"), self.folder / "counts")
+            selection.write_unselected_values(values_files, self._task_files("value_ids"), self.folder / "counts")
 
     def count_remaining_kinds(self, has_dropped: bool) -> dict[str, dict[str, int]] | None:
         """Counts by kind of the selected occurrences in the remaining documents; None if nothing was dropped and the plan has no rules."""
@@ -65,4 +65,4 @@ class OccurrenceSelection:
             return aggregates.count_remaining_kinds(self.tasks.engine, remaining, self.folder / "counts" / "remaining_kind_counts.parquet")
 
     def _task_files(self, name: str) -> list[Path]:
-        return [self.folder / "chosen" / name / f"{no:05d}.parquet" for no in range(len(self.index.task_ranges))]
+        return [self.folder / "selected" / name / f"{no:05d}.parquet" for no in range(len(self.index.task_ranges))]

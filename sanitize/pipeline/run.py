@@ -107,7 +107,7 @@ class PipelineRun:
         with translate_disk_errors(state.index.workspace):
             state.folder.mkdir(parents=True, exist_ok=True)
             write_json(state.folder / "plan.json", state.plan.resolved_settings())
-        failpoints.hit("run:described")
+        failpoints.hit("run:plan_written")
         results: dict[str, Any] = {"index_counts": index_counts}
         for stage in list_stages():
             results[stage.makes] = stage.task(state, **{name: results[name] for name in stage.needs})
@@ -134,7 +134,7 @@ class PipelineRun:
 def check_canaries(state: RunState) -> dict[str, Any]:
     """Plant invented persons in copies of some documents, run the plan over them, and count by kind what comes out."""
     with state.tasks.measure("canaries"):
-        folder = vault.make_private_folder(state.index.workspace / "spill") / "drill"
+        folder = vault.make_private_folder(state.index.workspace / "spill") / "canaries"
         return canaries.check_canaries(state.tasks.engine, state.plan, state.select_readable_documents(), folder)
 
 

@@ -47,14 +47,14 @@ class CheckedShards:
         if leaks or self.report["mode"] != "full":
             return leaks
         spill = vault.make_private_folder(self.state.index.workspace / "spill")
-        folder = spill / "texts"
+        folder = spill / "pages"
         folder.mkdir(exist_ok=True)
         for name, text in texts.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, "utf-8")
         files = [(folder / name, name) for name in texts]
         engine = LocalEngine(workers=1, spill=folder)  # a few small pages: starting workers would cost more
-        result = run_full_check(engine, [], files, self.search_passes, spill / "full", list(texts), self.state.erased.names)
+        result = run_full_check(engine, [], files, self.search_passes, spill / "full_check", list(texts), self.state.erased.names)
         return [(finding.file, finding.kind) for finding in result["findings"]]
 
 
@@ -79,7 +79,7 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         for no, result in zip(swept_task_nos, state.tasks.run("verify", tasks, function=verify_task), strict=True):
             results[no] = result
     raise_on_leaks(results, rechecked=set(swept_task_nos))
-    failpoints.hit("run:judged")
+    failpoints.hit("run:leak_checked")
     report = {"mode": mode, "values_checked": checks.value_count, "swept": swept, "kinds": sorted(state.plan.leak_checked_kinds)}
     if mode == "full":
         report |= checks.run_full_check()
@@ -104,18 +104,18 @@ class _ShardChecks:
         include_ids, exclude_ids = state.erased.value_ids, state.selection.excluded_value_ids
 
         def write_forbidden_values(task: FolderTask) -> dict[str, Any]:
-            path = task.folder / "flagged.parquet"
+            path = task.folder / "forbidden_values.parquet"
             return {"values": LiteralMatcher.write(value_files, kinds, path, include_ids, exclude_ids)}
 
         job = state.create_job(
-            "flagged",
+            "forbidden_values",
             write_forbidden_values,
-            FolderTask(spill / "flagged"),
-            {"flagged.parquet": state.forbidden_values_file},
+            FolderTask(spill / "forbidden_values"),
+            {"forbidden_values.parquet": state.forbidden_values_file},
             *([include_ids] if include_ids else []),
         )
         self.value_count = run_job(job)["values"]
-        self.forbidden_values = prepare_terms(state.forbidden_values_file, spill / "sought", memory)
+        self.forbidden_values = prepare_terms(state.forbidden_values_file, spill / "search_terms", memory)
         if is_full:
             tasks = [self.create_task(no) for no in state.task_nos]
             self.search_passes, self.sweep_terms = prepare_sweep_terms(
@@ -142,7 +142,7 @@ class _ShardChecks:
             row_doc_nos=state.folder / "rows" / name,
             documents=index.documents,
             leaves=index.leaves,
-            sweep_path=state.folder / "sweep" / (f"left-{name}" if is_recheck else name),
+            sweep_path=state.folder / "sweep" / (f"recheck-{name}" if is_recheck else name),
             erased_names=state.erased.names,
             value_counts=index.value_counts_file if drawn_before_all_values else None,
             columns=tuple(name for name in index.documents.schema.names if index.policies[name] != "drop"),
@@ -156,7 +156,7 @@ class _ShardChecks:
             names = shard_names([increment.end_task - increment.first_task for increment in state.output_increments], state.suffix)
             shards = [(self.create_task(no), f"data/{name}") for no, name in enumerate(names)]
             result = run_full_check(
-                state.tasks.engine, shards, [], self.search_passes, workspace / "spill" / "full", erased_names=state.erased.names
+                state.tasks.engine, shards, [], self.search_passes, workspace / "spill" / "full_check", erased_names=state.erased.names
             )
         if result["findings"]:
             raise leak_error(

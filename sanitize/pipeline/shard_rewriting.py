@@ -62,7 +62,7 @@ class RewrittenShards:
             return self._run_jobs([self._create_job(increment, no, *sweep) for no, sweep in task_sweeps])
         if state.index.has_repeated_ids:
             state.index.notes.append('with avoid = "seen" draws depend on document ids nevertheless: no variant is generated twice')
-        results, surrogate_files = [], dict(enumerate(state.task_files("made")))
+        results, surrogate_files = [], dict(enumerate(state.task_files("surrogate_ids")))
         surrogates_hash = hash_json([file_sha256(path) for path in surrogate_files.values()] if is_rerun else [])
         for no in range(task_sweeps[0][0] if task_sweeps and not is_rerun else 0):  # after the shards of earlier increments
             surrogates_hash = hash_json(surrogates_hash, file_sha256(surrogate_files[no]))
@@ -70,7 +70,7 @@ class RewrittenShards:
             earlier = tuple(path for other_no, path in surrogate_files.items() if other_no != no and (is_rerun or other_no < no))
             job = self._create_job(increment, no, *sweep, other_surrogate_files=earlier, surrogates_hash=surrogates_hash)
             results += self._run_jobs([job])
-            surrogates_hash = hash_json(surrogates_hash, output_sha256(job, "made.parquet"))
+            surrogates_hash = hash_json(surrogates_hash, output_sha256(job, "surrogate_ids.parquet"))
         return results
 
     def reuse(self, increment: OutputIncrement) -> list[dict[str, Any]]:
@@ -139,7 +139,7 @@ class RewrittenShards:
             by_position=index.has_repeated_ids and not state.has_ordered_editors,
             occurrences=(self.occurrence_files[task_no], *mention_files, *sweep_files),
             excluded_docs=(*excluded_docs.tolist(), *erased_docs),
-            folder=index.workspace / "spill" / f"apply-{task_no}",
+            folder=index.workspace / "spill" / f"rewrite-{task_no}",
             erased_value_ids=erased_value_ids,
             erased_local_parts=self.erased_mentions.local_parts,
             other_surrogate_files=other_surrogate_files,
@@ -155,14 +155,14 @@ class RewrittenShards:
         depends_on: list[object] = [[file_sha256(path) for path in sweep_files], *erasure_depends_on]
         if self.blacklist is not None and any("blacklist" in editor.required_aggregates for editor in state.plan.editors):
             depends_on.append(self.blacklist.sha256)
-        folder_by_file = {"shard": "stage", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
+        folder_by_file = {"shard": "shards", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
         if state.has_privacy_ledger:
             folder_by_file |= {"ledger": "ledger", "draws": "draws"}
         if state.has_ordered_editors:
-            folder_by_file |= {"made": "made"}
+            folder_by_file |= {"surrogate_ids": "surrogate_ids"}
             depends_on.append(surrogates_hash)
         return state.create_job(
-            f"apply-{task_no:05d}",
+            f"rewrite-{task_no:05d}",
             rewriting.rewrite_task,
             task,
             {f"{file}.parquet": state.folder / folder / name for file, folder in folder_by_file.items()},

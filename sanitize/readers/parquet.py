@@ -23,7 +23,7 @@ from sanitize.storage.row_groups import I64
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 # larger row groups are staged: in place, every task that reads a part of one would decode all of it
-MAX_VIEW_GROUP_ROWS, MAX_VIEW_GROUP_BYTES = 50_000, 128 << 20
+MAX_IN_PLACE_GROUP_ROWS, MAX_IN_PLACE_GROUP_BYTES = 50_000, 128 << 20
 UNIT_BYTES = 64 << 20  # decoded bytes in one unit
 MAX_ROWS_PER_BYTE = 1_000  # of a whole file; runs of empty texts take no bytes, but a billion of them is not plausible
 MAX_COMPRESSION_RATIO = 1_000  # decoded bytes for each compressed byte; no real text compresses that well
@@ -59,7 +59,9 @@ def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
         raise UnreadableFile("unreadable") from None
     if has_duplicate_names:
         raise UnreadableFile("unreadable")
-    in_place = _is_viewable(schema, roles) and all(rows <= MAX_VIEW_GROUP_ROWS and size <= MAX_VIEW_GROUP_BYTES for rows, size in groups)
+    in_place = _has_text_as_strings(schema, roles) and all(
+        rows <= MAX_IN_PLACE_GROUP_ROWS and size <= MAX_IN_PLACE_GROUP_BYTES for rows, size in groups
+    )
     cuts: list[list[int]] = [[]]
     unit_bytes = 0
     for number, (_, size) in enumerate(groups):
@@ -85,7 +87,7 @@ def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: 
         for batch, sizes in row_groups.read_bounded_batches(
             unit.path, meta, unit.row_groups, max_rows=STAGED_BATCH_ROWS, max_bytes=STAGED_BATCH_BYTES
         ):
-            if int(sizes.max(initial=0)) > max_doc_bytes or batch.nbytes > MAX_VIEW_GROUP_BYTES:
+            if int(sizes.max(initial=0)) > max_doc_bytes or batch.nbytes > MAX_IN_PLACE_GROUP_BYTES:
                 return False
             rows += standardize_batch(batch, unit.column_mapping, layout.schema).num_rows
             row_sizes.append(sizes)
@@ -93,10 +95,10 @@ def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: 
         return False
     if not rows == unit.rows == meta.num_rows:
         return False
-    return bool(np.diff(np.cumsum(np.concatenate(row_sizes))[row_groups.row_group_starts(meta)]).max(initial=0) <= MAX_VIEW_GROUP_BYTES)
+    return bool(np.diff(np.cumsum(np.concatenate(row_sizes))[row_groups.row_group_starts(meta)]).max(initial=0) <= MAX_IN_PLACE_GROUP_BYTES)
 
 
-def _is_viewable(schema: pa.Schema, roles: Roles) -> bool:
+def _has_text_as_strings(schema: pa.Schema, roles: Roles) -> bool:
     """True if all text columns hold strings, so that no column has to be made from mails."""
     return not any((leaf := find_leaf(name, schema)) and is_binary(schema.field(leaf.column).type) for name in roles.text)
 

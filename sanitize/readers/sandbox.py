@@ -175,7 +175,7 @@ class SandboxedReader:
             max_doc_bytes=self.max_doc_bytes,
             folder=self.workspace / "spill" / f"check-{name}",
         )
-        record = self.workspace / "tasks" / "read" / f"view-{name}.json"
+        record = self.workspace / "tasks" / "read" / f"check-{name}.json"
         return Job(function=in_place_check_task, task=task, record_path=record, fingerprint=self.fingerprint, outputs={})
 
     def _stage_units(self, units: list[InputUnit]) -> dict[int, dict[str, Any]]:
@@ -226,7 +226,7 @@ class SandboxedReader:
         name = f"{unit.no:05d}.parquet"
         outputs = {
             "documents.parquet": self.workspace / "documents" / name,
-            "quarantine.parquet": self.workspace / "documents" / "aside" / name,
+            "quarantine.parquet": self.workspace / "documents" / "quarantined" / name,
         }
         record = self.workspace / "tasks" / "read" / f"{unit.no:05d}.json"
         return Job(

@@ -62,14 +62,14 @@ def render_report(summary: Summary, tables: ReportTables | None = None) -> str:
     return _render(
         "report.html.j2",
         **_template_variables(summary, kinds),
-        outcomes=_svg_markup(outcome_chart) if outcome_chart else None,
-        columns_of_kinds=[outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["outcomes"].get(outcome) for kind in kinds)],
-        words={segment: names for segment, (*names, _) in SEGMENTS.items()},
+        outcome_chart=_svg_markup(outcome_chart) if outcome_chart else None,
+        outcome_columns=[outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["outcomes"].get(outcome) for kind in kinds)],
+        segment_names={segment: names for segment, (*names, _) in SEGMENTS.items()},
         charts=[
             {"name": curves.name, "svg": _svg_markup(curves), "rows": curves.table_rows(), "note": _missing_curve_note(curves)}
             for curves in rank_curves(kinds, tables)
         ],
-        places=locations,
+        locations=locations,
         ledger=tables.ledger,
         samples=_mask_samples(tables.samples),
         plan_text=json.dumps(summary.get("plan", {}), indent=2, ensure_ascii=False, sort_keys=True, default=str).splitlines(),
@@ -206,7 +206,7 @@ def outcome_bars(kind_rows: Sequence[Mapping[str, Any]]) -> ShareBars | None:
     rows = tuple((kind["name"], tuple(kind["outcomes"].get(outcome, 0) for outcome in outcomes)) for kind in kind_rows)
     if not outcomes:
         return None
-    return ShareBars(name="What became of what was found", segments=outcomes, rows=tuple(row for row in rows if sum(row[1])))
+    return ShareBars(name="Outcomes by kind", segments=outcomes, rows=tuple(row for row in rows if sum(row[1])))
 
 
 def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) -> list[RankCurves]:
@@ -275,7 +275,7 @@ def _location_bars(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables)
     )
     if not any(header or body for _, (header, body, _) in rows):
         return None
-    return ShareBars(name="Mail headers against bodies", segments=segments, rows=rows)
+    return ShareBars(name="Mail headers and bodies by kind", segments=segments, rows=rows)
 
 
 def _svg_markup(chart: Chart) -> Any:

@@ -120,7 +120,7 @@ def report(
     vault.require_current_schema(work, index_state)
     if index_state is None or not (run_folder / "plan.json").is_file():
         raise UsageError(
-            f"{work}: does not hold the run that published {out}; name its private folder with --work (default: {out}.private)"
+            f"{work}: is not the private folder of the run that published {out}; give that one with --work (default: {out}.private)"
         )
     page = require_local_path(to) if to is not None else None if figures_to is not None else out.with_name(f"{out.name}.report.html")
     for target in (page, figures_to):
@@ -138,11 +138,11 @@ def report(
             swept = manifest["settings"]["verify"] != "off"
             earlier_shards = sum(increment["shard_count"] for increment in manifest.get("increments", ())[:-1])
             samples = _collect_samples(index_state, run_folder, earlier_shards)
-            tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "asked", swept=swept)
+            tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "queries", swept=swept)
         finally:
             engine.close()
         html = render_report(build_report_summary(manifest), tables)
-        forbidden_file = run_folder / "counts" / "flagged.parquet"
+        forbidden_file = run_folder / "counts" / "forbidden_values.parquet"
         if forbidden_file.is_file() and (found := find_forbidden_values(forbidden_file, {"the page": html})):
             raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
     with contextlib.suppress(OSError):
@@ -175,7 +175,7 @@ def _require_outside(path: Path, *folders: Path) -> None:
     """Raise UsageError for a path inside OUT, whose manifest lists all files, or inside WORK, which only runs write to."""
     for folder in folders:
         if path.resolve().is_relative_to(folder.resolve()):
-            raise UsageError(f"{path}: lies inside {folder}, where no file may be added; take a path outside of it")
+            raise UsageError(f"{path}: lies inside {folder}, where no file may be added; use a path outside of it")
 
 
 def _collect_samples(index_state: Mapping[str, Any], run_folder: Path, first_shard: int) -> list[EditSample]:

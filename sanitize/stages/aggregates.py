@@ -109,7 +109,7 @@ def aggregate_for_editors(
             sources = {"occurrences": occurrences, "value_spellings": value_files, "chosen_kinds": [kinds_file]}
             engine.sql(queries.get_query("entity_values").sql, sources, tables["entity_values"])
         if "blacklist" in editor.required_aggregates:
-            tables["blacklist"] = blacklist_file or folder / "no-blacklist.parquet"
+            tables["blacklist"] = blacklist_file or folder / "empty_blacklist.parquet"
             if blacklist_file is None:
                 pq.write_table(BLACKLIST.schema.empty_table(), tables["blacklist"])
         if editor.pass_schemas:

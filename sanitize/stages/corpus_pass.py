@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 from sanitize.core.engine import Engine
 from sanitize.core.parts import Dropper, Part, TextBatch
 from sanitize.core.text_cells import LeafPath
-from sanitize.storage import queries
-from sanitize.storage import table_schemas as tables
+from sanitize.storage import queries, table_schemas
 from sanitize.storage.corpus import Documents, file_sha256, flatten_cells, open_table_writer
 from sanitize.storage.publication import Job, hash_json
 
@@ -169,10 +168,10 @@ class CorpusContext:
                 occurrences_file=self.occurrence_files[no] if self.kinds else None,
                 excluded_doc_files=self.excluded_doc_files,
                 only_documents=only_documents,
-                folder=self.spill / f"look-{self.part_folder}-{pass_name}-{no}",
+                folder=self.spill / f"pass-{self.part_folder}-{pass_name}-{no}",
             )
             files.append(self.folder / self.part_folder / pass_name / f"{no:05d}.parquet")
-            record = self.folder.parent / "tasks" / f"look-{self.part_folder}-{pass_name}-{no:05d}.json"
+            record = self.folder.parent / "tasks" / f"pass-{self.part_folder}-{pass_name}-{no:05d}.json"
             jobs.append(
                 Job(
                     function=corpus_pass_task,
@@ -219,9 +218,9 @@ def run_droppers(corpus: CorpusContext, droppers: Sequence[Dropper], out: Path) 
         dropped, kept = dropper.select_drops(context.for_part(dropper, f"drop-{number}", dropper.occurrence_kinds, remaining))
         path = out / f"{number:05d}.parquet"
         labels = [pa.array([text] * len(dropped), pa.string()) for text in (dropper.use, dropper.reason)]
-        with open_table_writer(path, tables.DROPS.schema) as file:
+        with open_table_writer(path, table_schemas.DROPS.schema) as file:
             file.write_table(
-                pa.table([pa.array(dropped), labels[0].dictionary_encode(), labels[1], pa.array(kept)], schema=tables.DROPS.schema)
+                pa.table([pa.array(dropped), labels[0].dictionary_encode(), labels[1], pa.array(kept)], schema=table_schemas.DROPS.schema)
             )
         drop_files.append(path)
     return tuple(drop_files)
@@ -235,7 +234,7 @@ def exclude_dropped(engine: Engine, occurrences: Sequence[Path], drops: Sequence
     pq.write_table(claims.empty_table(), no_claims_file)
     if not drops:
         drops = [out.with_name(f"{out.stem}-drops.parquet")]
-        pq.write_table(tables.DROPS.schema.empty_table(), drops[0])
+        pq.write_table(table_schemas.DROPS.schema.empty_table(), drops[0])
     text = queries.get_query("remaining_occurrences").sql
     engine.sql(text, {"occurrences": occurrences, "claimed_spans": [no_claims_file], "drops": drops}, out)
     return out

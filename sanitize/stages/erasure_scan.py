@@ -46,7 +46,7 @@ class ErasureScanTask:
 
 
 def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
-    """Write `mentions.parquet` (every mention of the names, as rows of `occurrences`) and `gone.parquet` (`doc_no` of documents by users).
+    """Write `mentions.parquet` (of the names, as rows of `occurrences`) and `documents.parquet` (`doc_no` of the users' documents).
 
     Returns `mentions` and `written`: the number of mentions, and of documents that the users wrote.
     """
@@ -56,7 +56,7 @@ def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
     mentioned = written = 0
     with (
         open_table_writer(task.folder / "mentions.parquet", table_schemas.OCCURRENCES.schema) as out,
-        open_table_writer(task.folder / "gone.parquet", ERASED_DOCS_SCHEMA) as documents_out,
+        open_table_writer(task.folder / "documents.parquet", ERASED_DOCS_SCHEMA) as documents_out,
     ):
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns) if columns else ():
             table = table.combine_chunks()
@@ -83,7 +83,7 @@ def find_erased_local_parts(value_files: Sequence[Path], erased: Tombstones) -> 
     """The local parts of the erased addresses, in lower case, ascending.
 
     A draw may compose one of them from components of other persons, so the editors have to avoid them. Local parts of fewer than five
-    characters (`info`) identify nobody and are left out.
+    characters (`info`) identify no person and are left out.
     """
     found: set[str] = set()
     for path in value_files:

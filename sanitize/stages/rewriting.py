@@ -132,7 +132,7 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
         if not rows:
             out.write_table(schema.empty_table())
     for values in prior_values:
-        values.write_surrogates(task.folder / "made.parquet")
+        values.write_surrogates(task.folder / "surrogate_ids.parquet")
     outcomes = {
         "by_kind": outcome_counts.by_kind,
         "masked_spans": outcome_counts.masked_count,

@@ -58,7 +58,7 @@ def gather_task(task: GatherTask) -> dict[str, Any]:
     entities = build_entities(links.unique())
     pq.write_table(entities.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(ENTITY_SCHEMA), task.folder / "entities.parquet")
     listed = known.read_known_list(task.known_values_file) if task.known_values_file else None
-    forms = known.write_known_terms(task.value_files, task.occurrence_files, listed, task.key, task.folder / "forms.parquet")
+    forms = known.write_known_terms(task.value_files, task.occurrence_files, listed, task.key, task.folder / "known_terms.parquet")
     return {"entities": entities.height, "forms": forms}
 
 

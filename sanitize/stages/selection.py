@@ -42,7 +42,7 @@ class SelectionTask:
 
 
 def selection_task(task: SelectionTask) -> dict[str, Any]:
-    """Write `occurrences.parquet` (the selected ones), `skipped.parquet`, and `ids.parquet` (their value ids); returns `taken`, a count."""
+    """Write `occurrences.parquet` (the selected ones), `skipped.parquet` and `value_ids.parquet`; returns `taken`, a count."""
     found = pq.read_table(task.occurrences_file, partitioning=None)
     values = pl.DataFrame(pq.read_table(task.values_file, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
     allowed, denied = (_find_listed_values(values, listed) for listed in (task.rules.allow, task.rules.deny))
@@ -60,7 +60,7 @@ def selection_task(task: SelectionTask) -> dict[str, Any]:
         rows += [(kind, reason, times) for kind, times in sorted(counts.iter_rows())]
     write_table_rows(task.folder / "skipped.parquet", table_schemas.SKIPPED.schema, rows)
     selected_ids = np.unique(frame["value_id"].to_numpy()[is_selected])
-    pq.write_table(pa.table([selected_ids], schema=VALUE_ID_SCHEMA), task.folder / "ids.parquet")
+    pq.write_table(pa.table([selected_ids], schema=VALUE_ID_SCHEMA), task.folder / "value_ids.parquet")
     return {"taken": int(is_selected.sum())}
 
 

@@ -161,7 +161,7 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
     for name, table in (("word_spellings", pa.concat_tables(word_spellings)), ("direct_ngrams", _unique_rows(direct_ngrams, "ngram"))):
         with open_table_writer(task.folder / f"{name}.parquet", table.schema) as file:
             file.write_table(table)
-    no_user = len(user_hashes) - 1 if len(user_hashes) else -1  # the last number stands for documents without a user
+    no_user = len(user_hashes) - 1 if len(user_hashes) else -1  # the last number is that of documents without a user
     return {
         "words": word_count,
         "documents": int(is_counted.sum()),
@@ -276,7 +276,7 @@ def _split_batches(batches: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> I
 
 
 def _number_users(task: GramUsersTask) -> tuple[I32, I64]:
-    """A number for the user of every document of the range, and the keyed hash of each number. The last number stands for 'no user'."""
+    """A number for the user of every document of the range, and the keyed hash of each number. The last number means 'no user'."""
     hashed = [np.empty(0, np.uint64)]
     for table in task.documents.read(task.first_doc_no, task.end_doc_no, ["user_id"]):
         encoded = table.column("user_id").combine_chunks().cast(pa.large_string()).dictionary_encode()

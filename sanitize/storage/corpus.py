@@ -251,7 +251,7 @@ def write_json(path: Path, value: object, temp_path: Path | None = None) -> None
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        failpoints.hit("json:aside")
+        failpoints.hit("json:temp_written")
         temp_path.rename(path)
     except BaseException:
         temp_path.unlink(missing_ok=True)
@@ -271,7 +271,7 @@ def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) ->
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        failpoints.hit("lines:aside")
+        failpoints.hit("lines:temp_written")
         if overwrite:
             temp_path.rename(path)
         else:

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Job:
 
         The last attempt to rename wins, with the same bytes. Once `folder` is deleted, the attempt can rename nothing more.
         """
-        return replace(self, task=replace(self.task, folder=folder / "made"), temp_record_path=folder / "record")
+        return replace(self, task=replace(self.task, folder=folder / "files"), temp_record_path=folder / "record")
 
     @property
     def description(self) -> str:
@@ -58,7 +58,8 @@ def run_job(job: Job) -> dict[str, Any]:
     Order: write to a temporary folder, open again and check, hash, fsync, rename, fsync the folders, write the record. Every file that a
     record names is therefore complete. If the job fails, its temporary folder is removed.
     """
-    done = load_record(job.record_path, None if job.was_published else job.fingerprint)
+    output_paths = None if isinstance(job.outputs, Path) else {_path_from_record(job, final) for final in job.outputs.values()}
+    done = load_record(job.record_path, None if job.was_published else job.fingerprint, output_paths)
     if done is not None:
         return done
     folder: Path = job.task.folder
@@ -66,28 +67,28 @@ def run_job(job: Job) -> dict[str, Any]:
     with translate_disk_errors(folder.parent):
         try:
             folder.mkdir(parents=True)
-            failpoints.hit("task:begun")
+            failpoints.hit("task:folder_created")
             result = job.function(job.task)
-            failpoints.hit("task:written")
+            failpoints.hit("task:files_written")
             hashes = {}
             outputs = {path.name: job.outputs / path.name for path in folder.iterdir()} if isinstance(job.outputs, Path) else job.outputs
             for name, final in sorted(outputs.items()):
                 written = folder / name
                 if written.suffix == ".parquet":
                     check_parquet_file(written, check_pages=name not in job.checked_by_next_stage)
-                failpoints.hit("task:checked")
+                failpoints.hit("task:file_checked")
                 hashes[_path_from_record(job, final)] = file_sha256(written)
                 fsync(written)
-                failpoints.hit("task:synced")
+                failpoints.hit("task:file_synced")
                 final.parent.mkdir(parents=True, exist_ok=True)
                 written.rename(final)
-                failpoints.hit("task:renamed")
+                failpoints.hit("task:file_renamed")
             for parent in {final.parent for final in outputs.values()}:
                 fsync(parent)
-            failpoints.hit("task:settled")
+            failpoints.hit("task:folders_synced")
             job.record_path.parent.mkdir(parents=True, exist_ok=True)
             write_json(job.record_path, {"fingerprint": job.fingerprint, "files": hashes, "result": result}, job.temp_record_path)
-            failpoints.hit("task:recorded")
+            failpoints.hit("task:record_written")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return result
@@ -109,11 +110,14 @@ def hash_json(*items: object) -> str:
     return hashlib.blake2b(json.dumps(items, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
-def load_record(record_path: Path, fingerprint: str | None) -> dict[str, Any] | None:
-    """The result in a record, or None unless its fingerprint matches (None: any) and its files have the recorded hashes."""
+def load_record(record_path: Path, fingerprint: str | None, output_paths: Set[str] | None = None) -> dict[str, Any] | None:
+    """The result in a record, or None unless its fingerprint matches (None: any), its files are those of `output_paths` (relative to the
+    record; None: any) and they have the recorded hashes."""
     try:
         record = json.loads(record_path.read_text("utf-8"))
         if fingerprint is not None and record["fingerprint"] != fingerprint:
+            return None
+        if output_paths is not None and record["files"].keys() != output_paths:  # another version gave its files other names
             return None
         if any(file_sha256(record_path.parent / path) != sha256 for path, sha256 in record["files"].items()):
             return None
@@ -194,7 +198,7 @@ def _build(
         if file_sha256(target) != expected_sha256:
             raise OutputBroken(f"{source}: does not match its record (sha256 differs); the disk may be failing. Run the same command again")
         fsync(target)
-        failpoints.hit("publish:linked")
+        failpoints.hit("publish:shard_linked")
     leaks = find_leaks({**text_files, "manifest.json": json.dumps(manifest, ensure_ascii=False, default=str)})
     if leaks:
         name, kind = leaks[0]
@@ -202,11 +206,11 @@ def _build(
     for name, text in text_files.items():
         (folder / name).write_text(text, "utf-8")
         fsync(folder / name)
-        failpoints.hit("publish:paged")
+        failpoints.hit("publish:page_written")
     fsync(folder / "data")
     write_json(folder / "manifest.json", manifest)
     fsync(folder)
-    failpoints.hit("publish:built")
+    failpoints.hit("publish:folder_complete")
 
 
 def shard_name(number: int, count: int, increment: int = 1, suffix: str = ".parquet") -> str:
@@ -232,9 +236,9 @@ def swap_folders(new: Path, out: Path) -> None:
         # no atomic exchange on this system: move the old folder away first
         shutil.rmtree(old, ignore_errors=True)
         out.rename(old)
-        failpoints.hit("swap:aside")
+        failpoints.hit("swap:old_moved")
         new.rename(out)
-    failpoints.hit("swap:done")
+    failpoints.hit("swap:complete")
     fsync(out.parent)
     shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)  # also what an interruption between the two renames left

@@ -35,5 +35,5 @@ def pack_shard(task: PackTask) -> dict[str, Any]:
 def shard_path(run_folder: Path, format: str, shard_no: int) -> Path:
     """The path in WORK of a shard of a run, in a given format."""
     if format == formats.PARQUET:
-        return run_folder / "stage" / f"{shard_no:05d}.parquet"
+        return run_folder / "shards" / f"{shard_no:05d}.parquet"
     return run_folder / "packed" / format / f"{shard_no:05d}{formats.format_suffix(format)}"

@@ -33,17 +33,25 @@ def make_private_folder(folder: Path) -> Path:
 
 RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = (
     "tasks",
-    "seen",
+    "value_log",
 )  # subfolders that exist only in the WORK of a run, and only in the state folder of a stream
+_VERSION_1_STREAM_FOLDER = "seen"  # the value log in the state folders of streams of version 1
 _FOLDER_OWNERS = {
     RUN_ONLY_FOLDER: "the private folder of a run; use another --state",
     STREAM_ONLY_FOLDER: "the state of a stream; use another --work",
 }
+# files of a WORK with tables of version 1 that have another name now; they are deleted with its index
+VERSION_1_PATHS = ("tasks/find", "tasks/known", "rounds", "vault/rounds", "documents/aside")
+
+
+def _is_stream_state(folder: Path) -> bool:
+    """True if a folder is the state of a stream, of this version or of version 1."""
+    return any((folder / name).is_dir() for name in (STREAM_ONLY_FOLDER, _VERSION_1_STREAM_FOLDER))
 
 
 def require_run_workspace(work: Path) -> None:
     """Raises UsageError if a folder is not the WORK of a run."""
-    is_stream = (work / STREAM_ONLY_FOLDER).is_dir()
+    is_stream = _is_stream_state(work)
     if is_stream or not (work / "vault").is_dir():
         problem = "the state of a stream, which keeps no tables" if is_stream else "not the private folder of a run"
         raise UsageError(f"{work}: {problem}; expected the WORK of `sanitize run` or `find`, such as clean.private")
@@ -73,7 +81,8 @@ def open_workspace(work: Path, forbidden_folder: str = STREAM_ONLY_FOLDER) -> No
     """
     if work.is_dir():
         names = {entry.name for entry in work.iterdir()}
-        if forbidden_folder in names and "vault" in names:
+        is_forbidden = _is_stream_state(work) if forbidden_folder == STREAM_ONLY_FOLDER else forbidden_folder in names
+        if is_forbidden and "vault" in names:
             raise UsageError(f"{work}: is {_FOLDER_OWNERS[forbidden_folder]}, or leave it out")
         is_new = names <= {".gitignore", "vault", "run.lock"} and _read_gitignore(work) in (
             None,

@@ -55,7 +55,7 @@ RUN_TABLE_FOLDERS = {
     "labels": "vault/labels",
     "blacklist": "vault/blacklist",
 }
-UNSELECTED_FILE = "left_alone.parquet"  # in the aggregates of a run: values of which no occurrence was selected
+UNSELECTED_FILE = "unselected_values.parquet"  # in the aggregates of a run: values of which no occurrence was selected
 # table -> query of sql/ that computes it on demand, over the raw tables
 COMPUTED_TABLES = {"users": "document_users", "value_users": "value_users"}
 

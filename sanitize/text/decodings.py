@@ -45,12 +45,12 @@ class EncodedSpans:
 
 @dataclass(frozen=True, repr=False)
 class Decoding:
-    """Decoded pieces of a column (bytes, not necessarily valid UTF-8). `to_encoded(piece_no, start, end)` maps byte spans in the pieces
-    back to the spans of the column that they were decoded from."""
+    """Decoded pieces of a column (bytes, not necessarily valid UTF-8). `find_encoded_spans(piece_no, start, end)` maps byte spans in the
+    pieces back to the spans of the column that they were decoded from."""
 
     form: str
     pieces: pa.LargeStringArray
-    to_encoded: Callable[[I64, I64, I64], EncodedSpans]
+    find_encoded_spans: Callable[[I64, I64, I64], EncodedSpans]
 
 
 def iter_decodings(texts: pa.LargeStringArray, max_value_bytes: int, forms: tuple[str, ...] = ENCODED_FORMS) -> Iterator[Decoding]:
@@ -184,7 +184,7 @@ def _decode_escapes(
     out_first, out_last = first + growth[:-1], last + growth[1:]
     decoded_offsets = TextBuffers.from_array(decoded).offsets
 
-    def to_encoded(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
+    def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
         start, stop = decoded_offsets[piece_no] + start, decoded_offsets[piece_no] + stop
         first_after, end_touched = np.searchsorted(out_last, start, side="right"), np.searchsorted(out_first, stop, side="left")
         first_touched, last_touched = np.minimum(first_after, len(first) - 1), np.maximum(end_touched - 1, 0)
@@ -193,7 +193,7 @@ def _decode_escapes(
         to_text = low[piece_no] - pieces.offsets[piece_no] - buffers.offsets[window_text[piece_no]]
         return EncodedSpans(window_text[piece_no], start + to_text, stop + to_text, end_touched > first_after)
 
-    return Decoding(form, decoded, to_encoded)
+    return Decoding(form, decoded, find_encoded_spans)
 
 
 def _merge_windows(buffers: TextBuffers, starts: I64, ends: I64, text_no: I64, margin_bytes: int) -> tuple[I64, I64, I64]:
@@ -240,7 +240,7 @@ def _decode_base64(buffers: TextBuffers, raw: bytes) -> Decoding | None:
     text = pa.array(pieces, pa.large_binary())
     run_text = _find_text_no(buffers, low)
 
-    def to_encoded(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
+    def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
         # a decoded byte comes from two base64 characters; positions in a run count its characters without line breaks
         run_no, phase = run[piece_no], phases[piece_no]
         first, last = phase + start * 8 // 6, phase + (stop * 8 - 1) // 6
@@ -252,7 +252,7 @@ def _decode_base64(buffers: TextBuffers, raw: bytes) -> Decoding | None:
         text_start = buffers.offsets[run_text[run_no]]
         return EncodedSpans(run_text[run_no], begin - text_start, end - text_start, np.ones(len(run_no), np.bool_))
 
-    return Decoding("base64", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), to_encoded)
+    return Decoding("base64", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), find_encoded_spans)
 
 
 def _find_text_no(buffers: TextBuffers, byte_offsets: I64) -> I64:
@@ -302,7 +302,7 @@ def _decode_utf16(buffers: TextBuffers, raw: bytes) -> Decoding | None:
     begins = np.array(starts, np.int64)
     piece_text = _find_text_no(buffers, begins)
 
-    def to_encoded(piece_nos: I64, start: I64, stop: I64) -> EncodedSpans:
+    def find_encoded_spans(piece_nos: I64, start: I64, stop: I64) -> EncodedSpans:
         base = begins[piece_nos] - buffers.offsets[piece_text[piece_nos]]
         low, high = (
             base
@@ -314,7 +314,7 @@ def _decode_utf16(buffers: TextBuffers, raw: bytes) -> Decoding | None:
         )
         return EncodedSpans(piece_text[piece_nos], low, high, np.ones(len(piece_nos), np.bool_))
 
-    return Decoding("UTF-16", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), to_encoded)
+    return Decoding("UTF-16", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), find_encoded_spans)
 
 
 def _utf16_length(utf8: bytes) -> int:
@@ -349,7 +349,7 @@ def _join_digits(buffers: TextBuffers, raw: bytes) -> Decoding | None:
     row_text = text[new][keep]
     pieces = pa.LargeStringArray.from_buffers(len(row_text), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data[kept_offsets])))
 
-    def to_encoded(row_no: I64, start: I64, stop: I64) -> EncodedSpans:
+    def find_encoded_spans(row_no: I64, start: I64, stop: I64) -> EncodedSpans:
         first, last = kept_offsets[offsets[row_no] + start], kept_offsets[offsets[row_no] + stop - 1] + 1
         text_start, text_end = buffers.offsets[row_text[row_no]], buffers.offsets[row_text[row_no] + 1]
         is_whole_word = ~((first > text_start) & _WORD_BYTES[data[first - 1]]) & ~(
@@ -359,7 +359,7 @@ def _join_digits(buffers: TextBuffers, raw: bytes) -> Decoding | None:
         is_encoded = is_whole_word & (is_whole_row | (last - first == stop - start))
         return EncodedSpans(row_text[row_no], first - text_start, last - text_start, is_encoded, is_whole_word)
 
-    return Decoding("digits", pieces, to_encoded)
+    return Decoding("digits", pieces, find_encoded_spans)
 
 
 _DIGIT_BYTES = make_byte_table(b"0123456789")

@@ -88,16 +88,18 @@ class LiteralMatcher:
         is_long, is_short = is_plain & (self.lengths >= 8), is_plain & (self.lengths < 8)
         self.is_first_byte = np.zeros(256, np.bool_)
         self.is_first_byte[self.data[self.offsets[:-1][is_plain]]] = True
-        self._tries_around_at = []
+        self._indexes_around_at = []
         for selected, bytes_before in ((is_deep, 4), (is_shallow, 1)):
             if selected.any():
-                self._tries_around_at.append(
+                self._indexes_around_at.append(
                     _TermIndex(self, np.flatnonzero(selected), at_offset[selected] - bytes_before, 8, bytes_before)
                 )
-        self._tries_from_start = [_TermIndex(self, np.flatnonzero(is_long), np.zeros(is_long.sum(), np.int64), 8)] if is_long.any() else []
+        self._indexes_from_start = (
+            [_TermIndex(self, np.flatnonzero(is_long), np.zeros(is_long.sum(), np.int64), 8)] if is_long.any() else []
+        )
         for width in np.unique(self.lengths[is_short]).tolist():
             rows = np.flatnonzero(is_short & (self.lengths == width))
-            self._tries_from_start.append(_TermIndex(self, rows, np.zeros(len(rows), np.int64), width))
+            self._indexes_from_start.append(_TermIndex(self, rows, np.zeros(len(rows), np.int64), width))
 
     def _load_kind_rules(self) -> None:
         self.unsearched_ids = np.empty(0, np.int64)  # removed values that are too common to be searched for
@@ -185,8 +187,8 @@ class LiteralMatcher:
         folder.mkdir()
         for name in _MATCHER_ARRAYS:
             np.save(folder / name, getattr(self, name))
-        for number, trie in enumerate((*self._tries_around_at, *self._tries_from_start)):
-            trie.save(folder / f"{number:02d}")
+        for number, index in enumerate((*self._indexes_around_at, *self._indexes_from_start)):
+            index.save(folder / f"{number:02d}")
 
     @classmethod
     def load(cls, folder: Path) -> LiteralMatcher:
@@ -194,9 +196,9 @@ class LiteralMatcher:
         matcher = cls.__new__(cls)
         vars(matcher).update({name: _load_array(folder / name) for name in _MATCHER_ARRAYS})
         matcher._load_kind_rules()
-        tries = [_TermIndex.load(matcher, path) for path in sorted(path for path in folder.iterdir() if path.is_dir())]
-        matcher._tries_around_at = [trie for trie in tries if trie.bytes_before_at]
-        matcher._tries_from_start = [trie for trie in tries if not trie.bytes_before_at]
+        indexes = [_TermIndex.load(matcher, path) for path in sorted(path for path in folder.iterdir() if path.is_dir())]
+        matcher._indexes_around_at = [index for index in indexes if index.bytes_before_at]
+        matcher._indexes_from_start = [index for index in indexes if not index.bytes_before_at]
         return matcher
 
     def find(self, texts: pa.LargeStringArray, check_boundaries: bool = True) -> LiteralMatches:
@@ -209,10 +211,10 @@ class LiteralMatcher:
         lowercase = np.frombuffer(b"".join([buffers.data.data, bytes(16)]).lower(), np.uint8)
         windows: U64 = np.ndarray((size + 9,), "<u8", lowercase, strides=(1,))
         found = []
-        if self._tries_around_at:
+        if self._indexes_around_at:
             at_signs = np.flatnonzero(lowercase == _AT_SIGN)
-            found += [trie.find(lowercase, windows, at_signs - trie.bytes_before_at) for trie in self._tries_around_at]
-        if self._tries_from_start:
+            found += [index.find(lowercase, windows, at_signs - index.bytes_before_at) for index in self._indexes_around_at]
+        if self._indexes_from_start:
             may_start = is_in_byte_table(lowercase[:size], self.is_first_byte)
             if check_boundaries and self.is_forbidden_before.any():
                 # no term of any kind may begin inside a word
@@ -222,7 +224,7 @@ class LiteralMatcher:
                 is_inside_word[buffers.offsets[1:-1][(buffers.offsets[1:-1] > 0) & (buffers.offsets[1:-1] < size)] - 1] = False
                 may_start = np.concatenate([may_start[:1], may_start[1:] & ~is_inside_word])
             places = np.flatnonzero(may_start)
-            found += [trie.find(lowercase, windows, places) for trie in self._tries_from_start]
+            found += [index.find(lowercase, windows, places) for index in self._indexes_from_start]
         start = np.concatenate([place for place, _ in found])
         term = np.concatenate([row for _, row in found])
         end = start + self.lengths[term]
@@ -329,7 +331,7 @@ def prepare_terms(path: Path, folder: Path, memory_bytes: int = 1 << 30) -> Path
             unsearched.append(matcher.unsearched_ids)
             if len(matcher):
                 matcher.save(folder / f"{number:06d}")
-    np.save(folder / "spared", np.concatenate(unsearched))
+    np.save(folder / "unsearched_ids", np.concatenate(unsearched))
     return folder
 
 
@@ -342,7 +344,7 @@ def _read_cached(path: Path, _mtime_ns: int, _inode: int) -> LiteralMatcher:
 def _load_partitions_cached(path: Path, _mtime_ns: int, _inode: int) -> tuple[LiteralMatcher, ...]:
     empty = LiteralMatcher(pa.array([], pa.large_string()), np.empty(0, np.int32), np.empty(0, np.int64))
     parts = tuple(LiteralMatcher.load(folder) for folder in sorted(folder for folder in path.iterdir() if folder.is_dir())) or (empty,)
-    parts[0].unsearched_ids = np.load(path / "spared.npy")
+    parts[0].unsearched_ids = np.load(path / "unsearched_ids.npy")
     return parts
 
 
@@ -411,13 +413,13 @@ class _TermIndex:
         folder.mkdir()
         for name in self._SAVED_ARRAYS:
             np.save(folder / name, getattr(self, name))
-        np.save(folder / "about", np.array([self.window_bytes, self.bytes_before_at]))
+        np.save(folder / "window", np.array([self.window_bytes, self.bytes_before_at]))
 
     @classmethod
     def load(cls, matcher: LiteralMatcher, folder: Path) -> _TermIndex:
         """Loads what `save` wrote, memory-mapped."""
         index = cls.__new__(cls)
-        index._set_window(matcher, *_load_array(folder / "about").tolist())
+        index._set_window(matcher, *_load_array(folder / "window").tolist())
         vars(index).update({name: _load_array(folder / name) for name in cls._SAVED_ARRAYS})
         return index
 

@@ -76,7 +76,7 @@ def find_encoded_names(texts: pa.LargeStringArray, names: Sequence[str], key: Ke
         pieces = to_valid_utf8(decoding.pieces)
         matches = find_names(pieces, names, key)
         base = TextBuffers.from_array(pieces).offsets[matches.text_no]
-        encoded = decoding.to_encoded(matches.text_no, matches.start - base, matches.end - base)
+        encoded = decoding.find_encoded_spans(matches.text_no, matches.start - base, matches.end - base)
         first, rows = buffers.offsets[encoded.text_no], np.flatnonzero(encoded.is_encoded)
         found.append((encoded.text_no[rows], (first + encoded.start)[rows], (first + encoded.end)[rows], matches.value_id[rows]))
     text_no, start, stop, ids = (np.concatenate(column) for column in zip(*found, strict=True))

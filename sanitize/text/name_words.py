@@ -113,9 +113,9 @@ def rank_word_roles(words: pl.DataFrame, *group_columns: str) -> pl.DataFrame:
 def list_address_spellings(names: pl.DataFrame) -> pl.DataFrame:
     """Lists how names may be written in an address (`asmith`, `smitha`, `annas`, `jpmartin`, `juergengross`).
 
-    `names` has the columns scope, person and `NAME_COLUMNS`. Returns scope, person, form (the spelling), how, and part (it is the given
-    name or the surname only). `how` lists the pieces, separated by blanks: each is its role, `s` for the initial or `w` for the whole word,
-    and the word."""
+    `names` has the columns scope, person and `NAME_COLUMNS`. Returns scope, person, form (the spelling), piece_codes, and part (it is
+    the given name or the surname only). `piece_codes` lists the pieces, separated by blanks: each is its role, `s` for the initial or `w`
+    for the whole word, and the word."""
     names = names.with_row_index("name_no")
 
     def pieces(column: str, role: int, size: str) -> pl.Expr:
@@ -139,7 +139,7 @@ def list_address_spellings(names: pl.DataFrame) -> pl.DataFrame:
     all_initials = pl.concat_str([pieces("given", GIVEN_ROLE, "s"), pieces("between", MIDDLE_ROLE, "s")], separator=" ").str.strip_chars(
         " "
     )
-    # (form, pieces, whether all pieces are whole words, whether it is listed on its own too)
+    # (form, piece codes, whether all pieces are whole words, whether it is listed on its own too)
     given = [
         (whole("given"), pieces("given", GIVEN_ROLE, "w"), True, True),
         (whole("long_given"), pieces("given", GIVEN_ROLE, "w"), True, True),
@@ -159,33 +159,41 @@ def list_address_spellings(names: pl.DataFrame) -> pl.DataFrame:
     sides = []
     for side in (given, surname):
         side_forms = [
-            names.select("name_no", form=form, how=how, words=pl.lit(words), part=pl.lit(part), no=pl.lit(no))
-            for no, (form, how, words, part) in enumerate(side)
+            names.select("name_no", form=form, piece_codes=piece_codes, words=pl.lit(words), part=pl.lit(part), no=pl.lit(no))
+            for no, (form, piece_codes, words, part) in enumerate(side)
         ]
         # a single letter does not count as a whole word
-        sides.append(pl.concat(side_forms).filter(~pl.col("words") | ~pl.col("how").str.contains(r"w[^ ](?: |$)")))
+        sides.append(pl.concat(side_forms).filter(~pl.col("words") | ~pl.col("piece_codes").str.contains(r"w[^ ](?: |$)")))
     first, last = (side.sort("name_no", "form", "no").unique(["name_no", "form"], keep="first", maintain_order=True) for side in sides)
     pairs = first.join(last, on="name_no", suffix="_last")
     both_sides = [
         pairs.select(
-            "name_no", form=pl.col("form") + pl.col("form_last"), how=pl.col("how") + " " + pl.col("how_last"), part=pl.lit(False)
+            "name_no",
+            form=pl.col("form") + pl.col("form_last"),
+            piece_codes=pl.col("piece_codes") + " " + pl.col("piece_codes_last"),
+            part=pl.lit(False),
         ),
         pairs.filter(pl.col("words") | pl.col("words_last")).select(
-            "name_no", form=pl.col("form_last") + pl.col("form"), how=pl.col("how_last") + " " + pl.col("how"), part=pl.lit(False)
+            "name_no",
+            form=pl.col("form_last") + pl.col("form"),
+            piece_codes=pl.col("piece_codes_last") + " " + pl.col("piece_codes"),
+            part=pl.lit(False),
         ),
     ]
     parts = [
-        side.filter("part", pl.col("form").str.len_chars() > 1, pl.col("how").str.slice(2) != pl.col("form")).select(
-            "name_no", "form", "how", "part"
+        side.filter("part", pl.col("form").str.len_chars() > 1, pl.col("piece_codes").str.slice(2) != pl.col("form")).select(
+            "name_no", "form", "piece_codes", "part"
         )
         for side in (first, last)
     ]
     all_forms = pl.concat([*both_sides, *parts]).join(names.select("name_no", "scope", "person"), on="name_no")
     # prefer the form with the most pieces: those of `Jean-Paul Martin`, not of `jeanpaul.martin@`; ties are broken deterministically
-    all_forms = all_forms.with_columns(size=pl.col("how").str.count_matches(" ")).sort(
-        "scope", "person", "form", "part", "size", "how", descending=[False, False, False, False, True, True]
+    all_forms = all_forms.with_columns(size=pl.col("piece_codes").str.count_matches(" ")).sort(
+        "scope", "person", "form", "part", "size", "piece_codes", descending=[False, False, False, False, True, True]
     )
-    return all_forms.unique(["scope", "person", "form"], keep="first", maintain_order=True).select("scope", "person", "form", "how", "part")
+    return all_forms.unique(["scope", "person", "form"], keep="first", maintain_order=True).select(
+        "scope", "person", "form", "piece_codes", "part"
+    )
 
 
 @functools.cache

@@ -266,7 +266,7 @@ class _FileCheck:
             matches = matcher.find(view.pieces, check_boundaries=False)
             if not len(matches.term):
                 continue
-            encoded = view.to_encoded(matches.text_no, matches.start, matches.end)
+            encoded = view.find_encoded_spans(matches.text_no, matches.start, matches.end)
             if is_digits:
                 assert encoded.is_whole_word is not None
                 is_conclusive = encoded.is_encoded & ~terms.is_short_number[matches.term]

@@ -147,7 +147,7 @@ def _find_sweep_terms(
             piece_matches = matcher.find(view.pieces, check_boundaries=False)
             if not len(piece_matches.term):
                 continue
-            encoded = view.to_encoded(piece_matches.text_no, piece_matches.start, piece_matches.end)
+            encoded = view.find_encoded_spans(piece_matches.text_no, piece_matches.start, piece_matches.end)
             is_valid = (
                 encoded.is_encoded
                 if is_digits
@@ -343,7 +343,7 @@ def verify(
         )
     work, output_name = remote_output.require_workspace(work, str(out)), redact_url(str(out))
     if not (work / "index.json").is_file():
-        raise UsageError(f"{work}: does not hold the run that wrote {output_name}; name its folder with --work")
+        raise UsageError(f"{work}: is not the private folder of the run that wrote {output_name}; give that one with --work")
     with (
         vault.set_umask(0o077),
         tempfile.TemporaryDirectory(dir=vault.make_private_folder(work / "spill"), prefix="published-") as folder,
@@ -379,8 +379,10 @@ def _verify_corpus(
         raise UsageError(
             f"{out}: was written with --verify off, so there is nothing to check it against; run again without --verify off, with --replace"
         )
-    if index_state is None or not (run_folder / "counts" / "flagged.parquet").is_file():
-        raise UsageError(f"{work}: does not hold the run that wrote {out}; name its folder with --work (default: {out}.private)")
+    if index_state is None or not (run_folder / "counts" / "forbidden_values.parquet").is_file():
+        raise UsageError(
+            f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)"
+        )
     (work / "spill").mkdir(mode=0o700, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(dir=work / "spill", prefix="verify-") as spill:
@@ -469,7 +471,7 @@ def _build_tasks(corpus: Corpus, work: Path, run_folder: Path, index_state: Mapp
             first_doc_no=low,
             end_doc_no=high,
             shard_path=shard.path,
-            forbidden_values=run_folder / "counts" / "flagged.parquet",
+            forbidden_values=run_folder / "counts" / "forbidden_values.parquet",
             kept_originals=run_folder / "kept" / file_name,
             edits=run_folder / "edits" / file_name,
             occurrences=work / "tables" / "occurrences" / file_name,
@@ -492,7 +494,7 @@ def _read_erasures(corpus: Corpus, work: Path) -> tombstones.Tombstones:
 def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path, memory_bytes: int) -> dict[str, Any]:
     """Repeat the check of `run`, over the shards and the metadata files."""
     if tasks:
-        terms_path = prepare_terms(tasks[0].forbidden_values, spill / "sought", memory_bytes)
+        terms_path = prepare_terms(tasks[0].forbidden_values, spill / "search_terms", memory_bytes)
         tasks = [dataclasses.replace(task, forbidden_values=terms_path) for task in tasks]
     results = [done.result for done in engine.map_shards(verify_task, tasks)]
     texts = {}

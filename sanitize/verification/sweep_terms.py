@@ -52,8 +52,8 @@ def prepare_sweep_terms(
 ) -> tuple[list[Path], tuple[Path, ...]]:
     """Write the passes over the removed values (see `write_passes`) and the prepared files for `VerifyTask.sweep_terms` to `spill`."""
     passes, _ = write_passes(values, edited_kinds, spill / "passes", memory_bytes, include_ids, exclude_ids)
-    term_files = write_sweep_terms(values, edited_kinds, spill / "further", include_ids, exclude_ids)
-    digest_file = write_digest_terms(engine, shards, passes, spill / "digested")
+    term_files = write_sweep_terms(values, edited_kinds, spill / "sweep_terms", include_ids, exclude_ids)
+    digest_file = write_digest_terms(engine, shards, passes, spill / "digest_terms")
     return passes, tuple(prepare_terms(path, path.with_suffix(""), memory_bytes) for path in (*term_files, digest_file))
 
 

@@ -47,7 +47,7 @@ _PASS_SCHEMA = pa.schema(
         pa.field("form", pa.large_string()),
         pa.field("kind", pa.int32()),
         pa.field("value_id", pa.int64()),
-        pa.field("what", pa.int8()),
+        pa.field("term_type", pa.int8()),
         pa.field("spelled", pa.large_string()),
     ]
 )
@@ -84,8 +84,8 @@ def write_passes(
             rows = _build_terms(frame, edited_kinds, include_ids, exclude_ids)
             partitions.add(rows, rows["value_id"].to_numpy() % partitions.partition_count)
         for rows in partitions.drain():
-            rows = rows.unique(["form", "kind", "what"], keep="first", maintain_order=True)
-            value_count += int(rows.filter(pl.col("what") == _SPELLING)["value_id"].n_unique())
+            rows = rows.unique(["form", "kind", "term_type"], keep="first", maintain_order=True)
+            value_count += int(rows.filter(pl.col("term_type") == _SPELLING)["value_id"].n_unique())
             if row_count and row_count + rows.height > max_rows:
                 write_pass()
                 frames, row_count = [_NO_TERMS], 0
@@ -105,9 +105,14 @@ def _partition_count(values: Sequence[Path], rows_per_partition: int) -> int:
 def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
     """Write the forms of one pass and, where they are many, the matchers for them, built once and shared by all processes."""
     folder.mkdir()
-    terms = terms.unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind", "what")
-    for name, what in (("plain", [_SPELLING, _IDENTITY]), ("digits", [_DIGITS]), ("real", [_NOT_REMOVED])):
-        table = terms.filter(pl.col("what").is_in(what)).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_PASS_SCHEMA).combine_chunks()
+    terms = terms.unique(["form", "kind", "term_type"], keep="first", maintain_order=True).sort("form", "kind", "term_type")
+    for name, term_types in (("plain", [_SPELLING, _IDENTITY]), ("digits", [_DIGITS]), ("not_removed", [_NOT_REMOVED])):
+        table = (
+            terms.filter(pl.col("term_type").is_in(term_types))
+            .to_arrow(compat_level=pl.CompatLevel.oldest())
+            .cast(_PASS_SCHEMA)
+            .combine_chunks()
+        )
         with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, _PASS_SCHEMA) as out:
             out.write_table(table)
     del table
@@ -122,8 +127,8 @@ def write_sweep_terms(
     """Write the forms of a full check that a sweep can remove from a text, as two files for `prepare_terms`: identity forms that differ
     from every spelling, and digits of numbers. Short forms are left out, because a match of one is not conclusive."""
     filters = {
-        "identity": (pl.col("what") == _IDENTITY) & ~_is_short(pl.col("form")),
-        "digits": (pl.col("what") == _DIGITS) & (pl.col("form").str.len_bytes() >= _SHORT_NUMBER_DIGITS),
+        "identity": (pl.col("term_type") == _IDENTITY) & ~_is_short(pl.col("form")),
+        "digits": (pl.col("term_type") == _DIGITS) & (pl.col("form").str.len_bytes() >= _SHORT_NUMBER_DIGITS),
     }
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.parquet" for name in filters]
@@ -134,7 +139,7 @@ def write_sweep_terms(
             rows = _build_terms(frame, edited_kinds, include_ids, exclude_ids, term_types=(_IDENTITY, _DIGITS))
             partitions.add(rows, rows["form"].hash().to_numpy() % np.uint64(partitions.partition_count))
         for rows in partitions.drain():
-            rows = rows.unique(["form", "kind", "what"], keep="first", maintain_order=True).sort("form", "kind")
+            rows = rows.unique(["form", "kind", "term_type"], keep="first", maintain_order=True).sort("form", "kind")
             for writer, is_wanted in zip(writers, filters.values(), strict=True):
                 terms = rows.filter(is_wanted).select(TERM_SCHEMA.names)
                 # one row group per partition, so that all rows of a form are in one row group
@@ -156,18 +161,18 @@ def _build_terms(
     values = values.with_columns(normal=pl.coalesce("normalised", "value"), lower=ascii_lower(values["value"]))
     values = values.with_columns(
         number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
-        goes=(pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(pl.Series(exclude_ids, dtype=pl.Int64).implode()))
+        is_removed=(pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(pl.Series(exclude_ids, dtype=pl.Int64).implode()))
         | pl.col("value_id").is_in(pl.Series(include_ids, dtype=pl.Int64).implode()),
     )
-    removed = values.filter("goes")
+    removed = values.filter("is_removed")
 
-    def rows(frame: pl.DataFrame, form: str, what: int) -> pl.DataFrame:
+    def rows(frame: pl.DataFrame, form: str, term_type: int) -> pl.DataFrame:
         return frame.select(
             pl.col(form).alias("form"),
             pl.col("number").alias("kind"),
             "value_id",
-            pl.lit(what, pl.Int8).alias("what"),
-            (pl.col("value") if what != _NOT_REMOVED else pl.lit("")).alias("spelled"),  # needed for removed values only
+            pl.lit(term_type, pl.Int8).alias("term_type"),
+            (pl.col("value") if term_type != _NOT_REMOVED else pl.lit("")).alias("spelled"),  # needed for removed values only
         )
 
     non_ascii_spellings = expand_spellings(removed.with_columns(form="value"))
@@ -186,10 +191,10 @@ def _build_terms(
     sources = (
         (removed, "lower", _SPELLING),
         (non_ascii_spellings, "form", _SPELLING),
-        (normal.filter("goes", is_distinctive, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
+        (normal.filter("is_removed", is_distinctive, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
         (phone_numbers, "digits", _DIGITS),
         (national, "digits", _DIGITS),
-        (values.filter(~pl.col("goes")), "lower", _NOT_REMOVED),
+        (values.filter(~pl.col("is_removed")), "lower", _NOT_REMOVED),
         (normal.filter(pl.col("form") != pl.col("lower")), "form", _NOT_REMOVED),
     )
     return pl.concat([rows(*source) for source in sources if source[2] in term_types]).filter(pl.col("form") != "")
@@ -228,7 +233,7 @@ class SearchTerms:
             kind_rows = np.flatnonzero(plain.kind == number)
             if kind_rules.is_distinctive is not None and len(kind_rows):
                 is_common[kind_rows] = ~kind_rules.is_distinctive(forms.gather(kind_rows)).to_numpy()
-        is_identity = np.asarray(tables[0].column("what")) == _IDENTITY
+        is_identity = np.asarray(tables[0].column("term_type")) == _IDENTITY
         return cls(plain, digits, is_identity, is_short, is_common, digits.lengths < _SHORT_NUMBER_DIGITS, path)
 
     def save(self) -> None:
@@ -257,8 +262,8 @@ class SearchTerms:
             words: list[str] = []
             owners: list[tuple[int, int]] = []
             # a loop over values: hash functions have no columnar implementation; runs only where some word looks like a digest
-            for form, kind, value_id, what, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                for text in {form, spelled} if what != _DIGITS else {form, f"+{form}"}:
+            for form, kind, value_id, term_type, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                for text in {form, spelled} if term_type != _DIGITS else {form, f"+{form}"}:
                     raw = text.encode()
                     words += [hash_function(raw, usedforsecurity=False).hexdigest() for hash_function in _HASH_FUNCTIONS]
                     owners += [(kind, value_id)] * len(_HASH_FUNCTIONS)
@@ -272,7 +277,9 @@ class SearchTerms:
         numbers = {name: number for number, name in enumerate(all_kinds())}
         numbered = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
         wanted = pl.concat([numbered["form"], numbered["normal"]]).unique().implode()
-        batches = (batch for name in ("plain", "real") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH))
+        batches = (
+            batch for name in ("plain", "not_removed") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH)
+        )
         matching = (pl.DataFrame(batch.select(TERM_SCHEMA.names)).filter(pl.col("form").is_in(wanted)) for batch in batches)
         corpus_terms = pl.concat([pl.DataFrame(schema=pl.Schema(TERM_SCHEMA)), *matching])
         equal_literally = numbered.join(corpus_terms.select("form", "value_id").unique(), on="form")

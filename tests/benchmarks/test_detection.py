@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import detection as bench
+from benchmarks import detection
 
 TEXT = "Call 713-555-0123 or (713) 555-0124. Ann Lee, ann@example.com"
 PHONE, OTHER, MAIL = (5, 17, "PHONE_NUMBER"), (21, 35, "PHONE_NUMBER"), (46, 61, "EMAIL_ADDRESS")
@@ -34,41 +34,41 @@ def data(folder: Path, *records: tuple[str, list[tuple[int, int, str]]], name: s
     ],
 )
 def test_edges_are_trimmed(text: str, span: tuple[int, int], expected: tuple[int, int] | None) -> None:
-    assert bench.trimmed(text, [(*span, "URL")]) == ({(*expected, "URL")} if expected else set())
+    assert detection.trimmed(text, [(*span, "URL")]) == ({(*expected, "URL")} if expected else set())
 
 
 def test_counts_of_one_record() -> None:
     labelled = {(0, 5, "URL"), (10, 20, "URL"), (30, 35, "URL")}
     found = {(0, 5, "URL"), (12, 20, "URL"), (20, 30, "URL")}  # exact; inside a label; beside two
-    assert bench.counted(labelled, found) == (3, 3, 1, 2, 2)
-    assert bench.counted(set(), found) == (0, 3, 0, 0, 0)
+    assert detection.counted(labelled, found) == (3, 3, 1, 2, 2)
+    assert detection.counted(set(), found) == (0, 3, 0, 0, 0)
 
 
 def test_wilson_is_the_published_one() -> None:
-    low, high = bench.wilson(81, 263) or (0, 0)  # Newcombe 1998, table I
+    low, high = detection.wilson(81, 263) or (0, 0)  # Newcombe 1998, table I
     assert (round(low, 4), round(high, 4)) == (0.2553, 0.3662)
-    assert [round(edge, 3) for edge in bench.wilson(0, 20) or ()] == [0.0, 0.161]
-    assert bench.wilson(0, 0) is None
+    assert [round(edge, 3) for edge in detection.wilson(0, 20) or ()] == [0.0, 0.161]
+    assert detection.wilson(0, 0) is None
 
 
 def test_f2_weighs_recall_four_times() -> None:
-    assert bench.f2(10, 10, 10) == 1.0
+    assert detection.f2(10, 10, 10) == 1.0
     precision, recall = 6 / 8, 6 / 12
-    assert bench.f2(12, 8, 6) == pytest.approx(5 * precision * recall / (4 * precision + recall))
-    assert bench.f2(0, 0, 0) == 0.0
+    assert detection.f2(12, 8, 6) == pytest.approx(5 * precision * recall / (4 * precision + recall))
+    assert detection.f2(0, 0, 0) == 0.0
 
 
 def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None:
     data(tmp_path, (TEXT, [PHONE, OTHER, MAIL]), ("nothing", []))
     # lifebench labels no dates: what is found of them there is not counted, for or against
     data(tmp_path, ("on 2001-05-04, 713-555-0125", [(15, 27, "PHONE")]), name="lifebench_x.jsonl")
-    sets = bench.read(tmp_path)
-    found: list[list[bench.Span]] = [
+    sets = detection.read(tmp_path)
+    found: list[list[detection.Span]] = [
         [(3, 13, "DATE_TIME")],
         [(5, 17, "PHONE_NUMBER"), (22, 35, "PHONE_NUMBER"), (47, 61, "EMAIL_ADDRESS")],
         [(0, 7, "PERSON")],
     ]
-    scores = bench.scored(sets, found)
+    scores = detection.scored(sets, found)
     phone = scores["PHONE_NUMBER"]
     assert (phone["pooled"]["labels"], phone["pooled"]["finds"], phone["pooled"]["hits"]) == (3, 2, 2)
     assert set(phone["sets"]) == {"lifebench_x", "presidio_synth_x"}
@@ -78,23 +78,23 @@ def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None
 
 
 def test_an_interval_holds_the_figure() -> None:
-    one = bench.score([(1, 1, 1, 1, 1)] * 30 + [(1, 1, 0, 0, 0)] * 10)
+    one = detection.score([(1, 1, 1, 1, 1)] * 30 + [(1, 1, 0, 0, 0)] * 10)
     assert one["f2"] == pytest.approx(0.75)
     assert one["f2_interval"][0] < 0.75 < one["f2_interval"][1]
     assert one["recall_interval"][0] < 0.75 < one["recall_interval"][1]
 
 
 def test_every_label_is_a_known_kind_and_complete_sets_have_labels() -> None:
-    for name, labels in bench.LABELS.items():
-        assert set(labels.values()) <= set(bench.KINDS)
-        assert set(bench.COMPLETE[name]) <= set(labels.values())
+    for name, labels in detection.LABELS.items():
+        assert set(labels.values()) <= set(detection.KINDS)
+        assert set(detection.COMPLETE[name]) <= set(labels.values())
 
 
 def test_ours_runs_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One finder of ours, one peer that is not installed and patterns of the standard library; what is told holds no text."""
     data(tmp_path, (TEXT, [PHONE, OTHER, MAIL]))
     results = tmp_path / "results"
-    bench.main(["--data", str(tmp_path), "--finders", "sanitize;plain patterns;scrubadub", "--results", str(results)])
+    detection.main(["--data", str(tmp_path), "--finders", "sanitize;plain patterns;scrubadub", "--results", str(results)])
     told = json.loads((results / "detection.json").read_text("utf-8"))
     for kind in ("PHONE_NUMBER", "EMAIL_ADDRESS"):
         assert told["finders"]["sanitize"]["scores"][kind]["pooled"]["f2"] == 1.0
@@ -110,17 +110,17 @@ def test_ours_runs_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("folder", ["nowhere", "."])
 def test_without_data_it_says_what_is_missing(tmp_path: Path, folder: str) -> None:
     with pytest.raises(SystemExit, match="--data DIR|holds no set of presidio_synth"):
-        bench.main(["--data", str(tmp_path / folder)])
+        detection.main(["--data", str(tmp_path / folder)])
 
 
 def test_the_page_has_the_tables_of_the_results() -> None:
-    result = json.loads((bench.RESULTS / "detection.json").read_text("utf-8"))
-    assert bench.page(result) == bench.PAGE.read_text("utf-8"), "run python -m benchmarks.detection"
+    result = json.loads((detection.RESULTS / "detection.json").read_text("utf-8"))
+    assert detection.page(result) == detection.PAGE.read_text("utf-8"), "run python -m benchmarks.detection"
 
 
 def test_an_unknown_finder_lists_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="presidio; scrubadub"):
-        bench.main(["--data", str(data(tmp_path, (TEXT, []))), "--finders", "presido"])
+        detection.main(["--data", str(data(tmp_path, (TEXT, []))), "--finders", "presido"])
 
 
 def test_peers_are_imported_in_their_own_process_only() -> None:

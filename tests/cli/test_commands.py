@@ -411,7 +411,7 @@ def times(folder: Path) -> dict[str, int]:
     return {path.relative_to(folder).as_posix(): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
-INDEX = ("tables/", "vault/values", "tasks/find", "quarantine")
+INDEX = ("tables/", "vault/values", "tasks/detect", "quarantine")
 
 
 def index_of(work: Path) -> dict[str, Any]:
@@ -493,9 +493,9 @@ def test_a_key_of_ones_own(here: Path, sanitize: Command) -> None:
 
 def test_a_seed_is_told(here: Path, sanitize: Command) -> None:
     answer = sanitize("run", "in.parquet", "-o", "out", "--seed", "7")
-    assert "guessable" in answer.out and "no privacy claim" in answer.out
+    assert "can be guessed" in answer.out and "no privacy claim" in answer.out
     manifest = json.loads((here / "out" / "manifest.json").read_text())
-    assert manifest["key"]["kind"] == "seed" and "guessable" in manifest["key"]["note"]
+    assert manifest["key"]["kind"] == "seed" and "can be guessed" in manifest["key"]["note"]
 
 
 def test_without_verify_it_is_not_publishable(here: Path, sanitize: Command) -> None:

@@ -71,9 +71,9 @@ def test_another_size_takes_its_place(tmp_path: Path) -> None:
 
 def test_nothing_of_others_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "mails.mbox").write_text("mine")
-    with pytest.raises(UsageError, match="take another --dir"):
+    with pytest.raises(UsageError, match="use another --dir"):
         run_demo(tmp_path, 10, lambda _: None)
-    with pytest.raises(UsageError, match="take another --dir"):
+    with pytest.raises(UsageError, match="use another --dir"):
         run_demo(tmp_path / "mails.mbox", 10, lambda _: None)
     assert (tmp_path / "mails.mbox").read_text() == "mine"
     assert [place.name for place in tmp_path.iterdir()] == ["mails.mbox"]

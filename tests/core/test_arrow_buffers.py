@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core import arrow_buffers as spans
+from sanitize.core import arrow_buffers
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     bytes_to_code_points,
@@ -97,7 +97,7 @@ def test_matches_in_long_texts_are_read_where_they_lie(lengths: list[int], befor
     joined = "".join(texts).encode()
     assert starts.tolist() == [one.start() for one in re.finditer(b"[0-9]", joined)]
     assert stops.tolist() == (starts + 1).tolist()
-    blocks = spans._byte_blocks(pl.Series(texts))
+    blocks = arrow_buffers._byte_blocks(pl.Series(texts))
     assert b"".join(map(bytes, blocks)) == joined
     assert (len(blocks) > 1) == (sum(lengths) > 10_000), "several only where they come in their order, without a copy"
 
@@ -107,7 +107,7 @@ def test_blocks_that_are_not_all_of_a_column_in_its_order_are_not_taken_for_it()
     short = pl.Series(["a" * 10, "b" * 10])
     others = [long.reverse(), long[10:], long.head(90), long.gather([3, 3]), pl.concat([long, long])[5:150], long.filter(long > "5")]
     for some in [*others, pl.concat([long[10:12].head(1), short], rechunk=True), pl.concat([pl.Series(["c" * 20] * 2).head(1), short])]:
-        assert b"".join(map(bytes, spans._byte_blocks(some))) == "".join(some.to_list()).encode()
+        assert b"".join(map(bytes, arrow_buffers._byte_blocks(some))) == "".join(some.to_list()).encode()
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_byte_before_and_behind_a_place_is_that_of_a_slow_search(data: bytes, 
     low, high = np.array([low for low, _ in pairs], np.int64), np.array([high for _, high in pairs], np.int64)
     buffers = TextBuffers(np.frombuffer(b"\n" + data, np.uint8)[1:], np.array([0, len(data)]))  # one that begins anywhere
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spans, "_MAX_WINDOWS", steps)
+        patch.setattr(arrow_buffers, "_MAX_WINDOWS", steps)
         before, behind = find_last_byte_before(buffers, 10, high, low), find_first_byte_after(buffers, 10, low, high)
     assert before.tolist() == [data.rfind(b"\n", *pair) for pair in pairs]
     assert behind.tolist() == [(data.find(b"\n", *pair) if b"\n" in data[slice(*pair)] else pair[1]) for pair in pairs]

@@ -140,7 +140,7 @@ def similar(texts: Sequence[str], n: int, threshold: float) -> dict[tuple[int, i
 
 
 def linked(folder: Path) -> set[tuple[int, int]]:
-    (file,) = folder.glob("runs/*/looks/drop-0/near_dup_links.parquet")
+    (file,) = folder.glob("runs/*/corpus_passes/drop-0/near_dup_links.parquet")
     return {(row["doc_no"], row["earlier_doc_no"]) for row in pq.read_table(file).to_pylist()}
 
 

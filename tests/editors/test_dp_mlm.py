@@ -299,7 +299,12 @@ def test_prior_runs_are_told(bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "crashes", [("task:renamed:4",), pytest.param(("task:renamed:4", "task:recorded:2", "task:synced:3"), marks=pytest.mark.soak)], ids=len
+    "crashes",
+    [
+        ("task:file_renamed:4",),
+        pytest.param(("task:file_renamed:4", "task:record_written:2", "task:file_synced:3"), marks=pytest.mark.soak),
+    ],
+    ids=len,
 )
 def test_killed_and_resumed(bert: Path, tmp_path: Path, crashes: tuple[str, ...]) -> None:
     """Killed when a task has written some of its files, then resumed: the same bytes as an undisturbed run."""

@@ -40,7 +40,7 @@ def mentions(scopes: list[list[str]], stay: tuple[str, ...] = ()) -> pl.DataFram
     return frame.with_columns(
         value_id=pl.Series(ids, dtype=pl.Int64),
         seed=pl.col("scope").cast(pl.UInt64) + 7,
-        goes=~pl.col("value").is_in(list(stay)),
+        is_replaced=~pl.col("value").is_in(list(stay)),
     )
 
 

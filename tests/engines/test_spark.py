@@ -19,8 +19,7 @@ import pytest
 
 from sanitize.cli.demo import generate_mails, write_mbox
 from sanitize.core.engine import TaskResult, WorkerDied
-from sanitize.engines import spark
-from sanitize.engines import spark_session as room
+from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline.run import run
@@ -29,9 +28,11 @@ from sanitize.storage import queries
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("sqlglot", reason="sqlglot is not installed")
-JAVA = int((room.find_java_version() or "0").split(".")[0] or 0)
+JAVA = int((spark_session.find_java_version() or "0").split(".")[0] or 0)
 pytestmark = [
-    pytest.mark.skipif(JAVA < room.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {room.MIN_JAVA_VERSION}, which is not here"),
+    pytest.mark.skipif(
+        JAVA < spark_session.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {spark_session.MIN_JAVA_VERSION}, which is not here"
+    ),
     pytest.mark.xdist_group("spark"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,8 +80,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local session with the engine's settings; code generation is off, which is faster for a few rows."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("JAVA_TOOL_OPTIONS", LIGHT)
-        made, mine = room.open_session(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
-    assert mine and room.open_session(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (made, False)
+        made, mine = spark_session.open_session(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
+    assert mine and spark_session.open_session(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (made, False)
     made.conf.set("spark.sql.codegen.wholeStage", "false")
     made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield made
@@ -142,8 +143,8 @@ def test_a_run_makes_what_this_machine_makes(session: Any, corpus: list[Path], t
     for name in one[1]:
         assert one[1][name] == other[1][name], name
     work = tmp_path / "spark" / "out.private"
-    # a shard in stage/ is, as a link, the one that was published, with the mode of that
-    private = [path for path in work.rglob("*") if path.parent.name != "stage"]
+    # a shard in shards/ is, as a link, the one that was published, with the mode of that
+    private = [path for path in work.rglob("*") if path.parent.name != "shards"]
     assert [path.relative_to(work) for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
     assert not (work / "spill").exists()
     again = run(corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings())  # the other engine takes it as its own
@@ -350,7 +351,7 @@ def test_a_cluster_loses_a_worker(corpus: list[Path], tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        records = tmp_path / "there.private" / "tasks" / "find"
+        records = tmp_path / "there.private" / "tasks" / "detect"
         until = time.monotonic() + 600
         while len(list(records.glob("*.json"))) < 5 and run_.poll() is None and time.monotonic() < until:
             time.sleep(0.05)

@@ -169,7 +169,7 @@ kinds = ["EMAIL_ADDRESS", "ORGANIZATION"]
     tables = [pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir())]
     assert sum(table.num_rows for table in tables) == 11
     assert "EMP" not in str([table.to_pydict() for table in tables])
-    aside = pa.concat_tables(pq.read_table(path) for path in (tmp_path / "out.private" / "quarantine" / "find").iterdir())
+    aside = pa.concat_tables(pq.read_table(path) for path in (tmp_path / "out.private" / "quarantine" / "detect").iterdir())
     assert [(row["doc_no"], row["location"], row["reason"]) for row in aside.to_pylist()] == [(7, "row 7", "not_analysed")]
 
 

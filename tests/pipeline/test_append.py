@@ -136,7 +136,7 @@ def test_an_append_is_the_index_of_one_run(place: Place) -> None:
     place.append(changes=[CURATED])  # the whole folder
     found = place.append(*put(place, "c.jsonl"), changes=[CURATED])  # the new files alone
     one = in_one(place, changes=[CURATED])
-    for table in (("tables", "occurrences"), ("tables", "document_ids"), ("tables", "skipped"), ("quarantine", "find")):
+    for table in (("tables", "occurrences"), ("tables", "document_ids"), ("tables", "skipped"), ("quarantine", "detect")):
         mine, theirs = place.table(*table), one.table(*table)
         if table[1] == "skipped":
             mine, theirs = (
@@ -605,7 +605,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, place: Place, point: str, **more: A
 def test_an_append_that_was_begun(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.go(*put(place, "a.jsonl"))
     (two,) = put(place, "b.parquet")
-    for point in ("find:described", "run:judged"):  # before and after the index is complete
+    for point in ("detect:index_json_written", "run:leak_checked"):  # before and after the index is complete
         assert stopped(monkeypatch, place, point)
         assert not json.loads((place.work / "index.json").read_text())["increments"][-1]["published"]
     three = place.here / "c.jsonl"
@@ -621,7 +621,7 @@ def test_an_append_that_was_begun(place: Place, monkeypatch: pytest.MonkeyPatch)
 def test_an_erasure_takes_back_what_was_begun(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.go(*put(place, "a.jsonl"))
     (two,) = put(place, "b.parquet")
-    assert stopped(monkeypatch, place, "run:judged")
+    assert stopped(monkeypatch, place, "run:leak_checked")
     assert subject(place.work, [PEOPLE[0]], erase=True, workers=1)["erased"]["outputs"][0]["shards"] == 2
     assert not any(PEOPLE[0] in text for text in place.texts())
     assert sql_api.status(place.work)["documents"] == 8
@@ -632,7 +632,7 @@ def test_an_erasure_takes_back_what_was_begun(place: Place, monkeypatch: pytest.
 def test_an_append_that_was_begun_is_taken_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.go(*put(place, "a.jsonl"))
     (two,) = put(place, "b.parquet")
-    assert stopped(monkeypatch, place, "run:judged")
+    assert stopped(monkeypatch, place, "run:leak_checked")
     two.unlink()
     (three,) = put(place, "c.jsonl")
     with pytest.raises(UsageError, match="use --replace to discard that append"):
@@ -654,7 +654,7 @@ def test_a_file_that_changes_under_the_reader(place: Place, monkeypatch: pytest.
     shards = place.shards()
 
     def at(name: str) -> None:
-        if name == "run:judged":
+        if name == "run:leak_checked":
             two.write_bytes(two.read_bytes() + b"x")
 
     with monkeypatch.context() as patch, pytest.raises(InputRefused, match="changed while it was being read"):
@@ -701,18 +701,20 @@ def test_stopped_anywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None
     put(place, "b.parquet")
     old = place.shards()
     points = [
-        point for point in failpoints.FAILPOINTS if not point.startswith(("stream:", "key:", "lines:", "swap:aside", "find:gathered"))
+        point
+        for point in failpoints.FAILPOINTS
+        if not point.startswith(("stream:", "key:", "lines:", "swap:old_moved", "detect:second_round_input_written"))
     ]
     for point in points:
         assert stopped(monkeypatch, place, point), point
-        if point == "swap:done":
+        if point == "swap:complete":
             break
         assert place.shards() == old, point
         Corpus.open(place.out).check()
-    assert points[-1] == "swap:done"
+    assert points[-1] == "swap:complete"
     place.append()
     for path in place.work.rglob("*"):
-        assert path.is_dir() or "/stage/" in str(path) or stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+        assert path.is_dir() or "/shards/" in str(path) or stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
     assert {path.relative_to(place.out): file_sha256(path) for path in place.out.rglob("*") if path.is_file()} == wanted
     assert place.shards().items() >= old.items()
     assert place.append()["changed"] is False

@@ -262,7 +262,7 @@ def sanitized(base: Path, rows: list[Row], plan: str, changes: Sequence[str] = (
     ran = work / "runs" / summary["plan_hash"]
     table = pa.concat_tables([pq.read_table(path) for path in sorted((base / "out" / "data").iterdir())])
     left = iter(table.to_pylist())
-    gone = {row["doc_no"] for part in ("find", "read") for row in rows_in(work / "quarantine" / part)}
+    gone = {row["doc_no"] for part in ("detect", "read") for row in rows_in(work / "quarantine" / part)}
     swept = rows_in(ran / "sweep")
     return Made(
         before=rows,
@@ -596,9 +596,9 @@ def test_law_1_lost_files_are_made_again(tmp_path: Path, twenty: tuple[list[Path
     ran = work / "runs" / summary["plan_hash"]
     lost = [
         [work / "tables" / "occurrences" / "00001.parquet"],
-        [work / "vault" / "values" / "00000.parquet", ran / "tasks" / "apply-00000.json"],
-        [ran / "stage" / "00002.parquet", ran / "edits" / "00000.parquet"],
-        [work / "tasks" / "find" / "00000.json", work / "tables" / "value_counts" / "all.parquet"],
+        [work / "vault" / "values" / "00000.parquet", ran / "tasks" / "rewrite-00000.json"],
+        [ran / "shards" / "00002.parquet", ran / "edits" / "00000.parquet"],
+        [work / "tasks" / "detect" / "00000.json", work / "tables" / "value_counts" / "all.parquet"],
         [ran / "kept" / "00001.parquet", work / "index.json"],
     ]
     for paths in lost:

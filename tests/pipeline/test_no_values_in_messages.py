@@ -428,7 +428,7 @@ def test_reprs_show_no_value(made: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             hall.tasks.engine,
             hall.state.key,
         ]
-        things += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/flagged.parquet")))]
+        things += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/forbidden_values.parquet")))]
         for thing in things:
             assert heard(repr(thing) + str(thing)) == [], type(thing)
         # bug: a table in a dataclass is printed with its values

@@ -31,8 +31,22 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path
 
 
+PLANTED = b"a raw value of an earlier version"
+RAW_OF_VERSION_1 = ("vault/rounds/values/00000.parquet", "vault/rounds/forms.parquet", "rounds/occurrences/00000.parquet")
+
+
 def outdate(work: Path) -> None:
-    """Give the index the form of version 1: other column names, other keys and no version in index.json."""
+    """Give WORK the form of version 1: other names of columns, files, folders and keys, and no version in index.json."""
+    (work / "tasks" / "detect").rename(work / "tasks" / "find")
+    (work / "quarantine" / "detect").rename(work / "quarantine" / "find")
+    for run in (work / "runs").iterdir():
+        (run / "shards").rename(run / "stage")
+        for name in ("said", "made", "looks", "forget/mentions"):
+            (run / name).mkdir(parents=True)
+            (run / name / "00000.parquet").write_bytes(PLANTED)
+    for name in (*RAW_OF_VERSION_1, "documents/aside/00000.parquet"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_bytes(PLANTED)
     for path in (work / "tables" / "occurrences").glob("*.parquet"):
         table = pq.read_table(path)
         old = {"end": "stop", "end_byte": "stop_byte"}
@@ -147,6 +161,9 @@ def test_a_rebuilt_index_keeps_key_erasures_pseudonyms_and_labels(corpus: Path) 
     assert any("version 1 of the tables" in note for note in found["notes"]), found["notes"]
     assert (work / "vault" / "key" / "key").read_text() == key
     assert {path: path.read_bytes() for path in labels} == labels
+    assert not [path for path in work.rglob("*") if path.is_file() and PLANTED in path.read_bytes()]
+    version_1_folders = {"find", "rounds", "aside", "forget", "looks", "said", "made", "stage"}
+    assert not version_1_folders & {path.name for path in work.rglob("*") if path.is_dir()}
     assert sanitize.sql(work, 'SELECT max("end") AS last FROM occurrences')["last"][0] > 0
     again = sanitize.run(corpus / "in.parquet", corpus / "again", "pseudonymize", work, Settings(workers=1))
     assert again["erased"] == len(TEXTS)

@@ -563,7 +563,7 @@ def test_a_row_group_is_read_in_place_where_memory_holds_it_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, fits: bool
 ) -> None:
     """A dictionary page holds the text once: the footer says 50 KB a row group, which decodes to 500 KB or 5 MB."""
-    monkeypatch.setattr(sanitize.readers.parquet, "MAX_VIEW_GROUP_BYTES", 1_000_000)
+    monkeypatch.setattr(sanitize.readers.parquet, "MAX_IN_PLACE_GROUP_BYTES", 1_000_000)
     pq.write_table(pa.table({"text": ["x" * 50_000] * 100}), tmp_path / "a.parquet", row_group_size=rows)
     (unit,) = (found := survey_inputs([tmp_path / "a.parquet"], TEXT)).units
     assert unit.in_place

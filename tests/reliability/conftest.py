@@ -39,20 +39,21 @@ DOCUMENTS, PER_SHARD, SEED = 60, 25, 1
 
 # all that may lie in WORK between two commands; README and the design say what each is
 PLACES = re.compile(
-    r"""\.gitignore | run\.lock | index\.json | documents/(aside/)?\d{5}\.parquet
-    | tasks/(read|find)/\d{5}\.json | tasks/read/(aside(-\d{4})?|view-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
-    | tasks/known/(\d{5}|gathered(-\d{4})?)\.json | rounds/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet
-    | rounds/entities(-\d{4})?\.parquet | vault/rounds/(values/\d{5}|forms(-\d{4})?)\.parquet
+    r"""\.gitignore | run\.lock | index\.json | documents/(quarantined/)?\d{5}\.parquet
+    | tasks/(read|detect)/\d{5}\.json | tasks/read/(quarantined(-\d{4})?|check-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
+    | tasks/second_round/(\d{5}|input(-\d{4})?)\.json | first_round/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet
+    | first_round/entities(-\d{4})?\.parquet | vault/first_round/(values/\d{5}|known_terms(-\d{4})?)\.parquet
     | tables/(occurrences|partial_counts|document_ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
-    | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|find)/\d{5}\.parquet
+    | vault/key/key | vault/values/\d{5}\.parquet | quarantine/(read|detect)/\d{5}\.parquet
     | vault/tombstones/\d{5}\.json | receipts/\d{5}\.json | replay\.json
      | fetched/\d+-\d{5}/.+ | tasks/fetch/\d{5}\.json | tasks/fetched\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
      | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts(-\d{4})?/[a-z0-9_-]+\.parquet
-       | chosen/(occurrences|skipped|ids)/\d{5}\.parquet
-       | tasks/((choose|apply|said)-\d{5}|counts(-\d{4})?|flagged|blacklist|look-[a-z0-9-]+)\.json
+       | selected/(occurrences|skipped|value_ids)/\d{5}\.parquet
+       | tasks/((select|rewrite|replacement_ids)-\d{5}|counts(-\d{4})?|forbidden_values|blacklist|pass-[a-z0-9-]+)\.json
        | tasks/pack-[a-z.]+-\d{5}\.json
-       | (stage|edits|kept|rows|made|said|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet | sweep/(left-)?\d{5}\.parquet
-       | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | looks/[a-z0-9_/-]+\.parquet)""",
+       | (shards|edits|kept|rows|surrogate_ids|replacement_ids|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet
+       | sweep/(recheck-)?\d{5}\.parquet
+       | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | corpus_passes/[a-z0-9_/-]+\.parquet)""",
     re.VERBOSE,
 )
 
@@ -217,7 +218,7 @@ class House:
                 continue
             assert PLACES.fullmatch(place), f"{place} has no place in WORK"
             # what is published has the mode of the user's own files, under either of its two names
-            assert mode & 0o077 == 0 or "/stage/" in place, f"{place}: {mode:04o}"
+            assert mode & 0o077 == 0 or "/shards/" in place, f"{place}: {mode:04o}"
 
     def silent(self) -> None:
         """No canary in what is published besides the kept text, nor in a record, description or lock of WORK."""

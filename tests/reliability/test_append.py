@@ -30,7 +30,7 @@ def test_killed_while_appending(house: Any, tmp_path_factory: Any, hash_of_tree:
     assert hash_of_tree(house.out) == old
     house.told = ["--seed", 1, "--rows-per-shard", 25, "--append"]
     # what is killed comes by less often each time, as tasks get done
-    for told in ("task:renamed:3", "find:done:1", "publish:built:1"):
+    for told in ("task:file_renamed:3", "detect:index_complete:1", "publish:folder_complete:1"):
         with house.watched():
             said = house.command(SANITIZE_CRASH_AT=told)
         assert (said.code, said.out) == (137, ""), told

@@ -29,7 +29,7 @@ def test_crashes_while_it_is_counted(house: Any, tmp_path_factory: Any) -> None:
     # the index is there; each attempt gets a little further than the one before
     find(house.inputs, house.work, told)
     crashes = counting = 0
-    for point in itertools.cycle(("task:renamed:2", "task:recorded:2", "task:checked:1", "task:recorded:2")):
+    for point in itertools.cycle(("task:file_renamed:2", "task:record_written:2", "task:file_checked:1", "task:record_written:2")):
         said = house.command(*words, workers=1, SANITIZE_CRASH_AT=point)
         if said.code == 0:
             break

@@ -22,30 +22,38 @@ STRIDE = int(os.environ.get("SOAK_STRIDE", "1"))
 # Crashes one after the other, each in the resume of the one before: none takes the work of those before for more than it is. A point
 # that a run comes by several times is told with the time; as tasks get done, a resume comes by less often.
 INTO_NOTHING = (
-    "work:made:1",
-    "json:aside:1",
-    "task:begun:1",
-    "task:written:1",
-    "task:checked:1",
-    "task:synced:2",
-    "task:renamed:2",
-    "task:settled:1",
-    "task:recorded:2",
-    "find:described:1",
-    "task:renamed:10",
-    "find:done:1",
+    "workspace:created:1",
+    "json:temp_written:1",
+    "task:folder_created:1",
+    "task:files_written:1",
+    "task:file_checked:1",
+    "task:file_synced:2",
+    "task:file_renamed:2",
+    "task:folders_synced:1",
+    "task:record_written:2",
+    "detect:index_json_written:1",
+    "task:file_renamed:10",
+    "detect:index_complete:1",
 )
 OVER_AN_OLD_ONE = (
-    "run:described:1",
-    "run:judged:1",
-    "publish:linked:2",
-    "publish:paged:1",
-    "publish:built:1",
-    "swap:done:1",
+    "run:plan_written:1",
+    "run:leak_checked:1",
+    "publish:shard_linked:2",
+    "publish:page_written:1",
+    "publish:folder_complete:1",
+    "swap:complete:1",
 )
 # these have tests of their own: a key of the vault, a second round of find, lines for a person (test_verbs.py), a system that cannot
 # exchange, a stream (test_stream_state.py)
-ELSEWHERE = {"key:written", "find:gathered", "lines:aside", "swap:aside", "stream:emitted", "stream:written", "stream:committed"}
+ELSEWHERE = {
+    "key:temp_written",
+    "detect:second_round_input_written",
+    "lines:temp_written",
+    "swap:old_moved",
+    "stream:output_written",
+    "stream:state_written",
+    "stream:committed",
+}
 
 
 def test_every_point_is_passed_at_one_place() -> None:
@@ -60,8 +68,8 @@ def test_every_point_is_passed_at_one_place() -> None:
 
 
 def test_an_unknown_point_is_refused() -> None:
-    assert failpoints._parse_setting("task:renamed:12") == ("task:renamed", 12)
-    assert failpoints._parse_setting("task:renamed") == ("task:renamed", 1)
+    assert failpoints._parse_setting("task:file_renamed:12") == ("task:file_renamed", 12)
+    assert failpoints._parse_setting("task:file_renamed") == ("task:file_renamed", 1)
     assert failpoints._parse_setting("") == ("", 0)
     with pytest.raises(ValueError, match="no such point"):
         failpoints._parse_setting("task:unheard")
@@ -77,9 +85,11 @@ def test_crashes_one_after_another(house: Any, points: tuple[str, ...]) -> None:
         for told in points:
             said = house.command(SANITIZE_CRASH_AT=told)
             assert (said.code, said.out) == (137, ""), told
-            assert house.state() == ("new" if told == "swap:done:1" else first), told
+            assert house.state() == ("new" if told == "swap:complete:1" else first), told
             # what a run that was killed leaves is a file, never a lock
-            assert (house.work / "run.lock").stat().st_size and (told == "work:made:1" or (house.here / ".out.sanitize-lock").exists())
+            assert (house.work / "run.lock").stat().st_size and (
+                told == "workspace:created:1" or (house.here / ".out.sanitize-lock").exists()
+            )
             assert read_lock_holder(house.work) is None
             house.silent()
         house.again()
@@ -88,7 +98,7 @@ def test_crashes_one_after_another(house: Any, points: tuple[str, ...]) -> None:
 
 def test_a_crash_before_the_key_has_its_name(house: Any) -> None:
     house.told = ["--rows-per-shard", 25]
-    assert house.command(SANITIZE_CRASH_AT="key:written").code == 137
+    assert house.command(SANITIZE_CRASH_AT="key:temp_written").code == 137
     assert not (house.work / "vault" / "key" / "key").exists()
     run(house.inputs, house.out, settings=Settings(workers=1, rows_per_shard=25))
     key = house.work / "vault" / "key" / "key"
@@ -103,7 +113,7 @@ def test_a_crash_while_out_stands_aside(house: Any, monkeypatch: pytest.MonkeyPa
         pass
 
     def here(point: str) -> None:
-        if point == "swap:aside":
+        if point == "swap:old_moved":
             raise Crash
 
     house.put_old()
@@ -119,7 +129,7 @@ def test_a_crash_while_out_stands_aside(house: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_worker_that_dies_is_one_clear_error(house: Any) -> None:
-    said = house.command(workers=2, SANITIZE_CRASH_AT="task:renamed:6")  # this process comes by only three times before
+    said = house.command(workers=2, SANITIZE_CRASH_AT="task:file_renamed:6")  # this process comes by only three times before
     assert said.code == 7 and "a worker died" in said.err and said.err.count("error: ") == 1
     assert house.state() == "absent"
     house.clean()
@@ -136,7 +146,7 @@ def crashed_and_resumed(house: Any, point: str, times: int, first: str) -> bool:
             assert house.state() == "new"
             return False
         assert (said.code, said.out) == (137, "")
-        assert house.state() == ("new" if point == "swap:done" else first)
+        assert house.state() == ("new" if point == "swap:complete" else first)
         house.silent()
         house.again()
     return True

@@ -202,7 +202,12 @@ def crashing(verb: Verb, point: str, times: int) -> bool:
 
 @pytest.mark.parametrize(
     ("verb", "point"),
-    [("stream", "stream:written"), ("label", "lines:aside"), ("subject", "swap:done"), ("replay", "publish:built")],
+    [
+        ("stream", "stream:state_written"),
+        ("label", "lines:temp_written"),
+        ("subject", "swap:complete"),
+        ("replay", "publish:folder_complete"),
+    ],
     indirect=["verb"],
     ids=VERBS,
 )
@@ -222,10 +227,11 @@ def test_a_crash_at_every_point(verb: Verb) -> None:
             come.add(point)
             times += int(os.environ.get("SOAK_STRIDE", "1"))
     wanted = {
-        "stream": {"work:made", "stream:emitted", "stream:written", "stream:committed", "json:aside"} - {"work:made"},
-        "label": {"lines:aside"},
-        "subject": {"lines:aside", "json:aside", "task:recorded", "publish:built", "swap:done"},
-        "replay": {"json:aside", "task:recorded", "find:done", "publish:built", "swap:done"},
+        "stream": {"workspace:created", "stream:output_written", "stream:state_written", "stream:committed", "json:temp_written"}
+        - {"workspace:created"},
+        "label": {"lines:temp_written"},
+        "subject": {"lines:temp_written", "json:temp_written", "task:record_written", "publish:folder_complete", "swap:complete"},
+        "replay": {"json:temp_written", "task:record_written", "detect:index_complete", "publish:folder_complete", "swap:complete"},
     }[verb.name]
     assert wanted <= come
 

@@ -89,7 +89,13 @@ def test_shards_do_not_matter(corpus: Path, wanted: tuple[Path, dict[str, Any]],
     assert both[0].equals(both[1])
 
 
-CRASHES = ("task:renamed:9", "find:gathered:1", "task:recorded:1", "task:written:1", "find:done:1")
+CRASHES = (
+    "task:file_renamed:9",
+    "detect:second_round_input_written:1",
+    "task:record_written:1",
+    "task:files_written:1",
+    "detect:index_complete:1",
+)
 
 
 def test_killed_and_resumed(
@@ -117,7 +123,7 @@ def test_killed_and_resumed(
     work = tmp_path / "out.private"
     for path in work.rglob("*"):
         place = path.relative_to(work).as_posix()
-        assert path.stat().st_mode & 0o077 == 0 or "/stage/" in place, place
+        assert path.stat().st_mode & 0o077 == 0 or "/shards/" in place, place
         assert path.is_dir() or places.fullmatch(place), f"{place} has no place in WORK"
 
 
@@ -134,7 +140,7 @@ def test_an_index_serves_all_plans_of_its_finders(corpus: Path, tmp_path: Path) 
     summary = run(corpus, tmp_path / "plain", "rmft", work, told())
     (note,) = summary["notes"]
     assert "built with other finders (patterns, names, known); it is rebuilt" in note
-    assert "PERSON" not in summary["by_kind"] and not (work / "rounds").exists() and not (work / "vault" / "rounds").exists()
+    assert "PERSON" not in summary["by_kind"] and not (work / "first_round").exists() and not (work / "vault" / "first_round").exists()
 
 
 def test_a_users_list(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from sanitize.storage.locks import lock_output, lock_workspace
 STAGES = {
     "begin": "out.private/run.lock",
     "read": "out.private/spill/read-*",
-    "find": "out.private/tasks/find/00003.json",
-    "apply": "out.private/runs/*/tasks/apply-00003.json",
+    "find": "out.private/tasks/detect/00003.json",
+    "apply": "out.private/runs/*/tasks/rewrite-00003.json",
     "verify": "out.private/runs/*/sweep/00002.parquet",
 }
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -62,7 +62,7 @@ def stopped(house: Any, stage: str, number: signal.Signals, group: bool, workers
 )
 def test_a_signal_stops_in_good_order(large: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
     assert stopped(large, stage, number, group, workers)
-    assert len(list(large.work.glob("tasks/find/*.json"))) >= 3
+    assert len(list(large.work.glob("tasks/detect/*.json"))) >= 3
     if workers == 2:
         large.again()
 

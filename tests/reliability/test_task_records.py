@@ -123,10 +123,10 @@ SPOILED = {
     "vault/values/00000.parquet": "find",
     "tables/value_counts/all.parquet": "",
     "documents/00000.parquet": "read",
-    "runs/*/stage/00001.parquet": "apply",
+    "runs/*/shards/00001.parquet": "apply",
     "runs/*/edits/00002.parquet": "apply",
     "runs/*/counts/0-first_occurrences.parquet": "",
-    "runs/*/counts/flagged.parquet": "",
+    "runs/*/counts/forbidden_values.parquet": "",
 }
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.errors import MissingExtra, UsageError
-from sanitize.reporting import charts as figures
+from sanitize.reporting import charts
 from sanitize.reporting.charts import Chart, RankCurves, ShareBars, render_svg, write_charts
 
 HOSTILE = [
@@ -95,7 +95,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
         assert {one.tag for one in element.iter()} <= {"svg", "line", "text", "path", "polyline", "rect"}
         assert not [key for one in element.iter() for key in one.attrib if key.startswith("on") or key in ("href", "style", "src")]
         assert not re.search("[\x00-\x1f\x7f-\x9f\u202e\ufffe\uffff]", text)
-        assert str(element.get("aria-label")).startswith(figures.escape_controls(name))
+        assert str(element.get("aria-label")).startswith(charts.escape_controls(name))
 
 
 @pytest.mark.parametrize("format", ["png", "svg"])

@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from sanitize.reporting.charts import RankCurves
-from sanitize.reporting.html_report import EditSample, ReportTables, _render, _size_category, render_card, render_report
-from sanitize.reporting.html_report import build_charts as figures_of
+from sanitize.reporting.html_report import EditSample, ReportTables, _render, _size_category, build_charts, render_card, render_report
 from sanitize.text import mail_headers
 
 SUMMARY: dict[str, Any] = {
@@ -258,8 +257,8 @@ def test_a_bare_summary_is_enough() -> None:
         ),
         (
             {"key": "seed"},
-            "reproducible, replacements guessable, no privacy claim",
-            "reproducible, replacements guessable, no privacy claim",
+            "reproducible, replacements can be guessed, no privacy claim",
+            "reproducible, replacements can be guessed, no privacy claim",
         ),
         ({"publishable": False}, "keep private", "**Not for publishing.**"),
         ({"verify": {"mode": "off"}}, "not checked", "The result was not checked"),
@@ -301,8 +300,8 @@ def test_what_became_of_each_kind() -> None:
 def test_where_it_stood_names_no_rare_field() -> None:
     html = render_report(SUMMARY, TABLES)
     assert "one-person" not in html
-    assert rows_of(html, "place") == [
-        ["place", "EMAIL_ADDRESS", "CREDIT_CARD", "URL", "all"],
+    assert rows_of(html, "location") == [
+        ["location", "EMAIL_ADDRESS", "CREDIT_CARD", "URL", "all"],
         ["from", "800 62%", "–", "–", "800 62%"],
         ["body", "300 100%", "50 100%", "–", "350 100%"],
         ["no mail", "–", "–", "50 0%", "50 0%"],
@@ -310,17 +309,17 @@ def test_where_it_stood_names_no_rare_field() -> None:
     ]
     known = sorted(mail_headers.WELL_KNOWN_FIELDS)
     many = [("URL", "original", field, 100 + number, 1) for number, field in enumerate(known)] + [("URL", "original", "body", 1, 1)]
-    places = rows_of(render_report(SUMMARY, ReportTables(outcomes=many)), "place")[1:]
+    places = rows_of(render_report(SUMMARY, ReportTables(outcomes=many)), "location")[1:]
     rest = sum(100 + number for number in range(len(known) - 12))
     assert len(places) == 14 and places[0] == ["other header fields", f"{rest:,} 0%", f"{rest:,} 0%"] and places[1][0] == known[-1]
     assert "Where the values occur" not in render_report(SUMMARY, ReportTables(frequency_histogram=HISTOGRAM))
     many = [(f"KIND_{number}", "original", "from", 1, 1) for number in range(20)]
     kinds = {kind: SUMMARY["by_kind"]["URL"] for kind, *_ in many}
-    assert rows_of(render_report(changed(by_kind=kinds), ReportTables(outcomes=many)), "place")[1][-2:] == ["12 0%", "20 0%"]
+    assert rows_of(render_report(changed(by_kind=kinds), ReportTables(outcomes=many)), "location")[1][-2:] == ["12 0%", "20 0%"]
 
 
 def test_curves_are_those_of_the_tables() -> None:
-    figures = {figure.name: figure for figure in figures_of(SUMMARY, TABLES) if isinstance(figure, RankCurves)}
+    figures = {figure.name: figure for figure in build_charts(SUMMARY, TABLES) if isinstance(figure, RankCurves)}
     assert list(figures) == ["EMAIL_ADDRESS", "CREDIT_CARD", "URL"]
     mail = figures["EMAIL_ADDRESS"]
     assert (mail.before, mail.after) == ([(50, 10), (5, 90), (1, 200)], [(2, 25), (1, 1100)])

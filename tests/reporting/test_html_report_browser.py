@@ -142,7 +142,7 @@ def test_it_renders_without_a_complaint(out: Path, profile: Path) -> None:
     text = re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", "", dom, flags=re.DOTALL))
     assert "0 leaks" in text and re.search(r"(\d+) of \1 ?values of invented people", text) and "publishable" in text
     for heading in (
-        "Kinds, and what became of them",
+        "Outcomes by kind",
         "Where the values occur",
         "Rank and frequency",
         "Before and after",

@@ -34,7 +34,7 @@ from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
 from sanitize.stages import word_blacklist
-from sanitize.storage import table_schemas as tables
+from sanitize.storage import table_schemas
 from sanitize.text.tokenizer import tokenize_unicode
 
 Listed = set[tuple[str, int, int | None, str]]
@@ -97,7 +97,7 @@ def slow_direct(cells: dict[tuple[int, int], str], work: Path, gone: Iterable[in
 def listed(work: Path, summary: dict[str, Any]) -> Listed:
     """The table `blacklist` of a run; asserts its schema, order and key."""
     table = pq.read_table(work / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet")
-    assert table.schema.equals(tables.BLACKLIST.schema)
+    assert table.schema.equals(table_schemas.BLACKLIST.schema)
     rows = [tuple(row.values()) for row in table.to_pylist()]
     assert rows == sorted(rows, key=lambda row: (row[1], row[3], row[0].encode())) and len(set(rows)) == len(rows)
     told = {(one["n"], one["reason"]): one["ngrams"] for one in summary["blacklist"]["listed"]}

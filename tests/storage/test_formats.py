@@ -23,7 +23,7 @@ from sanitize.plans.settings import Settings
 from sanitize.storage import formats
 from sanitize.storage.corpus import Corpus, file_sha256, open_text_writer
 from sanitize.storage.formats import jsonl_zst, mds
-from sanitize.train.documents import read_documents as documents
+from sanitize.train.documents import read_documents
 from sanitize.verification.leak_check import verify
 
 PACKED = (jsonl_zst, mds)
@@ -216,7 +216,7 @@ def test_a_corpus_is_the_same_in_each_format(name: str, made: Path) -> None:
         assert other.column(column).to_pylist() == texts
     assert packed.manifest["settings"]["format"] == name and "format" not in plain.manifest["settings"]
     assert packed.manifest["plan_hash"] == plain.manifest["plan_hash"]
-    assert documents(made / name).table.column("text").to_pylist() == one.column("text").to_pylist()
+    assert read_documents(made / name).table.column("text").to_pylist() == one.column("text").to_pylist()
     card = (made / name / "README.md").read_text()
     assert ("configs:" in card) == (name != "mds") and ("StreamingDataset" in card) == (name == "mds")
 

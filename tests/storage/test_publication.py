@@ -23,7 +23,7 @@ from sanitize.errors import LeakFound, OutputBroken, ResourceError
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.storage import publication as room
+from sanitize.storage import publication
 from sanitize.storage.corpus import file_sha256
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.publication import Job, load_record, publish_corpus, run_job, shard_name, swap_folders
@@ -90,6 +90,17 @@ SPOILED = {
     "a record of something else": lambda folder: (folder / "tasks" / "0.json").write_text("[1, 2]"),
     "a record without a result": lambda folder: (folder / "tasks" / "0.json").write_text('{"fingerprint": "f", "files": {}}'),
 }
+
+
+def test_a_record_of_other_files_is_not_used(tmp_path: Path) -> None:
+    """A record of a version that gave the same outputs other names."""
+    work = Work()
+    run_job(job(tmp_path, work))
+    record = tmp_path / "tasks" / "0.json"
+    record.write_text(record.read_text().replace("there/b", "there/old"))
+    (tmp_path / "there" / "b").rename(tmp_path / "there" / "old")
+    assert run_job(job(tmp_path, work)) == {"rows": 2}
+    assert work.times == 2 and (tmp_path / "there" / "b").is_file()
 
 
 @pytest.mark.parametrize("case", SPOILED)
@@ -173,7 +184,7 @@ def test_a_crash_between_any_two_steps_is_done_again(tmp_path: Path, monkeypatch
 
         with monkeypatch.context() as patch:
             for name in ("fsync", "file_sha256", "write_json"):
-                patch.setattr(room, name, counting(getattr(room, name)))
+                patch.setattr(publication, name, counting(getattr(publication, name)))
             patch.setattr(Path, "rename", counting(Path.rename))
             try:
                 run_job(job(folder, Work()))
@@ -292,7 +303,7 @@ def test_a_crash_between_any_two_steps_leaves_out_absent_old_or_new(tmp_path: Pa
         pass
 
     if not atomic:
-        monkeypatch.setattr(room, "_exchange", lambda *_: False)
+        monkeypatch.setattr(publication, "_exchange", lambda *_: False)
     told = {number: version(tmp_path, number) for number in (1, 2)}
     found = set()
     for old in (False, True):
@@ -314,7 +325,7 @@ def test_a_crash_between_any_two_steps_leaves_out_absent_old_or_new(tmp_path: Pa
 
             with monkeypatch.context() as patch:
                 for name in ("fsync", "file_sha256", "write_json", "swap_folders", "_exchange"):
-                    patch.setattr(room, name, counting(getattr(room, name)))
+                    patch.setattr(publication, name, counting(getattr(publication, name)))
                 for name in ("rename", "write_text", "mkdir"):
                     patch.setattr(Path, name, counting(getattr(Path, name)))
                 patch.setattr(os, "link", counting(os.link))

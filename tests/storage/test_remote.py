@@ -564,7 +564,7 @@ def test_a_run_from_url_to_url_is_the_local_run(storage: MemoryFileSystem, tmp_p
     assert not (work / "fetched").exists()
     assert all(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in work.rglob("*"))
     assert verify(url, work, mode="fast", workers=1)["leaks"] == 0
-    with pytest.raises(UsageError, match="does not hold the run"):
+    with pytest.raises(UsageError, match="is not the private folder of the run"):
         verify(url, tmp_path / "nobody")
     # somebody is to be forgotten: every version that has them goes, whatever the run was told
     assert subject(work, ["ann3@example.com"], erase=True)["erased"]["outputs"][0]["erased"]

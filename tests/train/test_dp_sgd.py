@@ -15,8 +15,7 @@ from safetensors.torch import load_file
 
 from sanitize import train
 from sanitize.errors import InputRefused, MissingExtra, UsageError
-from sanitize.train import accountant, dp_sgd, trainer
-from sanitize.train import training_run as running
+from sanitize.train import accountant, dp_sgd, trainer, training_run
 from sanitize.train.batches import TokenRows
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
@@ -52,11 +51,11 @@ def opened(corpus: Any, recipe: Any) -> Opened:
                 privacy=privacy,
             )
         )
-        documents = running.read_recipe_documents(settings, settings.data.path)
-        tokenizer = running.get_tokenizer(settings, documents)
+        documents = training_run.read_recipe_documents(settings, settings.data.path)
+        tokenizer = training_run.get_tokenizer(settings, documents)
         objective = settings.build_objective()
-        model, context = running.build_model(settings.model, head=objective.HEAD, tokenizer=tokenizer, seed=1)
-        rows = running.make_rows(documents, settings, objective, tokenizer, context)
+        model, context = training_run.build_model(settings.model, head=objective.HEAD, tokenizer=tokenizer, seed=1)
+        rows = training_run.make_rows(documents, settings, objective, tokenizer, context)
         objective.setup(TrainContext(rows=rows, tokenizer=tokenizer, model=model, device=CPU, seed=3, batch_size=8))
         assert settings.privacy is not None
         owners = documents.table.column("user") if settings.privacy.unit == "user" else None

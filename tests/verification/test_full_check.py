@@ -32,7 +32,7 @@ from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
-from sanitize.storage import table_schemas as tables
+from sanitize.storage import table_schemas
 from sanitize.storage.corpus import file_sha256, write_table_rows
 from sanitize.text import literal_search
 from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
@@ -495,7 +495,7 @@ def test_a_value_that_edits_put_together_is_found(tmp_path: Path, case: str) -> 
     rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist() if row["doc_no"] != 1]
     start = source.index(goes)
     rows.append((1, 0, start, start + len(goes), replacement, "redact", "IP_ADDRESS"))
-    write_table_rows(path, tables.EDITS.schema, rows)
+    write_table_rows(path, table_schemas.EDITS.schema, rows)
     texts = pq.read_table(shard_of(out)).column("text").to_pylist()
     with_column(out, "text", [texts[0], source.replace(goes, replacement), "x"], pa.large_string())
     with pytest.raises(LeakFound) as caught:
@@ -521,7 +521,7 @@ def test_a_replacement_that_is_a_real_value_is_found(tmp_path: Path, real: str, 
     path = next(Path(f"{out}.private").glob("runs/*/edits/00000.parquet"))
     kind = "CREDIT_CARD" if "card" in real else "URL"
     rows = [(1, 0, 2, 2 + len(BOB), replacement, "redact", kind)]
-    write_table_rows(path, tables.EDITS.schema, rows)
+    write_table_rows(path, table_schemas.EDITS.schema, rows)
     with_column(out, "text", [real, f"x {replacement} y", "z"], pa.large_string())
     if collides:
         with pytest.raises(LeakFound) as caught:
@@ -540,7 +540,7 @@ def vault(path: Path, values: Sequence[tuple[str, str]]) -> Path:
     for number, (kind, value) in enumerate(values):
         normal = list_kinds()[kind].normalise(pl.Series([value]))[0]
         rows.append((number * 7 + 1, kind, value, None if normal == value else normal))
-    write_table_rows(path, tables.VALUE_SPELLINGS.schema, rows)
+    write_table_rows(path, table_schemas.VALUE_SPELLINGS.schema, rows)
     return path
 
 
@@ -570,8 +570,8 @@ def test_passes_part_the_values_and_lose_none(tmp_path: Path, monkeypatch: pytes
     assert len(whole) == 1 and 7 <= len(parts) <= 14 and distinct == 70
 
     def rows(passes: Sequence[Path]) -> list[list[tuple[Any, ...]]]:
-        key = ("form", "kind", "what", "spelled")
-        tables = [[value_forms._map_terms(path, name).to_pylist() for name in ("plain", "digits", "real")] for path in passes]
+        key = ("form", "kind", "term_type", "spelled")
+        tables = [[value_forms._map_terms(path, name).to_pylist() for name in ("plain", "digits", "not_removed")] for path in passes]
         return [[tuple(row[name] for name in key) for table in three for row in table] for three in tables]
 
     assert sorted(row for part in rows(parts) for row in part) == sorted(rows(whole)[0])
@@ -629,7 +629,7 @@ def test_a_run_with_full_verification_sweeps_the_same_in_little_memory(tmp_path:
         LiteralMatcher, "open_partitions", classmethod(lambda cls, path: opened.update({path.stem: len(found := parts(path))}) or found)
     )
     made = [go(tmp_path / "large", lines, verify="full", rows_per_shard=100)]
-    assert opened == {"flagged": 1, "identity": 1, "digits": 1, "digests": 1}
+    assert opened == {"forbidden_values": 1, "identity": 1, "digits": 1, "digests": 1}
     small(monkeypatch)
     for room in (value_forms, literal_search):  # of a limit in which DuckDB can live
         monkeypatch.setattr(room, "PASS_BYTES_PER_TERM" if room is value_forms else "BYTES_PER_TERM", 20 << 20)
@@ -711,7 +711,7 @@ def test_what_is_written_in_another_form_is_read_and_its_place_told(before: str,
             decoded = piece.as_buffer().to_pybytes() if piece.as_buffer() is not None else b""
             at = decoded.find(value.encode())
             if at >= 0:
-                place = view.to_encoded(np.array([number]), np.array([at]), np.array([at + len(value)]))
+                place = view.find_encoded_spans(np.array([number]), np.array([at]), np.array([at + len(value)]))
                 places.add((int(place.text_no[0]), int(place.start[0]), int(place.end[0]), bool(place.is_encoded[0])))
     start = len(before.encode()) + 1
     if form_of(way) in ESCAPED:
@@ -800,7 +800,7 @@ def test_a_view_says_no_more_and_no_less_than_the_standard_library(text: str, fo
             raw = one.as_buffer().to_pybytes() if one.as_buffer() is not None else b""
             at = raw.find(value.encode())
             while at >= 0:
-                here += int(view.to_encoded(np.array([number]), np.array([at]), np.array([at + len(value)])).is_encoded[0])
+                here += int(view.find_encoded_spans(np.array([number]), np.array([at]), np.array([at + len(value)])).is_encoded[0])
                 at = raw.find(value.encode(), at + 1)
     if form == "quoted-printable" and text.rstrip(" ") != text:
         text = text + "."  # the standard library drops blanks at the end of a text

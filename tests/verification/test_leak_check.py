@@ -457,7 +457,7 @@ def test_a_run_is_the_same_where_forms_are_shared(tmp_path: Path, monkeypatch: p
         assert not (tmp_path / f"out{few}.private" / "spill").exists()
         made.append([path.read_bytes() for path in sorted((out / "data").iterdir())])
     assert made[0] == made[1]
-    shared = real(next(tmp_path.glob("out0.private/runs/*/counts/flagged.parquet")), tmp_path / "sought", 1)
+    shared = real(next(tmp_path.glob("out0.private/runs/*/counts/forbidden_values.parquet")), tmp_path / "sought", 1)
     assert len(LiteralMatcher.open_partitions(shared)) >= 2
 
 

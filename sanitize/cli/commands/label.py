@@ -99,7 +99,7 @@ def _format_annotation(result: Mapping[str, Any]) -> str:
         if result["one_finder_only"]:
             lines.append(f"alone    only one index has any {', '.join(result['one_finder_only'])}: no estimate is possible for these")
         return "\n".join(lines)
-    too_few_rows = f"no row of {', '.join(result['empty_strata'])}: there are more strata than rows; take a larger --n"
+    too_few_rows = f"no row of {', '.join(result['empty_strata'])}: there are more strata than rows; use a larger --n"
     lines = [
         format_table(("stratum", "rows"), sorted(result["strata"].items())),
         *([too_few_rows] if result["empty_strata"] else []),

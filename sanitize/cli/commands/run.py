@@ -153,7 +153,7 @@ def _format_summary(summary: Mapping[str, Any]) -> str:
         fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most_frequent) or "nothing"
         lines.append(f"headers   {fields} removed ({part['part']})")
     if summary["key"] == "seed":
-        lines.append("key       from a seed: reproducible, replacements guessable, no privacy claim")
+        lines.append("key       from a seed: reproducible, replacements can be guessed, no privacy claim")
     if not summary["publishable"]:
         lines.append("publish   not publishable (see the plan)")
     documents = appended["documents"] if appended else summary["documents_in"]

@@ -104,8 +104,8 @@ def load_entities(path: Path, _mtime: int) -> Entities:
 class _SpellingPlan:
     """How replaced mentions are spelled.
 
-    tokens     The words of the mentions: token, row, group, start, end, old, letter, role, name, way, `said` (the role that its new word
-               is drawn for).
+    tokens     The words of the mentions: token, row, group, start, end, old, letter, role, name, token_type (letter, form,
+               local or word), new_role (the role that its new word is drawn for).
     pieces     The new words that each token is joined from, in order: token, entry, `short` (only its first letter), name.
     entries    The words to draw, each once: entry, group, word, role.
     """
@@ -118,9 +118,9 @@ class _SpellingPlan:
 class PersonGroups:
     """The persons behind some mentions, and their surrogates.
 
-    `mentions` has the columns scope (a number), seed (a hash that the draws of the scope depend on), kind, value_id, value, and `goes`:
-    True for a mention to replace, False for one that is kept. With a column `person`, persons are given and not resolved. With `merge`,
-    values are merged with other persons of their scope.
+    `mentions` has the columns scope (a number), seed (a hash that the draws of the scope depend on), kind, value_id, value, and
+    `is_replaced`: True for a mention to replace, False for one that is kept. With a column `person`, persons are given and not resolved.
+    With `merge`, values are merged with other persons of their scope.
 
     `rows` are the distinct mentions, `mention_rows` the row of each mention, `groups` the persons by scope.
     """
@@ -128,7 +128,7 @@ class PersonGroups:
     def __init__(self, mentions: pl.DataFrame, entities: Entities, key: Key, purpose: str, *, merge: bool = True) -> None:
         self._key, self._purpose, self._entities = key, purpose, entities
         on = ["scope", "seed", "kind", "value_id", "value", *(["person"] if "person" in mentions.columns else [])]
-        rows = mentions.group_by(on).agg(pl.col("goes").any(), stays=(~pl.col("goes")).any()).sort(on)
+        rows = mentions.group_by(on).agg(pl.col("is_replaced").any(), is_kept=(~pl.col("is_replaced")).any()).sort(on)
         texts = rows.select("kind", "value").unique(maintain_order=True).with_row_index("text")
         self.texts = texts
         self.tokens, names = split_into_words(texts)
@@ -169,43 +169,49 @@ class PersonGroups:
 
     def _plan_spelling(self) -> _SpellingPlan:
         """How each replaced mention is spelled: the pieces that replace each of its tokens."""
-        mention_words = self.rows.filter("goes").select("row", "group", "scope", "person", "text", "kind").join(self.tokens, on="text")
+        mention_words = (
+            self.rows.filter("is_replaced").select("row", "group", "scope", "person", "text", "kind").join(self.tokens, on="text")
+        )
         mention_words = mention_words.join(self.words, on=["scope", "person", "word"], how="left").with_columns(
-            rank=(pl.col("code") // 4).fill_null(2), told=(pl.col("code") % 4).fill_null(SINGLE_WORD_ROLE)
+            rank=(pl.col("code") // 4).fill_null(2), known_role=(pl.col("code") % 4).fill_null(SINGLE_WORD_ROLE)
         )
         mention_words = mention_words.join(
-            self._address_forms.select("scope", "person", "how", "part", word="form"), on=["scope", "person", "word"], how="left"
+            self._address_forms.select("scope", "person", "piece_codes", "part", word="form"), on=["scope", "person", "word"], how="left"
         ).with_row_index("token")
         surname = self.words.filter(pl.col("code") % 4 == SURNAME_ROLE).sort("scope", "person", "word")
-        surname = surname.unique(["scope", "person"], keep="first").select("scope", "person", theirs="word")
+        surname = surname.unique(["scope", "person"], keep="first").select("scope", "person", own_surname="word")
         mention_words = mention_words.join(surname, on=["scope", "person"], how="left")
         given = pl.col("word").is_in(list_given_names().implode())
         address = ~pl.col("name") & ~pl.col("letter")
         alone = pl.col("role") == SINGLE_WORD_ROLE
-        formed = address & pl.col("how").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
-        lone = pl.when(given).then(GIVEN_ROLE).otherwise(SURNAME_ROLE)  # the role follows from the word alone
-        role = pl.when(pl.col("told") == SINGLE_WORD_ROLE).then(lone).otherwise("told")
+        is_form = address & pl.col("piece_codes").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
+        role_of_word = pl.when(given).then(GIVEN_ROLE).otherwise(SURNAME_ROLE)  # the role follows from the word alone
+        role = pl.when(pl.col("known_role") == SINGLE_WORD_ROLE).then(role_of_word).otherwise("known_role")
         letter_role = pl.when(alone).then(GIVEN_ROLE).otherwise("role")
-        way = pl.coalesce(
+        token_type = pl.coalesce(
             pl.when("letter").then(pl.lit("letter")),
-            pl.when(formed).then(pl.lit("form")),
+            pl.when(is_form).then(pl.lit("form")),
             pl.when(address & (pl.col("rank") == 2)).then(pl.lit("local")),
             pl.lit("word"),
         )
-        local = pl.format("{}s{} {}w{}", pl.lit(GIVEN_ROLE), "word", pl.lit(SURNAME_ROLE), pl.coalesce("theirs", "word"))
-        how = pl.coalesce(
-            pl.when(pl.col("way") == "letter").then(pl.format("{}s{}", letter_role, "word")),
-            pl.when(pl.col("way") == "form").then("how"),
-            pl.when(pl.col("way") == "local").then(local),
+        local = pl.format("{}s{} {}w{}", pl.lit(GIVEN_ROLE), "word", pl.lit(SURNAME_ROLE), pl.coalesce("own_surname", "word"))
+        piece_codes = pl.coalesce(
+            pl.when(pl.col("token_type") == "letter").then(pl.format("{}s{}", letter_role, "word")),
+            pl.when(pl.col("token_type") == "form").then("piece_codes"),
+            pl.when(pl.col("token_type") == "local").then(local),
             pl.format("{}w{}", role, "word"),
         )
-        out = mention_words.with_columns(way=way).with_columns(how=how, said=role)
-        tokens = out.select("token", "row", "group", "start", "end", "old", "letter", "role", "name", "way", "said").sort("row", "start")
-        pieces = out.select("token", "group", "scope", "person", "name", how=pl.col("how").str.split(" ")).explode("how")
+        out = mention_words.with_columns(token_type=token_type).with_columns(piece_codes=piece_codes, new_role=role)
+        tokens = out.select("token", "row", "group", "start", "end", "old", "letter", "role", "name", "token_type", "new_role").sort(
+            "row", "start"
+        )
+        pieces = out.select("token", "group", "scope", "person", "name", piece_codes=pl.col("piece_codes").str.split(" ")).explode(
+            "piece_codes"
+        )
         pieces = pieces.with_columns(
-            role=pl.col("how").str.slice(0, 1).cast(pl.Int64),
-            short=pl.col("how").str.slice(1, 1) == "s",
-            word=pl.col("how").str.slice(2),
+            role=pl.col("piece_codes").str.slice(0, 1).cast(pl.Int64),
+            short=pl.col("piece_codes").str.slice(1, 1) == "s",
+            word=pl.col("piece_codes").str.slice(2),
         )
         # an initial means the person's word with that letter and role
         initials = self.words.with_columns(letter_of=pl.col("word").str.slice(0, 1), role=pl.col("code") % 4, whole="word")
@@ -214,9 +220,11 @@ class PersonGroups:
         pieces = pieces.join(initials, on=["scope", "person", "role", "word"], how="left", maintain_order="left")
         pieces = pieces.with_columns(word=pl.when("short").then(pl.coalesce("whole", "word")).otherwise("word"))
         # the role in the person's names takes precedence over the role that an address suggests
-        known_roles = self.words.select("scope", "person", "word", told=pl.col("code") % 4).filter(pl.col("told") != SINGLE_WORD_ROLE)
+        known_roles = self.words.select("scope", "person", "word", known_role=pl.col("code") % 4).filter(
+            pl.col("known_role") != SINGLE_WORD_ROLE
+        )
         pieces = pieces.join(known_roles, on=["scope", "person", "word"], how="left", maintain_order="left")
-        pieces = pieces.with_columns(role=pl.coalesce("told", "role"))
+        pieces = pieces.with_columns(role=pl.coalesce("known_role", "role"))
         entries = pieces.select("group", "word", "role").unique().sort("group", "word", "role").with_row_index("entry")
         pieces = pieces.join(entries, on=["group", "word", "role"], maintain_order="left")
         return _SpellingPlan(tokens, pieces.select("token", "entry", "short", "name"), entries)
@@ -232,7 +240,7 @@ class PersonGroups:
         avoid_real_words   No new word of a name is a real name by itself, in the first `_NO_ANCHOR_AFTER` attempts.
         """
         plan = self._plan_spelling()
-        replaced_rows = np.flatnonzero(self.rows["goes"].to_numpy())
+        replaced_rows = np.flatnonzero(self.rows["is_replaced"].to_numpy())
         choices = self._allowed_anchors(plan.tokens, anchors)
         names = plan.entries.join(plan.pieces.filter("name").select("entry").unique(), on="entry", how="semi", maintain_order="left")
         texts = np.full(self.rows.height, None, object)
@@ -330,15 +338,17 @@ class PersonGroups:
         token_anchor = anchors[tokens["group"].to_numpy()]
         kept = np.isin(token_anchor, (GIVEN_ROLE, SURNAME_ROLE))
         # an address whose local part is one word keeps all of it, or nothing
-        whole = kept & (tokens["way"] == "local").to_numpy()
-        stays = whole | ((tokens["way"] == "word").to_numpy() & kept & (tokens["said"].to_numpy() == token_anchor))
+        whole = kept & (tokens["token_type"] == "local").to_numpy()
+        is_unchanged = whole | ((tokens["token_type"] == "word").to_numpy() & kept & (tokens["new_role"].to_numpy() == token_anchor))
         values = self.rows["value"].gather(rows)
         is_address = (self.rows["kind"].gather(rows) == EMAIL_ADDRESS).to_numpy()
         heads = _names_or_local_parts(values, is_address)
         buffers = TextBuffers.from_array(to_large_string(heads))
         base = buffers.offsets[tokens["place"].to_numpy()]
         start, end = base + tokens["start"].to_numpy(), base + tokens["end"].to_numpy()
-        spelled = pl.select(pl.when(pl.Series(stays)).then(tokens["old"]).otherwise(match_case(shown_text, tokens["old"]))).to_series()
+        spelled = pl.select(
+            pl.when(pl.Series(is_unchanged)).then(tokens["old"]).otherwise(match_case(shown_text, tokens["old"]))
+        ).to_series()
         spelled_heads = pl.Series(splice(buffers, start, end, to_large_string(spelled)), dtype=pl.String)
         where = np.flatnonzero(is_address)
         if not len(where):
@@ -383,21 +393,21 @@ class PersonGroups:
             return allowed
         several = tokens.filter(~pl.col("letter"), pl.col("role").is_in([GIVEN_ROLE, SURNAME_ROLE]))
         allowed[several["group"].to_numpy(), several["role"].to_numpy()] = True
-        formed = tokens.filter(pl.col("way").is_in(["form", "local"]))["group"].to_numpy()
+        formed = tokens.filter(pl.col("token_type").is_in(["form", "local"]))["group"].to_numpy()
         allowed[formed, GIVEN_ROLE] = allowed[formed, SURNAME_ROLE] = True
         # a name of one word would be left unchanged
         alone = tokens.filter("name", pl.col("role") == SINGLE_WORD_ROLE)
-        allowed[alone["group"].to_numpy(), np.minimum(alone["said"].to_numpy(), MIDDLE_ROLE)] = False
-        addresses = self.rows.filter("goes", pl.col("kind") == EMAIL_ADDRESS)["group"].to_numpy()
+        allowed[alone["group"].to_numpy(), np.minimum(alone["new_role"].to_numpy(), MIDDLE_ROLE)] = False
+        addresses = self.rows.filter("is_replaced", pl.col("kind") == EMAIL_ADDRESS)["group"].to_numpy()
         for each in (DOMAIN, TLD):
             allowed[addresses, each] = True
         allowed[:, [each for each in range(4) if each not in anchors]] = False
-        kept = self.rows.filter("stays").select("scope", "person", "group", "kind", "text").join(self.tokens, on="text")
+        kept = self.rows.filter("is_kept").select("scope", "person", "group", "kind", "text").join(self.tokens, on="text")
         kept = kept.join(self.words, on=["scope", "person", "word"], how="left").with_columns(
-            told=(pl.col("code") % 4).fill_null(SINGLE_WORD_ROLE)
+            known_role=(pl.col("code") % 4).fill_null(SINGLE_WORD_ROLE)
         )
-        known = kept.filter(pl.col("told").is_in([GIVEN_ROLE, SURNAME_ROLE]))
-        shown[known["group"].to_numpy(), known["told"].to_numpy()] = True
+        known = kept.filter(pl.col("known_role").is_in([GIVEN_ROLE, SURNAME_ROLE]))
+        shown[known["group"].to_numpy(), known["known_role"].to_numpy()] = True
         for each in (DOMAIN, TLD):
             shown[kept.filter(pl.col("kind") == EMAIL_ADDRESS)["group"].to_numpy(), each] = True
         both = allowed & shown
@@ -500,18 +510,18 @@ def _merge_by_words(rows: pl.DataFrame, words: pl.DataFrame, forms: pl.DataFrame
     letters = (
         rows.filter(~pl.col("linked"))
         .select("scope", "person", "text")
-        .join(tokens.filter("letter", pl.col("role").is_in([GIVEN_ROLE, SURNAME_ROLE])).select("text", letter_said="word"), on="text")
+        .join(tokens.filter("letter", pl.col("role").is_in([GIVEN_ROLE, SURNAME_ROLE])).select("text", initial="word"), on="text")
     )
     person_letters = pl.concat(
         [
-            person_words.select("scope", person_other="person", letter_said=pl.col("word").str.slice(0, 1)),
+            person_words.select("scope", person_other="person", initial=pl.col("word").str.slice(0, 1)),
             # `K. Allen` may be `Phillip K. Allen`
-            rows.join(tokens, on="text").select("scope", person_other="person", letter_said=pl.col("word").str.slice(0, 1)),
+            rows.join(tokens, on="text").select("scope", person_other="person", initial=pl.col("word").str.slice(0, 1)),
         ]
     )
-    person_letters = person_letters.unique().with_columns(there=pl.lit(True))
-    other = pairs.join(letters, on=["scope", "person"]).join(person_letters, on=["scope", "person_other", "letter_said"], how="left")
-    pairs = pairs.join(other.filter(pl.col("there").is_null()), on=["scope", "person", "person_other"], how="anti")
+    person_letters = person_letters.unique().with_columns(is_present=pl.lit(True))
+    other = pairs.join(letters, on=["scope", "person"]).join(person_letters, on=["scope", "person_other", "initial"], how="left")
+    pairs = pairs.join(other.filter(pl.col("is_present").is_null()), on=["scope", "person", "person_other"], how="anti")
     # merge only into persons that are not themselves merged into another
     inner = pairs.select("scope", person_other="person").unique()
     return _assign_persons(rows, pairs.join(inner, on=["scope", "person_other"], how="anti"))
@@ -520,11 +530,11 @@ def _merge_by_words(rows: pl.DataFrame, words: pl.DataFrame, forms: pl.DataFrame
 def _merge_by_form(rows: pl.DataFrame, forms: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:
     """The rows with each address of one word merged into the only person whose name can be written like that, such as `asmith`."""
     single = tokens.filter(~pl.col("name"), pl.col("role") == SINGLE_WORD_ROLE, ~pl.col("letter")).select("text", form="word")
-    open_ = rows.filter(~pl.col("linked"), pl.col("person") == pl.col("own"), pl.col("kind") == EMAIL_ADDRESS).select(
+    unmerged = rows.filter(~pl.col("linked"), pl.col("person") == pl.col("own"), pl.col("kind") == EMAIL_ADDRESS).select(
         "scope", "person", "text"
     )
-    theirs = forms.filter(~pl.col("part")).select("scope", "form", person_other="person")
-    pairs = open_.join(single, on="text").join(theirs, on=["scope", "form"])
+    person_forms = forms.filter(~pl.col("part")).select("scope", "form", person_other="person")
+    pairs = unmerged.join(single, on="text").join(person_forms, on=["scope", "form"])
     return _assign_persons(rows, pairs.filter(pl.col("person") != pl.col("person_other")))
 
 

@@ -263,7 +263,7 @@ def _collect_occurrences(workspace: _Workspace, erased: tombstones.Tombstones) -
     if erased.names or erased.user_hashes:
         tasks = []
         for no, (low, high) in enumerate(workspace.task_ranges):
-            folder = workspace.spill / f"forget-{no:05d}"
+            folder = workspace.spill / f"find_erased-{no:05d}"
             folder.mkdir()
             scan_task = ErasureScanTask(
                 first_doc_no=low,
@@ -277,7 +277,7 @@ def _collect_occurrences(workspace: _Workspace, erased: tombstones.Tombstones) -
             tasks.append(scan_task)
         workspace.run_tasks(erasure_scan_task, tasks)
         occurrences = [*occurrences, *(task.folder / "mentions.parquet" for task in tasks)]
-        written_docs = pl.concat([pl.read_parquet(task.folder / "gone.parquet", glob=False) for task in tasks])["doc_no"]
+        written_docs = pl.concat([pl.read_parquet(task.folder / "documents.parquet", glob=False) for task in tasks])["doc_no"]
     return {"occurrences": occurrences, "subject": [subject_file]}, written_docs
 
 
@@ -424,7 +424,7 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
     folder = vault.make_private_folder(workspace.folder / "receipts")
     number = len(list(folder.glob("*.json")))
     receipt_json = {
-        "description": "a person's values and names were taken out of published corpora",
+        "description": "a person's values and names were removed from published corpora",
         "date": _format_utc_now(),
         "subject": hash_json(workspace.key.id, number),
         **{name: found[name] for name in ("given", "linked", "unmatched_lines", "documents", "occurrences")},

@@ -190,7 +190,7 @@ class StreamProcessor:
             )
             has_growing_pools = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
             self.component_pools = (
-                ComponentLog(state_folder / "stores.jsonl", int(self._saved_state.get("component_log_bytes", 0)))
+                ComponentLog(state_folder / "component_pools.jsonl", int(self._saved_state.get("component_log_bytes", 0)))
                 if has_growing_pools
                 else None
             )
@@ -348,7 +348,7 @@ class StreamProcessor:
             pool_bytes = self.component_pools.commit() if self.component_pools is not None else 0
             runs = self.value_log.commit()
             fsync(self.state_folder)
-            failpoints.hit("stream:written")
+            failpoints.hit("stream:state_written")
             state = {
                 **self._fingerprint,
                 "records": self.position,
@@ -377,7 +377,9 @@ class StreamProcessor:
                 f"All records so far are acknowledged; the quarantined ones are in {self.state_folder}/quarantine"
             )
 
-    def process_into(self, batches: Iterable[StreamBatch], sink: Sink, *, source: Path | None = None, output: Path | None = None) -> None:
+    def process_to_sink(
+        self, batches: Iterable[StreamBatch], sink: Sink, *, source: Path | None = None, output: Path | None = None
+    ) -> None:
         """Process the batches and write them to the sink. `source` and `output` are stored in the state, so that the same command resumes
         the same files."""
         if source is not None and source.is_file():
@@ -410,7 +412,7 @@ class StreamProcessor:
 
     def _commit_sink(self, sink: Sink, output: Path | None) -> None:
         position = sink.commit()
-        failpoints.hit("stream:emitted")
+        failpoints.hit("stream:output_written")
         if output is not None:
             self.sinks[os.path.abspath(output)] = position
         self.commit()
@@ -643,8 +645,8 @@ def run_stream(
         else:
             sink = ParquetFolderSink(output, processor.sinks.get(absolute_output, {}), settings.rows_per_shard)
         if not inputs:
-            processor.process_into(read_descriptor(stdin, settings.max_doc_bytes, settings.max_batch_records), sink, output=output)
+            processor.process_to_sink(read_descriptor(stdin, settings.max_doc_bytes, settings.max_batch_records), sink, output=output)
         for path, batches in batches_by_path:
-            processor.process_into(processor.skip_acknowledged(batches, path), sink, source=path, output=output)
+            processor.process_to_sink(processor.skip_acknowledged(batches, path), sink, source=path, output=output)
         processor.finish(sink, output)
         return processor.summary()

@@ -42,7 +42,14 @@ from sanitize.readers.staging import Columns
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [{"text": f"kim.day{number % 7}@example.com and kim.day{number}@example.org, 212-555-01{number % 100:02d}"} for number in range(90)]
 PLAN = load_plan("rmft")
-POINTS = ["stream:emitted:1", "stream:emitted:2", "stream:written:2", "json:aside:2", "stream:committed:1", "stream:committed:3"]
+POINTS = [
+    "stream:output_written:1",
+    "stream:output_written:2",
+    "stream:state_written:2",
+    "json:temp_written:2",
+    "stream:committed:1",
+    "stream:committed:3",
+]
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,7 @@ def test_a_file_is_whole_after_a_crash(point: str, tmp_path: Path, command: Call
     assert (tmp_path / "out.jsonl").read_bytes() == undisturbed()
 
 
-@pytest.mark.parametrize("point", ["stream:emitted:2", "stream:written:1", "json:aside:2", "stream:committed:1"])
+@pytest.mark.parametrize("point", ["stream:output_written:2", "stream:state_written:1", "json:temp_written:2", "stream:committed:1"])
 def test_a_folder_is_whole_after_a_crash(point: str, tmp_path: Path, command: Callable[..., Done]) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines(ROWS))
     assert command(tmp_path, "in.jsonl", "-o", "out", crash=point).returncode == 137
@@ -140,7 +147,7 @@ def test_a_state_of_another_version_is_refused(tmp_path: Path, command: Callable
     assert b"its state has version 1" in refused.stderr and b"new --state" in refused.stderr
 
 
-@pytest.mark.parametrize("point", ["stream:emitted:2", "stream:written:3", "stream:committed:2"])
+@pytest.mark.parametrize("point", ["stream:output_written:2", "stream:state_written:3", "stream:committed:2"])
 def test_what_was_sent_and_not_acknowledged_comes_again_as_it_was(point: str, tmp_path: Path, command: Callable[..., Done]) -> None:
     first = command(tmp_path, said=lines(ROWS), crash=point)
     assert first.returncode == 137
@@ -186,9 +193,9 @@ def test_what_may_lie_in_a_state(tmp_path: Path, command: Callable[..., Done]) -
         command(tmp_path, "in.jsonl", "-o", "out.jsonl", crash=point)
     goes_on(tmp_path, "out.jsonl")
     names = {path.relative_to(tmp_path / "state").as_posix() for path in (tmp_path / "state").rglob("*") if path.is_file()}
-    runs = {name for name in names if name.startswith("seen/")}
-    assert names - runs == {".gitignore", "run.lock", "state.json", "stores.jsonl", "quarantine/records.jsonl"}
-    assert runs == {f"seen/{one['name']}" for one in json.loads((tmp_path / "state" / "state.json").read_text())["value_files"]}
+    runs = {name for name in names if name.startswith("value_log/")}
+    assert names - runs == {".gitignore", "run.lock", "state.json", "component_pools.jsonl", "quarantine/records.jsonl"}
+    assert runs == {f"value_log/{one['name']}" for one in json.loads((tmp_path / "state" / "state.json").read_text())["value_files"]}
     for path in (tmp_path / "state").rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
     assert "@" not in (tmp_path / "state" / "state.json").read_text()
@@ -215,7 +222,7 @@ def test_what_was_changed_by_others_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(lines(ROWS[:3]))
     with pytest.raises(InputRefused, match="shorter"):
         run_stream(*told)
-    (run,) = (tmp_path / "state" / "seen").iterdir()
+    (run,) = (tmp_path / "state" / "value_log").iterdir()
     data = bytearray(run.read_bytes())
     data[5] ^= 1
     run.write_bytes(data)
@@ -405,6 +412,23 @@ def test_a_state_and_the_private_folder_of_a_run_do_not_mix(tmp_path: Path, monk
     for ask in (top, status, label, functools.partial(subject, match=["bob.mann@example.com"])):
         with pytest.raises(UsageError, match="state: the state of a stream, which keeps no tables"):
             ask("state")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_state_of_version_1_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.jsonl").write_text(json.dumps({"text": "bob.mann@example.com"}) + "\n")
+    run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), StreamSettings(seed=1))
+    Path("state/value_log").rename("state/seen")
+    Path("state/component_pools.jsonl").rename("state/stores.jsonl")
+    Path("state/state.json").write_text(json.dumps({**json.loads(Path("state/state.json").read_text()), "version": 1}))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="another version of the state; use the same one, or a new --state"):
+        run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), StreamSettings(seed=1))
+    with pytest.raises(UsageError, match="state: is the state of a stream; use another --work"):
+        run("in.jsonl", "more", "rmft", "state", settings=Settings(seed=1, workers=1))
+    with pytest.raises(UsageError, match="state: the state of a stream, which keeps no tables"):
+        top("state")
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -15,8 +15,7 @@ import torch
 
 from sanitize import train
 from sanitize.errors import InputRefused, UsageError
-from sanitize.train import objectives
-from sanitize.train import training_run as running
+from sanitize.train import objectives, training_run
 from sanitize.train.batches import BatchPlan
 from sanitize.train.objectives.objective import TrainContext
 from sanitize.train.recipe import Recipe
@@ -41,16 +40,16 @@ def prepared(corpus: Any, recipe: Any, tmp_path: Path) -> Prepared:
                 "model": {"path": "somewhere"},
             }
         )
-        documents = running.read_recipe_documents(made, made.data.path)
-        tokenizer = running.get_tokenizer(made.model_copy(update={"model": made.model.model_copy(update={"path": ""})}), documents)
+        documents = training_run.read_recipe_documents(made, made.data.path)
+        tokenizer = training_run.get_tokenizer(made.model_copy(update={"model": made.model.model_copy(update={"path": ""})}), documents)
         sizes = made.model.model_copy(
             update={"path": "", "arch": "gpt2", "width": 16, "heads": 2, "layers": 1, "context": 64, "dropout": 0.0}
         )
         objective: Any = made.build_objective()
-        before, context = running.build_model(sizes, head="causal", tokenizer=tokenizer, seed=1)
+        before, context = training_run.build_model(sizes, head="causal", tokenizer=tokenizer, seed=1)
         mask = objective.select_trained_documents(documents.doc_ids)
-        rows = running.make_rows(documents.filter_rows(mask), made, objective, tokenizer, context)
-        others = running.make_rows(documents.filter_rows(~mask), made, objective, tokenizer, context)
+        rows = training_run.make_rows(documents.filter_rows(mask), made, objective, tokenizer, context)
+        others = training_run.make_rows(documents.filter_rows(~mask), made, objective, tokenizer, context)
         live = copy.deepcopy(before)
         objective.setup(
             TrainContext(
