@@ -356,5 +356,5 @@ def _list_not_covered(recipe: Recipe, batch_plan: PoissonBatchPlan, stopped_earl
     if recipe.build_objective().HEAD == "classify":
         found.append("the names of the labels")
     if stopped_early:
-        found.append("the choice to stop early, if it depended on the data: then epsilon_planned holds, not epsilon")
+        found.append("the choice to stop early, if it depended on the data: then planned_epsilon holds, not epsilon")
     return found

@@ -265,6 +265,21 @@ def test_an_index_beside_the_shards_is_checked(made: Path, tmp_path: Path) -> No
         index.write_text(before)
 
 
+def test_files_beside_the_shards_of_manifest_format_1_are_known(made: Path) -> None:
+    """In format 1 the key was `beside`; such a corpus is still opened, checked and read."""
+    path = made / "mds" / "manifest.json"
+    before = path.read_text()
+    manifest = json.loads(before)
+    manifest |= {"format": 1, "beside": manifest.pop("sidecar_files")}
+    try:
+        path.write_text(json.dumps(manifest))
+        corpus = Corpus.open(made / "mds")
+        corpus.check()
+        assert corpus.sidecar_files.keys() == {"data/index.json"} and corpus.table().num_rows > 0
+    finally:
+        path.write_text(before)
+
+
 def test_another_format_is_another_out_and_packs_only(made: Path) -> None:
     want = Settings(seed=1, workers=1, rows_per_shard=25, format="mds")
     with pytest.raises(UsageError, match=r"another format.*--replace"):

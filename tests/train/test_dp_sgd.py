@@ -338,8 +338,8 @@ def test_what_was_spent_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> Non
 
     result = train.fit(settings, tmp_path / "run", hook=stop)
     told = result["privacy"]
-    assert result["stopped_early"] and told["steps"] == 4 and told["steps_planned"] == 8
-    assert 2.9 < told["epsilon_planned"] <= 3.0 and told["epsilon"] < told["epsilon_planned"]
+    assert result["stopped_early"] and told["steps"] == 4 and told["planned_steps"] == 8
+    assert 2.9 < told["planned_epsilon"] <= 3.0 and told["epsilon"] < told["planned_epsilon"]
     assert told["epsilon"] == accountant.compute_epsilon("rdp", noise_multiplier=told["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3)
     assert told["unit"] == "record" and told["unit_count"] == 30 and told["secret_randomness"] and told["clip"] == 1.0
     assert told["claim"].startswith(f"({told['epsilon']:.4g}, 0.001)-differential privacy")

@@ -259,14 +259,15 @@ def test_what_can_be_said() -> None:
     assert "together" not in describe_guarantee({"privacy": {**privacy, "unit": "user"}}, 20)["statement"]
 
 
-def test_the_rewriting_speaks_for_its_base(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["statements", "words"], ids=["manifest format 2", "manifest format 1"])
+def test_the_rewriting_speaks_for_its_base(tmp_path: Path, key: str) -> None:
     """The guarantee repeats the ledger of the base model's shards; without one it says where to read it."""
     base = {"privacy": None, "data": {"path": str(tmp_path)}}
     assert (
         "see the privacy ledger" in describe_guarantee(base, 2)["statement"]
         and "see the privacy ledger" in describe_guarantee(None, 2)["statement"]
     )
-    ledger = [{"part": "dp_mlm", "words": ["epsilon 10 per token.", "In practice no protection."]}]
+    ledger = [{"part": "dp_mlm", key: ["epsilon 10 per token.", "In practice no protection."]}]
     (tmp_path / "manifest.json").write_text(json.dumps({"summary": {"ledger": ledger}}))
     words = describe_guarantee(base, 2, epochs_from_pilot=True)["statement"]
     assert "texts: dp_mlm: epsilon 10 per token. In practice no protection; the number of epochs" in words
