@@ -72,7 +72,7 @@ class Headers:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from sanitize.core.parts import Aggregates, TextBatch
+        from sanitize.core.part_protocols import Aggregates, TextBatch
         from sanitize.editors.header_dedup import HeaderDedup
         from sanitize.pipeline.run import run
         from sanitize.plans.plan import load_plan
@@ -110,7 +110,7 @@ class Headers:
 
         from sanitize.core.arrow_buffers import TextBuffers, splice
         from sanitize.core.keys import Key
-        from sanitize.core.parts import EditBatch
+        from sanitize.core.part_protocols import EditBatch
 
         self.part.open(Key.from_seed(1), self.counts)
         gone = 0
@@ -164,11 +164,11 @@ def near_dups(batches: list[Any], bands: int, rows: int, folder: Path) -> int:
     import polars as pl
     import pyarrow.parquet as pq
 
-    from sanitize.core.parts import TextBatch
+    from sanitize.core.part_protocols import TextBatch
     from sanitize.droppers.near_dup import BAND_SCHEMA, NearDup
     from sanitize.engines.local import LocalEngine
     from sanitize.storage import queries
-    from sanitize.storage.corpus import open_table_writer
+    from sanitize.storage.parquet_files import open_table_writer
 
     part = NearDup(use="near_dup", bands=bands, rows=rows)
     first = 0

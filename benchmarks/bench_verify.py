@@ -29,11 +29,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.bench import machine
 from sanitize.cli.demo import generate_mails
-from sanitize.core.engine import parse_memory_limit
+from sanitize.core.sizes import parse_memory_limit
 from sanitize.engines.local import LocalEngine
 from sanitize.kinds.kind import list_kinds
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import open_table_writer, open_text_writer
+from sanitize.storage.parquet_files import open_table_writer, open_text_writer
 from sanitize.text.literal_search import LiteralMatcher, prepare_terms
 from sanitize.verification.full_check import run_full_check
 from sanitize.verification.value_forms import write_passes, write_sweep_terms

@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from sanitize.errors import UsageError
-from sanitize.storage.corpus import fsync
-from sanitize.storage.vault import set_umask
+from sanitize.storage.files import fsync
+from sanitize.storage.private_folder import set_umask
 from sanitize.storage.views import mask_texts
 
 LEAK_COLUMNS: Mapping[str, Any] = {

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.corpus import file_sha256, read_json, write_json
+from sanitize.storage.files import file_sha256, read_json, write_json
 
 from .language_model import LanguageModel
 from .metrics import verbatim

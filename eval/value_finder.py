@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.core.keys import Key
-from sanitize.core.parts import Finder, TextColumn, load_part
+from sanitize.core.part_protocols import Finder, TextColumn, load_part
 from sanitize.errors import UsageError
 from sanitize.finders.patterns import FINDER_NAME as PATTERNS
 from sanitize.finders.patterns import PatternFinder

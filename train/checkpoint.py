@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import OutputBroken
-from sanitize.storage.corpus import fsync, read_json, write_json
+from sanitize.storage.files import fsync, read_json, write_json
 
 
 def format_checkpoint_name(step: int) -> str:

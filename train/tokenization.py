@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .documents import DocumentTable
+from .corpus_reader import DocumentTable
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

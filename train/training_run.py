@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.errors import InputRefused, Locked, ResourceError, UsageError
-from sanitize.storage.corpus import file_sha256, read_json, write_json
+from sanitize.storage.files import file_sha256, read_json, write_json
 
 from . import checkpoint, dp_sgd
 from .batches import (
@@ -40,7 +40,7 @@ from .batches import (
     pack_rows,
 )
 from .checkpoint import CheckpointEvent
-from .documents import DocumentTable, read_documents
+from .corpus_reader import DocumentTable, read_documents
 from .keyed_random import load_or_create_random, make_insecure_random
 from .model import (
     DEFAULT_CONTEXT,

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.storage.corpus import read_json, write_json
+from sanitize.storage.files import read_json, write_json
 
 from . import accountant
-from .documents import DocumentTable, read_documents
+from .corpus_reader import DocumentTable, read_documents
 from .recipe import Recipe
 from .training_run import CheckpointHook, fit
 from .unlearning_losses import read_lines, select_listed_documents

@@ -29,7 +29,7 @@ from sanitize.errors import UsageError
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import ngram, task, verbatim
 from sanitize.eval.run_folder import RunFolder
-from sanitize.train.documents import read_documents
+from sanitize.train.corpus_reader import read_documents
 from sanitize.train.model import train_tokenizer
 
 LABELS = ("high", "medium", "low")

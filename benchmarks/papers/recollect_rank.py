@@ -37,7 +37,7 @@ from sanitize.eval.metrics import reconstruction as metric
 from sanitize.eval.probe_inputs import read_texts
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
 from sanitize.eval.run_folder import RunFolder
-from sanitize.train.documents import read_documents
+from sanitize.train.corpus_reader import read_documents
 from sanitize.train.model import train_tokenizer
 
 WHOLE, DIRECT = "Masked {text}\n", "Masked {text}\n{key}:"

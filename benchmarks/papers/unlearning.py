@@ -36,7 +36,7 @@ from sanitize.eval.metrics.tofu import Question, answer_questions
 from sanitize.eval.run_folder import RunFolder
 from sanitize.eval.unlearning_metrics import QUESTION_SETS, compare_models, compute_utilities, model_utility, smallest_detectable_distance
 from sanitize.readers.survey import Roles
-from sanitize.storage.corpus import read_json, write_json
+from sanitize.storage.files import read_json, write_json
 from sanitize.text.masked_lm import measure_bounds
 from sanitize.train.recipe import Recipe
 from sanitize.train.unlearning import Dp2Unlearning, unlearn_documents

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from sanitize.core.rendering import escape_controls
+from sanitize.core.table_rendering import escape_controls
 
 
 def print_result(result: Any, as_json: bool, format_text: Callable[[Any], str], quiet: bool = False) -> None:

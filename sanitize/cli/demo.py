@@ -197,7 +197,8 @@ def _format_three_lines(work: Path, run_folder: Path) -> str:
     """Three lines before and after sanitizing."""
     from sanitize.core.text_cells import LeafPath
     from sanitize.reporting.edit_samples import select_edit_samples
-    from sanitize.storage.corpus import Documents, read_json
+    from sanitize.storage.corpus import Documents
+    from sanitize.storage.files import read_json
 
     index = read_json(work / "index.json")
     assert index is not None

@@ -392,7 +392,7 @@ def check_renames(test_folder: Path) -> EnvironmentCheck:
 
 def check_fsync(test_folder: Path) -> EnvironmentCheck:
     """Check that files and folders can be synced to disk; reports the median time of five writes."""
-    from sanitize.storage.corpus import fsync
+    from sanitize.storage.files import fsync
 
     times = []
     try:

@@ -95,7 +95,7 @@ SampleShare = Annotated[str, typer.Option("--sample", metavar="SHARE", help="onl
 
 def parse_document_size(text: str | int) -> int:
     """Parse `--max-doc-bytes`, such as `200000000` or `200MB`, into bytes; UsageError outside 1 byte to 512 MB."""
-    from sanitize.core.engine import parse_size
+    from sanitize.core.sizes import parse_size
     from sanitize.errors import UsageError
 
     size = int(text) if str(text).isascii() and str(text).isdigit() else parse_size(str(text)) or 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from sanitize.core.rendering import escape_controls
+from sanitize.core.table_rendering import escape_controls
 
 _MAX_ROWS = 40  # rows of a table that are displayed
 

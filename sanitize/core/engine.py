@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-
-from sanitize.errors import UsageError
 
 T = TypeVar("T")
 
@@ -65,22 +62,6 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Releases all processes and files. An engine cannot be used after that."""
-
-
-def parse_size(text: str) -> int | None:
-    """The number of bytes of a size such as 500MB or 1.5GB (factors of 1024); None if `text` is not a size."""
-    match = re.fullmatch(r"([1-9][0-9]*(?:\.[0-9]+)?) ?([KMGT])i?B", text)
-    return int(float(match[1]) * 1024 ** ("KMGT".index(match[2]) + 1)) if match else None
-
-
-def parse_memory_limit(memory_limit: str) -> int:
-    """The number of bytes of the option --memory-limit; 1 GiB for a percentage. Raises UsageError for anything else."""
-    if re.fullmatch(r"[1-9][0-9]*(?:\.[0-9]+)? ?%", memory_limit):
-        return 1 << 30  # only DuckDB takes a percentage of the machine's memory; everything else gets this fixed limit
-    size = parse_size(memory_limit)
-    if size is None:
-        raise UsageError(f"--memory-limit {memory_limit}: expected a size such as 500MB or 4GB")
-    return size
 
 
 _NON_ENGINE_MODULES = ("worker_process", "spark_dialect", "spark_session")  # modules of sanitize/engines that are not engines themselves

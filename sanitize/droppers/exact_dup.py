@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.parts import CorpusView, Dropper, TextBatch
+from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
 from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import FOLDED_WORD_BYTES
 

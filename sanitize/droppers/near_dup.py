@@ -27,7 +27,7 @@ from pydantic import Field, model_validator
 
 from sanitize.core.arrow_buffers import TextBuffers, iter_text_ranges
 from sanitize.core.duplicate_groups import connected_components
-from sanitize.core.parts import CorpusView, Dropper, TextBatch
+from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
 from sanitize.errors import MissingExtra, PlanError
 from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import hash_ngrams, hash_words, mix_bits

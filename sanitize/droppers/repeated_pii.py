@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from sanitize.core.duplicate_groups import find_repeating_groups
-from sanitize.core.parts import CorpusView, Dropper
+from sanitize.core.part_protocols import CorpusView, Dropper
 
 I64 = npt.NDArray[np.int64]
 

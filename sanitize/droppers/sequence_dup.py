@@ -20,7 +20,7 @@ from pydantic import Field
 
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.duplicate_groups import find_repeating_groups
-from sanitize.core.parts import CorpusView, Dropper, TextBatch
+from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
 from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import WordHashes, hash_word_ranges, hash_words, locate_ngrams
 

@@ -29,7 +29,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.core.exponential_mechanism import MAX_EPSILON, ClipBounds, draw_candidates, uniform_from_bits
 from sanitize.core.keys import Draws, Key, siphash
-from sanitize.core.parts import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
+from sanitize.core.part_protocols import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
 from sanitize.core.row_condition import parse_condition
 from sanitize.editors.mask_words import MaskWords
 from sanitize.errors import MissingExtra, PlanError

@@ -27,7 +27,7 @@ from pydantic import PrivateAttr
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.duplicate_groups import find_repeating_groups
 from sanitize.core.keys import Key
-from sanitize.core.parts import Aggregates, CorpusView, EditBatch, Editor, RemovalPolicy, TextBatch
+from sanitize.core.part_protocols import Aggregates, CorpusView, EditBatch, Editor, RemovalPolicy, TextBatch
 from sanitize.text.address_lists import find_address_entries
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS, find_header_lines
 

@@ -24,7 +24,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from sanitize.core.arrow_buffers import TextBuffers, slice_nested_spans, to_large_string
 from sanitize.core.keys import Key
-from sanitize.core.parts import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
+from sanitize.core.part_protocols import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
 from sanitize.core.user_counts import IdIndex
 from sanitize.text.tokenizer import (
     UNICODE_WORD_PATTERN,

@@ -33,7 +33,7 @@ from pydantic import PrivateAttr
 
 from sanitize.core.arrow_buffers import make_byte_table, to_large_string
 from sanitize.core.keys import U64, Draws, Key, compute_value_ids, siphash
-from sanitize.core.parts import Aggregates, EditBatch, LinkingEditor
+from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import draw_extra_digits
 from sanitize.errors import PlanError, ResourceError

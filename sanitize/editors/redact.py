@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.parts import EditBatch, Editor
+from sanitize.core.part_protocols import EditBatch, Editor
 from sanitize.storage import table_schemas
 
 

@@ -40,7 +40,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
-from sanitize.core.parts import Aggregates, EditBatch, LinkingEditor, PriorValues
+from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor, PriorValues
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import ComponentDrawer, ComponentPool, build_pool_entries, curated_pool, draw_extra_digits
 from sanitize.editors.synthesis.identities import Entities, load_entities

@@ -32,7 +32,7 @@ from sanitize.core.arrow_buffers import (
     to_large_string,
 )
 from sanitize.core.keys import Key, compute_value_ids
-from sanitize.core.parts import Finder, FoundSpans, TextColumn
+from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
 from sanitize.kinds.kind import all_kinds
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings

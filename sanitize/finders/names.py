@@ -27,7 +27,7 @@ from pydantic import PrivateAttr
 
 from sanitize.core.arrow_buffers import I64, TextBuffers, enumerate_ranges, is_in_byte_table, make_byte_table, slice_spans, to_large_string
 from sanitize.core.keys import Key, compute_value_ids
-from sanitize.core.parts import Finder, FoundSpans, TextColumn
+from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.kinds.kind import get_kind
 from sanitize.kinds.person import fold_accents
 from sanitize.text.address_lists import find_display_name_spans

@@ -33,7 +33,7 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.core.arrow_buffers import I64, TextBuffers, code_points_to_bytes
 from sanitize.core.keys import Key
-from sanitize.core.parts import Finder, FoundSpans, TextColumn
+from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import MissingExtra, PlanError, suggest_names
 from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans
 from sanitize.text.masked_lm import hash_model_folder, use_one_torch_thread
@@ -143,7 +143,7 @@ def describe_versions(packages: Sequence[str]) -> str:
 
 def read_label_names(config: Path) -> list[str]:
     """Returns the labels of a model without prefixes, each once, without the "outside" label; empty if the config cannot be read."""
-    from sanitize.storage.corpus import read_json
+    from sanitize.storage.files import read_json
 
     try:
         id2label = (read_json(config) or {}).get("id2label")

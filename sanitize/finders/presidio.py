@@ -36,11 +36,11 @@ from pydantic import Field, PrivateAttr
 
 from sanitize.core.arrow_buffers import I64, TextBuffers, code_points_to_bytes, find_matches, is_in_byte_table, make_byte_table
 from sanitize.core.keys import Key
-from sanitize.core.parts import Finder, FoundSpans, TextColumn
+from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import MissingExtra, PlanError, SanitizeError, suggest_names
 from sanitize.finders.ner import describe_versions, read_label_names
 from sanitize.kinds.kind import all_kinds
-from sanitize.storage.corpus import tree_sha256
+from sanitize.storage.files import tree_sha256
 from sanitize.text.label_aliases import KIND_BY_LABEL, map_labels_to_kinds, trim_spans
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")

@@ -30,12 +30,12 @@ import numpy as np
 import polars as pl
 from pydantic import Field, PrivateAttr
 
-from sanitize.core import parts
+from sanitize.core import part_protocols
 from sanitize.core.arrow_buffers import I64, TextBuffers, bytes_to_code_points, code_points_to_bytes
 from sanitize.core.keys import Key
-from sanitize.core.parts import Finder, TextColumn
+from sanitize.core.part_protocols import Finder, TextColumn
 from sanitize.errors import InputRefused, PlanError
-from sanitize.storage.corpus import file_sha256
+from sanitize.storage.files import file_sha256
 from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans
 
 _SCHEMA = pl.Schema(
@@ -95,7 +95,7 @@ class Spans(Finder):
         """Reads the file, once per process."""
         self._table = self._load_table()
 
-    def find_spans(self, column: TextColumn) -> parts.FoundSpans:
+    def find_spans(self, column: TextColumn) -> part_protocols.FoundSpans:
         """Returns the spans of these texts; InputRefused for one that does not fit its text."""
         assert self._table is not None and column.doc_no is not None and column.cell is not None
         id_column = "doc_no" if self._table["doc_id"].null_count() else "doc_id"
@@ -103,7 +103,7 @@ class Spans(Finder):
         texts = pl.DataFrame({id_column: keys, "cell": pl.Series(column.cell, dtype=pl.Int32)}).with_row_index("text_no")
         spans = self._table.join(texts, on=[id_column, "cell"], how="inner", maintain_order="left")
         if not spans.height:
-            return parts.FoundSpans.empty()
+            return part_protocols.FoundSpans.empty()
         text_no, start, stop = (spans[name].to_numpy().astype(np.int64) for name in ("text_no", "start", "end"))
         buffers = TextBuffers.from_array(column.texts)
         start, stop = self._to_byte_spans(buffers, spans, column.doc_no, text_no, start, stop)

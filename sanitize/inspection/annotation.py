@@ -35,10 +35,11 @@ from sanitize.inspection.capture_recapture import (
 )
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.detection_spec import read_custom_kinds
-from sanitize.storage.corpus import Documents, flatten_cells, read_json, write_private_lines
+from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.files import read_json, write_private_lines
+from sanitize.storage.private_folder import require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
-from sanitize.storage.vault import require_run_workspace
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
 _PASSAGE_CHARACTERS = 1_500  # characters of a passage

@@ -30,7 +30,7 @@ from sanitize.readers.staging import build_documents, resolve_column_policies
 from sanitize.readers.survey import InputUnit, Survey
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.leak_forecast import FORECAST_KIND, forecast_leaks, read_curves
-from sanitize.storage.corpus import open_text_writer
+from sanitize.storage.parquet_files import open_text_writer
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 from sanitize.storage.views import mask_texts
 

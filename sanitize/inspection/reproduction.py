@@ -25,9 +25,10 @@ from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
-from sanitize.storage import remote_output, vault
-from sanitize.storage.corpus import Corpus, read_json, write_json
+from sanitize.storage import private_folder, remote_output
+from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.files import read_json, write_json
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 
 _MARKER_FILE = "replay.json"  # in WORK: marks it as the workspace of a replay, with the plan_hash of its manifest
@@ -139,7 +140,7 @@ def replay(
             f"{redact_url(str(out))}: a replay compares on this machine; give a local folder with -o, and copy it if it is the same"
         )
     out, work = require_local_path(out), remote_output.workspace_path(work, out)
-    vault.check_paths_disjoint(inputs, out, work)
+    private_folder.check_paths_disjoint(inputs, out, work)
     if out.resolve() == path.resolve().parent:
         raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; use another -o")
     if (work / "index.json").exists() and not (work / _MARKER_FILE).exists():

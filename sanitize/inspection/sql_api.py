@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
+from sanitize.storage.private_folder import require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
-from sanitize.storage.vault import require_run_workspace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,7 +51,7 @@ def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occu
 def status(work: Path | str) -> dict[str, Any]:
     """State of WORK: its index, the runs made from it with their finished tasks, and the process that holds its lock."""
     from sanitize.core.display import CommandResult
-    from sanitize.storage.corpus import read_json
+    from sanitize.storage.files import read_json
     from sanitize.storage.locks import read_lock_holder
 
     work = require_local_path(work)
@@ -122,7 +122,7 @@ _OPTIONAL_TABLES = {
 def explain_empty_result(work: Path, tables_read: Collection[str], run: str | None = None) -> str | None:
     """Why a query over these tables may have given no row: the first of them that is empty in the shown run, and the runs in which it is
     not. None if no table that depends on the plan is empty."""
-    from sanitize.storage.corpus import read_json
+    from sanitize.storage.files import read_json
     from sanitize.storage.views import count_run_rows, find_run, list_runs
 
     optional_tables = [name for name in _OPTIONAL_TABLES if name in tables_read]
@@ -155,7 +155,8 @@ def require_known_kind(parameters: Mapping[str, object], work: Path) -> None:
 
 def find_document_sources(work: Path) -> tuple[DocumentFile, ...] | None:
     """The files behind the view `documents`; None if the input has moved or changed since it was indexed."""
-    from sanitize.storage.corpus import Documents, read_json
+    from sanitize.storage.corpus import Documents
+    from sanitize.storage.files import read_json
 
     index = read_json(work / "index.json")
     sources = Documents.from_json(index["documents"], work).files if index else ()

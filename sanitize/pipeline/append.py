@@ -25,11 +25,11 @@ import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import I64, to_large_string
 from sanitize.core.keys import Key, compute_value_ids
-from sanitize.core.parts import Editor
+from sanitize.core.part_protocols import Editor
 from sanitize.errors import LeakFound, OutputBroken, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline.index_increments import IndexIncrement
-from sanitize.storage.corpus import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer
 
 REPLACEMENT_IDS_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 _RERUN_ADVICE = "run over all files with --replace, without --append"

@@ -34,7 +34,7 @@ from sanitize.plans.plan import Plan
 from sanitize.stages import aggregates, detection, rewriting
 from sanitize.stages.corpus_pass import CorpusContext
 from sanitize.storage.corpus import DocumentFile, Documents
-from sanitize.storage.publication import run_job
+from sanitize.storage.task_records import run_job
 from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification.leak_check import VerifyTask, select_atomic_kinds, verify_task
 

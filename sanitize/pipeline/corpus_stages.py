@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from sanitize.core.parts import Aggregates
+from sanitize.core.part_protocols import Aggregates
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement, ReplacementIdsTask, replacement_ids_task
 from sanitize.pipeline.run_state import RunState
@@ -22,8 +22,8 @@ from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
 from sanitize.stages.task_runner import FolderTask
 from sanitize.stages.word_blacklist import build_blacklist
-from sanitize.storage.corpus import file_sha256
-from sanitize.storage.publication import run_job
+from sanitize.storage.files import file_sha256
+from sanitize.storage.task_records import run_job
 
 
 @dataclass(frozen=True, kw_only=True)

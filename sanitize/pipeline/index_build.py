@@ -41,11 +41,14 @@ from sanitize.readers.staging import build_documents
 from sanitize.readers.survey import DocumentSample, IndexedInput, Survey, with_sample
 from sanitize.stages import aggregates, detection, second_round_input
 from sanitize.stages.task_runner import FolderTask, TaskRunner
-from sanitize.storage import queries, table_schemas, vault
-from sanitize.storage.corpus import Documents, read_json, write_table_rows
+from sanitize.storage import private_folder, queries, table_schemas
+from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import get_disk_errno, make_disk_error, translate_disk_errors
+from sanitize.storage.files import read_json
 from sanitize.storage.locks import lock_output, lock_workspace
-from sanitize.storage.publication import Job, recover_output, run_job
+from sanitize.storage.parquet_files import write_table_rows
+from sanitize.storage.publication import recover_output
+from sanitize.storage.task_records import Job, run_job
 from sanitize.storage.views import escape_glob, quote_literal
 
 # bytes that a run needs in WORK and OUT for each byte of input, measured on mail, logs and prose; compressed inputs are decompressed
@@ -109,7 +112,7 @@ class IndexBuilder:
     def _clean_up(self) -> None:
         """Close the engine and delete leftovers of unfinished tasks. Called by the holder of WORK's lock after all work has ended."""
         self.tasks.engine.close()
-        vault.remove_leftovers(self.state.workspace)
+        private_folder.remove_leftovers(self.state.workspace)
 
     def _survey_inputs(self, earlier: IndexedInput | None = None) -> Survey:
         """Survey the inputs; with `earlier`, only the files that an append adds to them."""
@@ -129,13 +132,13 @@ class IndexBuilder:
             finder.validate_settings()
         state.known_list_hash  # noqa: B018 - raises here if the list cannot be read
         settings = state.settings
-        state.user_umask = self._stack.enter_context(vault.set_umask(0o077))  # workers inherit it
+        state.user_umask = self._stack.enter_context(private_folder.set_umask(0o077))  # workers inherit it
         if settings.engine == "spark":
             spark_session.validate_environment(settings.master, settings.remote)
         self._stack.callback(self.tasks.engine.close)
         # survey the inputs before anything is written, so that a mistake in them leaves no files behind
         if settings.append:
-            vault.require_current_schema(state.workspace, read_json(state.workspace / "index.json"))
+            private_folder.require_current_schema(state.workspace, read_json(state.workspace / "index.json"))
         closed_increments = (
             index_increments.parse_closed_increments(read_json(state.workspace / "index.json") or {}) if settings.append else ()
         )
@@ -144,12 +147,12 @@ class IndexBuilder:
         if not state.input_set.remote_roots and not state.settings.append:
             state.set_survey(self._survey_inputs())
         quote_literal(escape_glob(str(state.workspace.resolve())))  # refuses a path that cannot be quoted for DuckDB
-        vault.open_workspace(state.workspace)
+        private_folder.open_workspace(state.workspace)
         self._stack.enter_context(lock_workspace(state.workspace))
         self._stack.push(self._remove_unused_workspace)
         self._stack.callback(self._clean_up)
         failpoints.hit("workspace:created")
-        vault.remove_leftovers(state.workspace)
+        private_folder.remove_leftovers(state.workspace)
         if settings.engine == "spark":  # only now: nothing before this line was written where another machine could see it
             self.tasks.engine = spark.SparkEngine(**self._engine_settings(), master=settings.master, remote=settings.remote)
         if state.input_set.remote_roots:
@@ -159,7 +162,7 @@ class IndexBuilder:
             state.input_paths = state.input_set.paths_to_read
             if not state.settings.append:
                 state.set_survey(self._survey_inputs())
-        state.key = vault.load_key(state.workspace, key_file=state.settings.key_file, seed=state.settings.seed)
+        state.key = private_folder.load_key(state.workspace, key_file=state.settings.key_file, seed=state.settings.seed)
         if state.settings.append:
             with self.tasks.measure("read"), state.input_set.errors_with_urls():
                 index_reuse.prepare_append(state, self._survey_inputs)
@@ -175,7 +178,7 @@ class IndexBuilder:
         """Lock OUT until this command ends, and recover an interrupted publish. Of two runs with the same OUT the second fails here,
         even if each has its own WORK."""
         with translate_disk_errors(output.parent):
-            with vault.set_umask(self.state.user_umask):
+            with private_folder.set_umask(self.state.user_umask):
                 output.parent.mkdir(parents=True, exist_ok=True)
             self._stack.enter_context(lock_output(output))
             recover_output(output)
@@ -261,7 +264,7 @@ class IndexBuilder:
         state = self.state
         if not any("doc_id" in source.columns for source in state.documents.files):
             return False
-        table = vault.make_private_folder(state.workspace / "spill") / "repeated_document_ids.parquet"
+        table = private_folder.make_private_folder(state.workspace / "spill") / "repeated_document_ids.parquet"
         self.tasks.engine.sql(
             queries.get_query("repeated_document_ids").sql, {"document_ids": state.task_files("tables", "document_ids")}, table
         )

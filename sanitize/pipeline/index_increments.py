@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from sanitize.core.keys import Key
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.publication import hash_json
+from sanitize.storage.task_records import hash_json
 
 # folders of WORK with one file per task
 _TASK_FOLDERS = (

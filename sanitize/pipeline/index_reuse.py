@@ -15,8 +15,9 @@ from sanitize.pipeline.index_increments import IndexIncrement
 from sanitize.pipeline.index_state import IndexState, stat_file
 from sanitize.plans.detection_spec import describe_difference
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
-from sanitize.storage import vault
-from sanitize.storage.corpus import Documents, file_sha256, read_json
+from sanitize.storage import private_folder
+from sanitize.storage.corpus import Documents
+from sanitize.storage.files import file_sha256, read_json
 
 # keys of index.json in version 1 of the tables: what decides whether its documents, key and erasures are kept is read from them
 _VERSION_1_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
@@ -76,7 +77,7 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         if state.restart_open_increment:
             discard_open_increment(state)
         return index_json
-    is_outdated = vault.is_outdated(index_json)
+    is_outdated = private_folder.is_outdated(index_json)
     if not index_json or (index_json.get("fingerprint") == state.fingerprint and not is_outdated):
         return index_json
     is_same_input = index_json.get("inputs_hash") == state.hash_inputs()
@@ -128,7 +129,7 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         "first_round",
         "vault/values",
         "vault/first_round",
-        *(vault.VERSION_1_PATHS if is_outdated else ()),
+        *(private_folder.VERSION_1_PATHS if is_outdated else ()),
         "quarantine",
         *(() if are_same_documents else ("documents", "tasks")),
     ):
@@ -209,6 +210,6 @@ def _extends_index(state: IndexState, index_json: Mapping[str, Any]) -> bool:
 def _read_index_json(workspace: Path) -> dict[str, Any]:
     """index.json of WORK, with the present names of its keys; empty if there is none."""
     index_json = read_json(workspace / "index.json") or {}
-    if vault.is_outdated(index_json):
+    if private_folder.is_outdated(index_json):
         return {_VERSION_1_KEYS.get(name, name): value for name, value in index_json.items()}
     return index_json

@@ -30,9 +30,10 @@ from sanitize.readers.remote_input import InputSet
 from sanitize.readers.staging import main_leaf_at, resolve_column_policies
 from sanitize.readers.survey import Survey
 from sanitize.stages import detection
-from sanitize.storage import table_schemas, vault
-from sanitize.storage.corpus import Documents, cell_leaves, file_sha256, read_json, write_json
-from sanitize.storage.publication import hash_json
+from sanitize.storage import private_folder, table_schemas
+from sanitize.storage.corpus import Documents, cell_leaves
+from sanitize.storage.files import file_sha256, read_json, write_json
+from sanitize.storage.task_records import hash_json
 
 
 class IndexState:
@@ -187,7 +188,7 @@ class IndexState:
         if self.closed_increments:
             index_json = read_json(self.workspace / "index.json") or {}
             published = [{**increment, "published": True} for increment in index_json["increments"]]
-            with vault.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
+            with private_folder.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
                 write_json(self.workspace / "index.json", {**index_json, "increments": published})
 
     @property

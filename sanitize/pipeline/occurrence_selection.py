@@ -10,7 +10,7 @@ from sanitize.plans.plan import SelectionRules
 from sanitize.stages import aggregates, selection
 from sanitize.stages.task_runner import TaskRunner
 from sanitize.storage.disk_errors import translate_disk_errors
-from sanitize.storage.publication import Job
+from sanitize.storage.task_records import Job
 from sanitize.storage.views import read_unselected_values
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.storage import vault
-from sanitize.storage.corpus import read_json, write_json
-from sanitize.storage.publication import hash_json
+from sanitize.storage import private_folder
+from sanitize.storage.files import read_json, write_json
 from sanitize.storage.remote_storage import is_url
+from sanitize.storage.task_records import hash_json
 
 
 def record_command(workspace: Path, command: Mapping[str, Any]) -> None:
     """Store a command: `out`, `inputs`, `settings`, `plan` (resolved) and `plan_hash`. The caller holds WORK's lock."""
-    with vault.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
-        folder = vault.make_private_folder(workspace / "published")
+    with private_folder.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
+        folder = private_folder.make_private_folder(workspace / "published")
         write_json(folder / f"{hash_json(command['out'], command['plan_hash'])}.json", dict(command))
 
 

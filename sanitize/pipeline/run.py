@@ -39,12 +39,13 @@ from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
 from sanitize.stages import privacy_ledger
 from sanitize.stages.word_blacklist import NO_USER_MESSAGE
-from sanitize.storage import formats, remote_output, vault
-from sanitize.storage.corpus import Corpus, write_json
+from sanitize.storage import formats, private_folder, remote_output
+from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.files import write_json
+from sanitize.storage.formats import shard_path
 from sanitize.storage.publication import publish_corpus, shard_names
 from sanitize.storage.remote_storage import is_url, require_local_path
-from sanitize.storage.shard_packing import shard_path
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class PipelineRun:
 def check_canaries(state: RunState) -> dict[str, Any]:
     """Plant invented persons in copies of some documents, run the plan over them, and count by kind what comes out."""
     with state.tasks.measure("canaries"):
-        folder = vault.make_private_folder(state.index.workspace / "spill") / "canaries"
+        folder = private_folder.make_private_folder(state.index.workspace / "spill") / "canaries"
         return canaries.check_canaries(state.tasks.engine, state.plan, state.select_readable_documents(), folder)
 
 
@@ -224,10 +225,10 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
                 index.workspace,
                 state.folder,
                 samples,
-                vault.make_private_folder(index.workspace / "spill") / "report",
+                private_folder.make_private_folder(index.workspace / "spill") / "report",
                 swept=index.settings.verify != "off",
             )
-        with vault.set_umask(index.user_umask):  # published files get the permissions of the user's other files
+        with private_folder.set_umask(index.user_umask):  # published files get the permissions of the user's other files
             publish_corpus(
                 state.output,
                 shards=[(path, result["sha256"]) for path, result in zip(paths, shards.results, strict=True)],
@@ -262,7 +263,7 @@ def run(
     out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
     if remote is not None:
         remote_output.check_urls_disjoint(inputs, remote.redacted_url)
-    vault.check_paths_disjoint(inputs, None if remote else out, work)
+    private_folder.check_paths_disjoint(inputs, None if remote else out, work)
     if settings.known:
         with custom_kinds(plan.custom_kinds):
             check_listed_kinds(settings.known, plan.find.kinds, plan.name)
@@ -302,7 +303,7 @@ def find(
     """Build only the index of a corpus in WORK; a later `run` with any plan that has the same finders reuses it. Returns its counts."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     work = remote_output.workspace_path(work)
-    vault.check_paths_disjoint(inputs, None, work)
+    private_folder.check_paths_disjoint(inputs, None, work)
     settings = settings or Settings()
     plan = (load_plan(plan) if isinstance(plan, str) else plan).with_known_values(settings.known)
     with IndexBuilder(inputs, work, settings, plan.detection_spec) as index:

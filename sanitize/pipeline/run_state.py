@@ -24,7 +24,7 @@ from sanitize.stages import rewriting
 from sanitize.stages.task_runner import TaskRunner
 from sanitize.storage import formats, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
-from sanitize.storage.publication import Job
+from sanitize.storage.task_records import Job
 from sanitize.verification.leak_check import LEAK_CHECK_VERSION
 
 

@@ -13,9 +13,10 @@ from sanitize.pipeline import append
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_rewriting import RewrittenShards
 from sanitize.stages.task_runner import FolderTask
-from sanitize.storage import vault
-from sanitize.storage.publication import run_job, shard_names
-from sanitize.storage.shard_packing import shard_path
+from sanitize.storage import private_folder
+from sanitize.storage.formats import shard_path
+from sanitize.storage.publication import shard_names
+from sanitize.storage.task_records import run_job
 from sanitize.text.literal_search import LiteralMatcher, prepare_terms
 from sanitize.verification.full_check import run_full_check
 from sanitize.verification.leak_check import (
@@ -46,7 +47,7 @@ class CheckedShards:
         leaks = find_forbidden_values(self.forbidden_values, texts)
         if leaks or self.report["mode"] != "full":
             return leaks
-        spill = vault.make_private_folder(self.state.index.workspace / "spill")
+        spill = private_folder.make_private_folder(self.state.index.workspace / "spill")
         folder = spill / "pages"
         folder.mkdir(exist_ok=True)
         for name, text in texts.items():

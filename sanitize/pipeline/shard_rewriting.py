@@ -13,16 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sanitize.core.parts import Aggregates
+from sanitize.core.part_protocols import Aggregates
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement
 from sanitize.pipeline.corpus_stages import ErasedMentions, WordBlacklist, aggregate_increment
 from sanitize.pipeline.run_state import RunState
 from sanitize.stages import erasure_scan, rewriting
 from sanitize.storage import formats
-from sanitize.storage.corpus import file_sha256
-from sanitize.storage.publication import Job, hash_json, output_sha256
-from sanitize.storage.shard_packing import PackTask, pack_shard, shard_path
+from sanitize.storage.files import file_sha256
+from sanitize.storage.formats import PackTask, pack_shard, shard_path
+from sanitize.storage.task_records import Job, hash_json, output_sha256
 
 
 class RewrittenShards:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanitize.core.parts import Finder
+from sanitize.core.part_protocols import Finder
 from sanitize.kinds.custom_kind import CustomKind
-from sanitize.storage.corpus import read_json
+from sanitize.storage.files import read_json
 
 
 @dataclass(frozen=True, kw_only=True)

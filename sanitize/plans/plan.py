@@ -17,10 +17,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sanitize.core import parts
+from sanitize.core import part_protocols
 from sanitize.core.display import SummaryTable
-from sanitize.core.parts import Finder
-from sanitize.core.rendering import escape_controls
+from sanitize.core.part_protocols import Finder
+from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import PlanError, suggest_names
 from sanitize.kinds import ip_address
 from sanitize.kinds.custom_kind import CustomKind, resolve_custom_kinds
@@ -269,7 +269,7 @@ def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
 
 def _parse_plan(name: str, location: str, source: dict[str, Any], folder: Path | None = None) -> Plan:
     """The plan of a file's parsed content; `folder` is the folder of the file, if there is one."""
-    plan_file = parts.parse_settings(_PlanFile, source, location + ":")
+    plan_file = part_protocols.parse_settings(_PlanFile, source, location + ":")
     plan_file = plan_file.model_copy(update={"kind": resolve_custom_kinds(plan_file.kind, location, folder)})
     with custom_kinds(plan_file.kind):
         return _build_plan(name, location, plan_file)
@@ -280,11 +280,11 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
     finds.
     """
     droppers = tuple(
-        parts.load_part("drop", settings, f"{location}: drop[{number}]").resolve_settings()
+        part_protocols.load_part("drop", settings, f"{location}: drop[{number}]").resolve_settings()
         for number, settings in enumerate(plan_file.drop)
     )
     editors = tuple(
-        parts.load_part("edit", settings, f"{location}: edit[{number}]").resolve_settings()
+        part_protocols.load_part("edit", settings, f"{location}: edit[{number}]").resolve_settings()
         for number, settings in enumerate(plan_file.edit)
     )
     finders = _load_finders(plan_file.find, location)
@@ -373,9 +373,11 @@ def _load_finders(find: FindSettings, location: str) -> tuple[Finder, ...]:
     finders: list[Finder] = []
     for number, entry in enumerate(find.finders):
         key = f"{location}: find.finders[{number}]"
-        finder = parts.load_part("find", {"use": entry} if isinstance(entry, str) else entry, key)
+        finder = part_protocols.load_part("find", {"use": entry} if isinstance(entry, str) else entry, key)
         if not isinstance(finder, Finder):
-            raise PlanError(f"{key}.use = {finder.use!r}: is not a finder; expected a class that extends sanitize.core.parts.Finder")
+            raise PlanError(
+                f"{key}.use = {finder.use!r}: is not a finder; expected a class that extends sanitize.core.part_protocols.Finder"
+            )
         if finder.use in [earlier.use for earlier in finders]:
             raise PlanError(f"{key}.use = {finder.use!r}: is listed twice; remove one of them")
         finders.append(finder.resolve_settings())
@@ -394,7 +396,7 @@ def _kinds_without_finder(kinds: Sequence[str], finders: Sequence[Finder]) -> li
 def _list_finders_for(kind: str) -> str:
     """The finders that can find a kind without a pattern, with what each needs, for messages."""
     needs = {"known": "known (with --known FILE)", "presidio": "presidio (with a model)", "ner": "ner (with a model)"}
-    names = [name for name in parts.list_part_names("find") if name != "patterns" and (kind == "PERSON" or name != "names")]
+    names = [name for name in part_protocols.list_part_names("find") if name != "patterns" and (kind == "PERSON" or name != "names")]
     return ", ".join(needs.get(name, name) for name in names)
 
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sanitize.core.engine import engine_names, parse_memory_limit
+from sanitize.core.engine import engine_names
 from sanitize.core.progress import ProgressCallback, ignore_progress
+from sanitize.core.sizes import parse_memory_limit
 from sanitize.errors import UsageError, suggest_names
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles

@@ -18,8 +18,8 @@ from sanitize.readers.mail import parse_mail
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
-from sanitize.storage import row_groups
-from sanitize.storage.row_groups import I64
+from sanitize.storage import parquet_files
+from sanitize.storage.parquet_files import I64
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 # larger row groups are staged: in place, every task that reads a part of one would decode all of it
@@ -84,7 +84,7 @@ def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: 
     rows, row_sizes = 0, [np.zeros(1, np.int64)]
     try:
         meta = pq.read_metadata(unit.path)
-        for batch, sizes in row_groups.read_bounded_batches(
+        for batch, sizes in parquet_files.read_bounded_batches(
             unit.path, meta, unit.row_groups, max_rows=STAGED_BATCH_ROWS, max_bytes=STAGED_BATCH_BYTES
         ):
             if int(sizes.max(initial=0)) > max_doc_bytes or batch.nbytes > MAX_IN_PLACE_GROUP_BYTES:
@@ -95,7 +95,9 @@ def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: 
         return False
     if not rows == unit.rows == meta.num_rows:
         return False
-    return bool(np.diff(np.cumsum(np.concatenate(row_sizes))[row_groups.row_group_starts(meta)]).max(initial=0) <= MAX_IN_PLACE_GROUP_BYTES)
+    return bool(
+        np.diff(np.cumsum(np.concatenate(row_sizes))[parquet_files.row_group_starts(meta)]).max(initial=0) <= MAX_IN_PLACE_GROUP_BYTES
+    )
 
 
 def _has_text_as_strings(schema: pa.Schema, roles: Roles) -> bool:
@@ -135,7 +137,7 @@ def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, ma
         return
     try:
         meta = pq.read_metadata(unit.path)
-        starts = row_groups.row_group_starts(meta)
+        starts = parquet_files.row_group_starts(meta)
     except MemoryError:
         quarantine_unit_rows(unit, writer, "memory")
         return
@@ -147,7 +149,7 @@ def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, ma
         return
     for group in unit.row_groups:
         next_row, group_end = int(starts[group]), int(starts[group + 1])
-        batches = row_groups.read_bounded_batches(unit.path, meta, [group], max_rows=STAGED_BATCH_ROWS, max_bytes=STAGED_BATCH_BYTES)
+        batches = parquet_files.read_bounded_batches(unit.path, meta, [group], max_rows=STAGED_BATCH_ROWS, max_bytes=STAGED_BATCH_BYTES)
         while next_row < group_end:
             try:
                 batch, _ = next(batches)
@@ -203,7 +205,7 @@ def _text_sizes(batch: pa.RecordBatch, roles: Roles) -> I64:
     plain_schema = to_plain_schema(batch.schema)
     text_role_columns = {leaf.column for name in roles.text if (leaf := find_leaf(name, plain_schema))}
     names = [field.name for field in plain_schema if field.name in text_role_columns or text_cells.list_text_leaves(pa.schema([field]))]
-    return row_groups.row_text_bytes(batch.select(names)) if names else np.zeros(batch.num_rows, np.int64)
+    return parquet_files.row_text_bytes(batch.select(names)) if names else np.zeros(batch.num_rows, np.int64)
 
 
 def _iter_bytes(array: pa.Array) -> Iterator[bytes | None]:

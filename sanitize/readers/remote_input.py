@@ -21,10 +21,10 @@ from urllib.parse import urlsplit
 
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage import vault
-from sanitize.storage.corpus import read_json, write_json
-from sanitize.storage.publication import Job, hash_json, run_job
+from sanitize.storage import private_folder
+from sanitize.storage.files import read_json, write_json
 from sanitize.storage.remote_storage import ObjectMissing, RemoteObject, RemoteStorage, is_url, redact_url, require_local_path
+from sanitize.storage.task_records import Job, hash_json, run_job
 
 _FETCH_HISTORY_PATH = "tasks/fetched.json"  # fingerprint of every object that was read -> its bytes and sha256
 MAX_PARALLEL_REQUESTS = 8  # a storage answers slowly, but serves many requests at once
@@ -143,7 +143,7 @@ class InputSet:
         """Fetches every object that is not in WORK yet, and deletes files that belong to no input any more. The caller holds WORK's
         lock.
         """
-        folder = vault.make_private_folder(self.workspace / "fetched")
+        folder = private_folder.make_private_folder(self.workspace / "fetched")
         wanted = {path for root in self.remote_roots for remote_object, path in root.files if self._is_new(root, remote_object)}
         # files of earlier increments stay: they are read in place until those increments are published
         for path in sorted((path for top in folder.glob(f"{self.increment}-*") for path in (top, *top.rglob("*"))), reverse=True):
@@ -200,7 +200,7 @@ class InputSet:
                 for remote_object, path in root.files:
                     if (fingerprint := root.object_fingerprint(remote_object)) is not None and str(path) in hash_by_path:
                         fetch_history[fingerprint] = path.stat().st_size, hash_by_path[str(path)]
-            with vault.set_umask(0o077):
+            with private_folder.set_umask(0o077):
                 write_json(self.workspace / _FETCH_HISTORY_PATH, fetch_history)
         shutil.rmtree(self.workspace / "fetched", ignore_errors=True)
         shutil.rmtree(self.workspace / "tasks" / "fetch", ignore_errors=True)

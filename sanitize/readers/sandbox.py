@@ -35,9 +35,9 @@ from sanitize.readers.survey import (
     survey_files,
     survey_inputs,
 )
-from sanitize.storage import vault
-from sanitize.storage.corpus import fsync
-from sanitize.storage.publication import Job, run_job
+from sanitize.storage import private_folder
+from sanitize.storage.files import fsync
+from sanitize.storage.task_records import Job, run_job
 
 FILES_PER_SURVEY_TASK = 1_000  # files of one task
 FILES_PER_CHECK_TASK, BYTES_PER_CHECK_TASK = 200, 64 << 20
@@ -128,7 +128,7 @@ class SandboxedReader:
         """
         if not unit.in_place or unit.path not in self.temporary_files:
             return unit
-        documents = vault.make_private_folder(self.workspace / "documents")
+        documents = private_folder.make_private_folder(self.workspace / "documents")
         kept_path = documents / f"{unit.no:05d}.parquet"
         if not (kept_path.exists() and _is_same_file(kept_path, Path(unit.path))):
             temp_path = kept_path.with_name(kept_path.name + ".tmp")

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sanitize.core.rendering import escape_controls
+from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import MissingExtra, UsageError, suggest_names
 
 FrequencySteps = Sequence[tuple[int, int]]  # (occurrences, number of values with so many), most frequent first

@@ -24,9 +24,10 @@ from sanitize.reporting.charts import write_charts
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.html_report import EditSample, ReportTables, build_charts, render_card, render_report
 from sanitize.reporting.outcomes import OutcomeTask, count_outcomes
-from sanitize.storage import queries, remote_output, table_schemas, vault
-from sanitize.storage.corpus import Corpus, Documents, read_json
+from sanitize.storage import private_folder, queries, remote_output, table_schemas
+from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.files import read_json
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.verification.leak_check import find_forbidden_values
 
@@ -117,7 +118,7 @@ def report(
     manifest = corpus.manifest
     run_folder = work / "runs" / str(manifest["plan_hash"])
     index_state = read_json(work / "index.json")
-    vault.require_current_schema(work, index_state)
+    private_folder.require_current_schema(work, index_state)
     if index_state is None or not (run_folder / "plan.json").is_file():
         raise UsageError(
             f"{work}: is not the private folder of the run that published {out}; give that one with --work (default: {out}.private)"
@@ -130,8 +131,8 @@ def report(
         raise UsageError(f"{page}: is a folder; expected the file to write the page to")
     with (
         translate_disk_errors(work),
-        vault.set_umask(0o077),
-        tempfile.TemporaryDirectory(dir=vault.make_private_folder(work / "spill"), prefix="report-") as spill,
+        private_folder.set_umask(0o077),
+        tempfile.TemporaryDirectory(dir=private_folder.make_private_folder(work / "spill"), prefix="report-") as spill,
     ):
         engine = LocalEngine(workers=1, spill=Path(spill))
         try:

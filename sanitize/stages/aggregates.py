@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.engine import Engine
-from sanitize.core.parts import Aggregates, Editor
+from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.kinds.kind import get_kind
 from sanitize.stages.corpus_pass import CorpusContext, exclude_dropped
 from sanitize.stages.prior_values import find_sorted

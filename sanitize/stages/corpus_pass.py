@@ -19,11 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core.engine import Engine
-from sanitize.core.parts import Dropper, Part, TextBatch
+from sanitize.core.part_protocols import Dropper, Part, TextBatch
 from sanitize.core.text_cells import LeafPath
 from sanitize.storage import queries, table_schemas
-from sanitize.storage.corpus import Documents, file_sha256, flatten_cells, open_table_writer
-from sanitize.storage.publication import Job, hash_json
+from sanitize.storage.corpus import Documents, flatten_cells
+from sanitize.storage.files import file_sha256
+from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.task_records import Job, hash_json
 
 I64 = npt.NDArray[np.int64]
 _OCCURRENCE_COLUMNS = ["doc_no", "cell", "start", "start_byte", "end_byte", "value_id"]
@@ -122,7 +124,7 @@ def occurrences_in_cells(occurrences: pl.DataFrame, doc_nos: I64, cells: npt.NDA
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusContext:
-    """A corpus as one part may read and query it: what earlier parts left of it. Implements `CorpusView` of sanitize/core/parts.py."""
+    """A corpus as one part may read and query it: what earlier parts left of it (`CorpusView` of core/part_protocols.py)."""
 
     engine: Engine
     run_jobs: Callable[[str, Sequence[Job]], Sequence[Any]]  # a stage and its jobs

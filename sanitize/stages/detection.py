@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts, slice_nested_spans, to_large_string
 from sanitize.core.keys import Key, compute_value_ids, siphash
-from sanitize.core.parts import FoundSpans, TextColumn
+from sanitize.core.part_protocols import FoundSpans, TextColumn
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.finders import patterns
 from sanitize.kinds.kind import all_kinds
@@ -36,7 +36,8 @@ from sanitize.readers.survey import find_faults
 from sanitize.stages.scanner import Scanner
 from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import CellColumn, Documents, flatten_cells, open_table_writer, write_table_rows
+from sanitize.storage.corpus import CellColumn, Documents, flatten_cells
+from sanitize.storage.parquet_files import open_table_writer, write_table_rows
 from sanitize.text.mail_headers import find_sections
 
 I64 = npt.NDArray[np.int64]

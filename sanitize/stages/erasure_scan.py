@@ -20,7 +20,8 @@ from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.stages import rewriting
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import Documents, flatten_cells, open_table_writer
+from sanitize.storage.corpus import Documents, flatten_cells
+from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.tombstones import Tombstones, hash_user_ids
 from sanitize.text import name_search
 

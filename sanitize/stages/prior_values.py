@@ -1,7 +1,7 @@
 """Values and generated variants that occur earlier in corpus order; lets editors process tasks of an indexed corpus in parallel.
 
 The values are those of the whole corpus, with the document of their first occurrence. The variants are those that other tasks recorded,
-and those of this task. For a stream, `StreamPriorValues` implements the same protocol (`PriorValues` of sanitize/core/parts.py).
+and those of this task. For a stream, `StreamPriorValues` implements the same protocol (`PriorValues` of sanitize/core/part_protocols.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.parts import Aggregates, Editor
-from sanitize.storage.corpus import open_table_writer
+from sanitize.core.part_protocols import Aggregates, Editor
+from sanitize.storage.parquet_files import open_table_writer
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -24,7 +24,7 @@ SURROGATE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 
 
 class IndexedPriorValues:
-    """Prior values of one task of a run, for editors with `is_sequential`. Implements `PriorValues` of sanitize/core/parts.py."""
+    """Prior values of one task of a run, for editors with `is_sequential`. Implements `PriorValues` of sanitize/core/part_protocols.py."""
 
     def __init__(self, value_counts: Path, other_surrogate_files: Sequence[Path]) -> None:
         """`other_surrogate_files` are the variants of other tasks, as written by `write_surrogates`."""

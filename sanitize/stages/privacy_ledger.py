@@ -18,9 +18,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.parts import Editor
+from sanitize.core.part_protocols import Editor
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import open_table_writer, read_json
+from sanitize.storage.files import read_json
+from sanitize.storage.parquet_files import open_table_writer
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

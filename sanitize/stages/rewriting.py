@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_nested_spans, splice, to_large_string
 from sanitize.core.keys import Key, pseudonymize_column
-from sanitize.core.parts import Aggregates, EditBatch, Editor, TextBatch, TextEdits
+from sanitize.core.part_protocols import Aggregates, EditBatch, Editor, TextBatch, TextEdits
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
 from sanitize.kinds.kind import all_kinds
 from sanitize.stages.prior_values import attach_prior_values
 from sanitize.stages.privacy_ledger import LedgerWriter
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import CellColumn, Documents, flatten_cells, open_table_writer, open_text_writer
-from sanitize.storage.row_groups import RowGroupWriter
+from sanitize.storage.corpus import CellColumn, Documents, flatten_cells
+from sanitize.storage.parquet_files import RowGroupWriter, open_table_writer, open_text_writer
 
 I64 = npt.NDArray[np.int64]
 ERASURE_PART = "subject"  # the name in `edits` of the part that erases a person

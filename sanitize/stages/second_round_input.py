@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.core.keys import Key
-from sanitize.core.parts import Finder
+from sanitize.core.part_protocols import Finder
 from sanitize.finders import known
 
 ENTITY_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("entity_id", pa.int64())])

@@ -24,7 +24,7 @@ from sanitize.kinds import ip_address
 from sanitize.kinds.kind import get_kind
 from sanitize.plans.plan import SelectionRules
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import open_table_writer, write_table_rows
+from sanitize.storage.parquet_files import open_table_writer, write_table_rows
 from sanitize.storage.views import UNSELECTED_FILE
 
 VALUE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])

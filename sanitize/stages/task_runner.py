@@ -13,7 +13,7 @@ from sanitize.core.engine import Engine, TaskResult, WorkerDied
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.engines.worker_process import peak_rss_mb
 from sanitize.storage.disk_errors import translate_disk_errors
-from sanitize.storage.publication import Job, run_job
+from sanitize.storage.task_records import Job, run_job
 
 
 @dataclass

@@ -38,8 +38,10 @@ from sanitize.errors import UsageError
 from sanitize.plans.plan import BlacklistSettings
 from sanitize.stages.corpus_pass import CorpusContext, iter_texts, load_occurrences, occurrences_in_cells
 from sanitize.storage import queries, table_schemas
-from sanitize.storage.corpus import Documents, file_sha256, open_table_writer
-from sanitize.storage.publication import Job, hash_json, run_job
+from sanitize.storage.corpus import Documents
+from sanitize.storage.files import file_sha256
+from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.task_records import Job, hash_json, run_job
 from sanitize.text.tokenizer import NonAsciiRunCache, UnicodeTokens, find_overlapping_words, tokenize_unicode
 
 I32 = npt.NDArray[np.int32]

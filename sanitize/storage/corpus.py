@@ -1,16 +1,14 @@
-"""Corpus and Shard (published output for trainers), Documents (input read by document number), and all Parquet and JSON writers.
+"""Corpus and Shard (a published output, as trainers read it) and Documents (input files read by document number and text cell).
 
-Uses only pyarrow, because train/ and eval/ import this module. All texts are written by one writer. Its settings leave no copy of a
-removed value in a file: plain strings, no dictionary, no statistics, no foreign metadata, checksums on every page.
+Uses only pyarrow, because train/ and eval/ import this module.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core import failpoints
 from sanitize.core.display import SummaryTable
-from sanitize.core.rendering import escape_controls
+from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_text_leaves, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, UsageError
-from sanitize.storage import formats, row_groups
+from sanitize.storage import formats, parquet_files
 from sanitize.storage.disk_errors import avoid_url_syntax
+from sanitize.storage.files import file_sha256
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
@@ -85,12 +83,12 @@ class Documents:
     def _read(self, file: DocumentFile, first_row: int, end_row: int, names: list[str]) -> Iterator[pa.Table]:
         try:
             metadata = pq.read_metadata(file.path)
-            starts = row_groups.row_group_starts(metadata)
+            starts = parquet_files.row_group_starts(metadata)
             groups = [g for g in range(len(starts) - 1) if starts[g] < end_row and starts[g + 1] > first_row]
             wanted = [file.columns[name] for name in names if name in file.columns]
             at = int(starts[groups[0]]) if groups else end_row
             # trusted: files that sanitize did not write were read completely and checked when they were read as input (sanitize/readers)
-            batches = row_groups.read_bounded_batches(
+            batches = parquet_files.read_bounded_batches(
                 file.path, metadata, groups, columns=wanted, max_rows=BATCH_ROWS, max_bytes=BATCH_BYTES, is_trusted=True
             )
             for batch, _ in batches:
@@ -161,134 +159,6 @@ def flatten_cells(table: pa.Table, leaves: list[LeafPath]) -> list[CellColumn]:
         cell_columns.append(CellColumn(leaf, flat, base[flat.rows] + flat.positions))
         base += np.bincount(flat.rows, minlength=table.num_rows).astype(np.int32)
     return cell_columns
-
-
-def open_text_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """The only Parquet writer for texts: zstd level 1, page checksums, and no dictionary or statistics that could hold a removed value.
-
-    Arrow's copy of the schema is stored only for types that Parquet alone does not restore (durations, time zones). It contains column
-    names and types, and for canonical types nothing else.
-    """
-    needs_arrow_schema = any(pa.types.is_duration(field.type) or (pa.types.is_timestamp(field.type) and field.type.tz) for field in schema)
-    return pq.ParquetWriter(
-        path,
-        schema.remove_metadata(),
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=False,
-        write_statistics=False,
-        store_schema=needs_arrow_schema,
-        write_page_checksum=True,
-        write_page_index=False,
-    )
-
-
-def open_table_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A writer for the tables of WORK: fast compression, and statistics on `doc_no`, so that readers can select ranges of documents."""
-    dictionary_columns = [field.name for field in schema if pa.types.is_dictionary(field.type) or field.name in ("score", "entity_id")]
-    return pq.ParquetWriter(
-        path,
-        schema,
-        compression="lz4",
-        use_dictionary=dictionary_columns,
-        write_statistics=["doc_no"] if "doc_no" in schema.names else False,
-        write_page_checksum=True,
-    )
-
-
-def write_table_rows(path: Path, schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> None:
-    """Writes a small table of WORK from rows of Python values."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
-    with open_table_writer(path, schema) as out:
-        out.write_table(pa.table(arrays, schema=schema))
-
-
-def check_parquet_file(path: Path, *, check_pages: bool = True) -> None:
-    """Checks a file that was just written. Raises OutputBroken unless its footer and (with `check_pages`) all page checksums are valid."""
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
-            expected = file.metadata.num_rows
-            rows = sum(batch.num_rows for batch in file.iter_batches(BATCH_ROWS, use_threads=False)) if check_pages else expected
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise
-        raise OutputBroken(f"{path}: not readable after it was written ({type(error).__name__}); the disk may be failing") from None
-    if rows != expected:
-        raise OutputBroken(f"{path}: contains {rows} rows, but its footer states {expected}; the disk may be failing")
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def tree_sha256(path: Path) -> str:
-    """The SHA-256 over the relative names and hashes of all files below a folder; for a file, over its own."""
-    total = hashlib.sha256()
-    for file in [path] if path.is_file() else sorted(path.rglob("*")):
-        if file.is_file():
-            total.update(f"{file.relative_to(path)}\0{file_sha256(file)}\n".encode())
-    return total.hexdigest()
-
-
-def fsync(path: Path) -> None:
-    """Flushes a file or a folder to the disk (fsync)."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_json(path: Path, value: object, temp_path: Path | None = None) -> None:
-    """Writes JSON atomically: temporary file (`temp_path`, or `path` with .tmp appended), fsync, rename, fsync of the folder."""
-    temp_path = temp_path or path.with_name(path.name + ".tmp")
-    try:
-        with temp_path.open("w", encoding="utf-8") as file:
-            json.dump(value, file, sort_keys=True, ensure_ascii=False, indent=1, default=str)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        failpoints.hit("json:temp_written")
-        temp_path.rename(path)
-    except BaseException:
-        temp_path.unlink(missing_ok=True)
-        raise
-    fsync(path.parent)
-
-
-def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) -> None:
-    """Writes lines of text atomically to a file of mode 0600: temporary file, fsync, rename, fsync of the folder.
-
-    Raises FileExistsError for an existing file unless `overwrite`.
-    """
-    temp_path = path.with_name(path.name + ".tmp")
-    try:
-        handle = os.open(temp_path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        failpoints.hit("lines:temp_written")
-        if overwrite:
-            temp_path.rename(path)
-        else:
-            os.link(temp_path, path)
-            temp_path.unlink()
-    except BaseException:
-        temp_path.unlink(missing_ok=True)
-        raise
-    fsync(path.parent)
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None if the file is missing, unreadable or not a JSON object."""
-    try:
-        return dict(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sanitize.core.rendering import escape_controls
+from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, SanitizeError, UsageError, suggest_names
 from sanitize.storage.views import (
     COMPUTED_TABLES,

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import Locked, OutputBroken, UsageError
-from sanitize.storage import vault
-from sanitize.storage.corpus import Corpus, file_sha256
-from sanitize.storage.publication import hash_json
+from sanitize.storage import private_folder
+from sanitize.storage.corpus import Corpus
+from sanitize.storage.files import file_sha256
 from sanitize.storage.remote_storage import ObjectMissing, RemoteStorage, is_url, redact_url, require_local_path
+from sanitize.storage.task_records import hash_json
 
 LOCK_NAME, MANIFEST_NAME, VERSIONS_FOLDER = "sanitize.lock", "manifest.json", "versions"
 
@@ -99,7 +100,7 @@ class RemoteOutput:
 
         Raises `Locked` if a run with another WORK holds it.
         """
-        owner_file = vault.make_private_folder(work / "remote") / "owner"
+        owner_file = private_folder.make_private_folder(work / "remote") / "owner"
         if not owner_file.exists():
             owner_file.write_text(os.urandom(16).hex(), "ascii")
         owner, lock = hash_json(owner_file.read_text("ascii")), self.storage.join_path(LOCK_NAME)

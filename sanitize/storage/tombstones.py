@@ -15,8 +15,8 @@ import pyarrow as pa
 from sanitize.core.arrow_buffers import I64
 from sanitize.core.keys import Key, siphash
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.storage import vault
-from sanitize.storage.corpus import read_json, write_json
+from sanitize.storage import private_folder
+from sanitize.storage.files import read_json, write_json
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +75,7 @@ def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tom
 
 def write(work: Path, key: Key, erasure: Tombstones, date: str) -> None:
     """Stores one erasure as a new file. The caller holds the lock of WORK."""
-    folder = vault.make_private_folder(work / "vault" / "tombstones")
+    folder = private_folder.make_private_folder(work / "vault" / "tombstones")
     tombstone = {"key_id": key.id, "date": date, "values": erasure.value_ids, "names": erasure.names, "users": erasure.user_hashes}
     write_json(folder / f"{len(_tombstone_files(work)):05d}.json", tombstone)
 

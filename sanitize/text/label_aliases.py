@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sanitize.core.arrow_buffers import I64, TextBuffers, slice_nested_spans
-from sanitize.core.parts import FoundSpans
+from sanitize.core.part_protocols import FoundSpans
 from sanitize.errors import PlanError, suggest_names
 from sanitize.kinds.kind import all_kinds
 

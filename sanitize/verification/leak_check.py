@@ -27,15 +27,18 @@ import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
 from sanitize.core.display import CommandResult
-from sanitize.core.engine import Engine, TaskResult, parse_memory_limit
+from sanitize.core.engine import Engine, TaskResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
+from sanitize.core.sizes import parse_memory_limit
 from sanitize.core.text_cells import LeafPath, flatten_leaf, list_text_leaves
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, suggest_names
 from sanitize.kinds.custom_kind import published_custom_kinds
 from sanitize.kinds.kind import all_kinds, custom_kinds
-from sanitize.storage import remote_output, table_schemas, tombstones, vault
-from sanitize.storage.corpus import Corpus, Documents, flatten_cells, read_json, write_table_rows
+from sanitize.storage import private_folder, remote_output, table_schemas, tombstones
+from sanitize.storage.corpus import Corpus, Documents, flatten_cells
+from sanitize.storage.files import read_json
+from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import read_unselected_values
 from sanitize.text import name_search
@@ -345,8 +348,8 @@ def verify(
     if not (work / "index.json").is_file():
         raise UsageError(f"{work}: is not the private folder of the run that wrote {output_name}; give that one with --work")
     with (
-        vault.set_umask(0o077),
-        tempfile.TemporaryDirectory(dir=vault.make_private_folder(work / "spill"), prefix="published-") as folder,
+        private_folder.set_umask(0o077),
+        tempfile.TemporaryDirectory(dir=private_folder.make_private_folder(work / "spill"), prefix="published-") as folder,
         remote_output.RemoteOutput(str(out)).download_corpus(Path(folder)) as local_folder,
     ):
         try:
@@ -373,7 +376,7 @@ def _verify_corpus(
     """`verify` of a corpus whose shards match the manifest."""
     corpus.require_current_manifest()
     out, index_state = corpus.path, read_json(work / "index.json")
-    vault.require_current_schema(work, index_state)
+    private_folder.require_current_schema(work, index_state)
     run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(

@@ -29,7 +29,7 @@ from sanitize.pipeline.streaming.stream import stream
 from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.reporting.report_data import report
-from sanitize.storage import vault
+from sanitize.storage import private_folder
 from sanitize.storage.corpus import Corpus
 
 BOB, ANN, PHONE = "bob.lee@example.com", "ann.roe@example.org", "212-555-0123"
@@ -119,7 +119,7 @@ def nested(folder: Path) -> None:
 
 
 def another(folder: Path) -> None:
-    vault.open_workspace(folder / "other.private")
+    private_folder.open_workspace(folder / "other.private")
 
 
 def bad_records(folder: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import sanitize
 from sanitize.core.display import CommandResult, SummaryTable
-from sanitize.core.rendering import escape_controls
+from sanitize.core.table_rendering import escape_controls
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 

@@ -255,7 +255,7 @@ def test_a_look_is_a_pure_function_of_what_it_sees() -> None:
     """Batch boundaries do not matter: two batches give the same rows as one."""
     import polars as pl
 
-    from sanitize.core.parts import TextBatch
+    from sanitize.core.part_protocols import TextBatch
 
     part = NearDup(use="near_dup", bands=4, rows=2, num_perm=8, n=2)
     texts = pa.array([*mutated(6, seed=1), "", "one"], pa.large_string())

@@ -20,7 +20,7 @@ from sanitize.engines import spark, spark_session
 from sanitize.errors import InputRefused, MissingExtra, UsageError
 from sanitize.pipeline import manifest
 from sanitize.plans.settings import Settings
-from sanitize.storage.publication import Job, load_record, run_job
+from sanitize.storage.task_records import Job, load_record, run_job
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 

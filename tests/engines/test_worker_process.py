@@ -17,7 +17,7 @@ from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.worker_process import WorkerProcess, borrow_worker, rss_mb, run_on_workers
 from sanitize.errors import ResourceError
-from sanitize.storage import vault
+from sanitize.storage import private_folder
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
 
@@ -62,7 +62,7 @@ def test_a_child_is_used_again_and_follows_its_parent(tmp_path: Path, monkeypatc
     assert outcomes(called, [os.getpid]) == {0: first}
     assert outcomes(os.path.abspath, ["x"]) == {0: str(tmp_path / "x")}
     for mask in (0o077, 0o022):
-        with vault.set_umask(mask):
+        with private_folder.set_umask(mask):
             assert outcomes(os.umask, [0]) == {0: mask}  # what it says is what was there before
     assert first != os.getpid()
     os.kill(int(str(first)), signal.SIGKILL)

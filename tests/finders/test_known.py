@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.core.keys import Key, compute_value_ids
-from sanitize.core.parts import TextColumn
+from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import UsageError
 from sanitize.finders import known
 from sanitize.finders.known import Known, read_known_list
 from sanitize.kinds.kind import list_kinds
 from sanitize.stages.second_round_input import build_entities
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import write_table_rows
+from sanitize.storage.parquet_files import write_table_rows
 
 KEY = Key.from_seed(3)
 NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.keys import Key, compute_value_ids
-from sanitize.core.parts import FoundSpans, TextColumn
+from sanitize.core.part_protocols import FoundSpans, TextColumn
 from sanitize.finders.names import BESIDE_ADDRESS_SCORE, Names
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.person import normalise_name

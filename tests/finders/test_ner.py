@@ -14,7 +14,7 @@ import pytest
 
 import sanitize
 from sanitize.core.keys import Key
-from sanitize.core.parts import TextColumn
+from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import PlanError
 from sanitize.finders.ner import Ner, Tagger, _load_tagger, _split_label
 

@@ -15,7 +15,7 @@ import pytest
 import sanitize
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Key
-from sanitize.core.parts import TextColumn
+from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import PlanError
 from sanitize.finders import presidio
 from sanitize.finders.presidio import Presidio, PresidioAnalyzers, TimedPattern

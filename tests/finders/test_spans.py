@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import sanitize
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_points_to_bytes
 from sanitize.core.keys import Key
-from sanitize.core.parts import TextColumn
+from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import InputRefused, PlanError, SanitizeError
 from sanitize.finders.spans import Spans
 

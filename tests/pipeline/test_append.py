@@ -36,7 +36,8 @@ from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.readers.survey import Roles
-from sanitize.storage.corpus import Corpus, file_sha256
+from sanitize.storage.corpus import Corpus
+from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import shard_name, shard_names
 from sanitize.verification.leak_check import verify
 

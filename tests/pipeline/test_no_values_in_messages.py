@@ -24,7 +24,7 @@ import pytest
 from sanitize.cli import main
 from sanitize.core import keys
 from sanitize.core.keys import Key
-from sanitize.core.parts import Aggregates, EditBatch
+from sanitize.core.part_protocols import Aggregates, EditBatch
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import SanitizeError
 from sanitize.finders.patterns import PatternFinder

@@ -26,7 +26,7 @@ import pytest
 import sanitize.cli.main
 from benchmarks.detection import board
 from sanitize.cli.demo import DEMO_SEED, generate_mails, run_demo, write_mbox
-from sanitize.core import parts
+from sanitize.core import part_protocols
 from sanitize.kinds.kind import Kind, all_kinds, builtin_kinds, known_countries
 from sanitize.plans.plan import load_plan, plan_names
 from sanitize.storage import queries, table_schemas
@@ -275,11 +275,12 @@ def bench_or_none() -> list[str]:
 
 def parts_block() -> list[str]:
     """What droppers and editors there are, by the first line of each."""
-    return [
-        f"- `{name}` ({what}): {(importlib.import_module(f'sanitize.{parts.PACKAGES[room]}.{name}').__doc__ or '').partition(chr(10))[0]}"
-        for room, what in (("drop", "drops"), ("edit", "edits"))
-        for name in parts.list_part_names(room)  # type: ignore[arg-type]
+    parts = [
+        (name, action, importlib.import_module(f"sanitize.{part_protocols.PACKAGES[stage]}.{name}"))
+        for stage, action in (("drop", "drops"), ("edit", "edits"))
+        for name in part_protocols.list_part_names(stage)  # type: ignore[arg-type]
     ]
+    return [f"- `{name}` ({action}): {(module.__doc__ or '').partition(chr(10))[0]}" for name, action, module in parts]
 
 
 def reduce_block() -> list[str]:

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.storage import row_groups
-from sanitize.storage.corpus import open_text_writer
-from sanitize.storage.row_groups import read_bounded_batches, row_text_bytes, split_rows
+from sanitize.storage import parquet_files
+from sanitize.storage.parquet_files import open_text_writer, read_bounded_batches, row_text_bytes, split_rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="peaks are counted in kilobytes here")
 REST = 420  # MB of a process that has all libraries loaded and a batch in hand: the stated constant
@@ -166,13 +165,13 @@ def test_a_reference_past_a_dictionary_is_an_error() -> None:
 
 
 def test_row_groups_of_the_output_are_bounded_and_do_not_hang_on_the_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_groups, "ROW_GROUP_ROWS", 7)
-    monkeypatch.setattr(row_groups, "ROW_GROUP_BYTES", 50)
+    monkeypatch.setattr(parquet_files, "ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr(parquet_files, "ROW_GROUP_BYTES", 50)
     texts = pa.table({"text": pa.array(["x" * (number * 13 % 31) for number in range(60)] + ["y" * 80, ""], pa.large_string())})
 
     def groups(sizes: Iterable[int]) -> list[int]:
         with open_text_writer(tmp_path / "a.parquet", texts.schema) as out:
-            made, first = row_groups.RowGroupWriter(out), 0
+            made, first = parquet_files.RowGroupWriter(out), 0
             for size in sizes:
                 made.add(texts.slice(first, size))
                 first += size

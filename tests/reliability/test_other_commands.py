@@ -29,7 +29,7 @@ from sanitize.pipeline.streaming.stream import StreamSettings, run_stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
-from sanitize.storage.corpus import read_json
+from sanitize.storage.files import read_json
 
 FULL, BROKEN, TOO_MANY = 28, 5, 24  # ENOSPC, EIO, EMFILE
 VERBS = ("stream", "label", "subject", "replay")

@@ -25,7 +25,7 @@ from sanitize.readers.staging import Columns
 from sanitize.readers.survey import InputUnit
 from sanitize.stages import detection, rewriting
 from sanitize.storage import table_schemas
-from sanitize.storage.publication import load_record
+from sanitize.storage.task_records import load_record
 
 ROOMS = {"find": (detection, "find_task"), "apply": (rewriting, "rewrite_task"), "verify": (shard_checking, "verify_task")}
 

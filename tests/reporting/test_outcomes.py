@@ -11,7 +11,7 @@ import pytest
 from sanitize.engines.local import LocalEngine
 from sanitize.reporting.outcomes import OutcomeTask, count_outcomes, write_shard_outcomes
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer
 
 MAIL, PHONE, URL = "EMAIL_ADDRESS", "PHONE_NUMBER", "URL"
 

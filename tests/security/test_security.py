@@ -21,7 +21,7 @@ from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline.run import run
 from sanitize.plans.settings import Settings
-from sanitize.storage import queries, vault
+from sanitize.storage import private_folder, queries
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [f"Mail bob{number}@example.com or 212-555-01{number:02}." for number in range(12)]
@@ -202,7 +202,7 @@ def test_the_key_is_its_owners(made: Path, tmp_path: Path) -> None:
         (tmp_path / "key").write_text("ab" * 32)
         (tmp_path / "key").chmod(mode)
         with pytest.raises(UsageError, match="readable by other users.*chmod 600"):
-            vault.load_key(made / "out.private", key_file=tmp_path / "key")
+            private_folder.load_key(made / "out.private", key_file=tmp_path / "key")
 
 
 def test_work_holds_no_links(tmp_path: Path) -> None:
@@ -212,14 +212,14 @@ def test_work_holds_no_links(tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir(exist_ok=True)
         (work / name).symlink_to(tmp_path / "elsewhere")
         with pytest.raises(UsageError):
-            vault.open_workspace(work)
+            private_folder.open_workspace(work)
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_a_work_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(UsageError, match="belongs to another user"):
-        vault.make_private_folder(tmp_path / "work")
+        private_folder.make_private_folder(tmp_path / "work")
 
 
 def test_hashes_are_keyed_or_of_files() -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core.parts import Editor
+from sanitize.core.part_protocols import Editor
 from sanitize.stages.privacy_ledger import (
     CLAIM_OWN_MODEL,
     CLAIM_SEEDED,

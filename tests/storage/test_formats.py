@@ -21,9 +21,11 @@ from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.run import run
 from sanitize.plans.settings import Settings
 from sanitize.storage import formats
-from sanitize.storage.corpus import Corpus, file_sha256, open_text_writer
+from sanitize.storage.corpus import Corpus
+from sanitize.storage.files import file_sha256
 from sanitize.storage.formats import jsonl_zst, mds
-from sanitize.train.documents import read_documents
+from sanitize.storage.parquet_files import open_text_writer
+from sanitize.train.corpus_reader import read_documents
 from sanitize.verification.leak_check import verify
 
 PACKED = (jsonl_zst, mds)

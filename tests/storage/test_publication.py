@@ -24,9 +24,10 @@ from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage import publication
-from sanitize.storage.corpus import file_sha256
 from sanitize.storage.disk_errors import translate_disk_errors
-from sanitize.storage.publication import Job, load_record, publish_corpus, run_job, shard_name, swap_folders
+from sanitize.storage.files import file_sha256
+from sanitize.storage.publication import publish_corpus, shard_name, swap_folders
+from sanitize.storage.task_records import Job, load_record, run_job
 
 BOB, PHONE = "bob.lee@example.com", "212-555-0123"
 

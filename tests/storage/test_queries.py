@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core import rendering
+from sanitize.core import table_rendering
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.storage import queries as q
 from sanitize.storage import table_schemas
@@ -784,31 +784,31 @@ RESULT = pa.table({"n": [1, None], "-formula": ["=HYPERLINK(1)", "\x1b]0;gone\x0
 
 
 def test_csv_is_guarded_against_formulas() -> None:
-    lines = list(csv.reader(io.StringIO(str(rendering.render_table(RESULT, "csv")))))
+    lines = list(csv.reader(io.StringIO(str(table_rendering.render_table(RESULT, "csv")))))
     assert lines[0] == ["n", "'-formula", "f"]
     assert lines[1] == ["1", "'=HYPERLINK(1)", ""]
     assert lines[2][2] == "-2.5"
 
 
 def test_json_is_an_array_of_row_objects() -> None:
-    text = str(rendering.render_table(RESULT, "json"))
+    text = str(table_rendering.render_table(RESULT, "json"))
     assert json.loads(text)[0] == {"n": 1, "-formula": "=HYPERLINK(1)", "f": None}
     assert text.count("\n") == 1 and "\x1b" not in text and "\u202e" not in text
 
 
 def test_a_table_on_a_terminal_has_no_controls() -> None:
-    text = str(rendering.render_table(RESULT, "table", width=100))
+    text = str(table_rendering.render_table(RESULT, "table", width=100))
     assert "U+001B]0;goneU+0007U+202E" in text and "\x1b" not in text
-    long = str(rendering.render_table(pa.table({"x": list(range(30))}), "table", max_rows=10))
+    long = str(table_rendering.render_table(pa.table({"x": list(range(30))}), "table", max_rows=10))
     assert (
         "only the first 10 rows" in long
         and len(long.splitlines()) == 13
-        and "[/red]" in str(rendering.render_table(pa.table({"[red]x": ["[/red]"]}), width=40))
+        and "[/red]" in str(table_rendering.render_table(pa.table({"[red]x": ["[/red]"]}), width=40))
     )
 
 
 def test_parquet_comes_as_bytes_and_formats_are_known() -> None:
-    data = rendering.render_table(RESULT, "parquet")
+    data = table_rendering.render_table(RESULT, "parquet")
     assert isinstance(data, bytes) and pq.read_table(io.BytesIO(data)).num_rows == 2
     with pytest.raises(UsageError, match="known: csv, json, parquet, table"):
-        rendering.render_table(RESULT, "xml")
+        table_rendering.render_table(RESULT, "xml")

@@ -28,7 +28,8 @@ from sanitize.pipeline.run import run
 from sanitize.plans.settings import Settings
 from sanitize.readers import remote_input
 from sanitize.storage import remote_storage
-from sanitize.storage.corpus import Corpus, read_json
+from sanitize.storage.corpus import Corpus
+from sanitize.storage.files import read_json
 from sanitize.storage.remote_output import LOCK_NAME, RemoteOutput, check_urls_disjoint, require_workspace
 from sanitize.storage.remote_storage import ObjectMissing, RemoteStorage, check_url, is_url, redact_url
 from sanitize.verification.leak_check import verify

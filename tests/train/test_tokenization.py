@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sanitize
 from sanitize.errors import InputRefused, UsageError
-from sanitize.train.documents import DocumentTable, read_documents
+from sanitize.train.corpus_reader import DocumentTable, read_documents
 from sanitize.train.model import train_tokenizer
 from sanitize.train.tokenization import NO_WORD, TokenizedDocuments, _assign_word_ids, _overlaps_any_span, split_words, tokenize_documents
 

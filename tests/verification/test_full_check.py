@@ -33,7 +33,8 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import file_sha256, write_table_rows
+from sanitize.storage.files import file_sha256
+from sanitize.storage.parquet_files import write_table_rows
 from sanitize.text import literal_search
 from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
 from sanitize.text.literal_search import LiteralMatcher

@@ -31,7 +31,8 @@ from sanitize.plans.settings import Settings
 from sanitize.reporting import report_data
 from sanitize.stages import rewriting
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import DocumentFile, Documents, cell_leaves, file_sha256
+from sanitize.storage.corpus import DocumentFile, Documents, cell_leaves
+from sanitize.storage.files import file_sha256
 from sanitize.text import literal_search
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.leak_check import VerifyTask, find_forbidden_values, verify, verify_task
@@ -1005,7 +1006,7 @@ def test_verify_is_independent_of_what_it_checks() -> None:
         "sanitize.stages.rewriting",
         "sanitize.stages.aggregates",
         "sanitize.stages.detection",
-        "sanitize.core.parts",
+        "sanitize.core.part_protocols",
     )
     assert not [name for name in imported() if name.startswith(rooms)]
     assert not [name for name in imported() if name.startswith("importlib")]

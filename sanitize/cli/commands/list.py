@@ -16,7 +16,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """List the built-in kinds, finders, droppers, editors, plans or engines."""
-    from sanitize.core import parts
+    from sanitize.core import part_protocols
     from sanitize.core.engine import engine_names
     from sanitize.kinds.kind import builtin_kinds
     from sanitize.plans import plan
@@ -26,8 +26,8 @@ def command(
 
         return {name: (importlib.import_module(f"sanitize.{package}.{name}").__doc__ or "").partition("\n")[0] for name in names}
 
-    def describe_parts(part_type: parts.PartType) -> dict[str, str]:
-        return first_doc_lines(parts.PACKAGES[part_type], parts.list_part_names(part_type))
+    def describe_parts(part_type: part_protocols.PartType) -> dict[str, str]:
+        return first_doc_lines(part_protocols.PACKAGES[part_type], part_protocols.list_part_names(part_type))
 
     lists: dict[str, Callable[[], dict[str, str]]] = {
         "kinds": lambda: {kind.name: kind.about for kind in builtin_kinds().values()},

@@ -15,7 +15,7 @@ import typer
 from sanitize.cli.console import print_result
 from sanitize.cli.options import AsJson, MemoryLimit, Reveal, RunName, WorkspacePath, document_sources_or_note, require_choice
 from sanitize.inspection.sql_api import explain_empty_result, require_known_kind
-from sanitize.storage.vault import require_run_workspace
+from sanitize.storage.private_folder import require_run_workspace
 
 if TYPE_CHECKING:
     import duckdb
@@ -75,7 +75,7 @@ def print_query_result(
     memory_limit: str = "1GB",
 ) -> None:
     """Run a SELECT or a named query and print its result. A table on the terminal is cut after 1,000 rows, with a note."""
-    from sanitize.core.rendering import TABLE_FORMATS, render_table
+    from sanitize.core.table_rendering import TABLE_FORMATS, render_table
     from sanitize.inspection import sql_api
     from sanitize.storage import queries
 
@@ -109,7 +109,7 @@ def _list_queries() -> list[dict[str, str]]:
 def _format_rows(rows: Iterable[Mapping[str, Any]]) -> str:
     import pyarrow as pa
 
-    from sanitize.core.rendering import render_table
+    from sanitize.core.table_rendering import render_table
 
     return str(render_table(pa.Table.from_pylist(list(rows)), "table")).rstrip("\n")
 
@@ -204,7 +204,7 @@ class _SqlShell:
             typer.echo("stopped", err=True)
 
     def _run_statement(self, statement: Any, parameters: Mapping[str, object] | None = None) -> str:
-        from sanitize.core.rendering import render_table
+        from sanitize.core.table_rendering import render_table
         from sanitize.storage.queries import run_query
 
         result = run_query(self.database, statement, parameters, max_rows=MAX_TERMINAL_ROWS + 1)

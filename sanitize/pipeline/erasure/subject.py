@@ -38,12 +38,13 @@ from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
 from sanitize.stages.erasure_scan import ErasureScanTask, erasure_scan_task
-from sanitize.storage import queries, remote_output, tombstones, vault
-from sanitize.storage.corpus import Corpus, Documents, file_sha256, read_json, write_json, write_private_lines
+from sanitize.storage import private_folder, queries, remote_output, tombstones
+from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.files import file_sha256, read_json, write_json, write_private_lines
 from sanitize.storage.locks import lock_workspace
-from sanitize.storage.publication import hash_json
 from sanitize.storage.remote_storage import is_url, require_local_path
+from sanitize.storage.task_records import hash_json
 from sanitize.text import name_search
 from sanitize.verification.leak_check import verify
 
@@ -101,16 +102,16 @@ def subject(
     Raises UsageError for a match that is too common or has no occurrence, and for a WORK whose input has moved.
     """
     work = require_local_path(work)
-    vault.require_run_workspace(work)
+    private_folder.require_run_workspace(work)
     for path in (documents, receipt):
         if path is not None and not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: its folder does not exist; create it first, or use another path")
     settings = _load_settings(work, key_file, seed)
-    with vault.set_umask(0o077), translate_disk_errors(work), lock_workspace(work), contextlib.ExitStack() as stack:
-        vault.remove_leftovers(work)
+    with private_folder.set_umask(0o077), translate_disk_errors(work), lock_workspace(work), contextlib.ExitStack() as stack:
+        private_folder.remove_leftovers(work)
         customs = read_custom_kinds(work)
         stack.enter_context(custom_kinds(customs))
-        spill = vault.make_private_folder(work / "spill") / "subject"
+        spill = private_folder.make_private_folder(work / "spill") / "subject"
         spill.mkdir()
         try:
             opened_workspace = _open_workspace(work, settings, workers, spill)
@@ -149,7 +150,7 @@ def _open_workspace(workspace: Path, settings: Settings, workers: int | None, sp
     index_json = read_json(workspace / "index.json")
     if not index_json or not index_json.get("complete"):
         raise UsageError(f"{workspace}: holds no complete index; run `sanitize run` or `sanitize find` to its end first")
-    key = vault.load_key(workspace, key_file=settings.key_file, seed=settings.seed)
+    key = private_folder.load_key(workspace, key_file=settings.key_file, seed=settings.seed)
     if key.id != index_json["key_id"]:
         raise UsageError(f"{workspace}: was indexed with another key; give that key with --key FILE or --seed N")
     documents = Documents.from_json(index_json["documents"], workspace)
@@ -421,7 +422,7 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
         not_erased.append(f"{len(failed)} published folders in which a kept column contains the person")
     if any(checkpoint["documents_seen"] for checkpoint in found["checkpoints"]):
         not_erased.append("checkpoints that had seen the documents: unlearn or retrain them")
-    folder = vault.make_private_folder(workspace.folder / "receipts")
+    folder = private_folder.make_private_folder(workspace.folder / "receipts")
     number = len(list(folder.glob("*.json")))
     receipt_json = {
         "description": "a person's values and names were removed from published corpora",

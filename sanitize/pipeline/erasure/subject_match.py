@@ -26,7 +26,8 @@ from sanitize.kinds.custom_kind import CustomKind
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.corpus_pass import load_occurrences, occurrences_in_cells
 from sanitize.stages.scanner import Scanner
-from sanitize.storage.corpus import Documents, flatten_cells, open_table_writer
+from sanitize.storage.corpus import Documents, flatten_cells
+from sanitize.storage.parquet_files import open_table_writer
 from sanitize.text import name_search
 from sanitize.text.address_lists import find_display_names, strip_titles
 from sanitize.text.mail_headers import find_header_lines

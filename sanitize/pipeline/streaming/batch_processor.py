@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, bytes_to_code_points, fill_null_texts, to_large_string
 from sanitize.core.keys import Key
-from sanitize.core.parts import Aggregates, Editor
+from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.core.text_cells import LeafPath
 from sanitize.finders import patterns
 from sanitize.kinds.kind import all_kinds
@@ -41,7 +41,7 @@ _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte")
 
 
 class StreamPriorValues:
-    """The values that a stream has seen before a batch and in it (implements `core.parts.PriorValues`)."""
+    """The values that a stream has seen before a batch and in it (implements `core.part_protocols.PriorValues`)."""
 
     def __init__(self, value_log: ValueLog, component_pools: ComponentLog | None) -> None:
         self.value_log, self._component_pools = value_log, component_pools

@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.rendering import escape_controls
+from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import canonical_type, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
 from sanitize.pipeline.streaming.records import ArrowBatch, DictBatch, QuarantineEntry, Row, StreamBatch
@@ -29,9 +29,10 @@ from sanitize.readers.jsonl import iter_lines
 from sanitize.readers.mail import iter_mails
 from sanitize.readers.standard_form import is_binary, to_plain_schema
 from sanitize.readers.survey import REASONS, InputUnit, Roles, parse_mail, survey_inputs
-from sanitize.storage import row_groups
-from sanitize.storage.corpus import check_parquet_file, fsync, open_text_writer
+from sanitize.storage import parquet_files
 from sanitize.storage.disk_errors import get_disk_errno
+from sanitize.storage.files import fsync
+from sanitize.storage.parquet_files import check_parquet_file, open_text_writer
 
 WHOLE_FILE_FORMATS = ("csv", "tsv", "json", "arrow", "text")  # formats that are read as a whole, not record by record
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 10_000, 16 << 20
@@ -136,7 +137,7 @@ def read_iterable(source: Iterable[Any], max_records: int = MAX_BATCH_RECORDS) -
 
 def _split_table(table: pa.Table, max_records: int) -> Iterator[StreamBatch]:
     for batch in table.combine_chunks().to_batches():
-        for low, high in row_groups.split_rows(row_groups.row_text_bytes(batch), MAX_BATCH_BYTES, max_records):
+        for low, high in parquet_files.split_rows(parquet_files.row_text_bytes(batch), MAX_BATCH_BYTES, max_records):
             yield ArrowBatch(pa.Table.from_batches([batch.slice(low, high - low)]))
 
 
@@ -236,7 +237,7 @@ def _read_parquet(unit: InputUnit, max_records: int) -> Iterator[StreamBatch]:
         try:
             metadata = pq.read_metadata(unit.path)
             count = size = 0
-            for batch, sizes in row_groups.read_bounded_batches(
+            for batch, sizes in parquet_files.read_bounded_batches(
                 unit.path, metadata, unit.row_groups, max_rows=max_records, max_bytes=MAX_BATCH_BYTES
             ):
                 if tables and (count + batch.num_rows > max_records or size + int(sizes.sum()) > MAX_BATCH_BYTES):
@@ -440,7 +441,7 @@ class ParquetFolderSink:
             table = pa.table(columns)
             temp_path = self._path / f".{_build_file_name(self._file_count)}.tmp"
             with open_text_writer(temp_path, table.schema) as writer:
-                writer.write_table(table, row_group_size=row_groups.ROW_GROUP_ROWS)
+                writer.write_table(table, row_group_size=parquet_files.ROW_GROUP_ROWS)
             check_parquet_file(temp_path)
             fsync(temp_path)
             temp_path.rename(self._path / _build_file_name(self._file_count))

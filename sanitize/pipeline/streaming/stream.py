@@ -61,12 +61,13 @@ from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.readers.staging import Columns
 from sanitize.stages.scanner import Scanner
-from sanitize.storage import vault
-from sanitize.storage.corpus import CellColumn, flatten_cells, fsync, read_json, write_json
+from sanitize.storage import private_folder
+from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.files import fsync, read_json, write_json
 from sanitize.storage.locks import lock_workspace
-from sanitize.storage.publication import hash_json
 from sanitize.storage.remote_storage import require_local_path
+from sanitize.storage.task_records import hash_json
 
 VERSION = 2  # raise it when an older state cannot be resumed
 PREFETCH_PER_WORKER = 2  # batches that are queued for each worker
@@ -159,13 +160,13 @@ class StreamProcessor:
             self._stack.callback(shutil.rmtree, state_folder, ignore_errors=True)
         self.state_folder = state_folder
         self._is_new_state = not state_folder.exists()
-        with vault.set_umask(0o077), translate_disk_errors(state_folder.parent):
-            vault.open_workspace(state_folder, forbidden_folder=vault.RUN_ONLY_FOLDER)
+        with private_folder.set_umask(0o077), translate_disk_errors(state_folder.parent):
+            private_folder.open_workspace(state_folder, forbidden_folder=private_folder.RUN_ONLY_FOLDER)
             self._stack.enter_context(lock_workspace(state_folder))
             self._stack.push(self._remove_unused_state)
             for leftover in state_folder.glob("*.tmp"):
                 leftover.unlink()
-            self.key: Key = vault.load_key(state_folder, key_file=self.settings.key_file, seed=self.settings.seed)
+            self.key: Key = private_folder.load_key(state_folder, key_file=self.settings.key_file, seed=self.settings.seed)
             saved_state = read_json(state_folder / "state.json")
             if saved_state is None and (state_folder / "state.json").exists():
                 raise OutputBroken(f"{state_folder}/state.json: not readable; restore the state from a backup, or use a new --state")
@@ -184,7 +185,7 @@ class StreamProcessor:
                 list(self._saved_state.get("seen_columns", [])),
             )
             self.value_log = ValueLog(
-                vault.make_private_folder(state_folder / vault.STREAM_ONLY_FOLDER),
+                private_folder.make_private_folder(state_folder / private_folder.STREAM_ONLY_FOLDER),
                 self._saved_state.get("value_files", ()),
                 get_max_keep(self.plan.editors),
             )
@@ -194,7 +195,7 @@ class StreamProcessor:
                 if has_growing_pools
                 else None
             )
-            self._quarantine_file = vault.make_private_folder(state_folder / "quarantine") / "records.jsonl"
+            self._quarantine_file = private_folder.make_private_folder(state_folder / "quarantine") / "records.jsonl"
             self._quarantine_file.touch(mode=0o600)
             os.truncate(self._quarantine_file, int(self._saved_state.get("quarantine_bytes", 0)))
         self._pending_quarantine: list[bytes] = []
@@ -338,7 +339,7 @@ class StreamProcessor:
 
     def commit(self) -> None:
         """Acknowledge all batches passed to `add_result`: write the quarantine and the state, the latter with one rename."""
-        with vault.set_umask(0o077), translate_disk_errors(self.state_folder):
+        with private_folder.set_umask(0o077), translate_disk_errors(self.state_folder):
             with self._quarantine_file.open("ab") as file:
                 file.write(b"".join(self._pending_quarantine))
                 file.flush()
@@ -616,7 +617,7 @@ def run_stream(
     Returns the summary. A file that is given again is resumed after its acknowledged records; records on standard input are taken to
     follow the acknowledged ones.
     """
-    vault.check_paths_disjoint(inputs, output, state)
+    private_folder.check_paths_disjoint(inputs, output, state)
     if output is not None and not output.suffix:  # a file ends with a batch, as only whole batches are acknowledged
         settings = replace(settings, max_batch_records=min(settings.max_batch_records, settings.rows_per_shard))
     with StreamProcessor(plan, state, settings) as processor:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sanitize.errors import OutputBroken
-from sanitize.storage.corpus import fsync
+from sanitize.storage.files import fsync
 
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]

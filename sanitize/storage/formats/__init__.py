@@ -16,9 +16,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,3 +120,29 @@ def _large_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(data_type):
         return pa.struct([pa.field(field.name, _large_type(field.type)) for field in data_type])
     return data_type
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackTask:
+    """The task of packing one shard."""
+
+    shard_no: int
+    first_doc_no: int
+    end_doc_no: int
+    shard: Path
+    format: str
+    folder: Path
+
+
+def pack_shard(task: PackTask) -> dict[str, Any]:
+    """Writes the shard in the format of the task to `task.folder`; returns its size in bytes."""
+    out = task.folder / f"shard{format_suffix(task.format)}"
+    get_format(task.format).pack(task.shard, out)
+    return {"bytes": out.stat().st_size}
+
+
+def shard_path(run_folder: Path, format: str, shard_no: int) -> Path:
+    """The path in WORK of a shard of a run, in a given format."""
+    if format == PARQUET:
+        return run_folder / "shards" / f"{shard_no:05d}.parquet"
+    return run_folder / "packed" / format / f"{shard_no:05d}{format_suffix(format)}"

@@ -16,7 +16,7 @@ from sanitize.errors import InputRefused, UsageError
 from sanitize.train import objectives
 from sanitize.train.batches import TokenRows, pack_rows
 from sanitize.train.blacklist_matcher import BlacklistMatcher
-from sanitize.train.documents import DocumentTable
+from sanitize.train.corpus_reader import DocumentTable
 from sanitize.train.model import train_tokenizer
 from sanitize.train.objectives.objective import IGNORE_INDEX, Objective, TrainContext
 from sanitize.train.tokenization import NO_WORD, split_words, tokenize_documents

@@ -1,4 +1,7 @@
-"""Reads Parquet in batches of bounded size, whatever its pages decompress to, and writes row groups of fixed size.
+"""Reads Parquet in batches of bounded size, whatever its pages decompress to; opens the writers of texts and of tables.
+
+All texts are written by one writer (`open_text_writer`). Its settings leave no copy of a removed value in a file: plain strings, no
+dictionary, no statistics, no foreign metadata, checksums on every page.
 
 A dictionary page may contain one long text and the rows a million references to it: 21 KB that expand to gigabytes. Text columns with such
 pages are therefore read as dictionaries, which stay as small as the page, and batches are cut by the decoded bytes of their rows, until the
@@ -9,6 +12,7 @@ inside lists and structs, is not bounded; a process that reads untrusted files m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.errors import OutputBroken
+
 I64 = npt.NDArray[np.int64]
 ROW_GROUP_ROWS = 5_000  # rows of an output row group, unless its texts are long; a change alters the bytes of output files
 ROW_GROUP_BYTES = 64 << 20
+_CHECK_BATCH_ROWS = 10_000
 
 
 def row_group_starts(metadata: pq.FileMetaData) -> I64:
@@ -137,3 +144,58 @@ class RowGroupWriter:
             low = high
         self._pending = [joined.slice(low)] if low < joined.num_rows else []
         self._sizes = self._sizes[low:]
+
+
+def open_text_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """The only Parquet writer for texts: zstd level 1, page checksums, and no dictionary or statistics that could hold a removed value.
+
+    Arrow's copy of the schema is stored only for types that Parquet alone does not restore (durations, time zones). It contains column
+    names and types, and for canonical types nothing else.
+    """
+    needs_arrow_schema = any(pa.types.is_duration(field.type) or (pa.types.is_timestamp(field.type) and field.type.tz) for field in schema)
+    return pq.ParquetWriter(
+        path,
+        schema.remove_metadata(),
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=False,
+        write_statistics=False,
+        store_schema=needs_arrow_schema,
+        write_page_checksum=True,
+        write_page_index=False,
+    )
+
+
+def open_table_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A writer for the tables of WORK: fast compression, and statistics on `doc_no`, so that readers can select ranges of documents."""
+    dictionary_columns = [field.name for field in schema if pa.types.is_dictionary(field.type) or field.name in ("score", "entity_id")]
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="lz4",
+        use_dictionary=dictionary_columns,
+        write_statistics=["doc_no"] if "doc_no" in schema.names else False,
+        write_page_checksum=True,
+    )
+
+
+def write_table_rows(path: Path, schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> None:
+    """Writes a small table of WORK from rows of Python values."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    with open_table_writer(path, schema) as out:
+        out.write_table(pa.table(arrays, schema=schema))
+
+
+def check_parquet_file(path: Path, *, check_pages: bool = True) -> None:
+    """Checks a file that was just written. Raises OutputBroken unless its footer and (with `check_pages`) all page checksums are valid."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
+            expected = file.metadata.num_rows
+            rows = sum(batch.num_rows for batch in file.iter_batches(_CHECK_BATCH_ROWS, use_threads=False)) if check_pages else expected
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise OutputBroken(f"{path}: not readable after it was written ({type(error).__name__}); the disk may be failing") from None
+    if rows != expected:
+        raise OutputBroken(f"{path}: contains {rows} rows, but its footer states {expected}; the disk may be failing")

@@ -21,7 +21,8 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.storage.corpus import Corpus, Shard, file_sha256
+from sanitize.storage.corpus import Corpus, Shard
+from sanitize.storage.files import file_sha256
 
 _EMPTY_STRING, _NEWLINE = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".mds", ".arrow")

@@ -15,7 +15,7 @@ from typing import Any
 from sanitize.core.keys import Key
 from sanitize.errors import UsageError
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import read_json
+from sanitize.storage.files import read_json
 
 
 def make_private_folder(folder: Path) -> Path:

@@ -1,0 +1,85 @@
+"""Writes files atomically (temporary file, fsync, rename), reads JSON, and hashes files and folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sanitize.core import failpoints
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def tree_sha256(path: Path) -> str:
+    """The SHA-256 over the relative names and hashes of all files below a folder; for a file, over its own."""
+    total = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(path.rglob("*")):
+        if file.is_file():
+            total.update(f"{file.relative_to(path)}\0{file_sha256(file)}\n".encode())
+    return total.hexdigest()
+
+
+def fsync(path: Path) -> None:
+    """Flushes a file or a folder to the disk (fsync)."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, value: object, temp_path: Path | None = None) -> None:
+    """Writes JSON atomically: temporary file (`temp_path`, or `path` with .tmp appended), fsync, rename, fsync of the folder."""
+    temp_path = temp_path or path.with_name(path.name + ".tmp")
+    try:
+        with temp_path.open("w", encoding="utf-8") as file:
+            json.dump(value, file, sort_keys=True, ensure_ascii=False, indent=1, default=str)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        failpoints.hit("json:temp_written")
+        temp_path.rename(path)
+    except BaseException:
+        temp_path.unlink(missing_ok=True)
+        raise
+    fsync(path.parent)
+
+
+def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) -> None:
+    """Writes lines of text atomically to a file of mode 0600: temporary file, fsync, rename, fsync of the folder.
+
+    Raises FileExistsError for an existing file unless `overwrite`.
+    """
+    temp_path = path.with_name(path.name + ".tmp")
+    try:
+        handle = os.open(temp_path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        failpoints.hit("lines:temp_written")
+        if overwrite:
+            temp_path.rename(path)
+        else:
+            os.link(temp_path, path)
+            temp_path.unlink()
+    except BaseException:
+        temp_path.unlink(missing_ok=True)
+        raise
+    fsync(path.parent)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None if the file is missing, unreadable or not a JSON object."""
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
