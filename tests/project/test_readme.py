@@ -156,7 +156,7 @@ WHERE = {
     "value_counts": "tables/value_counts",
     "skipped": "tables/skipped",
     "value_spellings": "vault/values",
-    "quarantine": "quarantine/find",
+    "quarantine": "quarantine/detect",
     "swept": "runs/*/sweep",
     "edits": "runs/*/edits",
     "labels": "runs/*/vault/labels",

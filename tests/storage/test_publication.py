@@ -23,7 +23,7 @@ from sanitize.errors import LeakFound, OutputBroken, ResourceError
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.storage import publication
+from sanitize.storage import publication, task_records
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import publish_corpus, shard_name, swap_folders
@@ -185,7 +185,7 @@ def test_a_crash_between_any_two_steps_is_done_again(tmp_path: Path, monkeypatch
 
         with monkeypatch.context() as patch:
             for name in ("fsync", "file_sha256", "write_json"):
-                patch.setattr(publication, name, counting(getattr(publication, name)))
+                patch.setattr(task_records, name, counting(getattr(task_records, name)))
             patch.setattr(Path, "rename", counting(Path.rename))
             try:
                 run_job(job(folder, Work()))
