@@ -60,8 +60,10 @@ class TextSetSettings(_SuiteSection):
 
 
 class OriginalSettings(_SuiteSection):
-    """`[original]`: where the addresses of the raw corpus are read from: a private folder (`work`) or, without one, a corpus (`documents`);
-    and texts with addresses that belong to no person in it (`strangers`)."""
+    """The section `[original]` of a suite: what the models could have memorized.
+
+    The addresses of the raw corpus are read from the private folder of a run (`work`) or, without one, from a corpus (`documents`).
+    `strangers` are texts with addresses of people who are in no training data: what a model generates of them is chance."""
 
     documents: Path | None = None
     work: Path | None = None

@@ -158,8 +158,9 @@ def _make_word_finder() -> Callable[[str], list[tuple[str, int, int]]]:
 def predict_hidden_words(
     model: LanguageModel, texts: Sequence[str], doc_ids: Sequence[str], *, folds: int = DEFAULT_FOLDS, seed: int = 0
 ) -> pl.DataFrame:
-    """Mask every word of every text once and predict it: `doc`, `place`, `word`, whether it is `right`, the words `predicted`.
+    """Mask every word of every text once and let the model predict it; returns one row per word.
 
+    Columns: `doc`, `place` (number of the word in its text), `word`, `right` (the prediction equals it), `predicted` (the predicted words).
     A word is right if all its tokens are. A prediction may have several words or none (punctuation). Texts longer than the model's context
     are split between words; a word that is longer than the context is left out.
     """

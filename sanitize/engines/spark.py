@@ -66,8 +66,10 @@ _SQL_TYPES = {
 
 
 class SparkEngine:
-    """A Spark session over a WORK that all of its machines see. `master` or `remote` is the address; without both it is the active session
-    of this process, else the one that spark-submit or the environment gives, else this machine.
+    """Runs tasks and SQL in a Spark session; every machine of it must see the folder WORK under the same path.
+
+    `master` or `remote` is the address of Spark. Without both it is the active session of this process, else the one that spark-submit or
+    the environment gives, else a session on this machine.
     """
 
     def __init__(

@@ -211,7 +211,7 @@ class Corpus:
         try:
             manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
             manifest["shards"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise OutputBroken(
                 f"{folder}: no readable manifest.json ({type(error).__name__}); expected a folder that `sanitize run` published"
             ) from None

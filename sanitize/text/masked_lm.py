@@ -67,8 +67,9 @@ def load_masked_model(folder: str, sha256: str, device: str) -> MaskedModel:
 
 
 class MaskedModel:
-    """A masked language model with its tokenizer. `candidate_ids` are the token ids that may be drawn, and `candidate_words` their texts:
-    whole words; they depend on the vocabulary only."""
+    """A masked language model with its tokenizer. `candidate_ids` are the token ids that may be drawn in place of a word, and
+    `candidate_words` their texts; both depend on the vocabulary only. A WordPiece vocabulary (BERT) gives whole words; a byte-level one
+    (RoBERTa) also pieces of words."""
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         """Opens a model folder. Raises MissingExtra without torch or transformers, PlanError if it has no masked language model."""

@@ -314,7 +314,7 @@ class _FileCheck:
     # ---- a shard ----
 
     def check_shard(self, task: VerifyTask) -> None:
-        """Check rows, pages and raw bytes of one shard."""
+        """Search one shard for all forms: its texts row by row, the decompressed pages of its file, and the bytes of the file."""
         kept = pl.DataFrame(pq.read_table(task.kept_originals, partitioning=None))
         kept_doc = kept["doc_no"].to_numpy()
         self.row_counters["kept_expected"] += kept.height
