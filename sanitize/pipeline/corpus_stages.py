@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sanitize.core.part_protocols import Aggregates
+from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement, ReplacementIdsTask, replacement_ids_task
 from sanitize.pipeline.run_state import RunState
 from sanitize.stages import erasure_scan, rewriting
 from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
-from sanitize.stages.task_runner import FolderTask
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
 from sanitize.storage.task_records import run_job

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from sanitize.core import failpoints
 from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
+from sanitize.engines.task_runner import FolderTask, TaskRunner
 from sanitize.errors import QuarantineExceeded, ResourceError, SanitizeError, UsageError, internal_error
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import index_increments, index_reuse
@@ -40,7 +41,6 @@ from sanitize.readers.sandbox import SandboxedReader, input_bytes_of_task, surve
 from sanitize.readers.staging import build_documents
 from sanitize.readers.survey import DocumentSample, IndexedInput, Survey, with_sample
 from sanitize.stages import aggregates, detection, second_round_input
-from sanitize.stages.task_runner import FolderTask, TaskRunner
 from sanitize.storage import private_folder, queries, table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import get_disk_errno, make_disk_error, translate_disk_errors

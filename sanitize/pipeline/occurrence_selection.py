@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from sanitize.engines.task_runner import TaskRunner
 from sanitize.pipeline.index_state import IndexState
 from sanitize.plans.plan import SelectionRules
 from sanitize.stages import aggregates, selection
-from sanitize.stages.task_runner import TaskRunner
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.task_records import Job
 from sanitize.storage.views import read_unselected_values

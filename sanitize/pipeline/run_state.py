@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sanitize.engines.task_runner import TaskRunner
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline import append, index_reuse, publish_history
 from sanitize.pipeline.append import OutputIncrement
@@ -21,7 +22,6 @@ from sanitize.pipeline.index_state import IndexState
 from sanitize.pipeline.occurrence_selection import OccurrenceSelection
 from sanitize.plans.plan import Plan
 from sanitize.stages import rewriting
-from sanitize.stages.task_runner import TaskRunner
 from sanitize.storage import formats, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
 from sanitize.storage.task_records import Job

@@ -9,10 +9,10 @@ from typing import Any
 
 from sanitize.core import failpoints
 from sanitize.engines.local import LocalEngine
+from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_rewriting import RewrittenShards
-from sanitize.stages.task_runner import FolderTask
 from sanitize.storage import private_folder
 from sanitize.storage.formats import shard_path
 from sanitize.storage.publication import shard_names
