@@ -432,7 +432,8 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
             "The model has also lost much of the kept documents: forgetting by such a loss of utility is no success of the method."
         )
     if receipt["method"] == "dp2unlearning":
-        guarantee_words = (receipt["guarantee"] or {}).get("statement", "no guarantee is stated")
+        guarantee = receipt["guarantee"] or {}  # unlearn.json of an earlier version has the statement as `words`
+        guarantee_words = guarantee.get("statement", guarantee.get("words", "no guarantee is stated"))
         sentences.append(f"The model can know the forgotten documents only through its base model: {guarantee_words}.")
     else:
         sentences.append(PROVES_NOTHING)

@@ -29,7 +29,7 @@ from sanitize.storage.files import file_sha256
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
 MANIFEST_VERSION = 2  # `format` in manifest.json; raise it when a key changes
-_SIDECAR_KEYS = {1: "beside", MANIFEST_VERSION: "sidecar_files"}  # by the versions whose shards can be read
+_READABLE_MANIFEST_VERSIONS = (1, MANIFEST_VERSION)  # version 1 has other names for the same; its shards can be read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,10 +216,10 @@ class Corpus:
                 f"{folder}: no readable manifest.json ({type(error).__name__}); expected a folder that `sanitize run` published"
             ) from None
         corpus = cls(folder, manifest)
-        if corpus.manifest_version not in _SIDECAR_KEYS:
+        if corpus.manifest_version not in _READABLE_MANIFEST_VERSIONS:
             raise UsageError(
                 f"{folder}: its manifest.json has format {corpus.manifest_version}, and this program reads formats "
-                f"{' and '.join(map(str, _SIDECAR_KEYS))}. Update corpus-sanitize, or use the version that wrote it"
+                f"{' and '.join(map(str, _READABLE_MANIFEST_VERSIONS))}. Update corpus-sanitize, or use the version that wrote it"
             )
         return corpus
 
@@ -246,7 +246,7 @@ class Corpus:
     @property
     def sidecar_files(self) -> Mapping[str, str]:
         """Additional files of the shard format in the data folder (such as an MDS index) -> SHA-256; empty for most formats."""
-        return dict(self.manifest.get(_SIDECAR_KEYS[int(str(self.manifest_version))], {}))
+        return dict(self.manifest.get("sidecar_files" if self.manifest_version == MANIFEST_VERSION else "beside", {}))
 
     def check(self) -> None:
         """Raises OutputBroken for a file in data/ that is missing, not in the manifest, or changed since it was published."""
