@@ -119,14 +119,14 @@ def test_other_words_are_not_names(text: str) -> None:
     assert find_names(text) == []
 
 
-def test_a_name_is_linked_to_its_address_where_they_are_alike() -> None:
+def test_names_are_linked_to_similar_addresses() -> None:
     texts = ["From: Ann Roe <ann.roe@example.com>\nTo: Petra Haas <office@example.com>\n\n"]
     spans = NAMES.find_spans(build_column(texts))
     assert list_names(texts, spans) == [[("Ann Roe", BESIDE_ADDRESS_SCORE), ("Petra Haas", BESIDE_ADDRESS_SCORE)]]
     assert spans.person_links is not None
-    known = compute_value_ids(pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY)
-    name = compute_value_ids(pa.array(normalise_name(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()), "PERSON", KEY)
-    assert spans.person_links.rows() == [(known[0], name[0])]
+    address_ids = compute_value_ids(pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY)
+    name_ids = compute_value_ids(pa.array(normalise_name(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()), "PERSON", KEY)
+    assert spans.person_links.rows() == [(address_ids[0], name_ids[0])]
 
 
 def test_without_prose_only_header_lines_are_searched() -> None:

@@ -20,7 +20,7 @@ from sanitize.finders.ner import Ner, Tagger, _load_tagger, _split_label
 
 pytest.importorskip("transformers")
 
-LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-MISC"]  # of the model
+LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-MISC"]  # labels of the model
 PLAIN_WORDS = "the a lamp and of in near to went said saw with old new was is has but so for from on under over . , ! ?".split()
 KEY = Key.from_seed(5)
 NO_SPANS = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
@@ -51,11 +51,11 @@ def find_values(ner: Ner, text: str) -> list[tuple[str, str]]:
         ("the lamp was old.", []),
         ("", []),
         ("Ann Roe saw the lamp", [("Ann Roe", "PERSON")]),
-        ("saw Ann Ben Roe", [("Ann", "PERSON"), ("Ben Roe", "PERSON")]),  # B- begins a span though the last word was of its kind
+        ("saw Ann Ben Roe", [("Ann", "PERSON"), ("Ben Roe", "PERSON")]),  # B- begins a span after a word of the same kind
         ("in Riverton, said Ben", [("Riverton", "LOCATION"), ("Ben", "PERSON")]),  # one word of two tokens
         ("so Zoë Roe went to Riverton", [("Zoë Roe", "PERSON"), ("Riverton", "LOCATION")]),  # code points become bytes
         ("\u00a0\u2014 Ann\n", [("Ann", "PERSON")]),
-        ("the lunar lamp", []),  # MISC is no personal data
+        ("the lunar lamp", []),  # MISC is not a kind
     ],
 )
 def test_tagged_values(model: Path, text: str, expected: list[tuple[str, str]]) -> None:

@@ -229,11 +229,13 @@ def test_ages_in_words(text: str, value: str, form: str) -> None:
 def test_surrogates_in_words_keep_the_form_and_are_found() -> None:
     values = pl.Series("value", ["sixty-four", "Sixty Four", "seventy", "twelve", "Two", "64"] * 60)
     rows = np.arange(len(values), dtype=np.uint64)
-    fakes = KIND.make_surrogates(values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
-    assert KIND.check is not None and KIND.check(fakes).is_null().all() and (fakes != values).all()
+    surrogates = KIND.make_surrogates(
+        values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False
+    )
+    assert KIND.check is not None and KIND.check(surrogates).is_null().all() and (surrogates != values).all()
     shapes = [r"[a-z]+ty-[a-z]+", r"[A-Z][a-z]+ty [A-Z][a-z]+", r"[a-z]+ty", r"[a-z]+(?:en|elve)", r"[A-Z][a-z]{2,4}", "[1-9][0-9]"]
-    for fake, shape in zip(fakes, shapes * 60, strict=True):
-        assert re.fullmatch(shape, fake) and find_ages(f"aged {fake}, {fake} years old") == [fake, fake]
+    for surrogate, shape in zip(surrogates, shapes * 60, strict=True):
+        assert re.fullmatch(shape, surrogate) and find_ages(f"aged {surrogate}, {surrogate} years old") == [surrogate, surrogate]
 
 
 def test_spellings_of_an_age_share_a_value_id() -> None:
@@ -246,9 +248,9 @@ def test_surrogates_keep_the_digit_count() -> None:
     values = pl.Series("value", ["7", "64", "101"] * 50)
     rows = np.arange(len(values), dtype=np.uint64)
     draws = Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), np.zeros(len(values), np.uint64), rows)
-    fakes = KIND.make_surrogates(values, draws, False)
-    assert KIND.check is not None and KIND.check(fakes).is_null().all()
-    assert fakes.str.len_bytes().to_list() == values.str.len_bytes().to_list()
-    assert (fakes != values).all()
-    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
+    surrogates = KIND.make_surrogates(values, draws, False)
+    assert KIND.check is not None and KIND.check(surrogates).is_null().all()
+    assert surrogates.str.len_bytes().to_list() == values.str.len_bytes().to_list()
+    assert (surrogates != values).all()
+    assert KIND.is_value(pl.DataFrame({"value": surrogates})).all()
     assert KIND.normalise(pl.Series(["064", "0"])).to_list() == ["64", "0"]

@@ -130,19 +130,22 @@ def test_identifier_next_to_a_word_character_is_not_found(name: str, text: str) 
 def test_surrogates_are_of_their_kind(name: str, reserved: bool) -> None:
     kind = get_kind(name)
     values = pl.Series("value", [extract_value(name, text) for text in VALID[name]] * 40)
-    fakes = kind.make_surrogates(values, make_draws(len(values)), reserved)
-    assert kind.check is not None and kind.check(values).is_null().all() and kind.check(fakes).is_null().all()
+    surrogates = kind.make_surrogates(values, make_draws(len(values)), reserved)
+    assert kind.check is not None and kind.check(values).is_null().all() and kind.check(surrogates).is_null().all()
     frame = pl.DataFrame({"value": values}).with_columns(bracketed=False, id_field=False, address_field=False)
     # bare digits are accepted only after their name
-    assert kind.is_value(frame).to_list() == kind.is_value(frame.with_columns(value=fakes)).to_list() and kind.is_value(frame).any()
+    assert kind.is_value(frame).to_list() == kind.is_value(frame.with_columns(value=surrogates)).to_list() and kind.is_value(frame).any()
     drawn_characters = (
         "[0-9A-Za-z]" if name != "FI_PERSONAL_IDENTITY_CODE" else "[0-9A-Za-z-]"
     )  # where the sign of the century is drawn too
-    assert fakes.str.replace_all(drawn_characters, "0").to_list() == values.str.replace_all(drawn_characters, "0").to_list()
-    assert (kind.normalise(fakes) != kind.normalise(values)).all()
-    assert fakes.n_unique() > len(values) * 0.9
+    assert surrogates.str.replace_all(drawn_characters, "0").to_list() == values.str.replace_all(drawn_characters, "0").to_list()
+    assert (kind.normalise(surrogates) != kind.normalise(values)).all()
+    assert surrogates.n_unique() > len(values) * 0.9
     rows = np.arange(1, len(values), 3)
-    assert kind.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), reserved).to_list() == fakes.gather(rows).to_list()
+    assert (
+        kind.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), reserved).to_list()
+        == surrogates.gather(rows).to_list()
+    )
     assert len(kind.make_surrogates(values.clear(), make_draws(0), reserved)) == len(kind.check(values.clear())) == 0
 
 

@@ -11,8 +11,8 @@ from sanitize.kinds.kind import get_kind
 
 CRYPTO = get_kind("CRYPTO")
 VALID = [
-    "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",  # the first block's
-    "1111111111111111111114oLvT2",  # to nobody
+    "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",  # of the genesis block
+    "1111111111111111111114oLvT2",  # without an owner
     "3J98t1WpEZ73CNmQviecrnyiWrnqRhWNLy",
     "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",  # BIP 173
     "BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4",
@@ -63,18 +63,18 @@ def test_valid_and_invalid_addresses_in_one_column() -> None:
 @pytest.mark.parametrize("value", VALID)
 def test_surrogates_pass_the_check_and_keep_the_form(value: str) -> None:
     assert CRYPTO.check is not None
-    fakes = CRYPTO.make_surrogates(pl.Series("v", [value] * 60), make_draws(60), False)
-    assert CRYPTO.check(fakes).is_null().all() and fakes.n_unique() == 60
-    sizes = fakes.str.len_bytes()
+    surrogates = CRYPTO.make_surrogates(pl.Series("v", [value] * 60), make_draws(60), False)
+    assert CRYPTO.check(surrogates).is_null().all() and surrogates.n_unique() == 60
+    sizes = surrogates.str.len_bytes()
     if value[0] in "13":
-        assert sizes.is_between(26, 35).all() and fakes.str.starts_with(value[0]).all()
+        assert sizes.is_between(26, 35).all() and surrogates.str.starts_with(value[0]).all()
     else:
-        assert (sizes == len(value)).all() and fakes.str.starts_with(value[:4] if value[0] != "0" else "0x").all()
+        assert (sizes == len(value)).all() and surrogates.str.starts_with(value[:4] if value[0] != "0" else "0x").all()
     small, large = value[4:] == value[4:].lower(), value[4:] == value[4:].upper()
     if value[0] not in "13":
-        assert all((fake[4:] == fake[4:].lower()) == small for fake in fakes)
+        assert all((surrogate[4:] == surrogate[4:].lower()) == small for surrogate in surrogates)
     if value[0] in "BL":
-        assert large and all(fake == fake.upper() for fake in fakes)
+        assert large and all(surrogate == surrogate.upper() for surrogate in surrogates)
 
 
 def test_mixed_networks_in_one_column() -> None:

@@ -137,7 +137,7 @@ def test_rejected_candidates_are_counted() -> None:
 
 
 def test_overlaps_of_several_kinds() -> None:
-    """With equal score and length the custom kind wins; of two custom kinds the longer match, then the first; a nested match counts too."""
+    """With equal score and length the custom kind wins; of two custom kinds the longer match, then the first; nested matches count too."""
     card = {"name": "LOYALTY", "pattern": "4[0-9]{3}(?: [0-9]{4}){3}"}
     assert find_matches(["4111 1111 1111 1111"], card) == [[("LOYALTY", "4111 1111 1111 1111", 1.0)]]
     assert find_matches(["4111 1111 1111 1111"], card, skipped=True) == {("CREDIT_CARD", "overlap"): 1}
@@ -203,7 +203,7 @@ def make_surrogates(custom: CustomKind, value: str, count: int = 40) -> list[str
         ({"pattern": "EMP-[0-9]{6}"}, "EMP-123456", r"EMP-\d{6}"),
         ({"pattern": "[A-Z]{2}[0-9]{3}[a-z]"}, "QX123a", r"[A-Z]{2}\d{3}[a-z]"),
         ({"pattern": "[0-9a-f]{12}"}, "deadbeef0123", "[0-9a-f]{12}"),
-        ({"pattern": "ID_[a-z]{6}"}, "ID_abcdef", "[A-Z]{2}_[a-z]{6}"),  # no redrawing of the whole is an ID_: its shape then
+        ({"pattern": "ID_[a-z]{6}"}, "ID_abcdef", "[A-Z]{2}_[a-z]{6}"),  # redrawn words never match `ID_`; the shape is used instead
         ({"pattern": "[0-9]{4} ?[0-9]{4}", "check": "luhn"}, "1234 5674", r"\d{4} \d{4}"),
         ({"pattern": "[A-Z]{3}[0-9]{6}", "check": "mod97"}, "ABC123429", r"[A-Z]{3}\d{6}"),
         ({"words": ["Blue Heron"]}, "Blue Heron", "[A-Z][a-z]{3} [A-Z][a-z]{4}"),

@@ -35,7 +35,7 @@ DATES = [
     ("2001-05-14T16:39:00.123+02:00", "2001-05-14T16:39:00.123+0200"),
     ("14.05.2001", "2001-05-14"),
     ("5/14/2001 4:39 PM", "2001-05-14T16:39"),
-    ("5/4/2001", "5/4/2001"),  # the fourth of May, or the fifth of April
+    ("5/4/2001", "5/4/2001"),  # ambiguous: the fourth of May or the fifth of April
     ("05/14/01", "2001-05-14"),
     ("5/5/2001", "2001-05-05"),
     ("14 May 2001", "2001-05-14"),
@@ -97,8 +97,8 @@ SHORT_WEEKDAYS = [
 @pytest.mark.parametrize(("text", "expected"), SHORT_WEEKDAYS)
 def test_short_weekdays_need_a_context_word(text: str, expected: list[str]) -> None:
     assert find_dates(text) == expected
-    fakes = KIND.make_surrogates(pl.Series("value", ["Wed"] * 50), make_draws(50), False)
-    assert fakes.n_unique() == 6 and all(find_dates(f"on {fake} we") == [fake] for fake in fakes)
+    surrogates = KIND.make_surrogates(pl.Series("value", ["Wed"] * 50), make_draws(50), False)
+    assert surrogates.n_unique() == 6 and all(find_dates(f"on {surrogate} we") == [surrogate] for surrogate in surrogates)
 
 
 YEARS = [
@@ -134,9 +134,9 @@ DATES_AFTER_WORDS = [
 def test_dates_that_need_a_context_word(text: str, value: str, normalised: str) -> None:
     assert find_dates(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [normalised]
     rows = np.arange(50, dtype=np.uint64)
-    fakes = KIND.make_surrogates(pl.Series("value", [value] * 50), make_draws(50).take(rows.astype(np.intp)), False)
-    assert {re.sub("[0-9]", "0", fake) for fake in fakes} == {re.sub("[0-9]", "0", value)} and fakes.n_unique() > 20
-    assert all(find_dates(text.replace(value, fake)) == [fake] for fake in fakes)
+    surrogates = KIND.make_surrogates(pl.Series("value", [value] * 50), make_draws(50).take(rows.astype(np.intp)), False)
+    assert {re.sub("[0-9]", "0", surrogate) for surrogate in surrogates} == {re.sub("[0-9]", "0", value)} and surrogates.n_unique() > 20
+    assert all(find_dates(text.replace(value, surrogate)) == [surrogate] for surrogate in surrogates)
 
 
 NOTHING = [
@@ -224,13 +224,15 @@ def reduce_to_shape(text: str) -> str:
 
 def test_surrogates_keep_the_spelling_and_are_valid_dates() -> None:
     values = pl.Series("value", [text for text, _ in DATES] * 40 + ["2012", "1998"])
-    fakes = KIND.make_surrogates(values, make_draws(len(values)), False)
-    assert KIND.check is not None and KIND.check(fakes).is_null().all()
-    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
-    assert [reduce_to_shape(fake) for fake in fakes] == [reduce_to_shape(value) for value in values]
-    assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.9
+    surrogates = KIND.make_surrogates(values, make_draws(len(values)), False)
+    assert KIND.check is not None and KIND.check(surrogates).is_null().all()
+    assert KIND.is_value(pl.DataFrame({"value": surrogates})).all()
+    assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [reduce_to_shape(value) for value in values]
+    assert (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.9
     rows = np.arange(1, len(values), 3)
-    assert KIND.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), False).to_list() == fakes.gather(rows).to_list()
+    assert (
+        KIND.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), False).to_list() == surrogates.gather(rows).to_list()
+    )
 
 
 def test_surrogate_ordinals_match_their_day() -> None:
@@ -239,8 +241,8 @@ def test_surrogate_ordinals_match_their_day() -> None:
     )
     endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd"}
     days = set()
-    for value, fake in zip(values, KIND.make_surrogates(values, make_draws(len(values)), False), strict=True):
-        ordinal = re.search("([0-9]+)([a-z]{2})(?![a-z])", fake, re.IGNORECASE)
+    for value, surrogate in zip(values, KIND.make_surrogates(values, make_draws(len(values)), False), strict=True):
+        ordinal = re.search("([0-9]+)([a-z]{2})(?![a-z])", surrogate, re.IGNORECASE)
         assert ordinal and ordinal[2].lower() == endings.get(int(ordinal[1]), "th") and ordinal[2].isupper() == ("ND" in value)
         days.add(int(ordinal[1]))
     assert days >= {1, 2, 3, 11, 12, 13, 21, 22, 23}
@@ -248,14 +250,14 @@ def test_surrogate_ordinals_match_their_day() -> None:
 
 def test_surrogate_weekday_matches_its_date() -> None:
     values = pl.Series(["Mon, 14 May 2001 16:39:00 -0700", "Monday, May 14, 2001", "Mon May 14 12:00:00 2001"] * 60)
-    fakes = KIND.make_surrogates(values, make_draws(len(values)), False)
-    for fake in fakes:
-        words = re.findall("[A-Za-z]+|[0-9]+", fake)
+    surrogates = KIND.make_surrogates(values, make_draws(len(values)), False)
+    for surrogate in surrogates:
+        words = re.findall("[A-Za-z]+|[0-9]+", surrogate)
         numbers = [word for word in words if word.isdigit()]
         month = next(word for word in words[1:] if word[:3] in "JanFebMarAprMayJunJulAugSepOctNovDec")
         year = next(number for number in numbers if len(number) == 4 and number[:2] in ("19", "20"))
         day = datetime.datetime.strptime(f"{numbers[0]} {month[:3]} {year}", "%d %b %Y")
-        assert day.strftime("%a") == words[0][:3], fake
+        assert day.strftime("%a") == words[0][:3], surrogate
 
 
 @given(st.from_regex(re.compile(KIND.pattern.replace(r"(?-u:\b)", ""), re.ASCII), fullmatch=True))

@@ -152,7 +152,7 @@ def test_every_context_word_and_zone() -> None:
         if FINDER.kinds[detections.distinct.kind[value_no]].name == KIND.name:
             dates[text_no].append(texts[text_no][start:stop])
     expected = [expected_dates for _, expected_dates in DATES_BY_TEXT] + [[text] for text, _ in NORMALISED_VALUES]
-    assert [(text, found) for text, found, wanted in zip(texts, dates, expected, strict=True) if found != wanted] == []
+    assert [(text, values) for text, values, expected_values in zip(texts, dates, expected, strict=True) if values != expected_values] == []
 
 
 @pytest.mark.parametrize("size", [1, len(NORMALISED_VALUES)])

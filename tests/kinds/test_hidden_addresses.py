@@ -68,7 +68,7 @@ def test_every_obfuscation_of_an_address() -> None:
         if FINDER.kinds[kinds[value_no]].name == "EMAIL_ADDRESS":
             addresses[text_no].append(forms[value_no])
     expected = [[form] for _, form in ADDRESS_BY_TEXT] + [[] for _ in TEXTS_WITHOUT_ADDRESS]
-    wrong = [(text, found) for text, found, wanted in zip(texts, addresses, expected, strict=True) if found != wanted]
+    wrong = [(text, values) for text, values, expected_values in zip(texts, addresses, expected, strict=True) if values != expected_values]
     assert wrong == []
 
 

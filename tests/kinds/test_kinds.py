@@ -200,7 +200,7 @@ def test_values_are_found(name: str, text: str, values: list[str] | None) -> Non
 
 
 TEXTS_WITHOUT_VALUES = [
-    "046-1297901",  # a piece of a GUID
+    "046-1297901",  # a part of a GUID
     "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
     "10230713853616100",
     "9713-555-6161 a713-555-6161 713-555-61612",
@@ -248,7 +248,7 @@ REJECTED = [
     ("0:0:0:0:0:0:0:1", "IP_ADDRESS", "reserved"),
     ("add::bad", "IP_ADDRESS", "word"),
     ("ab:cd:ef:01:23:45:67:89:ab", "IP_ADDRESS", "groups"),
-    ("1::2::3", "IP_ADDRESS", None),  # `1::2` and what follows it
+    ("1::2::3", "IP_ADDRESS", None),  # `1::2` is followed by more groups
     ("DE88 3704 0044 0532 0130 00", "IBAN_CODE", "mod97"),
     ("4111 1111 1111 1112", "CREDIT_CARD", "luhn"),
     ("2000 0000 0000 0006", "CREDIT_CARD", "issuer"),
@@ -368,24 +368,27 @@ def reduce_to_shape(name: str, value: str) -> str:
 def test_surrogates_are_of_their_kind(name: str, reserved: bool) -> None:
     kind = KINDS[name]
     values = pl.Series("value", SAMPLES[name] * 20)
-    fakes = kind.make_surrogates(values, make_draws(len(values)), reserved)
-    assert fakes.name == "value"
-    frame = pl.DataFrame({"value": fakes}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False))
+    surrogates = kind.make_surrogates(values, make_draws(len(values)), reserved)
+    assert surrogates.name == "value"
+    frame = pl.DataFrame({"value": surrogates}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False))
     assert kind.is_value(frame).all()
     if not reserved:
-        assert [reduce_to_shape(name, fake) for fake in fakes] == [reduce_to_shape(name, value) for value in values]
-    if not (reserved and name == "US_SSN"):  # these are refused on purpose
-        assert kind.check is None or kind.check(fakes).is_null().all()
-    assert (kind.normalise(fakes) != kind.normalise(values)).mean() > (0.99 if name != "EMAIL_ADDRESS" else 0.999)
-    assert kind.make_surrogates(values, make_draws(len(values)), reserved).to_list() == fakes.to_list()
+        assert [reduce_to_shape(name, surrogate) for surrogate in surrogates] == [reduce_to_shape(name, value) for value in values]
+    if not (reserved and name == "US_SSN"):  # these are rejected intentionally
+        assert kind.check is None or kind.check(surrogates).is_null().all()
+    assert (kind.normalise(surrogates) != kind.normalise(values)).mean() > (0.99 if name != "EMAIL_ADDRESS" else 0.999)
+    assert kind.make_surrogates(values, make_draws(len(values)), reserved).to_list() == surrogates.to_list()
     rows = np.arange(1, len(values), 3)
-    assert kind.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), reserved).to_list() == fakes.gather(rows).to_list()
+    assert (
+        kind.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), reserved).to_list()
+        == surrogates.gather(rows).to_list()
+    )
 
 
 def test_surrogate_addresses_match_the_whole_pattern() -> None:
     values = pl.Series(["bob@example.com", "a.b..c@example.co.uk", "x_@example.xn--p1ai", "O'Neil+tag@EXAMPLE.museum"] * 50)
-    fakes = KINDS["EMAIL_ADDRESS"].make_surrogates(values, make_draws(len(values)), False)
-    assert fakes.str.contains(rf"\A(?:{KINDS['EMAIL_ADDRESS'].pattern})\z").all()
+    surrogates = KINDS["EMAIL_ADDRESS"].make_surrogates(values, make_draws(len(values)), False)
+    assert surrogates.str.contains(rf"\A(?:{KINDS['EMAIL_ADDRESS'].pattern})\z").all()
 
 
 def test_surrogates_and_components_of_hidden_addresses() -> None:
@@ -397,10 +400,10 @@ def test_surrogates_and_components_of_hidden_addresses() -> None:
     assert components.select(pl.concat_str(pl.all())).to_series().to_list() == values.to_list()
     assert components.rows()[0] == ("", "bob", "", "", " at ", "example", " dot ", "com")
     for reserved in (False, True):
-        fakes = kind.make_surrogates(values, make_draws(len(values)), reserved)
-        assert fakes.str.contains(rf"\A(?:{kind.pattern})\z").all()
-        assert kind.check is not None and kind.check(fakes).is_null().all()
-        assert not set(kind.normalise(fakes)) & set(kind.normalise(values))
+        surrogates = kind.make_surrogates(values, make_draws(len(values)), reserved)
+        assert surrogates.str.contains(rf"\A(?:{kind.pattern})\z").all()
+        assert kind.check is not None and kind.check(surrogates).is_null().all()
+        assert not set(kind.normalise(surrogates)) & set(kind.normalise(values))
     spelled = kind.make_surrogates(values, make_draws(len(values)), False)
     assert spelled[0].count(" at ") == 1 and spelled[0].endswith(" dot com") and "[at]" in spelled[1]
 
@@ -428,19 +431,19 @@ def test_surrogate_addresses_rarely_repeat() -> None:
 
 
 def test_reserved_ranges() -> None:
-    def fakes(name: str, value: str) -> pl.Series:
+    def surrogates(name: str, value: str) -> pl.Series:
         return KINDS[name].make_surrogates(pl.Series([value] * 50), make_draws(50), True)
 
-    assert fakes("EMAIL_ADDRESS", "bob@corp.net").str.contains(r"@example[.](?:com|net|org)\z").all()
-    assert fakes("EMAIL_ADDRESS", "bob@corp").str.ends_with(".example").all()
-    assert fakes("PHONE_NUMBER", "(713) 253-6161 x12").str.contains(r"\A[(][2-9][0-9]{2}[)] 555-01[0-9]{2} x[0-9]{2}\z").all()
-    assert fakes("IP_ADDRESS", "10.1.2.3").str.contains(r"\A(?:192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.][0-9]{1,3}\z").all()
-    assert fakes("IP_ADDRESS", "fe80::1").str.starts_with("2001:db8::").all()
-    assert fakes("URL", "https://www.corp.net:80/a").str.contains(r"\Ahttps://www[.][a-z]+[.]example:80/[a-z]\z").all()
-    assert fakes("CREDIT_CARD", "5105 1051 0510 5100").str.starts_with("5555 55").all()
-    assert fakes("MAC_ADDRESS", "00:1A:2B:3C:4D:5E").str.contains(r"\A00:00:5E:00:53:[0-9A-F]{2}\z").all()
-    assert fakes("US_SSN", "123-45-6789").str.contains(r"\A987-65-432[0-9]\z").all()
-    assert fakes("MESSAGE_ID", "1$a@host").str.ends_with(".example").all()
+    assert surrogates("EMAIL_ADDRESS", "bob@corp.net").str.contains(r"@example[.](?:com|net|org)\z").all()
+    assert surrogates("EMAIL_ADDRESS", "bob@corp").str.ends_with(".example").all()
+    assert surrogates("PHONE_NUMBER", "(713) 253-6161 x12").str.contains(r"\A[(][2-9][0-9]{2}[)] 555-01[0-9]{2} x[0-9]{2}\z").all()
+    assert surrogates("IP_ADDRESS", "10.1.2.3").str.contains(r"\A(?:192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.][0-9]{1,3}\z").all()
+    assert surrogates("IP_ADDRESS", "fe80::1").str.starts_with("2001:db8::").all()
+    assert surrogates("URL", "https://www.corp.net:80/a").str.contains(r"\Ahttps://www[.][a-z]+[.]example:80/[a-z]\z").all()
+    assert surrogates("CREDIT_CARD", "5105 1051 0510 5100").str.starts_with("5555 55").all()
+    assert surrogates("MAC_ADDRESS", "00:1A:2B:3C:4D:5E").str.contains(r"\A00:00:5E:00:53:[0-9A-F]{2}\z").all()
+    assert surrogates("US_SSN", "123-45-6789").str.contains(r"\A987-65-432[0-9]\z").all()
+    assert surrogates("MESSAGE_ID", "1$a@host").str.ends_with(".example").all()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -47,12 +47,12 @@ def test_common_names_are_not_distinctive() -> None:
 def test_surrogate_has_the_same_shape_and_other_words(name: str) -> None:
     values = pl.Series(SHAPES * 20)
     draws = Draws.from_words(b"sixteen bytes ok", np.arange(len(values), dtype=np.uint64))
-    fakes = get_kind(name).make_surrogates(values, draws, False)
-    assert fakes.len() == len(values) and fakes.null_count() == 0
-    assert (fakes == get_kind(name).make_surrogates(values, draws, False)).all() and (
-        fakes != get_kind(name).make_surrogates(values, draws.with_attempt(1), False)
+    surrogates = get_kind(name).make_surrogates(values, draws, False)
+    assert surrogates.len() == len(values) and surrogates.null_count() == 0
+    assert (surrogates == get_kind(name).make_surrogates(values, draws, False)).all() and (
+        surrogates != get_kind(name).make_surrogates(values, draws.with_attempt(1), False)
     ).any()
     if name == "PERSON":
-        assert [reduce_to_shape(fake) for fake in fakes] == [reduce_to_shape(value) for value in values]
-    same = get_kind(name).normalise(fakes) == get_kind(name).normalise(values)
+        assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [reduce_to_shape(value) for value in values]
+    same = get_kind(name).normalise(surrogates) == get_kind(name).normalise(values)
     assert same.sum() == 0

@@ -91,7 +91,7 @@ def test_numbers_without_context_words_are_not_found(number: str, text: str) -> 
 
 TEXTS_WITHOUT_NUMBER = [
     "call 2001-2002, phone 20010504, dial 1024",
-    "call 4111 1111 1111 1111",  # a card, whatever stands before it
+    "call 4111 1111 1111 1111",  # a card, whatever precedes it
     "1024 2048 4096 8192",
     "12345 678 9 100",
     "046-1297901",
@@ -165,18 +165,18 @@ def make_draws(count: int) -> Draws:
 
 def test_surrogates_keep_the_shape_and_are_accepted() -> None:
     values = pl.Series("value", (NUMBERS_BY_SHAPE + NUMBERS_BY_CONTEXT) * 20)
-    fakes = KIND.make_surrogates(values, make_draws(len(values)), False)
-    assert KIND.check is not None and KIND.check(fakes).is_null().all()
-    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
+    surrogates = KIND.make_surrogates(values, make_draws(len(values)), False)
+    assert KIND.check is not None and KIND.check(surrogates).is_null().all()
+    assert KIND.is_value(pl.DataFrame({"value": surrogates})).all()
     shapes = [re.sub("[0-9]", "0", value) for value in values]
-    assert [re.sub("[0-9]", "0", fake) for fake in fakes] == shapes
-    assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.99
+    assert [re.sub("[0-9]", "0", surrogate) for surrogate in surrogates] == shapes
+    assert (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.99
     for value in NUMBERS_BY_SHAPE + NUMBERS_BY_CONTEXT:
         surrogate = KIND.make_surrogates(pl.Series([value]), make_draws(1), False)
         assert re.sub("[0-9]", "0", surrogate[0]) == re.sub("[0-9]", "0", value)
     # leading zeros that mark the type of number stay
     zeros = values.str.extract(r"\A([(]?0*)")
-    assert fakes.str.starts_with(zeros).all()
+    assert surrogates.str.starts_with(zeros).all()
 
 
 @given(st.from_regex(re.compile(KIND.pattern.replace(r"(?-u:\b)", ""), re.ASCII), fullmatch=True))

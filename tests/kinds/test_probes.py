@@ -78,7 +78,7 @@ PROBES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
     ("archive, no line", "it is\nonline at example.org\nand\nsold at example.com,\nShop at Example.com\nrun at main.pm\n", []),
     ("archive, no opening", "From bob at example.com we have heard, or From bob at example.com\nx", []),
     ("archive, quoted field", "> To: bob at example.com", [(MAIL, "bob at example.com", "bob@example.com")]),
-    # what looks like an address, and is none
+    # texts that resemble an address
     ("=40 of a parameter", "p=40fa.html width=40.com size=40ex.png x=407.net", []),
     ("at in brackets", "(available at example.com) (us at example.com) (more at example.com) <at example.com>", []),
     ("at in prose", "From what I saw at example.com, she works at example.com: bob at example.com", []),

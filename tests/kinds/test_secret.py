@@ -1,4 +1,4 @@
-"""Secrets: every issuer's format, the same one character too short, key blocks, and passwords in URLs. All are generated in the tests."""
+"""Secrets: every issuer's format, also one character too short, key blocks, and passwords in URLs. All are generated in the tests."""
 
 from __future__ import annotations
 
@@ -96,18 +96,22 @@ def test_a_token_is_found_and_one_that_is_too_short_is_not(issuer: str) -> None:
 @pytest.mark.parametrize("issuer", TOKENS)
 def test_surrogate_is_another_token_of_the_same_issuer(issuer: str) -> None:
     prefix, body = TOKENS[issuer]
-    fakes = SECRET.make_surrogates(pl.Series("v", [prefix + body] * 50), make_draws(50), False)
-    assert fakes.n_unique() == 50 and fakes.str.starts_with(prefix).all() and (fakes.str.len_bytes() == len(prefix + body)).all()
-    for fake in fakes.head(5):
-        assert find_values(fake) == [("SECRET", fake)] and fake != prefix + body
+    surrogates = SECRET.make_surrogates(pl.Series("v", [prefix + body] * 50), make_draws(50), False)
+    assert (
+        surrogates.n_unique() == 50
+        and surrogates.str.starts_with(prefix).all()
+        and (surrogates.str.len_bytes() == len(prefix + body)).all()
+    )
+    for surrogate in surrogates.head(5):
+        assert find_values(surrogate) == [("SECRET", surrogate)] and surrogate != prefix + body
 
 
 @pytest.mark.parametrize("format_name", NAMED_KEYS)
 def test_key_is_found_by_its_name_and_excludes_it(format_name: str) -> None:
     before, key, after = NAMED_KEYS[format_name]
     assert [value for name, value in find_values(before + key + after) if name == "SECRET"] == [key]
-    for fake in SECRET.make_surrogates(pl.Series("v", [key] * 5), make_draws(5), False):
-        assert fake != key and ("SECRET", fake) in find_values(before + fake + after)
+    for surrogate in SECRET.make_surrogates(pl.Series("v", [key] * 5), make_draws(5), False):
+        assert surrogate != key and ("SECRET", surrogate) in find_values(before + surrogate + after)
     assert not [
         value for value in find_values(before.replace("ey", "eyed").replace("/bot", "/robot") + key[:-3] + after) if value[0] == "SECRET"
     ]
@@ -139,9 +143,9 @@ def test_key_blocks() -> None:
         pl.Series([build_key_block(), build_key_block().replace("\n", "\r\n"), build_key_block().replace("\n", "\\n")])
     )
     assert forms.n_unique() == 1
-    fake = SECRET.make_surrogates(pl.Series([build_key_block()]), make_draws(1), False)[0]
-    assert fake.startswith("-----BEGIN RSA PRIVATE KEY-----\n") and fake.endswith("\n-----END RSA PRIVATE KEY-----")
-    assert fake.count("\n") == build_key_block().count("\n") and not set(re.findall("[A-Za-z0-9]{8,}", fake)) & set(
+    surrogate = SECRET.make_surrogates(pl.Series([build_key_block()]), make_draws(1), False)[0]
+    assert surrogate.startswith("-----BEGIN RSA PRIVATE KEY-----\n") and surrogate.endswith("\n-----END RSA PRIVATE KEY-----")
+    assert surrogate.count("\n") == build_key_block().count("\n") and not set(re.findall("[A-Za-z0-9]{8,}", surrogate)) & set(
         re.findall("[A-Za-z0-9]{8,}", KEY_LINES)
     )
 
@@ -153,7 +157,7 @@ def test_key_blocks() -> None:
         ("https://bob@example.com:hunter2@example.org/", ["bob@example.com:hunter2"]),
         ("mongodb+srv://ann:p%40ss@db.example.com", ["ann:p%40ss"]),
         ("redis://:s3cr3t@example.com", [":s3cr3t"]),
-        ("ftp://a:b@example.com/", []),  # too short to stand for anything
+        ("ftp://a:b@example.com/", []),  # too short
         ("http://example.com:8080/a@b", []),
         ("http://example.com/a:b@c.d", []),
         ("see: //user:pw@ and mailto:bob@example.com", []),

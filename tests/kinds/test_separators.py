@@ -49,9 +49,9 @@ def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
     """The values in each text: kind, value, normalised form."""
     detections = FINDER.run(pa.array(texts, pa.large_string()))
     out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
-    for row, start, stop, which in zip(detections.text_no, detections.start, detections.end, detections.value_no, strict=True):
-        name = FINDER.kinds[detections.distinct.kind[which]].name
-        out[row].append((name, texts[row][start:stop], str(detections.distinct.normalised[which])))
+    for row, start, stop, value_no in zip(detections.text_no, detections.start, detections.end, detections.value_no, strict=True):
+        name = FINDER.kinds[detections.distinct.kind[value_no]].name
+        out[row].append((name, texts[row][start:stop], str(detections.distinct.normalised[value_no])))
     return out
 
 
@@ -81,9 +81,9 @@ def make_draws(count: int) -> Draws:
 def test_surrogate_keeps_the_separators(reserved: bool) -> None:
     for name in {name for _, _, name, _ in CASES}:
         values = pl.Series([value for _, value, kind, _ in CASES if kind == name])
-        fakes = get_kind(name).make_surrogates(values, make_draws(len(values)), reserved)
-        assert fakes.str.replace_all("[0-9A-Z*]", "").to_list() == values.str.replace_all("[0-9A-Z*]", "").to_list(), name
-        assert (fakes != values).all(), name
+        surrogates = get_kind(name).make_surrogates(values, make_draws(len(values)), reserved)
+        assert surrogates.str.replace_all("[0-9A-Z*]", "").to_list() == values.str.replace_all("[0-9A-Z*]", "").to_list(), name
+        assert (surrogates != values).all(), name
 
 
 # texts that resemble a number with a doubled or a typeset separator

@@ -71,7 +71,12 @@ def test_spellings_of_a_user_name_share_a_value_id() -> None:
 def test_surrogates_keep_the_shape_and_are_found() -> None:
     values = pl.Series("value", ["ann_lee", "Bob99", "a.lee", "x7"] * 25)
     rows = np.arange(len(values), dtype=np.uint64)
-    fakes = KIND.make_surrogates(values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
-    assert KIND.check is not None and (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.98
-    assert fakes.str.len_bytes().to_list() == values.str.len_bytes().to_list() and KIND.is_value(pl.DataFrame({"value": fakes})).all()
-    assert [find_user_names(f"user: {fake}, yes") for fake in fakes] == [[fake] for fake in fakes]
+    surrogates = KIND.make_surrogates(
+        values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False
+    )
+    assert KIND.check is not None and (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.98
+    assert (
+        surrogates.str.len_bytes().to_list() == values.str.len_bytes().to_list()
+        and KIND.is_value(pl.DataFrame({"value": surrogates})).all()
+    )
+    assert [find_user_names(f"user: {surrogate}, yes") for surrogate in surrogates] == [[surrogate] for surrogate in surrogates]

@@ -168,16 +168,16 @@ CSV_CASES: dict[str, tuple[bytes, list[str | None], list[tuple[str, str]]]] = {
     "a quote inside, and several lines": (
         b'5" disk,"x\ny"\nb,2\n', ["b"], [("line 2", "not_csv"), ("line 3", "wrong_cells")],
     ),
-    "one never closed": (b'"a,1\nb,2\nc,3\n', ["b", "c"], [("line 2", "not_csv")]),
-    "one never closed, closed by a later one": (b'"a,1\nb,"2"\n"c\nd",3\n', ["b", "c\nd"], [("line 2", "not_csv")]),
-    "text behind a quote": (b'"a"b,1\nc,2\n', ["c"], [("line 2", "not_csv")]),
+    "an unclosed quote": (b'"a,1\nb,2\nc,3\n', ["b", "c"], [("line 2", "not_csv")]),
+    "a quote closed by a later one": (b'"a,1\nb,"2"\n"c\nd",3\n', ["b", "c\nd"], [("line 2", "not_csv")]),
+    "text after a quote": (b'"a"b,1\nc,2\n', ["c"], [("line 2", "not_csv")]),
     "not UTF-8": (b"a,1\n\xff,2\nc,3\n", ["a", "c"], [("line 3", "not_utf8")]),
     "too large": (b"a,1\n" + b"x" * 3_000 + b",2\nb,3\n", ["a", "b"], [("line 3", "too_large")]),
     "too large, several lines": (
         b'a,1\n"' + b"x\n" * 1_500 + b'""\n",2\nb,3\n', ["a", "b"], [("line 3", "too_large")],
     ),
-    "never closed, and long": (b'"a,1\n' + b"b,2\n" * 1_000, ["b"] * 1_000, [("line 2", "not_csv")]),
-    "never closed, long, closed by a later one": (
+    "a long unclosed quote": (b'"a,1\n' + b"b,2\n" * 1_000, ["b"] * 1_000, [("line 2", "not_csv")]),
+    "a long quote closed by a later one": (
         b'"a,1\n' + b"b,2\n" * 1_000 + b'c,"3"\n', ["b"] * 1_000 + ["c"], [("line 2", "not_csv")],
     ),
     "NUL": (b"a\0b,1\n", ["a\0b"], []),
@@ -244,19 +244,19 @@ def test_hostile_csv_takes_linear_time(tmp_path: Path) -> None:
 
 ARRAY_CASES: dict[str, tuple[bytes, list[str], list[tuple[str, str]]]] = {
     "empty elements": (b'[{"text": "a"}, , {"text": "b"},]', ["a", "b"], [("element 2", "not_json")]),
-    "other things": (b'[{"text": "a"}, 3, "s", null, [1], {"n": 1}, {"text": "b"}]', ["a", "b"],
+    "elements that are not objects": (b'[{"text": "a"}, 3, "s", null, [1], {"n": 1}, {"text": "b"}]', ["a", "b"],
                      [(f"element {n}", "not_an_object") for n in (2, 3, 4, 5)] + [("element 6", "no_text")]),
-    "a broken one": (b'[{"text": "a"}, {"text": x}, {"text": "two\nlines"}, {"text": "b"}]', ["a", "b"],
+    "an invalid element": (b'[{"text": "a"}, {"text": x}, {"text": "two\nlines"}, {"text": "b"}]', ["a", "b"],
                      [("element 2", "not_json"), ("element 3", "not_json")]),
     "too large": (b'[{"text": "a"}, {"text": "' + b"x" * 5_000 + b'"}, {"text": "b"}]', ["a", "b"], [("element 2", "too_large")]),
     "not UTF-8": (b'[{"text": "a"}, {"text": "\xff"}, {"text": "\\ud83d"}, {"text": "b"}]', ["a", "b"],
                   [("element 2", "not_utf8"), ("element 3", "not_utf8")]),
-    "cut": (b'[{"text": "a"}, {"text": "b"}, {"text": "c', ["a", "b"], [("after element 2", "truncated")]),
-    "cut between": (b'[{"text": "a"}, {"text": "b"}', ["a", "b"], [("after element 2", "truncated")]),
-    "a bracket too few": (b'[{"text": "a"}, {"text": "b", {"text": "c"}, {"text": "d"}]', ["a"],
+    "truncated element": (b'[{"text": "a"}, {"text": "b"}, {"text": "c', ["a", "b"], [("after element 2", "truncated")]),
+    "truncated between elements": (b'[{"text": "a"}, {"text": "b"}', ["a", "b"], [("after element 2", "truncated")]),
+    "a missing bracket": (b'[{"text": "a"}, {"text": "b", {"text": "c"}, {"text": "d"}]', ["a"],
                           [("element 2", "not_json"), ("after element 2", "truncated")]),
-    "a bracket too many": (b'[{"text": "a"}}, {"text": "b"}]', ["b"], [("element 1", "not_json")]),
-    "something behind": (b'[{"text": "a"}] [{"text": "b"}]', ["a"], [("element 2", "not_json")]),
+    "an extra bracket": (b'[{"text": "a"}}, {"text": "b"}]', ["b"], [("element 1", "not_json")]),
+    "text after the array": (b'[{"text": "a"}] [{"text": "b"}]', ["a"], [("element 2", "not_json")]),
     "deep": (b'[{"text": "a"}, {"text": ' + b"[" * 900 + b"]" * 900 + b'}, {"text": "b"}]', ["a", "b"], [("element 2", "wrong_type")]),
 }  # fmt: skip
 

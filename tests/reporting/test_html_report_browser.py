@@ -27,7 +27,7 @@ from sanitize.plans.settings import Settings
 
 
 def find_chromium() -> str | None:
-    """A Chromium that really starts; an executable on the path may be only a stub that asks to install a package."""
+    """The path of a Chromium that starts; an executable on the path may be a stub that asks to install a package."""
     for path in filter(None, map(which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             if subprocess.run([path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60).returncode == 0:
@@ -183,7 +183,7 @@ def test_light_and_dark(out: Path, profile: Path, tmp_path: Path) -> None:
     for picture, colours in ((light, {(0x0B, 0x6E, 0x6E), (0xD9, 0xA5, 0x66)}), (dark, {(0x3A, 0xA5, 0xA1), (0xD9, 0xA5, 0x66)})):
         drawn_colours = {colour for count, colour in picture.getcolors(1 << 24) or () if count > 500}
         assert colours <= drawn_colours  # the bars are drawn, in the colours of the mode
-    # no text runs out of the page on either side
+    # no text extends beyond the page on either side
     assert all(light.getpixel((x, y)) == (0xFB, 0xFA, 0xF7) for x in (0, 1198) for y in range(0, 1600, 7))
 
 

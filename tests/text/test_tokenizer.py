@@ -147,7 +147,7 @@ def test_non_ascii_words_do_not_depend_on_the_cache(max_cached: int, columns: li
 
 
 def test_recorded_hashes() -> None:
-    """Signatures are stored in WORK: another hash would give another result. Values recorded from the first version."""
+    """Signatures are stored in the workspace, so the hash must not change. Values recorded from the first version."""
     found = hash_words(build_buffers(["The quick brown fox, internationalization!"]))
     assert [f"{number:016x}" for number in found.hashes.tolist()] == [
         "e462f04d1a9ae53f",
