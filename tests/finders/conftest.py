@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-MISC"]
-TAGGED = {"ann": 1, "ben": 1, "zoë": 1, "roe": 2, "poe": 2, "river": 3, "##ton": 4, "lunar": 5}
-PLAIN = "the a lamp and of in near to went said saw with old new was is has but so for from on under over . , ! ?".split()
+NAME_LABELS = {"ann": 1, "ben": 1, "zoë": 1, "roe": 2, "poe": 2, "river": 3, "##ton": 4, "lunar": 5}
+PLAIN_WORDS = "the a lamp and of in near to went said saw with old new was is has but so for from on under over . , ! ?".split()
 
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of two random layers with a classifier fitted, by least squares, to the label of each token of `TAGGED` in random contexts."""
+    """A BERT of two random layers; its classifier is a least-squares fit to `NAME_LABELS` in random contexts."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
 
     torch.manual_seed(4)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *TAGGED, *PLAIN]
-    made = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *NAME_LABELS, *PLAIN_WORDS]
+    wordpiece = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(vocabulary)}, unk_token="[UNK]"))
+    wordpiece.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
+    wordpiece.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    wordpiece.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=64, **special)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=wordpiece, model_max_length=64, **special)
     config = BertConfig(
-        vocab_size=len(pieces),
+        vocab_size=len(vocabulary),
         hidden_size=128,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -40,19 +40,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     bert = BertForTokenClassification(config).eval()
     rng = np.random.default_rng(1)
-    hidden, wanted = [], []
-    kind = np.array([TAGGED.get(piece, 0) for piece in pieces])
+    hidden, expected_labels = [], []
+    label_of_token = np.array([NAME_LABELS.get(piece, 0) for piece in vocabulary])
     for length in (3, 4, 5, 6, 8, 12, 20, 40, 60):
-        ids = rng.integers(1, len(pieces), (40, length))
+        ids = rng.integers(1, len(vocabulary), (40, length))
         ids[:, 0], ids[:, -1] = 2, 3
         with torch.inference_mode():
             hidden.append(bert.bert(torch.as_tensor(ids)).last_hidden_state.reshape(-1, 128).numpy())
-        wanted.append(kind[ids].ravel())
-    hidden, wanted = np.concatenate(hidden), np.concatenate(wanted)
-    with_one = np.column_stack([hidden, np.ones(len(hidden))])
-    fitted = np.linalg.lstsq(with_one, np.where(np.arange(len(LABELS)) == wanted[:, None], 6.0, -6.0), rcond=None)[0]
-    bert.classifier.weight.data = torch.as_tensor(fitted[:-1].T.astype(np.float32))
-    bert.classifier.bias.data = torch.as_tensor(fitted[-1].astype(np.float32))
+        expected_labels.append(label_of_token[ids].ravel())
+    hidden, expected_labels = np.concatenate(hidden), np.concatenate(expected_labels)
+    design_matrix = np.column_stack([hidden, np.ones(len(hidden))])
+    weights = np.linalg.lstsq(design_matrix, np.where(np.arange(len(LABELS)) == expected_labels[:, None], 6.0, -6.0), rcond=None)[0]
+    bert.classifier.weight.data = torch.as_tensor(weights[:-1].T.astype(np.float32))
+    bert.classifier.bias.data = torch.as_tensor(weights[-1].astype(np.float32))
     folder = tmp_path_factory.mktemp("tagger")
     tokenizer.save_pretrained(folder)
     bert.save_pretrained(folder)

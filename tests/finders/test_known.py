@@ -22,42 +22,42 @@ from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import write_table_rows
 
 KEY = Key.from_seed(3)
-NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+NO_SPANS = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
 
 
-def identity(kind: str, value: str) -> int:
+def compute_value_id(kind: str, value: str) -> int:
     form = list_kinds()[kind].normalise(pl.Series([value]))
     return int(compute_value_ids(pa.array(form.to_list(), pa.large_string()), kind, KEY)[0])
 
 
-def finder(folder: Path, values: Sequence[tuple[str, str, float]] = (), listed: Sequence[tuple[str, str]] = ()) -> Known:
+def open_finder(folder: Path, values: Sequence[tuple[str, str, float]] = (), listed: Sequence[tuple[str, str]] = ()) -> Known:
     """The opened finder of a second round after a first one that found `values` (kind, value, score), and with a user's list."""
-    rows = [(identity(kind, value), kind, value, None) for kind, value, _ in values]
+    rows = [(compute_value_id(kind, value), kind, value, None) for kind, value, _ in values]
     write_table_rows(folder / "values.parquet", table_schemas.VALUE_SPELLINGS.schema, rows)
-    places = [
-        (0, 0, 0, 1, 0, 1, kind, identity(kind, value), "names" if kind == "PERSON" else "patterns", score, None, None)
+    occurrences = [
+        (0, 0, 0, 1, 0, 1, kind, compute_value_id(kind, value), "names" if kind == "PERSON" else "patterns", score, None, None)
         for kind, value, score in values
     ]
-    write_table_rows(folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema, places)
+    write_table_rows(folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema, occurrences)
     frame = pl.DataFrame(listed, schema=["kind", "value"], orient="row") if listed else None
     known.write_known_terms([folder / "values.parquet"], [folder / "occurrences.parquet"], frame, KEY, folder / "forms.parquet")
-    made = Known(use="known")
-    made.open(KEY, folder / "forms.parquet")
-    return made
+    finder = Known(use="known")
+    finder.open(KEY, folder / "forms.parquet")
+    return finder
 
 
-def places(one: Known, text: str, found: pl.DataFrame = NOTHING) -> list[tuple[str, str, int]]:
-    spans = one.find_spans(TextColumn(pa.array([text], pa.large_string()), found))
+def find_values(finder: Known, text: str, found: pl.DataFrame = NO_SPANS) -> list[tuple[str, str, int]]:
+    spans = finder.find_spans(TextColumn(pa.array([text], pa.large_string()), found))
     assert spans.value_id is not None
     rows = zip(spans.start_byte, spans.end_byte, spans.kind_no, spans.value_id, strict=True)
     return sorted((text.encode()[start:stop].decode(), spans.kind_names[kind], int(value)) for start, stop, kind, value in rows)
 
 
-NAME = [("PERSON", "Ann Roe", 1.0)]
+KNOWN_NAMES = [("PERSON", "Ann Roe", 1.0)]
 
 
 @pytest.mark.parametrize(
-    ("text", "seen"),
+    ("text", "expected"),
     [
         ("so ann roe said", ["ann roe"]),
         ("ANN ROE!", ["ANN ROE"]),
@@ -69,8 +69,10 @@ NAME = [("PERSON", "Ann Roe", 1.0)]
         ("\u00e9t\u00e9 Ann Roe \u00e9", ["Ann Roe"]),
     ],
 )
-def test_a_mined_name_is_found_again(tmp_path: Path, text: str, seen: list[str]) -> None:
-    assert places(finder(tmp_path, NAME), text) == [(one, "PERSON", identity("PERSON", "ann roe")) for one in seen]
+def test_finds_other_occurrences_of_a_known_name(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert find_values(open_finder(tmp_path, KNOWN_NAMES), text) == [
+        (value, "PERSON", compute_value_id("PERSON", "ann roe")) for value in expected
+    ]
 
 
 NFC, NFD = "Jos\u00e9 \u00c5lund", "Jose\u0301 A\u030alund"
@@ -79,44 +81,48 @@ CYRILLIC = unicodedata.normalize("NFC", "\u0421\u0435\u0440\u0433\u0435\u0438\u0
 
 @pytest.mark.parametrize("name", [NFC, NFD, CYRILLIC])
 @pytest.mark.parametrize("listed", [True, False])
-def test_accents_of_their_own_and_letters_with_accents_are_one(tmp_path: Path, name: str, listed: bool) -> None:
+def test_composed_and_decomposed_accents_match(tmp_path: Path, name: str, listed: bool) -> None:
     """Composed and decomposed text (macOS writes the latter), in any letter case; spans are those of the original text."""
-    one = finder(tmp_path, [], [("PERSON", name)]) if listed else finder(tmp_path, [("PERSON", name, 1.0)])
-    for way in ("NFC", "NFD"):
+    finder = open_finder(tmp_path, [], [("PERSON", name)]) if listed else open_finder(tmp_path, [("PERSON", name, 1.0)])
+    for normal_form in ("NFC", "NFD"):
         for written in (name, name.upper(), name.lower(), ", ".join(reversed(name.split()))):
-            written = unicodedata.normalize(way, written)
-            assert places(one, f"\u00e9 so {written}. A\u0301") == [(written, "PERSON", identity("PERSON", name))], ascii(written)
+            written = unicodedata.normalize(normal_form, written)
+            assert find_values(finder, f"\u00e9 so {written}. A\u0301") == [(written, "PERSON", compute_value_id("PERSON", name))], ascii(
+                written
+            )
 
 
-def test_a_letter_with_an_accent_behind_it_is_another(tmp_path: Path) -> None:
-    one = finder(tmp_path, [], [("PERSON", "Rene"), ("PERSON", "Andr\u00e9"), ("LOCATION", "Ann Roe")])
-    assert places(one, "Rene\u0301 and Ann Roe\u0301") == []
-    assert [text for text, _, _ in places(one, "Rene and Andre\u0301, ANDRE\u0301 not andre\u0301")] == [
+def test_a_letter_followed_by_a_combining_accent_does_not_match(tmp_path: Path) -> None:
+    finder = open_finder(tmp_path, [], [("PERSON", "Rene"), ("PERSON", "Andr\u00e9"), ("LOCATION", "Ann Roe")])
+    assert find_values(finder, "Rene\u0301 and Ann Roe\u0301") == []
+    assert [text for text, _, _ in find_values(finder, "Rene and Andre\u0301, ANDRE\u0301 not andre\u0301")] == [
         "ANDRE\u0301",
         "Andre\u0301",
         "Rene",
     ]
 
 
-def test_what_a_header_line_did_not_tell_is_not_looked_for(tmp_path: Path) -> None:
-    assert places(finder(tmp_path, [("PERSON", "Ann Roe", 0.8), ("PERSON", "Mark", 1.0)]), "ann roe, Mark, mark") == []
+def test_names_below_full_score_or_too_common_are_not_searched(tmp_path: Path) -> None:
+    assert find_values(open_finder(tmp_path, [("PERSON", "Ann Roe", 0.8), ("PERSON", "Mark", 1.0)]), "ann roe, Mark, mark") == []
 
 
 def test_values_of_numbers_and_addresses_in_other_spellings(tmp_path: Path) -> None:
-    one = finder(tmp_path, [("EMAIL_ADDRESS", "ann@example.com", 1.0), ("URL", "http://example.com", 1.0)])
+    finder = open_finder(tmp_path, [("EMAIL_ADDRESS", "ann@example.com", 1.0), ("URL", "http://example.com", 1.0)])
     wide = "\uff41nn\uff20example.com"
-    assert places(one, f"{wide} http://example.com") == [(wide, "EMAIL_ADDRESS", identity("EMAIL_ADDRESS", "ann@example.com"))]
+    assert find_values(finder, f"{wide} http://example.com") == [
+        (wide, "EMAIL_ADDRESS", compute_value_id("EMAIL_ADDRESS", "ann@example.com"))
+    ]
 
 
-def test_what_is_held_already_is_not_found_again(tmp_path: Path) -> None:
+def test_spans_of_earlier_finders_are_not_reported_again(tmp_path: Path) -> None:
     text = "xx Ann Roe Smith"
-    held = pl.DataFrame([(0, 3, 16, "PERSON", 5)], schema=NOTHING.schema, orient="row")
-    assert places(finder(tmp_path, NAME), text, held) == []
-    other = held.with_columns(kind=pl.lit("ORGANIZATION"))
-    assert [found[0] for found in places(finder(tmp_path, NAME), text, other)] == ["Ann Roe"]
+    earlier_spans = pl.DataFrame([(0, 3, 16, "PERSON", 5)], schema=NO_SPANS.schema, orient="row")
+    assert find_values(open_finder(tmp_path, KNOWN_NAMES), text, earlier_spans) == []
+    other_kind = earlier_spans.with_columns(kind=pl.lit("ORGANIZATION"))
+    assert [found[0] for found in find_values(open_finder(tmp_path, KNOWN_NAMES), text, other_kind)] == ["Ann Roe"]
 
 
-LISTED = [
+LISTED_VALUES = [
     ("LOCATION", "Reading"),
     ("ORGANIZATION", "Acorn  Gas"),
     ("PERSON", "Will"),
@@ -126,7 +132,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize(
-    ("text", "seen"),
+    ("text", "expected"),
     [
         ("Reading, READING and reading", ["READING", "Reading"]),
         ("will Will come", ["Will"]),
@@ -136,8 +142,8 @@ LISTED = [
         ("S\u00c3O JOS\u00c9", ["S\u00c3O JOS\u00c9"]),
     ],
 )
-def test_a_users_list(tmp_path: Path, text: str, seen: list[str]) -> None:
-    assert [found[0] for found in places(finder(tmp_path, listed=LISTED), text)] == sorted(seen)
+def test_values_of_a_user_list_are_found(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert [found[0] for found in find_values(open_finder(tmp_path, listed=LISTED_VALUES), text)] == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +160,7 @@ def test_a_list_is_read(tmp_path: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is empty"),
         ("kind,value\n", "has no records"),
@@ -165,9 +171,9 @@ def test_a_list_is_read(tmp_path: Path, name: str, text: str) -> None:
         ("kind,value\nPERSON,\nPERSON,Zyq\n", "record 1 has no kind or no value"),
     ],
 )
-def test_a_list_that_is_wrong_is_refused_without_its_values(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_list_is_refused_without_quoting_values(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "l.csv").write_text(text)
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_known_list(tmp_path / "l.csv")
     assert "Zyq" not in str(caught.value) and "PERSO," not in str(caught.value)
     with pytest.raises(UsageError, match="cannot be read"):
@@ -177,7 +183,7 @@ def test_a_list_that_is_wrong_is_refused_without_its_values(tmp_path: Path, text
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "said"),
+    ("name", "raw", "message"),
     [
         ("l.csv", b"kind,value\nPERSON,Zyq\xe9\n", "is not UTF-8"),
         ("l.jsonl", b'{"kind": "PERSON", "value": ["Zyq"]}\n', "column value has lists or objects"),
@@ -185,25 +191,25 @@ def test_a_list_that_is_wrong_is_refused_without_its_values(tmp_path: Path, text
         ("l.json", b'[{"kind": "PERSON", "value": "Zyq"}]', "has a line that is not a JSON object"),
     ],
 )
-def test_an_odd_list_is_refused_with_its_reason(tmp_path: Path, name: str, raw: bytes, said: str) -> None:
+def test_unreadable_list_is_refused_with_its_reason(tmp_path: Path, name: str, raw: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(raw)
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_known_list(tmp_path / name)
     assert "Zyq" not in str(caught.value)
 
 
-def test_whose_each_value_is() -> None:
+def test_values_of_one_person_share_an_entity() -> None:
     links = [(1, 10), (2, 10), (2, 11), (5, 12), *((100 + n, 50) for n in range(21))]
-    found = build_entities(pl.DataFrame(links, schema={"value_id": pl.Int64, "other": pl.Int64}, orient="row"))
-    assert dict(found.rows()) == {1: 1, 2: 1, 10: 1, 11: 1, 5: 5, 12: 5}  # a name with 21 addresses is nobody's
+    entities = build_entities(pl.DataFrame(links, schema={"value_id": pl.Int64, "other": pl.Int64}, orient="row"))
+    assert dict(entities.rows()) == {1: 1, 2: 1, 10: 1, 11: 1, 5: 5, 12: 5}  # a name with 21 addresses belongs to no entity
     assert build_entities(pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})).rows() == []
 
 
-def test_the_gathered_file_is_the_same_for_any_cut(tmp_path: Path) -> None:
+def test_known_terms_file_does_not_depend_on_row_order(tmp_path: Path) -> None:
     values = [("PERSON", "Ann Roe", 1.0), ("PERSON", "ANN ROE", 1.0), ("PERSON", "Petra Haas", 0.9), ("IP_ADDRESS", "192.0.2.7", 1.0)]
-    one, other = tmp_path / "one", tmp_path / "other"
-    for folder in (one, other):
+    first_folder, second_folder = tmp_path / "one", tmp_path / "other"
+    for folder in (first_folder, second_folder):
         folder.mkdir()
-    finder(one, values)
-    finder(other, values[::-1])
-    assert pq.read_table(one / "forms.parquet").equals(pq.read_table(other / "forms.parquet"))
+    open_finder(first_folder, values)
+    open_finder(second_folder, values[::-1])
+    assert pq.read_table(first_folder / "forms.parquet").equals(pq.read_table(second_folder / "forms.parquet"))

@@ -22,7 +22,7 @@ PATTERNS, NAMES = PatternFinder(KEY), Names(use="names")
 NAMES.open(KEY, None)
 
 
-def column(texts: Sequence[str]) -> TextColumn:
+def build_column(texts: Sequence[str]) -> TextColumn:
     array = pa.array(texts, pa.large_string())
     found = PATTERNS.run(array)
     kinds = pl.Series([kind.name for kind in PATTERNS.kinds]).gather(found.distinct.kind[found.value_no])
@@ -30,19 +30,19 @@ def column(texts: Sequence[str]) -> TextColumn:
     return TextColumn(array, pl.DataFrame(columns).with_columns(kind=kinds, value_id=pl.Series(found.distinct.value_id[found.value_no])))
 
 
-def told(texts: Sequence[str], spans: FoundSpans) -> list[list[tuple[str, float]]]:
+def list_names(texts: Sequence[str], spans: FoundSpans) -> list[list[tuple[str, float]]]:
     found: list[list[tuple[str, float]]] = [[] for _ in texts]
     for text_no, start, stop, score in sorted(zip(spans.text_no, spans.start_byte, spans.end_byte, spans.score, strict=True)):
         found[text_no].append((texts[text_no].encode()[start:stop].decode(), round(float(score), 2)))
     return found
 
 
-def names(text: str) -> list[str]:
-    (found,) = told([text], NAMES.find_spans(column([text])))
+def find_names(text: str) -> list[str]:
+    (found,) = list_names([text], NAMES.find_spans(build_column([text])))
     return [name for name, _ in found]
 
 
-FOUND = {
+NAMES_BY_TEXT = {
     "From: Ann Roe <ann.roe@example.com>\nTo: x@example.com\n\nhello": ["Ann Roe"],
     'To: "Roe, Ann" <ann.roe@example.com>\nSubject: x\n\n': ["Roe, Ann"],
     "From: ann.roe@example.com (Ann Zyqwert)\nTo: x@example.com\n\n": ["Ann Zyqwert"],
@@ -81,7 +81,7 @@ FOUND = {
     "From: fischer, petra <pf@example.com>\n\nthanks,\npetra\n": ["fischer, petra", "petra"],
     "Pat O'Brien and Jan van der Berg, for Jean-Luc": ["Pat O'Brien", "Jan van der Berg", "Jean-Luc"],
 }
-NOT_FOUND = [
+TEXTS_WITHOUT_NAMES = [
     "Will you be there in May? Mark my words, Grant.",
     "The New York office moved to Houston on Monday",
     "I live in Paris",
@@ -103,50 +103,50 @@ NOT_FOUND = [
 @pytest.mark.parametrize(
     "text", ["Núria Ángeles Gómez", "Dr. Øre Åse spoke to Zoë Brontë.", "From: José Müller <jm@example.com>\n\nHi José, ask René Müller"]
 )
-def test_decomposed_letters_are_letters(text: str) -> None:
+def test_names_with_decomposed_letters_are_found(text: str) -> None:
     """Names are also found where combining accents follow their letters."""
-    found = names(unicodedata.normalize("NFC", text))
-    assert found and names(unicodedata.normalize("NFD", text)) == [unicodedata.normalize("NFD", one) for one in found]
+    found = find_names(unicodedata.normalize("NFC", text))
+    assert found and find_names(unicodedata.normalize("NFD", text)) == [unicodedata.normalize("NFD", name) for name in found]
 
 
-@pytest.mark.parametrize("text", FOUND)
-def test_what_is_a_name(text: str) -> None:
-    assert names(text) == FOUND[text]
+@pytest.mark.parametrize("text", NAMES_BY_TEXT)
+def test_names_are_found(text: str) -> None:
+    assert find_names(text) == NAMES_BY_TEXT[text]
 
 
-@pytest.mark.parametrize("text", NOT_FOUND)
-def test_what_is_none(text: str) -> None:
-    assert names(text) == []
+@pytest.mark.parametrize("text", TEXTS_WITHOUT_NAMES)
+def test_other_words_are_not_names(text: str) -> None:
+    assert find_names(text) == []
 
 
-def test_a_name_is_linked_to_its_address_where_they_are_alike() -> None:
+def test_names_are_linked_to_similar_addresses() -> None:
     texts = ["From: Ann Roe <ann.roe@example.com>\nTo: Petra Haas <office@example.com>\n\n"]
-    spans = NAMES.find_spans(column(texts))
-    assert told(texts, spans) == [[("Ann Roe", BESIDE_ADDRESS_SCORE), ("Petra Haas", BESIDE_ADDRESS_SCORE)]]
+    spans = NAMES.find_spans(build_column(texts))
+    assert list_names(texts, spans) == [[("Ann Roe", BESIDE_ADDRESS_SCORE), ("Petra Haas", BESIDE_ADDRESS_SCORE)]]
     assert spans.person_links is not None
-    known = compute_value_ids(pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY)
-    name = compute_value_ids(pa.array(normalise_name(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()), "PERSON", KEY)
-    assert spans.person_links.rows() == [(known[0], name[0])]
+    address_ids = compute_value_ids(pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY)
+    name_ids = compute_value_ids(pa.array(normalise_name(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()), "PERSON", KEY)
+    assert spans.person_links.rows() == [(address_ids[0], name_ids[0])]
 
 
-def test_only_header_lines_without_prose() -> None:
-    mined = Names(use="names", prose=False)
-    mined.open(KEY, None)
+def test_without_prose_only_header_lines_are_searched() -> None:
+    finder = Names(use="names", prose=False)
+    finder.open(KEY, None)
     texts = ["From: Ann Roe <ann.roe@example.com>\nTo: x@example.com\n\nPetra Haas said"]
-    assert told(texts, mined.find_spans(column(texts))) == [[("Ann Roe", BESIDE_ADDRESS_SCORE)]]
+    assert list_names(texts, finder.find_spans(build_column(texts))) == [[("Ann Roe", BESIDE_ADDRESS_SCORE)]]
 
 
-@given(st.lists(st.sampled_from([*FOUND, *NOT_FOUND, "Zo\u00eb", "x\n"]), max_size=8))
+@given(st.lists(st.sampled_from([*NAMES_BY_TEXT, *TEXTS_WITHOUT_NAMES, "Zo\u00eb", "x\n"]), max_size=8))
 @settings(max_examples=40)
-def test_a_text_is_read_by_itself(texts: list[str]) -> None:
+def test_names_do_not_depend_on_other_texts_of_the_batch(texts: list[str]) -> None:
     """The result does not depend on other texts of the batch: batches may be cut anywhere."""
-    together = told(texts, NAMES.find_spans(column(texts)))
-    assert together == [told([text], NAMES.find_spans(column([text])))[0] for text in texts]
+    names_of_batch = list_names(texts, NAMES.find_spans(build_column(texts)))
+    assert names_of_batch == [list_names([text], NAMES.find_spans(build_column([text])))[0] for text in texts]
 
 
 @given(st.text(st.sampled_from("PetraHs .,-'\n\u2019\u00e9\u0130\x01\x02"), max_size=40))
 def test_noise_gives_spans_of_whole_characters(text: str) -> None:
-    spans = NAMES.find_spans(column([text]))
+    spans = NAMES.find_spans(build_column([text]))
     for start, stop in zip(spans.start_byte, spans.end_byte, strict=True):
         assert 0 <= start < stop <= len(text.encode())
         assert text.encode()[start:stop].decode()

@@ -1,4 +1,4 @@
-"""The pattern finder against a slow reference implementation with Python's `re`, span for span; and expected findings, by hand."""
+"""The pattern finder against a reference implementation with Python's `re`, span for span; and expected findings, by hand."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, kno
 
 KEY = Key.from_seed(7)
 FINDER = PatternFinder(KEY)
-WORLD = known_countries()
-EVERYWHERE = PatternFinder(KEY, WORLD)
+COUNTRIES = known_countries()
+ALL_COUNTRIES_FINDER = PatternFinder(KEY, COUNTRIES)
 ADDRESS_FIELDS = {
     before + field
     for before in ("", "resent-", "x-", "x-original-")
@@ -34,77 +34,81 @@ ID_FIELDS = ("message-id", "in-reply-to", "references", "resent-message-id", "co
 Row = tuple[int, int, int, int, str, str, int, str | None]
 
 
-# --- the slow finder --------------------------------------------------------------------------------------------------------------
+# --- the reference implementation ------------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def slow_pattern(home: tuple[str, ...], turn: int, inside: bool = False) -> re.Pattern[str]:
+def reference_pattern(countries: tuple[str, ...], phase: int, inside_url: bool = False) -> re.Pattern[str]:
     """Returns the patterns of a phase as one alternation, in the syntax of Python's `re`."""
-    some = [
-        kind.pattern for kind in list_kinds(home).values() if kind.pattern and kind.phase == turn and not (inside and kind.name == "URL")
+    patterns = [
+        kind.pattern
+        for kind in list_kinds(countries).values()
+        if kind.pattern and kind.phase == phase and not (inside_url and kind.name == "URL")
     ]
-    return re.compile("|".join(some).replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
+    return re.compile("|".join(patterns).replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
 
 
-def slow(text: str, home: tuple[str, ...] = ()) -> tuple[list[Row], Counter[tuple[str, str]]]:
-    """Returns all occurrences in one text, and the rejected candidates by kind and reason; `home`: countries of national identifiers."""
-    skipped: Counter[tuple[str, str]] = Counter()
+def reference_find(text: str, countries: tuple[str, ...] = ()) -> tuple[list[Row], Counter[tuple[str, str]]]:
+    """Returns all occurrences in one text, and the rejected candidates by kind and reason."""
+    rejected: Counter[tuple[str, str]] = Counter()
     spans: list[tuple[int, int, str, str | None]] = []
-    for start, stop, kind, place in slow_turns(text, True, skipped, home):
-        section = slow_section(text, place)
+    for start, stop, kind, candidate_start in reference_phases(text, True, rejected, countries):
+        section = reference_section(text, candidate_start)
         spans.append((start, stop, kind, section))
         if kind == "URL":
-            held = slow_turns(text[start:stop], False, skipped, home)
-            spans += [(start + first, start + last, name, section) for first, last, name, _ in held]
+            inner_spans = reference_phases(text[start:stop], False, rejected, countries)
+            spans += [(start + first, start + last, name, section) for first, last, name, _ in inner_spans]
     rows = []
     for start, stop, kind, section in sorted(spans, key=lambda span: (span[0], -span[1])):
         first = len(text[:start].encode())
         value = text[start:stop]
-        rows.append((start, stop, first, first + len(value.encode()), kind, value, slow_id(kind, value), section))
-    return rows, skipped
+        rows.append((start, stop, first, first + len(value.encode()), kind, value, reference_value_id(kind, value), section))
+    return rows, rejected
 
 
-def slow_turns(text: str, outside: bool, skipped: Counter[tuple[str, str]], home: tuple[str, ...]) -> list[tuple[int, int, str, int]]:
+def reference_phases(
+    text: str, outside: bool, rejected: Counter[tuple[str, str]], countries: tuple[str, ...]
+) -> list[tuple[int, int, str, int]]:
     """Returns the spans of all phases, their kinds, and the start of each one's candidate; a phase does not search earlier findings."""
     spans: list[tuple[int, int, str, int]] = []
-    seen = text
-    for turn in (1, 2, 3):
-        for match in slow_pattern(home, turn, not outside).finditer(seen):
-            section = slow_section(text, match.start()) if outside else None
-            taken = slow_candidate(text, *match.span(), section, skipped, home, turn)
-            if taken is not None:
-                spans.append((*taken, match.start()))
+    remaining_text = text
+    for phase in (1, 2, 3):
+        for match in reference_pattern(countries, phase, not outside).finditer(remaining_text):
+            section = reference_section(text, match.start()) if outside else None
+            span = reference_candidate(text, *match.span(), section, rejected, countries, phase)
+            if span is not None:
+                spans.append((*span, match.start()))
         for start, stop, _, _ in spans:
-            seen = seen[:start] + "\x7f" * (stop - start) + seen[stop:]
+            remaining_text = remaining_text[:start] + "\x7f" * (stop - start) + remaining_text[stop:]
     return spans
 
 
-def slow_candidate(
-    text: str, start: int, stop: int, section: str | None, skipped: Counter[tuple[str, str]], home: tuple[str, ...], turn: int
+def reference_candidate(
+    text: str, start: int, stop: int, section: str | None, rejected: Counter[tuple[str, str]], countries: tuple[str, ...], phase: int
 ) -> tuple[int, int, str] | None:
     """Returns the span without brackets and its kind, or None if its check or its boundary rule rejects it."""
     bracketed = text[start] == "<" and text[stop - 1] == ">"
     start, stop = start + bracketed, stop - bracketed
-    kind, reason, lead, trail = slow_kind(text[start:stop], bracketed, section, home, turn)
+    kind, reason, prefix_length, suffix_length = reference_kind(text[start:stop], bracketed, section, countries, phase)
     if kind is None:
         return None
-    start, stop = start + lead, stop - trail
+    start, stop = start + prefix_length, stop - suffix_length
     if reason is None:
         rule = all_kinds()[kind]
         before, after = text[start - 1 : start].encode()[-1:], text[stop : stop + 1].encode()[:1]
-        left = not lead and before and text[start].encode()[0] in ASCII_WORD_CHARS and before[0] in rule.not_preceded_by
-        right = not trail and after and text[stop - 1].encode()[-1] in ASCII_WORD_CHARS and after[0] in rule.not_followed_by
-        if left or right:
+        invalid_before = not prefix_length and before and text[start].encode()[0] in ASCII_WORD_CHARS and before[0] in rule.not_preceded_by
+        invalid_after = not suffix_length and after and text[stop - 1].encode()[-1] in ASCII_WORD_CHARS and after[0] in rule.not_followed_by
+        if invalid_before or invalid_after:
             reason = "boundary"
-        elif slow_doubt(text, start, stop, rule):
+        elif reference_lacks_context(text, start, stop, rule):
             reason = "context"
         else:
             return start, stop, kind
-    skipped[kind, reason] += 1
+    rejected[kind, reason] += 1
     return None
 
 
-def slow_doubt(text: str, start: int, stop: int, kind: Kind) -> bool:
+def reference_lacks_context(text: str, start: int, stop: int, kind: Kind) -> bool:
     """True if a value needs context, and its context does not satisfy the rule."""
     value = pl.Series("value", [text[start:stop]])
     if kind.needs_context is None or kind.context_rule is None or not kind.needs_context(value)[0]:
@@ -117,50 +121,50 @@ def slow_doubt(text: str, start: int, stop: int, kind: Kind) -> bool:
 
 
 @functools.cache
-def slow_kind(
-    value: str, bracketed: bool, section: str | None, home: tuple[str, ...], turn: int
+def reference_kind(
+    value: str, bracketed: bool, section: str | None, countries: tuple[str, ...], phase: int
 ) -> tuple[str | None, str | None, int, int]:
     """Returns the first kind that matches a candidate, why its check rejects it, and the characters of it before and after the value.
     A candidate that a national identifier rejects is offered to those of other countries."""
     frame = pl.DataFrame(
         {"value": [value], "bracketed": [bracketed], "id_field": [section in ID_FIELDS], "address_field": [section in ADDRESS_FIELDS]}
     )
-    refused: tuple[str | None, str | None, int, int] = (None, None, 0, 0)
-    for kind in list_kinds(home).values():
-        if kind.phase != turn or not kind.pattern or not kind.is_value(frame)[0]:
+    rejected: tuple[str | None, str | None, int, int] = (None, None, 0, 0)
+    for kind in list_kinds(countries).values():
+        if kind.phase != phase or not kind.pattern or not kind.is_value(frame)[0]:
             continue
         before = re.match((kind.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), value, re.ASCII)
-        lead = before.end() if before else 0
-        after = re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value[lead:]) if kind.suffix_pattern else None
-        trail = len(after[0]) if after else 0
-        reason = kind.check(pl.Series([value[lead : len(value) - trail]]))[0] if kind.check is not None else None
+        prefix_length = before.end() if before else 0
+        after = re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value[prefix_length:]) if kind.suffix_pattern else None
+        suffix_length = len(after[0]) if after else 0
+        reason = kind.check(pl.Series([value[prefix_length : len(value) - suffix_length]]))[0] if kind.check is not None else None
         if reason is None or kind.country is None:
-            return kind.name, reason, lead, trail
-        if refused[0] is None:
-            refused = kind.name, reason, lead, trail
-    return refused
+            return kind.name, reason, prefix_length, suffix_length
+        if rejected[0] is None:
+            rejected = kind.name, reason, prefix_length, suffix_length
+    return rejected
 
 
 @functools.cache
-def slow_id(kind: str, value: str) -> int:
+def reference_value_id(kind: str, value: str) -> int:
     form = all_kinds()[kind].normalise(pl.Series([value]))[0]
     return int(compute_value_ids(pa.array([form], pa.large_string()), kind, KEY)[0])
 
 
-def slow_section(text: str, place: int) -> str | None:
+def reference_section(text: str, position: int) -> str | None:
     """Returns the header field of a position, `body`, or None if the text is not a mail."""
     lines = text.split("\n")
     if lines[0].startswith("From ") and len(lines) > 1:
         lines = lines[1:]
-    known = r"(?:[Ff]rom|FROM|[Tt]o|TO|[Dd]ate|DATE|[Ss]ubject|SUBJECT|[Mm]essage-[Ii][Dd]|[Rr]eceived|[Rr]eturn-[Pp]ath):"
+    known_field = r"(?:[Ff]rom|FROM|[Tt]o|TO|[Dd]ate|DATE|[Ss]ubject|SUBJECT|[Mm]essage-[Ii][Dd]|[Rr]eceived|[Rr]eturn-[Pp]ath):"
     field = r"[A-Za-z][A-Za-z0-9-]*:"
     second = next((line for line in lines[1:] if line[:1] not in (" ", "\t") or not line), "")
-    if not re.match(known, lines[0]) and not (re.match(field, lines[0]) and re.match(field, second)):
+    if not re.match(known_field, lines[0]) and not (re.match(field, lines[0]) and re.match(field, second)):
         return None
     end = text.find("\n\n")
-    if end >= 0 and place >= end:
+    if end >= 0 and position >= end:
         return "body"
-    begin = text.rfind("\n", 0, place) + 1
+    begin = text.rfind("\n", 0, position) + 1
     while begin and text[begin] in " \t":
         begin = text.rfind("\n", 0, begin - 1) + 1
     name, colon, _ = text[begin:].split("\n")[0].partition(":")
@@ -170,39 +174,39 @@ def slow_section(text: str, place: int) -> str | None:
 # --- comparing --------------------------------------------------------------------------------------------------------------------
 
 
-def rows_of(found: Detections, texts: list[str | None], known: list[Kind] = FINDER.kinds) -> list[list[Row]]:
+def list_rows(found: Detections, texts: list[str | None], kinds: list[Kind] = FINDER.kinds) -> list[list[Row]]:
     """Returns the finder's results, text by text, in the format of the reference implementation."""
     out: list[list[Row]] = [[] for _ in texts]
     values, kind = found.distinct.value.to_pylist(), found.distinct.kind.tolist()
     ids = found.distinct.value_id.tolist()
     columns = (found.text_no, found.start, found.end, found.start_byte, found.end_byte, found.value_no, found.section_no)
-    for text_no, start, stop, first, last, which, section in zip(*(column.tolist() for column in columns), strict=True):
+    for text_no, start, stop, first, last, value_no, section in zip(*(column.tolist() for column in columns), strict=True):
         name = None if section < 0 else found.section_names[section]
-        out[text_no].append((start, stop, first, last, known[kind[which]].name, values[which], ids[which], name))
+        out[text_no].append((start, stop, first, last, kinds[kind[value_no]].name, values[value_no], ids[value_no], name))
     assert found.text_no.tolist() == sorted(found.text_no.tolist())
     return out
 
 
-def refused(found: Detections, known: list[Kind] = FINDER.kinds) -> Counter[tuple[str, str]]:
-    return Counter({(known[number].name, reason): times for (number, reason), times in found.skipped.items() if times})
+def count_rejected(found: Detections, kinds: list[Kind] = FINDER.kinds) -> Counter[tuple[str, str]]:
+    return Counter({(kinds[number].name, reason): count for (number, reason), count in found.skipped.items() if count})
 
 
-def column(texts: list[str | None]) -> pa.LargeStringArray:
+def build_column(texts: list[str | None]) -> pa.LargeStringArray:
     return pa.array(texts, pa.large_string())
 
 
-def agree(texts: list[str], finder: PatternFinder = FINDER, home: tuple[str, ...] = ()) -> list[list[Row]]:
+def assert_matches_reference(texts: list[str], finder: PatternFinder = FINDER, countries: tuple[str, ...] = ()) -> list[list[Row]]:
     """Asserts that both finders give the same results, offsets in bytes and code points included; returns them."""
-    found = finder.run(column(texts))
-    made = rows_of(found, texts, finder.kinds)
-    for text, mine in zip(texts, made, strict=True):
-        assert mine == slow(text, home)[0]
-        for start, stop, first, last, _, value, _, _ in mine:
+    found = finder.run(build_column(texts))
+    rows = list_rows(found, texts, finder.kinds)
+    for text, text_rows in zip(texts, rows, strict=True):
+        assert text_rows == reference_find(text, countries)[0]
+        for start, stop, first, last, _, value, _, _ in text_rows:
             assert text[start:stop] == text.encode()[first:last].decode() == value
-    return made
+    return rows
 
 
-PIECES = [
+TEXT_PIECES = [
     # values of every kind, valid and almost valid
     "bob@example.com",
     "Bob.Mann@EXAMPLE.org",
@@ -358,16 +362,16 @@ PIECES = [
     "X: y\nZ: ",
     "\nann@example.com: ",
 ]
-TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
+TEXTS = st.lists(st.sampled_from(TEXT_PIECES), max_size=14).map("".join)
 
 
 @given(st.lists(TEXTS, max_size=12))
 @settings(max_examples=150, deadline=None)
-def test_agrees_with_the_slow_finder_span_for_span(texts: list[str]) -> None:
-    agree(texts)
+def test_spans_equal_the_reference_implementation(texts: list[str]) -> None:
+    assert_matches_reference(texts)
 
 
-# numbers of several countries, whole and nearly, in the forms they share with each other and with telephones and cards
+# valid and almost valid numbers of several countries, in the forms they share with each other and with telephones and cards
 NUMBERS = [
     "943 476 5919",
     "943-476-5919",
@@ -417,63 +421,63 @@ NUMBERS = [
 
 @given(st.lists(st.lists(st.sampled_from(NUMBERS), max_size=10).map("".join), max_size=12))
 @settings(max_examples=60, deadline=None)
-def test_agrees_on_numbers_of_all_countries(texts: list[str]) -> None:
-    agree(texts, EVERYWHERE, WORLD)
+def test_numbers_of_all_countries_equal_the_reference(texts: list[str]) -> None:
+    assert_matches_reference(texts, ALL_COUNTRIES_FINDER, COUNTRIES)
 
 
-@example(["234686095742719"])  # refused by a country first, and by what is asked behind it
+@example(["234686095742719"])  # rejected by one country first, then by the following kinds
 @given(st.lists(st.lists(st.sampled_from(NUMBERS), max_size=10).map("".join), max_size=3))
 @settings(max_examples=80, deadline=None)
-def test_what_all_countries_refuse_is_counted_once(texts: list[str]) -> None:
+def test_candidates_that_all_countries_reject_are_counted_once(texts: list[str]) -> None:
     expected: Counter[tuple[str, str]] = Counter()
     for text in texts:
-        expected += slow(text, WORLD)[1]
-    assert refused(EVERYWHERE.run(column(texts)), EVERYWHERE.kinds) == expected
+        expected += reference_find(text, COUNTRIES)[1]
+    assert count_rejected(ALL_COUNTRIES_FINDER.run(build_column(texts)), ALL_COUNTRIES_FINDER.kinds) == expected
 
 
 @given(st.lists(st.sampled_from("ab7._-@+<>:/?=5 \n\x01é中4"), max_size=30).map("".join))
 @settings(max_examples=150, deadline=None)
-def test_agrees_on_noise(text: str) -> None:
-    agree([text, "From: bob@example.com\n\n" + text])
+def test_noise_equals_the_reference(text: str) -> None:
+    assert_matches_reference([text, "From: bob@example.com\n\n" + text])
 
 
 @given(st.lists(st.one_of(st.none(), TEXTS), min_size=1, max_size=6), st.data())
 @settings(max_examples=80, deadline=None)
-def test_every_split_of_a_column_gives_the_same(texts: list[str | None], data: st.DataObject) -> None:
-    whole = rows_of(FINDER.run(column(texts)), texts)
+def test_slices_of_a_column_give_the_same_rows(texts: list[str | None], data: st.DataObject) -> None:
+    all_rows = list_rows(FINDER.run(build_column(texts)), texts)
     low = data.draw(st.integers(0, len(texts)))
     high = data.draw(st.integers(low, len(texts)))
     for first, last in ((0, low), (low, high), (high, len(texts))):
-        part = column(texts).slice(first, last - first)
-        assert rows_of(FINDER.run(part), texts[first:last]) == whole[first:last]
+        part = build_column(texts).slice(first, last - first)
+        assert list_rows(FINDER.run(part), texts[first:last]) == all_rows[first:last]
 
 
 @given(st.lists(TEXTS, max_size=4))
 @settings(max_examples=80, deadline=None)
-def test_refused_candidates_are_counted_once_each(texts: list[str]) -> None:
+def test_rejected_candidates_are_counted_once_each(texts: list[str]) -> None:
     expected: Counter[tuple[str, str]] = Counter()
     for text in texts:
-        expected += slow(text)[1]
-    assert refused(FINDER.run(column(texts))) == expected
+        expected += reference_find(text)[1]
+    assert count_rejected(FINDER.run(build_column(texts))) == expected
 
 
-def test_refused_candidates_do_not_hang_on_the_batch() -> None:
+def test_rejected_counts_do_not_depend_on_the_batch() -> None:
     texts = ["see http://example.com/999.1.1.1 there", "and http://example.com/999.1.1.1 again"]
-    one_by_one = refused(FINDER.run(column(texts[:1]))) + refused(FINDER.run(column(texts[1:])))
-    assert one_by_one == {("IP_ADDRESS", "range"): 2}
-    assert refused(FINDER.run(column(texts))) == one_by_one
+    separate_counts = count_rejected(FINDER.run(build_column(texts[:1]))) + count_rejected(FINDER.run(build_column(texts[1:])))
+    assert separate_counts == {("IP_ADDRESS", "range"): 2}
+    assert count_rejected(FINDER.run(build_column(texts))) == separate_counts
 
 
-def test_a_column_of_nulls_and_of_nothing() -> None:
+def test_columns_of_nulls_and_empty_columns() -> None:
     for texts in ([], [None], [None, "", None]):
-        found = FINDER.run(column(texts))
+        found = FINDER.run(build_column(texts))
         assert len(found.text_no) == 0 and len(found.distinct.kind) == 0 and not found.skipped
 
 
 def test_texts_do_not_run_into_each_other() -> None:
     texts = ["bob@exam", "ple.com", "713-555-", "0123", "x", "713-555-0123", "4", "<bob@example.com", ">", "a", "ann@example.com"]
-    made = agree(texts)
-    assert [[row[5] for row in mine] for mine in made] == [
+    rows = assert_matches_reference(texts)
+    assert [[row[5] for row in text_rows] for text_rows in rows] == [
         [], [], [], [], [], ["713-555-0123"], [], ["bob@example.com"], [], [], ["ann@example.com"]
     ]  # fmt: skip
 
@@ -536,29 +540,29 @@ CASES: list[tuple[str, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=range(len(CASES)))
-def test_what_is_found(text: str, expected: list[tuple[str, str]]) -> None:
-    assert [(row[4], row[5]) for row in agree([text])[0]] == expected
+def test_expected_findings(text: str, expected: list[tuple[str, str]]) -> None:
+    assert [(row[4], row[5]) for row in assert_matches_reference([text])[0]] == expected
 
 
-def test_all_cases_at_once() -> None:
-    made = agree([text for text, _ in CASES])
-    assert [[(row[4], row[5]) for row in mine] for mine in made] == [expected for _, expected in CASES]
+def test_expected_findings_in_one_column() -> None:
+    rows = assert_matches_reference([text for text, _ in CASES])
+    assert [[(row[4], row[5]) for row in text_rows] for text_rows in rows] == [expected for _, expected in CASES]
 
 
-def test_reasons_of_refused_candidates() -> None:
-    found = FINDER.run(column(["4111 1111 1111 1112, 999.1.1.1, 1.2.3.4, 000-12-3456, icon@2x.png, x93.184.216.34-y93.184.216.34"]))
-    assert refused(found)["CREDIT_CARD", "luhn"] == 1
-    assert refused(found)["IP_ADDRESS", "range"] == 1
-    assert refused(found)["IP_ADDRESS", "version"] == 1
-    assert refused(found)["US_SSN", "range"] == 1
-    assert refused(found)["EMAIL_ADDRESS", "file_name"] == 1
+def test_reasons_of_rejected_candidates() -> None:
+    found = FINDER.run(build_column(["4111 1111 1111 1112, 999.1.1.1, 1.2.3.4, 000-12-3456, icon@2x.png, x93.184.216.34-y93.184.216.34"]))
+    assert count_rejected(found)["CREDIT_CARD", "luhn"] == 1
+    assert count_rejected(found)["IP_ADDRESS", "range"] == 1
+    assert count_rejected(found)["IP_ADDRESS", "version"] == 1
+    assert count_rejected(found)["US_SSN", "range"] == 1
+    assert count_rejected(found)["EMAIL_ADDRESS", "file_name"] == 1
     # a later phase searches what an earlier one rejected; without a context word it is not a telephone number either
-    assert {reason for kind, reason in refused(found) if kind == "PHONE_NUMBER"} == {"context"}
+    assert {reason for kind, reason in count_rejected(found) if kind == "PHONE_NUMBER"} == {"context"}
 
 
 def test_sections() -> None:
     mail = "From: a@example.com\nTo: b@example.com,\n\tc@example.com\n\nd@example.com\nTo: http://e.example.com/?f@example.com"
-    names = [(row[5], row[7]) for row in agree([mail])[0]]
+    names = [(row[5], row[7]) for row in assert_matches_reference([mail])[0]]
     assert names == [
         ("a@example.com", "from"),
         ("b@example.com", "to"),
@@ -567,18 +571,18 @@ def test_sections() -> None:
         ("http://e.example.com/?f@example.com", "body"),
         ("f@example.com", "body"),
     ]
-    assert [row[7] for row in agree(["no mail: a@example.com"])[0]] == [None]
+    assert [row[7] for row in assert_matches_reference(["no mail: a@example.com"])[0]] == [None]
 
 
 def test_spellings_of_one_value_share_an_id_and_kinds_do_not() -> None:
-    made = agree(["Bob@Example.com bob@example.com 713-555-0123 +1 (713) 555-0123 ann@example.com"])[0]
-    ids = {row[5]: row[6] for row in made}
+    rows = assert_matches_reference(["Bob@Example.com bob@example.com 713-555-0123 +1 (713) 555-0123 ann@example.com"])[0]
+    ids = {row[5]: row[6] for row in rows}
     assert ids["Bob@Example.com"] == ids["bob@example.com"]
     assert ids["713-555-0123"] == ids["+1 (713) 555-0123"]
     assert len(set(ids.values())) == 3
-    assert all(0 <= one < 1 << 63 for one in ids.values())
-    other = PatternFinder(Key.from_seed(8)).run(column(["bob@example.com"]))
-    assert other.distinct.value_id[0] != ids["bob@example.com"]
+    assert all(0 <= value_id < 1 << 63 for value_id in ids.values())
+    other_key = PatternFinder(Key.from_seed(8)).run(build_column(["bob@example.com"]))
+    assert other_key.distinct.value_id[0] != ids["bob@example.com"]
 
 
 def test_a_section_is_never_an_address() -> None:
@@ -586,38 +590,38 @@ def test_a_section_is_never_an_address() -> None:
     assert [found.section_names[section] for section in found.section_no] == ["from", "header", "header"]
 
 
-def test_a_form_is_looked_for_in_the_texts_that_hold_all_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefiltered_form_is_searched_only_in_texts_with_all_its_literals(monkeypatch: pytest.MonkeyPatch) -> None:
     scanned, archived = "X-Virus-Scanned: amavisd-new at lists.example.org", "Cc: bob at lists.example.org"
     form = next(form for needs, form in list_kinds()["EMAIL_ADDRESS"].prefilter if len(needs) > 1)
-    real, asked = patterns.find_matches, []
+    original, searched_texts = patterns.find_matches, []
 
-    def seen(buffers: TextBuffers, pattern: str) -> tuple[np.ndarray, np.ndarray]:
+    def record_search(buffers: TextBuffers, pattern: str) -> tuple[np.ndarray, np.ndarray]:
         if form in pattern:
-            asked.append(buffers.to_array().to_pylist())
-        return real(buffers, pattern)
+            searched_texts.append(buffers.to_array().to_pylist())
+        return original(buffers, pattern)
 
-    monkeypatch.setattr(patterns, "find_matches", seen)
-    for texts, there in (
+    monkeypatch.setattr(patterns, "find_matches", record_search)
+    for texts, expected in (
         ([scanned], []),
         ([scanned, "a: b", "Cc: bob"], []),
         (["a", archived, scanned, archived], [archived, archived]),
         ([archived], [archived]),
         ([], []),
     ):
-        asked.clear()
-        PatternFinder(KEY).run(column(texts))
-        assert asked == ([there] if there else [])
+        searched_texts.clear()
+        PatternFinder(KEY).run(build_column(texts))
+        assert searched_texts == ([expected] if expected else [])
 
 
-@pytest.mark.parametrize("shape", ["phs", "php", "hehp", "ehhe", "h", "pepshp", "hhh"])
-def test_texts_that_hold_a_hidden_address_change_nothing_for_those_beside_them(shape: str) -> None:
-    text = {
+@pytest.mark.parametrize("letters", ["phs", "php", "hehp", "ehhe", "h", "pepshp", "hhh"])
+def test_obfuscated_addresses_do_not_change_results_of_other_texts(letters: str) -> None:
+    text_of_letter = {
         "p": "a@b.example.com, www.example.com 713-555-0123",
         "h": "x@example.com or <bob at example.com>, c@d.example.net",
         "s": "spelled out: bob at example dot com",
         "e": "",
     }
-    texts = [text[one] for one in shape]
-    made = agree(texts)
-    assert made == [agree([one])[0] for one in texts]
-    assert [len(rows) for rows in made] == [{"p": 3, "h": 3, "s": 1, "e": 0}[one] for one in shape]
+    texts = [text_of_letter[letter] for letter in letters]
+    rows = assert_matches_reference(texts)
+    assert rows == [assert_matches_reference([text])[0] for text in texts]
+    assert [len(text_rows) for text_rows in rows] == [{"p": 3, "h": 3, "s": 1, "e": 0}[letter] for letter in letters]

@@ -24,8 +24,8 @@ from sanitize.plans.plan import load_plan
 pytest.importorskip("presidio_analyzer")
 
 KEY = Key.from_seed(5)
-NOTHING = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
-Found = list[list[tuple[str, str, float]]]
+NO_SPANS = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+ScoredValues = list[list[tuple[str, str, float]]]
 
 
 @pytest.fixture(autouse=True)
@@ -33,22 +33,22 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any network access fails the test."""
 
     def refused(*_: object, **__: object) -> Any:
-        raise AssertionError("somebody asked the network")
+        raise AssertionError("unexpected network access")
 
     monkeypatch.setattr(socket, "getaddrinfo", refused)
     monkeypatch.setattr(socket.socket, "connect", refused)
 
 
-def finder(**settings: Any) -> Presidio:
-    made = Presidio(use="presidio", **settings).resolve_settings()
-    made.validate_settings()
-    made.open(KEY, None)
-    return made
+def open_finder(**settings: Any) -> Presidio:
+    finder = Presidio(use="presidio", **settings).resolve_settings()
+    finder.validate_settings()
+    finder.open(KEY, None)
+    return finder
 
 
-def seen(one: Presidio, texts: list[str]) -> tuple[Found, list[int]]:
-    spans = one.find_spans(TextColumn(pa.array(texts, pa.large_string()), NOTHING))
-    out: Found = [[] for _ in texts]
+def find_values(finder: Presidio, texts: list[str]) -> tuple[ScoredValues, list[int]]:
+    spans = finder.find_spans(TextColumn(pa.array(texts, pa.large_string()), NO_SPANS))
+    out: ScoredValues = [[] for _ in texts]
     for text_no, start, stop, kind, score in zip(spans.text_no, spans.start_byte, spans.end_byte, spans.kind_no, spans.score, strict=True):
         out[text_no].append((texts[text_no].encode()[start:stop].decode(), spans.kind_names[kind], round(float(score), 3)))
     assert spans.unreadable_texts is not None
@@ -56,12 +56,12 @@ def seen(one: Presidio, texts: list[str]) -> tuple[Found, list[int]]:
 
 
 @pytest.fixture(scope="module")
-def plain() -> Presidio:
-    return finder()
+def default_finder() -> Presidio:
+    return open_finder()
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("", []),
         ("nobody here", []),
@@ -72,18 +72,20 @@ def plain() -> Presidio:
         ("at 192.0.2.7", [("192.0.2.7", "IP_ADDRESS", 0.6)]),
     ],
 )
-def test_what_its_recognisers_find(plain: Presidio, text: str, found: list[tuple[str, str, float]]) -> None:
-    assert seen(plain, ["x", text, "y"]) == ([[], found, []], [])
+def test_values_of_the_default_recognizers(default_finder: Presidio, text: str, expected: list[tuple[str, str, float]]) -> None:
+    assert find_values(default_finder, ["x", text, "y"]) == ([[], expected, []], [])
 
 
-def test_suffixes_come_with_the_library(plain: Presidio) -> None:
+def test_domain_suffixes_are_not_downloaded(default_finder: Presidio) -> None:
     import tldextract
 
     assert tldextract.tldextract.TLD_EXTRACTOR.suffix_list_urls == ()
-    assert [kind for _, kind, _ in seen(plain, ["ann@nowhere.notasuffix"])[0][0]] == ["URL"]  # Presidio's rule takes a piece of it
+    assert [kind for _, kind, _ in find_values(default_finder, ["ann@nowhere.notasuffix"])[0][0]] == [
+        "URL"
+    ]  # Presidio's rule matches a part of it
 
 
-_BITS = [
+_FRAGMENTS = [
     "word ",
     "the ",
     "\n",
@@ -96,7 +98,7 @@ _BITS = [
     "phone ",
     "call ",
 ]
-_BITS += [
+_FRAGMENTS += [
     "DE89 3704 0044 0532 0130 00 ",
     "21/11/2026 ",
     "12-NOV-2026 ",
@@ -106,28 +108,32 @@ _BITS += [
     "x" * 90 + " ",
     ". ",
 ]
-_BITS += ["1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa ", "credit card ", "+49 30 123456 ", "@", "7", "٣٤٥ ", *["long " * 120] * 6, "a" * 700]
+_FRAGMENTS += ["1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa ", "credit card ", "+49 30 123456 ", "@", "7", "٣٤٥ ", *["long " * 120] * 6, "a" * 700]
 
 
-def test_windows_lose_nothing(plain: Presidio) -> None:
+def test_windows_find_what_whole_texts_find(default_finder: Presidio) -> None:
     """Anchored recognisers find in windows what they find in whole texts. Scores may miss a context word that is far away."""
     import numpy as np
 
-    analyzers = plain._analyzers
+    analyzers = default_finder._analyzers
     assert analyzers is not None
     rng = random.Random(11)
-    texts = ["".join(rng.choice(_BITS) for _ in range(rng.randint(1, 60))) for _ in range(40)]
+    texts = ["".join(rng.choice(_FRAGMENTS) for _ in range(rng.randint(1, 60))) for _ in range(40)]
     buffers = TextBuffers.from_array(pa.array(texts, pa.large_string()))
     low, high = buffers.offsets[:-1], buffers.offsets[1:]
     windows = presidio._cut_digit_windows(buffers)
     assert len(windows[0]) > 80 and (windows[2] - windows[1]).sum() < 0.8 * len(buffers.data)
-    whole = presidio._run_analyzer(analyzers.analyze_by_group["anchored"], buffers, (np.arange(len(texts)), low, high, low, high), set())
-    parts = presidio._run_analyzer(analyzers.analyze_by_group["anchored"], buffers, windows, set())
-    found = [sorted(zip(*(one[place].tolist() for place in range(3)), one[3], strict=True)) for one in (whole, parts)]
-    assert found[0] == found[1] and len(found[0]) > 200
+    spans_of_texts = presidio._run_analyzer(
+        analyzers.analyze_by_group["anchored"], buffers, (np.arange(len(texts)), low, high, low, high), set()
+    )
+    spans_of_windows = presidio._run_analyzer(analyzers.analyze_by_group["anchored"], buffers, windows, set())
+    sorted_spans = [
+        sorted(zip(*(spans[column].tolist() for column in range(3)), spans[3], strict=True)) for spans in (spans_of_texts, spans_of_windows)
+    ]
+    assert sorted_spans[0] == sorted_spans[1] and len(sorted_spans[0]) > 200
 
 
-def rules(folder: Path, pattern: str, entity: str = "ORGANIZATION", name: str = "ours") -> str:
+def write_rules(folder: Path, pattern: str, entity: str = "ORGANIZATION", name: str = "ours") -> str:
     path = folder / f"{name}.yaml"
     path.write_text(f"""
 recognizers:
@@ -141,52 +147,52 @@ recognizers:
     return str(path)
 
 
-SLOW = r"EMP-\d{6}|(a|aa)+\$"
+SLOW_PATTERN = r"EMP-\d{6}|(a|aa)+\$"
 
 
-def test_a_time_out_is_not_nothing_found(tmp_path: Path) -> None:
-    one = finder(rules=rules(tmp_path, SLOW), timeout=0.05)
-    found, unread = seen(one, ["EMP-123456", "a" * 60 + " EMP-123456", "acme EMP-123456"])
-    assert unread == [1]
+def test_a_timed_out_text_is_reported_as_unreadable(tmp_path: Path) -> None:
+    finder = open_finder(rules=write_rules(tmp_path, SLOW_PATTERN), timeout=0.05)
+    found, unreadable = find_values(finder, ["EMP-123456", "a" * 60 + " EMP-123456", "acme EMP-123456"])
+    assert unreadable == [1]
     assert found[0] == [("EMP-123456", "ORGANIZATION", 0.5)] and found[2] == [("EMP-123456", "ORGANIZATION", 0.85)]
 
 
-def test_a_document_that_cannot_be_analysed_is_set_aside(tmp_path: Path) -> None:
+def test_a_document_that_cannot_be_analysed_is_quarantined(tmp_path: Path) -> None:
     texts = [f"EMP-12345{number} wrote to a{number}@example.com" for number in range(12)]
     texts[7] = "a" * 60 + " EMP-123456"
     pq.write_table(pa.table({"text": texts, "title": ["EMP-999999"] * 12}), tmp_path / "in.parquet")
     (tmp_path / "plan.toml").write_text(f"""
 [find]
 kinds = ["EMAIL_ADDRESS", "ORGANIZATION"]
-finders = ["patterns", {{ use = "presidio", rules = "{rules(tmp_path, SLOW)}", timeout = 0.05 }}]
+finders = ["patterns", {{ use = "presidio", rules = "{write_rules(tmp_path, SLOW_PATTERN)}", timeout = 0.05 }}]
 [[edit]]
 use = "redact"
 kinds = ["EMAIL_ADDRESS", "ORGANIZATION"]
 """)
     settings = sanitize.Settings(seed=1, rows_per_shard=5, workers=1)
-    told = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "plan.toml"), settings=settings)
-    assert told["quarantined"] == 1
+    result = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "plan.toml"), settings=settings)
+    assert result["quarantined"] == 1
     tables = [pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir())]
     assert sum(table.num_rows for table in tables) == 11
     assert "EMP" not in str([table.to_pydict() for table in tables])
-    aside = pa.concat_tables(pq.read_table(path) for path in (tmp_path / "out.private" / "quarantine" / "detect").iterdir())
-    assert [(row["doc_no"], row["location"], row["reason"]) for row in aside.to_pylist()] == [(7, "row 7", "not_analysed")]
+    quarantine = pa.concat_tables(pq.read_table(path) for path in (tmp_path / "out.private" / "quarantine" / "detect").iterdir())
+    assert [(row["doc_no"], row["location"], row["reason"]) for row in quarantine.to_pylist()] == [(7, "row 7", "not_analysed")]
 
 
-def test_every_pattern_is_watched(plain: Presidio) -> None:
-    """Also after a first run: a recogniser that compiled its patterns again would lose the time-out."""
-    every = finder(
+def test_every_pattern_has_a_timeout(default_finder: Presidio) -> None:
+    """Also after a first run: a recognizer that compiled its patterns again would lose the timeout."""
+    finder_with_more = open_finder(
         recognizers=["CreditCardRecognizer", "IbanRecognizer", "UrlRecognizer", "UsItinRecognizer"], labels={"US_ITIN": "US_SSN"}
     )
-    for one in (plain, every):
-        seen(one, ["ann@example.com DE89 3704 0044 0532 0130 00 912-71-1234"])
-        assert one._analyzers is not None
-        for analyze in one._analyzers.analyze_by_group.values():
+    for finder in (default_finder, finder_with_more):
+        find_values(finder, ["ann@example.com DE89 3704 0044 0532 0130 00 912-71-1234"])
+        assert finder._analyzers is not None
+        for analyze in finder._analyzers.analyze_by_group.values():
             for recognizer in analyze.func.__self__.registry.recognizers:
                 assert all(isinstance(pattern.compiled_regex, TimedPattern) for pattern in getattr(recognizer, "patterns", ()))
 
 
-MODULE = '''
+RECOGNIZER_MODULE = '''
 import re
 from presidio_analyzer import EntityRecognizer, RecognizerResult
 
@@ -203,13 +209,13 @@ class Names(EntityRecognizer):
 '''
 
 
-def test_a_recogniser_of_ones_own_sees_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ours_here.py").write_text(MODULE, "utf-8")
+def test_a_custom_recognizer_gets_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ours_here.py").write_text(RECOGNIZER_MODULE, "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    one = finder(recognizers=["ours_here.Names"], chunk=1000, overlap=100)
+    finder = open_finder(recognizers=["ours_here.Names"], chunk=1000, overlap=100)
     long = "é " * 30 + " ".join(f"Näme{number}" for number in range(2000))
-    found, unread = seen(one, ["Näme1", "so fail", "", long])
-    assert unread == [1]
+    found, unreadable = find_values(finder, ["Näme1", "so fail", "", long])
+    assert unreadable == [1]
     assert found[0] == [("Näme1", "PERSON", 0.9)]
     assert [value for value, _, _ in found[3]] == [f"Näme{number}" for number in range(2000)]
 
@@ -220,22 +226,22 @@ def test_a_spacy_pipeline_by_its_path(tmp_path: Path) -> None:
     pipeline = spacy.blank("en")
     pipeline.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Ann Roe"}])  # type: ignore[attr-defined]
     pipeline.to_disk(tmp_path / "pipeline")
-    one = finder(nlp="spacy", model=str(tmp_path / "pipeline"), entities=["PERSON", "EMAIL_ADDRESS"])
-    assert one.kinds == ("PERSON", "EMAIL_ADDRESS") and one.model_sha256
-    assert [found[:2] for found in seen(one, ["é Ann Roe, ann@example.com"])[0][0]] == [
+    finder = open_finder(nlp="spacy", model=str(tmp_path / "pipeline"), entities=["PERSON", "EMAIL_ADDRESS"])
+    assert finder.kinds == ("PERSON", "EMAIL_ADDRESS") and finder.model_sha256
+    assert [found[:2] for found in find_values(finder, ["é Ann Roe, ann@example.com"])[0][0]] == [
         ("Ann Roe", "PERSON"),
         ("ann@example.com", "EMAIL_ADDRESS"),
     ]
 
 
 def test_a_transformers_model_by_its_path(model: Path) -> None:
-    one = finder(nlp="transformers", model=str(model), labels={"MISC": ""}, entities=["PERSON", "LOCATION"])
-    found = seen(one, ["so Zoë Roe went to Riverton"])[0][0]
+    finder = open_finder(nlp="transformers", model=str(model), labels={"MISC": ""}, entities=["PERSON", "LOCATION"])
+    found = find_values(finder, ["so Zoë Roe went to Riverton"])[0][0]
     assert {(value, kind) for value, kind, _ in found} >= {("Riverton", "LOCATION")} and any("Roe" in value for value, _, _ in found)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"entities": ["PERSON"]}, "no recogniser finds PERSON"),
         ({"entities": ["EMAIL_ADDRES"]}, "no kind is given for EMAIL_ADDRES"),
@@ -253,28 +259,28 @@ def test_a_transformers_model_by_its_path(model: Path) -> None:
         ({"chunk": 1000, "overlap": 500}, "expected less than half"),
     ],
 )
-def test_what_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match="presidio") as caught:
         Presidio(use="presidio", **settings).resolve_settings().validate_settings()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_rules_that_are_none(tmp_path: Path) -> None:
+def test_invalid_rules_are_refused(tmp_path: Path) -> None:
     for number, content in enumerate(["- 1", "recognizers: [{name: x}]", "a: [", "recognizers:\n  - {name: a, supported_entity: URL}"]):
         (tmp_path / f"{number}.yaml").write_text(content)
         with pytest.raises(PlanError, match="expected a YAML file of pattern recognisers"):
             PresidioAnalyzers(Presidio(use="presidio", rules=str(tmp_path / f"{number}.yaml")))
     with pytest.raises(PlanError, match="expected a YAML file of pattern recognisers"):
-        PresidioAnalyzers(Presidio(use="presidio", rules=rules(tmp_path, "(a")))
+        PresidioAnalyzers(Presidio(use="presidio", rules=write_rules(tmp_path, "(a")))
 
 
-def test_other_rules_are_another_index(tmp_path: Path) -> None:
-    one = Presidio(use="presidio", rules=rules(tmp_path, "a")).resolve_settings()
-    assert "presidio-analyzer 2" in one.versions
-    other = Presidio(use="presidio", rules=rules(tmp_path, "b")).resolve_settings()
-    assert one.rules_sha256 != other.rules_sha256
+def test_changed_rules_change_the_fingerprint(tmp_path: Path) -> None:
+    finder = Presidio(use="presidio", rules=write_rules(tmp_path, "a")).resolve_settings()
+    assert "presidio-analyzer 2" in finder.versions
+    changed = Presidio(use="presidio", rules=write_rules(tmp_path, "b")).resolve_settings()
+    assert finder.rules_sha256 != changed.rules_sha256
     with pytest.raises(PlanError, match="rules is not the one that the plan was made with"):
-        one.resolve_settings()
+        finder.resolve_settings()
 
 
 def test_a_gliner_model_by_its_path(tmp_path: Path) -> None:
@@ -287,32 +293,32 @@ def test_a_gliner_model_by_its_path(tmp_path: Path) -> None:
 
     torch.manual_seed(0)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [*special, "<<ENT>>", "<<SEP>>", "ann", "roe", "person", "organization", "location", "went", "to", "so"]
-    made = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    vocabulary = [*special, "<<ENT>>", "<<SEP>>", "ann", "roe", "person", "organization", "location", "went", "to", "so"]
+    wordpiece = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(vocabulary)}, unk_token="[UNK]"))
+    wordpiece.normalizer, wordpiece.pre_tokenizer = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    wordpiece.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = {f"{piece.strip('[]').lower()}_token": piece for piece in special}
-    PreTrainedTokenizerFast(tokenizer_object=made, **names).save_pretrained(tmp_path / "bert")
+    PreTrainedTokenizerFast(tokenizer_object=wordpiece, **names).save_pretrained(tmp_path / "bert")
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 128}
-    BertModel(BertConfig(vocab_size=len(pieces), **sizes)).save_pretrained(tmp_path / "bert")
+    BertModel(BertConfig(vocab_size=len(vocabulary), **sizes)).save_pretrained(tmp_path / "bert")
     GLiNER.from_config({"model_name": str(tmp_path / "bert"), "hidden_size": 32, "max_width": 4, "max_len": 64}).save_pretrained(
         tmp_path / "gl"
     )
-    one = finder(nlp="gliner", model=str(tmp_path / "gl"), entities=["PERSON", "EMAIL_ADDRESS"])
-    found = seen(one, ["é so Ann Roe went to ann@example.com"])[0][0]
+    finder = open_finder(nlp="gliner", model=str(tmp_path / "gl"), entities=["PERSON", "EMAIL_ADDRESS"])
+    found = find_values(finder, ["é so Ann Roe went to ann@example.com"])[0][0]
     assert ("ann@example.com", "EMAIL_ADDRESS", 1.0) in found
     assert {"Ann", "Roe"} <= {word for value, kind, _ in found if kind == "PERSON" for word in value.split()}
 
 
-def test_a_plan_that_names_people_wants_more_than_a_blank_pipeline() -> None:
-    names = ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]']
-    for said in ('"presidio"', '{use = "presidio", entities = ["US_SSN"]}'):
+def test_a_plan_with_person_needs_a_finder_of_names() -> None:
+    settings = ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]']
+    for setting in ('"presidio"', '{use = "presidio", entities = ["US_SSN"]}'):
         with pytest.raises(PlanError, match=r"PERSON has no pattern, and none of find.finders finds it; .*presidio .with a model."):
-            load_plan("redact", [*names, f'find.finders=["patterns", {said}]'])
-    assert load_plan("redact", [*names, 'find.finders=["patterns", "presidio", "names"]']).finders[1].use == "presidio"
+            load_plan("redact", [*settings, f'find.finders=["patterns", {setting}]'])
+    assert load_plan("redact", [*settings, 'find.finders=["patterns", "presidio", "names"]']).finders[1].use == "presidio"
 
 
-def test_a_recogniser_of_a_users_own_seeks_what_it_says(tmp_path: Path) -> None:
+def test_custom_rules_extend_the_kinds_that_can_be_found(tmp_path: Path) -> None:
     assert not Presidio(use="presidio").can_find("LOCATION")
     (tmp_path / "rules.yml").write_text(
         "recognizers:\n  - name: Town\n    supported_entity: LOCATION\n    supported_language: en\n"

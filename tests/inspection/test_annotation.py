@@ -23,29 +23,32 @@ from sanitize.inspection.annotation import label, wilson_interval
 from sanitize.inspection.capture_recapture import capture_histories, chao_lower_bound, chapman_estimate, estimate_total, loglinear_estimate
 from sanitize.plans.settings import Settings
 
-PLAIN, DENSE = 60, 90
+DOCUMENTS_WITHOUT_VALUES, DOCUMENTS_WITH_VALUES = 60, 90
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of a corpus; half of its documents have no occurrence, some of them are long."""
     base = tmp_path_factory.mktemp("label")
-    texts = [f"word{number} " * 500 for number in range(PLAIN)]
-    texts += [f"Hello é {number}, write to person{number}@example.com or call 713-555-01{number % 100:02d}." for number in range(DENSE)]
+    texts = [f"word{number} " * 500 for number in range(DOCUMENTS_WITHOUT_VALUES)]
+    texts += [
+        f"Hello é {number}, write to person{number}@example.com or call 713-555-01{number % 100:02d}."
+        for number in range(DOCUMENTS_WITH_VALUES)
+    ]
     pq.write_table(pa.table({"text": texts}), base / "in.parquet")
     sanitize.find([base / "in.parquet"], base / "work", Settings(seed=1, workers=1, rows_per_shard=40))
     return base / "work"
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_a_sample_has_finds_of_every_kind_and_passages_of_both_sorts(work: Path, tmp_path: Path) -> None:
-    told = label(work, n=80, out=tmp_path / "a.jsonl")
-    rows = rows_of(tmp_path / "a.jsonl")
-    assert told["rows"] == len(rows) == 80
-    assert told["strata"] == {"EMAIL_ADDRESS": 20, "PHONE_NUMBER": 20, "documents with finds": 20, "documents without finds": 20}
+def test_sample_has_finds_of_every_kind_and_passages_with_and_without_finds(workspace: Path, tmp_path: Path) -> None:
+    result = label(workspace, n=80, out=tmp_path / "a.jsonl")
+    rows = read_rows(tmp_path / "a.jsonl")
+    assert result["rows"] == len(rows) == 80
+    assert result["strata"] == {"EMAIL_ADDRESS": 20, "PHONE_NUMBER": 20, "documents with finds": 20, "documents without finds": 20}
     assert stat.S_IMODE((tmp_path / "a.jsonl").stat().st_mode) == 0o600
     for row in rows:
         if row["ask"] == "find":
@@ -55,22 +58,22 @@ def test_a_sample_has_finds_of_every_kind_and_passages_of_both_sorts(work: Path,
         else:
             assert row["missed"] is None and 0 < len(row["text"]) <= 1500
             assert (row["stratum"] == "documents with finds") == bool(row["found"])
-            assert all(row["text"][one["start"] : one["end"]] == one["value"] for one in row["found"])
-    # each passage stands for its share of the texts
-    plain = sum(row["weight"] * len(row["text"]) for row in rows if row["stratum"] == "documents without finds")
-    assert plain == pytest.approx(sum(len(f"word{number} " * 500) for number in range(PLAIN)), rel=0.01)
+            assert all(row["text"][find["start"] : find["end"]] == find["value"] for find in row["found"])
+    # the weights of the passages add up to the length of the texts
+    weighted_length = sum(row["weight"] * len(row["text"]) for row in rows if row["stratum"] == "documents without finds")
+    assert weighted_length == pytest.approx(sum(len(f"word{number} " * 500) for number in range(DOCUMENTS_WITHOUT_VALUES)), rel=0.01)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 81])
-def test_a_sample_has_the_rows_asked_for_and_names_the_strata_it_lacks(work: Path, tmp_path: Path, n: int) -> None:
-    told = label(work, n=n, out=tmp_path / "a.jsonl")
-    assert told["rows"] == len(rows_of(tmp_path / "a.jsonl")) == sum(told["strata"].values()) == n
-    assert len(told["strata"]) == min(n, 4) and len(told["empty_strata"]) == max(0, 4 - n)
-    shown = CliRunner().invoke(app, ["label", str(work), "--n", str(n), "--out", str(tmp_path / "b.jsonl")])
-    assert shown.exit_code == 0 and ("more strata than rows" in shown.output) == (n < 4)
+def test_sample_has_the_requested_rows_and_reports_empty_strata(workspace: Path, tmp_path: Path, n: int) -> None:
+    result = label(workspace, n=n, out=tmp_path / "a.jsonl")
+    assert result["rows"] == len(read_rows(tmp_path / "a.jsonl")) == sum(result["strata"].values()) == n
+    assert len(result["strata"]) == min(n, 4) and len(result["empty_strata"]) == max(0, 4 - n)
+    output = CliRunner().invoke(app, ["label", str(workspace), "--n", str(n), "--out", str(tmp_path / "b.jsonl")])
+    assert output.exit_code == 0 and ("more strata than rows" in output.output) == (n < 4)
 
 
-def test_a_sample_of_a_small_corpus_with_empty_documents_is_as_large_as_it_can_be(tmp_path: Path) -> None:
+def test_sample_of_a_small_corpus_is_as_large_as_possible(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["", "", "", "nothing", "ann@example.com and bob@example.com", ""]}), tmp_path / "in.parquet")
     sanitize.find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
     for n, rows in ((1, 1), (3, 3), (4, 4), (9, 4)):
@@ -79,62 +82,66 @@ def test_a_sample_of_a_small_corpus_with_empty_documents_is_as_large_as_it_can_b
         label(tmp_path / "work", n=0)
 
 
-def test_the_same_seed_draws_the_same_sample(work: Path, tmp_path: Path) -> None:
+def test_the_same_seed_draws_the_same_sample(workspace: Path, tmp_path: Path) -> None:
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        label(work, n=40, out=tmp_path / name, seed=seed)
-    one, two, three = ((tmp_path / name).read_bytes() for name in "abc")
-    assert one == two != three
+        label(workspace, n=40, out=tmp_path / name, seed=seed)
+    first, same_seed, other_seed = ((tmp_path / name).read_bytes() for name in "abc")
+    assert first == same_seed != other_seed
 
 
-def test_a_sample_lies_in_work_and_is_never_written_over(work: Path) -> None:
-    told = label(work, n=4)
-    assert told["file"] == str(work / "labels" / "sample.jsonl")
-    assert stat.S_IMODE((work / "labels").stat().st_mode) == 0o700
+def test_sample_is_written_to_the_workspace_and_never_overwritten(workspace: Path) -> None:
+    result = label(workspace, n=4)
+    assert result["file"] == str(workspace / "labels" / "sample.jsonl")
+    assert stat.S_IMODE((workspace / "labels").stat().st_mode) == 0o700
     with pytest.raises(UsageError, match="may hold labels"):
-        label(work, n=4)
+        label(workspace, n=4)
 
 
-def labelled(path: Path, rows: list[dict[str, Any]]) -> Path:
+def write_labels(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
 
 
-def find(kind: str, right: bool | None) -> dict[str, Any]:
+def find_row(kind: str, right: bool | None) -> dict[str, Any]:
     return {"ask": "find", "kind": kind, "right": right}
 
 
-def passage(weight: float, found: list[str], missed: list[str] | None, wrong: tuple[int, ...] = ()) -> dict[str, Any]:
-    told = None if missed is None else [{"kind": kind} for kind in missed]
-    return {"ask": "passage", "weight": weight, "found": [{"kind": kind} for kind in found], "missed": told, "wrong": list(wrong)}
+def passage_row(weight: float, found: list[str], missed: list[str] | None, wrong: tuple[int, ...] = ()) -> dict[str, Any]:
+    missed_rows = None if missed is None else [{"kind": kind} for kind in missed]
+    return {"ask": "passage", "weight": weight, "found": [{"kind": kind} for kind in found], "missed": missed_rows, "wrong": list(wrong)}
 
 
-def test_scores_are_those_by_hand(work: Path, tmp_path: Path) -> None:
-    rows = [find("URL", True)] * 8 + [find("URL", False)] * 2 + [find("URL", None)]
-    rows += [passage(1.0, ["URL"] * 3 + ["IBAN_CODE"], ["URL"], wrong=(0,)), passage(4.0, ["URL"], []), passage(9.0, ["URL"], None)]
-    told = label(work, score=labelled(tmp_path / "x", rows))
-    url = told["kinds"]["URL"]
+def test_scores_equal_a_manual_calculation(workspace: Path, tmp_path: Path) -> None:
+    rows = [find_row("URL", True)] * 8 + [find_row("URL", False)] * 2 + [find_row("URL", None)]
+    rows += [
+        passage_row(1.0, ["URL"] * 3 + ["IBAN_CODE"], ["URL"], wrong=(0,)),
+        passage_row(4.0, ["URL"], []),
+        passage_row(9.0, ["URL"], None),
+    ]
+    result = label(workspace, score=write_labels(tmp_path / "x", rows))
+    url = result["kinds"]["URL"]
     assert (url["judged"], url["right"], url["precision"], url["precision_interval"]) == (10, 8, 0.8, wilson_interval(0.8, 10))
-    # right finds weigh 1 + 1 + 4, the missed one 1; their worth is 7^2 / (1 + 1 + 16 + 1)
+    # right finds weigh 1 + 1 + 4, the missed one 1; the effective sample size is 7^2 / (1 + 1 + 16 + 1)
     assert (url["found"], url["missed"]) == (3, 1)
     assert url["recall"] == pytest.approx(6 / 7)
     assert url["recall_interval"] == pytest.approx(wilson_interval(6 / 7, 49 / 19))
-    assert told["kinds"]["IBAN_CODE"]["recall"] == 1.0 and told["kinds"]["IBAN_CODE"]["precision"] is None
-    assert (told["rows"], told["unlabelled_rows"]) == (14, 2)
+    assert result["kinds"]["IBAN_CODE"]["recall"] == 1.0 and result["kinds"]["IBAN_CODE"]["precision"] is None
+    assert (result["rows"], result["unlabelled_rows"]) == (14, 2)
 
 
-def test_a_drawn_sample_can_be_scored(work: Path, tmp_path: Path) -> None:
-    label(work, n=60, out=tmp_path / "drawn")
-    rows = [row | ({"right": True} if row["ask"] == "find" else {"missed": []}) for row in rows_of(tmp_path / "drawn")]
-    told = label(work, score=labelled(tmp_path / "done", rows))
-    assert told["unlabelled_rows"] == 0
-    assert {kind: (one["precision"], one["recall"]) for kind, one in told["kinds"].items()} == {
+def test_a_drawn_sample_can_be_scored(workspace: Path, tmp_path: Path) -> None:
+    label(workspace, n=60, out=tmp_path / "drawn")
+    rows = [row | ({"right": True} if row["ask"] == "find" else {"missed": []}) for row in read_rows(tmp_path / "drawn")]
+    result = label(workspace, score=write_labels(tmp_path / "done", rows))
+    assert result["unlabelled_rows"] == 0
+    assert {kind: (scores["precision"], scores["recall"]) for kind, scores in result["kinds"].items()} == {
         "EMAIL_ADDRESS": (1.0, 1.0),
         "PHONE_NUMBER": (1.0, 1.0),
     }
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("secretword\n", "line 1: expected the JSON Lines"),
         ('{"ask": "find", "kind": "URL"}\n', "line 1"),
@@ -145,30 +152,30 @@ def test_a_drawn_sample_can_be_scored(work: Path, tmp_path: Path) -> None:
         ('{"ask": "passage", "weight": 1, "found": [], "missed": "secretword"}\n', "line 1"),
     ],
 )
-def test_a_bad_line_is_named_and_not_quoted(work: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_line_is_named_and_not_quoted(workspace: Path, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "bad").write_text(text, "utf-8")
-    with pytest.raises(UsageError, match=said) as caught:
-        label(work, score=tmp_path / "bad")
+    with pytest.raises(UsageError, match=message) as caught:
+        label(workspace, score=tmp_path / "bad")
     assert "secretword" not in str(caught.value)
 
 
-def test_what_is_no_work_or_no_file_is_refused(work: Path, tmp_path: Path) -> None:
+def test_invalid_workspaces_and_files_are_refused(workspace: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not the private folder"):
         label(tmp_path)
     with pytest.raises(UsageError, match="cannot be read"):
-        label(work, score=tmp_path / "nowhere")
+        label(workspace, score=tmp_path / "nowhere")
     with pytest.raises(UsageError, match="exclude each other"):
-        label(work, score=tmp_path / "x", against=work)
+        label(workspace, score=tmp_path / "x", against=workspace)
 
 
 # ---------------------------------------------------------------------------------------------------------------- without any labels
 
 
-def other_index(work: Path, folder: Path, keep: float, finder: str) -> Path:
+def copy_index_with_share(workspace: Path, folder: Path, keep: float, finder: str) -> Path:
     """A copy of an index as another finder might have built it: a share of the addresses, each one character longer, and no numbers."""
     import shutil
 
-    shutil.copytree(work, folder)
+    shutil.copytree(workspace, folder)
     for path in sorted((folder / "tables" / "occurrences").glob("*.parquet")):
         rows = pl.read_parquet(path).with_columns(pl.col("kind", "finder").cast(pl.String))
         rows = rows.filter(pl.col("kind") == "EMAIL_ADDRESS", pl.col("doc_no") % 100 < 100 * keep)
@@ -176,65 +183,67 @@ def other_index(work: Path, folder: Path, keep: float, finder: str) -> Path:
     return folder
 
 
-def test_two_indexes_tell_what_both_missed(work: Path, tmp_path: Path) -> None:
-    other = other_index(work, tmp_path / "other", 0.8, "ner")
-    told = label(work, against=other)
-    mail = told["estimates"]["EMAIL_ADDRESS"]
-    there = sum(number % 100 < 80 for number in range(PLAIN, PLAIN + DENSE))
-    assert (mail["first"], mail["second"], mail["both"]) == (DENSE, there, there)
-    assert mail["estimate"] == pytest.approx(DENSE) and mail["missed_by_both"] == pytest.approx(0.0)
-    assert told["one_finder_only"] == ["PHONE_NUMBER"] and told["estimates"]["PHONE_NUMBER"]["estimate"] is None
-    assert "independently" in told["assumption"]
+def test_two_indexes_estimate_what_both_missed(workspace: Path, tmp_path: Path) -> None:
+    second_index = copy_index_with_share(workspace, tmp_path / "other", 0.8, "ner")
+    result = label(workspace, against=second_index)
+    estimate = result["estimates"]["EMAIL_ADDRESS"]
+    second_count = sum(number % 100 < 80 for number in range(DOCUMENTS_WITHOUT_VALUES, DOCUMENTS_WITHOUT_VALUES + DOCUMENTS_WITH_VALUES))
+    assert (estimate["first"], estimate["second"], estimate["both"]) == (DOCUMENTS_WITH_VALUES, second_count, second_count)
+    assert estimate["estimate"] == pytest.approx(DOCUMENTS_WITH_VALUES) and estimate["missed_by_both"] == pytest.approx(0.0)
+    assert result["one_finder_only"] == ["PHONE_NUMBER"] and result["estimates"]["PHONE_NUMBER"]["estimate"] is None
+    assert "independently" in result["assumption"]
     with pytest.raises(UsageError, match="the same finders"):
-        label(work, against=work)
+        label(workspace, against=workspace)
 
 
-def test_indexes_of_two_corpora_are_refused(work: Path, tmp_path: Path) -> None:
+def test_indexes_of_two_corpora_are_refused(workspace: Path, tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["ann@example.com"]}), tmp_path / "in.parquet")
     sanitize.find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
     with pytest.raises(UsageError, match="other documents"):
-        label(work, against=tmp_path / "work")
+        label(workspace, against=tmp_path / "work")
 
 
-def test_chapmans_estimate_by_hand() -> None:
-    one = chapman_estimate(20, 15, 10)
-    assert one["estimate"] == pytest.approx(21 * 16 / 11 - 1)
-    assert one["missed_by_both"] == pytest.approx(21 * 16 / 11 - 1 - 25)
-    half = 1.959963984540054 * (21 * 16 * 10 * 5 / (11**2 * 12)) ** 0.5
-    assert one["interval"] == pytest.approx([max(25, 21 * 16 / 11 - 1 - half), 21 * 16 / 11 - 1 + half])
+def test_chapman_estimate_equals_a_manual_calculation() -> None:
+    estimate = chapman_estimate(20, 15, 10)
+    assert estimate["estimate"] == pytest.approx(21 * 16 / 11 - 1)
+    assert estimate["missed_by_both"] == pytest.approx(21 * 16 / 11 - 1 - 25)
+    half_width = 1.959963984540054 * (21 * 16 * 10 * 5 / (11**2 * 12)) ** 0.5
+    assert estimate["interval"] == pytest.approx([max(25, 21 * 16 / 11 - 1 - half_width), 21 * 16 / 11 - 1 + half_width])
     assert chapman_estimate(0, 4, 0)["estimate"] is None
 
 
 @given(st.integers(1, 400), st.integers(1, 400), st.data())
 @settings(max_examples=60, deadline=None)
-def test_an_estimate_is_never_less_than_what_was_found(first: int, second: int, data: st.DataObject) -> None:
+def test_estimate_is_never_below_the_found_count(first: int, second: int, data: st.DataObject) -> None:
     both = data.draw(st.integers(0, min(first, second)))
-    one = chapman_estimate(first, second, both)
-    assert one["missed_by_both"] >= 0
-    assert first + second - both <= one["interval"][0] <= one["interval"][1]
+    estimate = chapman_estimate(first, second, both)
+    assert estimate["missed_by_both"] >= 0
+    assert first + second - both <= estimate["interval"][0] <= estimate["interval"][1]
 
 
-SPAN = ["doc_no", "cell", "start", "end"]
+SPAN_COLUMNS = ["doc_no", "cell", "start", "end"]
 
 
-def spans(*rows: tuple[int, int, int]) -> pl.DataFrame:
-    return pl.DataFrame([(doc_no, 0, start, stop) for doc_no, start, stop in rows], schema=dict.fromkeys(SPAN, pl.Int64), orient="row")
+def span_table(*rows: tuple[int, int, int]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [(doc_no, 0, start, stop) for doc_no, start, stop in rows], schema=dict.fromkeys(SPAN_COLUMNS, pl.Int64), orient="row"
+    )
 
 
 @pytest.mark.parametrize(
-    ("lists", "found"),
+    ("lists", "expected"),
     [
         ([[], [], []], {}),
-        ([[(0, 1, 5)], [(0, 3, 9)], [(0, 9, 12)]], {0b011: 1, 0b100: 1}),  # a neighbour is another thing
-        ([[(0, 1, 5)], [(1, 1, 5)], [(0, 2, 3), (0, 3, 4)]], {0b101: 1, 0b010: 1}),  # cut in two by one, one thing for all
+        ([[(0, 1, 5)], [(0, 3, 9)], [(0, 9, 12)]], {0b011: 1, 0b100: 1}),  # an adjacent span is another entity
+        ([[(0, 1, 5)], [(1, 1, 5)], [(0, 2, 3), (0, 3, 4)]], {0b101: 1, 0b010: 1}),  # split by one list, one entity for all
         ([[(0, 1, 9), (0, 2, 3)], [(0, 8, 12)], [(0, 5, 6)]], {0b111: 1}),
     ],
 )
-def test_what_lists_found_together(lists: list[list[tuple[int, int, int]]], found: dict[int, int]) -> None:
-    assert capture_histories([spans(*one) for one in lists]) == found
+def test_capture_histories(lists: list[list[tuple[int, int, int]]], expected: dict[int, int]) -> None:
+    assert capture_histories([span_table(*rows) for rows in lists]) == expected
 
 
-def test_chaos_bound_by_hand() -> None:
+def test_chao_bound_equals_a_manual_calculation() -> None:
     # Chao 1987: S + (t - 1) / t * f1^2 / (2 f2)
     assert chao_lower_bound(100, 30, 20, 3)["missed_at_least"] == pytest.approx(2 / 3 * 30**2 / 40)
     assert chao_lower_bound(10, 6, 0, 2)["missed_at_least"] == pytest.approx(1 / 2 * 6 * 5 / 2)
@@ -244,16 +253,16 @@ def test_chaos_bound_by_hand() -> None:
 
 
 def test_a_log_linear_model_recovers_what_it_assumes() -> None:
-    """Tables generated by the model itself: 10,000 things, three finders; the first two agree more than by chance."""
+    """Tables generated by the model itself: 10,000 entities, three finders; the first two agree more than by chance."""
     cells = [(a, b, c) for a in (1, 0) for b in (1, 0) for c in (1, 0)]
     for extra, dependent in ((0.0, []), (1.5, [[0, 1]])):
         weights = np.array([np.exp(0.4 * a + 0.2 * b - 0.3 * c + extra * a * b) for a, b, c in cells])
         counts = 10_000 * weights / weights.sum()
-        told = loglinear_estimate(counts[:-1])  # type: ignore[arg-type]
-        assert told["loglinear"] == pytest.approx(10_000, rel=1e-4)
-        assert told["dependent_pairs"] == dependent
-        assert told["loglinear_interval"][0] < 10_000 < told["loglinear_interval"][1]
-    # two finders that agree are taken by Chapman for finders that leave nothing over
+        result = loglinear_estimate(counts[:-1])  # type: ignore[arg-type]
+        assert result["loglinear"] == pytest.approx(10_000, rel=1e-4)
+        assert result["dependent_pairs"] == dependent
+        assert result["loglinear_interval"][0] < 10_000 < result["loglinear_interval"][1]
+    # Chapman's estimate assumes independence: it is too low for two finders that agree
     first, second, both = (
         counts[[number for number, cell in enumerate(cells) if test(cell)]].sum()
         for test in (lambda cell: cell[0], lambda cell: cell[1], lambda cell: cell[0] and cell[1])
@@ -263,38 +272,41 @@ def test_a_log_linear_model_recovers_what_it_assumes() -> None:
 
 def test_kinds_that_few_lists_found() -> None:
     assert estimate_total({0b001: 5}, 3)["lower_bound"] is None
-    two = estimate_total({0b001: 5, 0b100: 3, 0b101: 4}, 3)  # the second list found none: it says nothing of the kind
-    assert two["lower_bound"] == pytest.approx(12 + 1 / 2 * 64 / 8) and two["loglinear"] is None
+    estimate = estimate_total({0b001: 5, 0b100: 3, 0b101: 4}, 3)  # the second list found none: it is ignored for this kind
+    assert estimate["lower_bound"] == pytest.approx(12 + 1 / 2 * 64 / 8) and estimate["loglinear"] is None
     assert estimate_total({}, 3)["found"] == 0
     assert estimate_total({0b111: 4}, 3)["loglinear"] is None
 
 
-def test_three_indexes_tell_what_all_missed(work: Path, tmp_path: Path) -> None:
-    others = [other_index(work, tmp_path / name, share, name) for name, share in (("ner", 0.8), ("presidio", 0.5))]
-    told = label(work, against=others)
-    mail = told["estimates"]["EMAIL_ADDRESS"]
-    share = [sum(number % 100 < part for number in range(PLAIN, PLAIN + DENSE)) for part in (80, 50)]
-    assert mail["found_by_list"] == [DENSE, *share] and mail["found"] == DENSE
-    assert mail["lower_bound"] >= DENSE and mail["found_once"] == DENSE - share[0]
-    assert told["one_finder_only"] == ["PHONE_NUMBER"] and "alike" in told["assumption"]
-    command = ["label", str(work), "--against", str(others[0]), "--against", str(others[1])]
-    shown = CliRunner().invoke(app, command)
-    assert shown.exit_code == 0 and "at least" in shown.output and "index 3  presidio" in shown.output
+def test_three_indexes_estimate_what_all_missed(workspace: Path, tmp_path: Path) -> None:
+    other_indexes = [copy_index_with_share(workspace, tmp_path / name, share, name) for name, share in (("ner", 0.8), ("presidio", 0.5))]
+    result = label(workspace, against=other_indexes)
+    estimate = result["estimates"]["EMAIL_ADDRESS"]
+    found_counts = [
+        sum(number % 100 < percent for number in range(DOCUMENTS_WITHOUT_VALUES, DOCUMENTS_WITHOUT_VALUES + DOCUMENTS_WITH_VALUES))
+        for percent in (80, 50)
+    ]
+    assert estimate["found_by_list"] == [DOCUMENTS_WITH_VALUES, *found_counts] and estimate["found"] == DOCUMENTS_WITH_VALUES
+    assert estimate["lower_bound"] >= DOCUMENTS_WITH_VALUES and estimate["found_once"] == DOCUMENTS_WITH_VALUES - found_counts[0]
+    assert result["one_finder_only"] == ["PHONE_NUMBER"] and "alike" in result["assumption"]
+    command = ["label", str(workspace), "--against", str(other_indexes[0]), "--against", str(other_indexes[1])]
+    output = CliRunner().invoke(app, command)
+    assert output.exit_code == 0 and "at least" in output.output and "index 3  presidio" in output.output
     with pytest.raises(UsageError, match="the same finders"):
-        label(work, against=[others[0], others[0]])
+        label(workspace, against=[other_indexes[0], other_indexes[0]])
 
 
-# -------------------------------------------------------------------------------------------------------------------------- the verb
+# ----------------------------------------------------------------------------------------------------------------------- the command
 
 
-def test_the_verb_tells_no_text(work: Path, tmp_path: Path) -> None:
+def test_command_prints_no_text(workspace: Path, tmp_path: Path) -> None:
     runner = CliRunner()
-    drawn = runner.invoke(app, ["label", str(work), "--n", "20", "--out", str(tmp_path / "s")])
+    drawn = runner.invoke(app, ["label", str(workspace), "--n", "20", "--out", str(tmp_path / "s")])
     assert drawn.exit_code == 0 and "documents without finds" in drawn.output and "example.com" not in drawn.output
-    scores = runner.invoke(app, ["label", str(work), "--score", str(tmp_path / "s"), "--json"])
+    scores = runner.invoke(app, ["label", str(workspace), "--score", str(tmp_path / "s"), "--json"])
     assert json.loads(scores.output)["unlabelled_rows"] == 20
-    other = other_index(work, tmp_path / "other", 0.5, "ner")
-    estimate = runner.invoke(app, ["label", str(work), "--against", str(other)])
+    second_index = copy_index_with_share(workspace, tmp_path / "other", 0.5, "ner")
+    estimate = runner.invoke(app, ["label", str(workspace), "--against", str(second_index)])
     assert "only one index has any PHONE_NUMBER" in estimate.output
-    for answer in (label(work, score=tmp_path / "s"), label(work, against=other)):
-        assert "example.com" not in repr(answer) and "sanitize label" in repr(answer)
+    for result in (label(workspace, score=tmp_path / "s"), label(workspace, against=second_index)):
+        assert "example.com" not in repr(result) and "sanitize label" in repr(result)

@@ -1,4 +1,4 @@
-"""Ages: the number alone is the value, the words around it make it one."""
+"""Ages: the value is the number; the words around it decide whether it is an age."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sanitize.kinds.age import KIND
 FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
 
-def found(text: str) -> list[str]:
-    seen = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(seen.start.tolist(), seen.end.tolist(), seen.distinct.kind[seen.value_no].tolist(), strict=True)
+def find_ages(text: str) -> list[str]:
+    detections = FINDER.run(pa.array([text], pa.large_string()))
+    rows = zip(detections.start.tolist(), detections.end.tolist(), detections.distinct.kind[detections.value_no].tolist(), strict=True)
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
@@ -64,8 +64,8 @@ def found(text: str) -> list[str]:
         "Edad: 64",
     ],
 )
-def test_takes(text: str) -> None:
-    assert found(text) == ["64"]
+def test_ages_are_found(text: str) -> None:
+    assert find_ages(text) == ["64"]
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_takes(text: str) -> None:
         "read The Age 10/1/2002, aged 10-12-2002",
     ],
 )
-def test_takes_nothing(text: str) -> None:
-    assert found(text) == []
+def test_other_numbers_are_not_ages(text: str) -> None:
+    assert find_ages(text) == []
 
 
-# every word and sign by which a number is an age, one in each text
-WORDED = [
+# every context word and sign of an age, one in each text
+TEXTS_WITH_AGE = [
     *(f"64{sign}{unit}{sign}old" for sign in " -" for unit in ("year", "Years", "month", "Months", "week", "Weeks", "day", "Days")),
     *(f"64{short}, she" for short in (" y/o", " Y/O", "yo", "-yo", " YO", " y.o.", " y.o", " yr old", "yrs-old", " YRS OLD", " YR. OLD")),
     *(f"{word}64 at" for word in ("aged ", "Aged: ", "AGED ", "age ", "Age is ", "age was ", "AGE:", "Age = ", "age=", "Ages ")),
@@ -153,7 +153,7 @@ WORDED = [
         for end in (".", ",", ";", ")", "\n", "")
     ),
 ]
-UNSAID = [
+TEXTS_WITHOUT_AGE = [
     *(
         f"when I was 64{gap}{what} x"
         for gap in (" ", "\n> ")
@@ -194,17 +194,19 @@ UNSAID = [
 ]
 
 
-def test_every_word_that_makes_an_age() -> None:
-    seen = FINDER.run(pa.array(WORDED + UNSAID, pa.large_string()))
-    ages = [FINDER.kinds[kind].name == KIND.name for kind in seen.distinct.kind[seen.value_no].tolist()]
-    told = [0] * len(WORDED + UNSAID)
-    for text_no, start, stop, age in zip(seen.text_no.tolist(), seen.start.tolist(), seen.end.tolist(), ages, strict=True):
-        told[text_no] += age and ((WORDED + UNSAID)[text_no][start:stop] == "64" or 100)
-    wrong = [text for text, times in zip(WORDED + UNSAID, told, strict=True) if times != (text in WORDED)]
+def test_every_context_word_of_an_age() -> None:
+    detections = FINDER.run(pa.array(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE, pa.large_string()))
+    ages = [FINDER.kinds[kind].name == KIND.name for kind in detections.distinct.kind[detections.value_no].tolist()]
+    age_counts = [0] * len(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE)
+    for text_no, start, stop, age in zip(
+        detections.text_no.tolist(), detections.start.tolist(), detections.end.tolist(), ages, strict=True
+    ):
+        age_counts[text_no] += age and ((TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE)[text_no][start:stop] == "64" or 100)
+    wrong = [text for text, count in zip(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE, age_counts, strict=True) if count != (text in TEXTS_WITH_AGE)]
     assert wrong == []
 
 
-def test_nobody_is_older_than_a_hundred_and_twenty() -> None:
+def test_age_limit_is_120() -> None:
     assert KIND.check is not None
     assert KIND.check(pl.Series(["120", "121", "064", "64", "one"])).to_list() == [None, "range", "range", None, None]
 
@@ -220,33 +222,35 @@ def test_nobody_is_older_than_a_hundred_and_twenty() -> None:
         ("nineteen years of age", "nineteen", "19"),
     ],
 )
-def test_in_words(text: str, value: str, form: str) -> None:
-    assert found(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [form]
+def test_ages_in_words(text: str, value: str, form: str) -> None:
+    assert find_ages(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [form]
 
 
-def test_fakes_in_words_are_of_the_same_sort_and_found_again() -> None:
+def test_surrogates_in_words_keep_the_form_and_are_found() -> None:
     values = pl.Series("value", ["sixty-four", "Sixty Four", "seventy", "twelve", "Two", "64"] * 60)
     rows = np.arange(len(values), dtype=np.uint64)
-    fakes = KIND.make_surrogates(values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
-    assert KIND.check is not None and KIND.check(fakes).is_null().all() and (fakes != values).all()
+    surrogates = KIND.make_surrogates(
+        values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False
+    )
+    assert KIND.check is not None and KIND.check(surrogates).is_null().all() and (surrogates != values).all()
     shapes = [r"[a-z]+ty-[a-z]+", r"[A-Z][a-z]+ty [A-Z][a-z]+", r"[a-z]+ty", r"[a-z]+(?:en|elve)", r"[A-Z][a-z]{2,4}", "[1-9][0-9]"]
-    for fake, shape in zip(fakes, shapes * 60, strict=True):
-        assert re.fullmatch(shape, fake) and found(f"aged {fake}, {fake} years old") == [fake, fake]
+    for surrogate, shape in zip(surrogates, shapes * 60, strict=True):
+        assert re.fullmatch(shape, surrogate) and find_ages(f"aged {surrogate}, {surrogate} years old") == [surrogate, surrogate]
 
 
-def test_one_value_in_several_phrases_is_one_value() -> None:
-    seen = FINDER.run(pa.array(["aged 64, he is 64 years old, turned 64, sixty-four years old"], pa.large_string()))
-    assert len(seen.text_no) == 4
-    assert set(seen.distinct.normalised.to_pylist()) == {"64"} and len(set(seen.distinct.value_id.tolist())) == 1
+def test_spellings_of_an_age_share_a_value_id() -> None:
+    detections = FINDER.run(pa.array(["aged 64, he is 64 years old, turned 64, sixty-four years old"], pa.large_string()))
+    assert len(detections.text_no) == 4
+    assert set(detections.distinct.normalised.to_pylist()) == {"64"} and len(set(detections.distinct.value_id.tolist())) == 1
 
 
-def test_fakes_have_as_many_digits() -> None:
+def test_surrogates_keep_the_digit_count() -> None:
     values = pl.Series("value", ["7", "64", "101"] * 50)
     rows = np.arange(len(values), dtype=np.uint64)
     draws = Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), np.zeros(len(values), np.uint64), rows)
-    fakes = KIND.make_surrogates(values, draws, False)
-    assert KIND.check is not None and KIND.check(fakes).is_null().all()
-    assert fakes.str.len_bytes().to_list() == values.str.len_bytes().to_list()
-    assert (fakes != values).all()
-    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
+    surrogates = KIND.make_surrogates(values, draws, False)
+    assert KIND.check is not None and KIND.check(surrogates).is_null().all()
+    assert surrogates.str.len_bytes().to_list() == values.str.len_bytes().to_list()
+    assert (surrogates != values).all()
+    assert KIND.is_value(pl.DataFrame({"value": surrogates})).all()
     assert KIND.normalise(pl.Series(["064", "0"])).to_list() == ["64", "0"]

@@ -13,8 +13,8 @@ from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import all_kinds, get_kind, known_countries, list_kinds
 
 KEY = Key.from_seed(3)
-# kind: values of published examples or with check characters worked out by hand, as written; all are of nobody
-GOOD = {
+# kind: values of published examples or with check characters computed by hand, as written; none belongs to a person
+VALID = {
     "UK_NHS": ["NHS no. 943 476 5919", "NHS number: 9434765919", "nhs=943-476-5919"],
     "UK_NINO": ["AB123456C", "AB 12 34 56 C"],
     "CA_SIN": ["130 692 544", "130-692-544", "SIN: 130692544"],
@@ -39,8 +39,8 @@ GOOD = {
     "ZA_ID_NUMBER": ["8001015009087"],
     "TR_NATIONAL_ID": ["10000000146"],
 }
-# the same with one character wrong, and what no number of the country may be
-BAD = {
+# the same with one wrong character, and numbers that the country does not assign
+INVALID = {
     "UK_NHS": ["NHS number 943 476 5918", "NHS 000 000 0000"],
     "UK_NINO": ["GB123456C", "AB123456E", "QQ123456C"],
     "CA_SIN": ["130 692 545", "046 454 286", "130692544"],
@@ -65,109 +65,114 @@ BAD = {
     "ZA_ID_NUMBER": ["8001015009088", "8013015009087"],
     "TR_NATIONAL_ID": ["10000000147", "10000000148"],
 }
-CASES = [(name, text) for name, texts in GOOD.items() for text in texts]
+CASES = [(name, text) for name, texts in VALID.items() for text in texts]
 
 
-def found(text: str, countries: tuple[str, ...]) -> list[tuple[str, str]]:
+def find_values(text: str, countries: tuple[str, ...]) -> list[tuple[str, str]]:
     finder = PatternFinder(KEY, countries, opt_in_kinds=("AGE", "DATE_TIME"))
     result = finder.run(pa.array([text], pa.large_string()))
     values = result.distinct.value.to_pylist()
-    return [(finder.kinds[result.distinct.kind[which]].name, values[which]) for which in result.value_no]
+    return [(finder.kinds[result.distinct.kind[value_no]].name, values[value_no]) for value_no in result.value_no]
 
 
-def home(name: str) -> str:
+def country_of(name: str) -> str:
     country = get_kind(name).country
     assert country is not None
     return country
 
 
-def written(name: str, text: str) -> str:
+def extract_value(name: str, text: str) -> str:
     """The value in a text, without the label before it."""
-    lead = get_kind(name).prefix_pattern
-    return text if lead is None else text[len(pl.Series([text]).str.extract(rf"\A({lead})").fill_null("")[0]) :]
+    prefix = get_kind(name).prefix_pattern
+    return text if prefix is None else text[len(pl.Series([text]).str.extract(rf"\A({prefix})").fill_null("")[0]) :]
 
 
-def draws(count: int) -> Draws:
+def make_draws(count: int) -> Draws:
     return Draws.from_words(
         b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
     )
 
 
 def test_every_identifier_has_cases() -> None:
-    national = {name for name, one in all_kinds().items() if one.country is not None}
-    assert national == set(GOOD) == set(BAD)
-    assert {home(name) for name in GOOD} == set(known_countries())
+    national = {name for name, kind in all_kinds().items() if kind.country is not None}
+    assert national == set(VALID) == set(INVALID)
+    assert {country_of(name) for name in VALID} == set(known_countries())
 
 
 @pytest.mark.parametrize(("name", "text"), CASES)
-def test_is_found_at_home(name: str, text: str) -> None:
-    value = written(name, text)
+def test_identifier_is_found_with_its_country(name: str, text: str) -> None:
+    value = extract_value(name, text)
     assert value
     for before, after in (("", ""), ("see ", "."), ("(", ")"), ("é", "é")):
-        assert found(f"{before}{text}{after}", (home(name),)) == [(name, value)]
+        assert find_values(f"{before}{text}{after}", (country_of(name),)) == [(name, value)]
 
 
 @pytest.mark.parametrize(("name", "text"), CASES)
-def test_is_not_found_elsewhere(name: str, text: str) -> None:
-    assert name not in dict(found(text, ()))
-    assert name not in list_kinds() and name in list_kinds([home(name).lower()])
-    assert not [one for one in list_kinds([home(name)]).values() if one.country not in (None, home(name))]
+def test_identifier_is_not_found_without_its_country(name: str, text: str) -> None:
+    assert name not in dict(find_values(text, ()))
+    assert name not in list_kinds() and name in list_kinds([country_of(name).lower()])
+    assert not [kind for kind in list_kinds([country_of(name)]).values() if kind.country not in (None, country_of(name))]
 
 
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD.items() for text in texts])
-def test_is_none(name: str, text: str) -> None:
-    assert name not in dict(found(text, (home(name),)))
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in INVALID.items() for text in texts])
+def test_invalid_identifier_is_not_found(name: str, text: str) -> None:
+    assert name not in dict(find_values(text, (country_of(name),)))
 
 
 @pytest.mark.parametrize(("name", "text"), CASES)
-def test_glued_to_a_word_there_is_none(name: str, text: str) -> None:
-    assert name not in dict(found(f"x{written(name, text)}", (home(name),)))
-    assert name not in dict(found(f"{written(name, text)}0", (home(name),)))
+def test_identifier_next_to_a_word_character_is_not_found(name: str, text: str) -> None:
+    assert name not in dict(find_values(f"x{extract_value(name, text)}", (country_of(name),)))
+    assert name not in dict(find_values(f"{extract_value(name, text)}0", (country_of(name),)))
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", VALID)
 @pytest.mark.parametrize("reserved", [False, True])
-def test_fakes_are_of_their_kind(name: str, reserved: bool) -> None:
-    this = get_kind(name)
-    values = pl.Series("value", [written(name, text) for text in GOOD[name]] * 40)
-    fakes = this.make_surrogates(values, draws(len(values)), reserved)
-    assert this.check is not None and this.check(values).is_null().all() and this.check(fakes).is_null().all()
+def test_surrogates_are_of_their_kind(name: str, reserved: bool) -> None:
+    kind = get_kind(name)
+    values = pl.Series("value", [extract_value(name, text) for text in VALID[name]] * 40)
+    surrogates = kind.make_surrogates(values, make_draws(len(values)), reserved)
+    assert kind.check is not None and kind.check(values).is_null().all() and kind.check(surrogates).is_null().all()
     frame = pl.DataFrame({"value": values}).with_columns(bracketed=False, id_field=False, address_field=False)
-    # bare digits are taken behind their name only
-    assert this.is_value(frame).to_list() == this.is_value(frame.with_columns(value=fakes)).to_list() and this.is_value(frame).any()
-    drawn = "[0-9A-Za-z]" if name != "FI_PERSONAL_IDENTITY_CODE" else "[0-9A-Za-z-]"  # where the sign of the century is drawn too
-    assert fakes.str.replace_all(drawn, "0").to_list() == values.str.replace_all(drawn, "0").to_list()
-    assert (this.normalise(fakes) != this.normalise(values)).all()
-    assert fakes.n_unique() > len(values) * 0.9
-    some = np.arange(1, len(values), 3)
-    assert this.make_surrogates(values.gather(some), draws(len(values)).take(some), reserved).to_list() == fakes.gather(some).to_list()
-    assert len(this.make_surrogates(values.clear(), draws(0), reserved)) == len(this.check(values.clear())) == 0
+    # bare digits are accepted only after their name
+    assert kind.is_value(frame).to_list() == kind.is_value(frame.with_columns(value=surrogates)).to_list() and kind.is_value(frame).any()
+    drawn_characters = (
+        "[0-9A-Za-z]" if name != "FI_PERSONAL_IDENTITY_CODE" else "[0-9A-Za-z-]"
+    )  # where the sign of the century is drawn too
+    assert surrogates.str.replace_all(drawn_characters, "0").to_list() == values.str.replace_all(drawn_characters, "0").to_list()
+    assert (kind.normalise(surrogates) != kind.normalise(values)).all()
+    assert surrogates.n_unique() > len(values) * 0.9
+    rows = np.arange(1, len(values), 3)
+    assert (
+        kind.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), reserved).to_list()
+        == surrogates.gather(rows).to_list()
+    )
+    assert len(kind.make_surrogates(values.clear(), make_draws(0), reserved)) == len(kind.check(values.clear())) == 0
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_another_attempt_is_another_fake(name: str) -> None:
+@pytest.mark.parametrize("name", VALID)
+def test_another_attempt_gives_another_surrogate(name: str) -> None:
     """A surrogate that is already used is drawn again, and each of the sixty-four attempts gives another number."""
-    this = get_kind(name)
-    values = pl.Series("value", [written(name, text) for text in GOOD[name]] * 5)
-    first, second = (this.make_surrogates(values, draws(len(values)).with_attempt(attempt), False) for attempt in (0, 1))
+    kind = get_kind(name)
+    values = pl.Series("value", [extract_value(name, text) for text in VALID[name]] * 5)
+    first, second = (kind.make_surrogates(values, make_draws(len(values)).with_attempt(attempt), False) for attempt in (0, 1))
     assert (first != second).mean() > 0.9
 
 
-def test_spellings_of_one_number_are_one() -> None:
-    for name, texts in GOOD.items():
-        forms = get_kind(name).normalise(pl.Series([written(name, text) for text in texts]))
+def test_spellings_of_one_number_share_a_normalised_value() -> None:
+    for name, texts in VALID.items():
+        forms = get_kind(name).normalise(pl.Series([extract_value(name, text) for text in texts]))
         if name not in ("DE_TAX_ID", "NL_BSN", "BR_CNPJ"):  # their cases are of several numbers
             assert forms.n_unique() == 1, name
 
 
 def test_reserved_health_numbers() -> None:
-    assert get_kind("UK_NHS").make_surrogates(pl.Series(["943 476 5919"] * 20), draws(20), True).str.starts_with("999 ").all()
+    assert get_kind("UK_NHS").make_surrogates(pl.Series(["943 476 5919"] * 20), make_draws(20), True).str.starts_with("999 ").all()
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # written like a telephone number, a card or a date of others: theirs, unless its name stands before it
+        # written like a telephone number, a card or a date: that kind, unless the identifier's name precedes it
         ("713-555-0123", [("PHONE_NUMBER", "713-555-0123")]),
         ("943 476 5919", [("PHONE_NUMBER", "943 476 5919")]),
         ("NHS 943 476 5919", [("UK_NHS", "943 476 5919")]),
@@ -179,7 +184,7 @@ def test_reserved_health_numbers() -> None:
         ("192.0.2.77", [("IP_ADDRESS", "192.0.2.77")]),
         ("2001-05-14 16:39:00", [("DATE_TIME", "2001-05-14 16:39:00")]),
         ("order 20010514 at 16:39, 12345678901", [("DATE_TIME", "16:39")]),
-        # nine digits in threes: whoever's check fits
+        # three groups of three digits: the kind whose check passes
         ("130 692 544", [("CA_SIN", "130 692 544")]),
         ("123 456 782", [("AU_TFN", "123 456 782")]),
         ("1234 5678 9018", [("JP_MY_NUMBER", "1234 5678 9018")]),
@@ -187,11 +192,11 @@ def test_reserved_health_numbers() -> None:
         ("https://example.com/?pesel=44051401359", [("URL", "https://example.com/?pesel=44051401359"), ("PL_PESEL", "44051401359")]),
     ],
 )
-def test_among_all_countries(text: str, expected: list[tuple[str, str]]) -> None:
-    assert found(text, known_countries()) == expected
+def test_kinds_with_all_countries_enabled(text: str, expected: list[tuple[str, str]]) -> None:
+    assert find_values(text, known_countries()) == expected
 
 
-def test_an_unknown_country_lists_those_there_are() -> None:
+def test_an_unknown_country_is_refused_with_suggestions() -> None:
     with pytest.raises(PlanError, match=r"find\.countries: 'UK' is not a country code of ISO 3166; did you mean GB\?"):
         list_kinds(["DE", "uk"])
     with pytest.raises(PlanError, match="DE"):
@@ -204,8 +209,8 @@ def test_a_national_kind_is_known_by_name() -> None:
         get_kind("ES_NIFF")
 
 
-def test_what_nobody_takes_is_counted_once() -> None:
+def test_candidates_rejected_by_all_kinds_are_counted_once() -> None:
     finder = PatternFinder(KEY, known_countries())
     result = finder.run(pa.array(["111 111 110 and 130 692 544"], pa.large_string()))
-    skipped = {(finder.kinds[number].name, reason): times for (number, reason), times in result.skipped.items()}
+    skipped = {(finder.kinds[number].name, reason): count for (number, reason), count in result.skipped.items()}
     assert skipped == {("AU_TFN", "checksum"): 1, ("PHONE_NUMBER", "context"): 1}

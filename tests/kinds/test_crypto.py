@@ -10,9 +10,9 @@ from sanitize.core.keys import Draws
 from sanitize.kinds.kind import get_kind
 
 CRYPTO = get_kind("CRYPTO")
-GOOD = [
-    "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",  # the first block's
-    "1111111111111111111114oLvT2",  # to nobody
+VALID = [
+    "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",  # of the genesis block
+    "1111111111111111111114oLvT2",  # without an owner
     "3J98t1WpEZ73CNmQviecrnyiWrnqRhWNLy",
     "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",  # BIP 173
     "BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4",
@@ -26,56 +26,58 @@ GOOD = [
 ]
 
 
-def draws(count: int) -> Draws:
+def make_draws(count: int) -> Draws:
     return Draws.from_words(
         b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
     )
 
 
-@pytest.mark.parametrize("value", GOOD)
+@pytest.mark.parametrize("value", VALID)
 def test_published_addresses_pass_and_fail_with_one_letter_changed(value: str) -> None:
     assert CRYPTO.check is not None
     assert CRYPTO.check(pl.Series([value])).to_list() == [None]
     if value[:2] == "0x" and value[2:] == value[2:].lower():
         return  # without a check sum
-    at = len(value) - 5
+    changed_position = len(value) - 5
     wrong = (
-        value[:at]
-        + next(letter for letter in "QqPp3zA" if letter.isupper() == value[at].isupper() and letter != value[at])
-        + value[at + 1 :]
+        value[:changed_position]
+        + next(
+            letter for letter in "QqPp3zA" if letter.isupper() == value[changed_position].isupper() and letter != value[changed_position]
+        )
+        + value[changed_position + 1 :]
     )
     if value[:2] == "0x":
-        at = max(place for place, letter in enumerate(value) if letter.isalpha())
-        wrong = value[:at] + value[at].swapcase() + value[at + 1 :]
+        changed_position = max(position for position, letter in enumerate(value) if letter.isalpha())
+        wrong = value[:changed_position] + value[changed_position].swapcase() + value[changed_position + 1 :]
     assert CRYPTO.check(pl.Series([wrong])).to_list() == ["checksum"]
 
 
-def test_all_in_one_column() -> None:
+def test_valid_and_invalid_addresses_in_one_column() -> None:
     assert CRYPTO.check is not None
-    column = pl.Series(GOOD + [value[:-1] for value in GOOD[:8]])
-    assert CRYPTO.check(column).to_list() == [None] * len(GOOD) + ["checksum"] * 8
+    column = pl.Series(VALID + [value[:-1] for value in VALID[:8]])
+    assert CRYPTO.check(column).to_list() == [None] * len(VALID) + ["checksum"] * 8
     assert CRYPTO.check(pl.Series(["0x" + "0" * 40])).to_list() == ["zero"]
-    assert CRYPTO.check(pl.Series(["0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED"])).to_list() == ["checksum"]  # a fingerprint looks so
+    assert CRYPTO.check(pl.Series(["0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED"])).to_list() == ["checksum"]  # a fingerprint has this form
 
 
-@pytest.mark.parametrize("value", GOOD)
-def test_fakes_pass_their_check_in_the_same_form(value: str) -> None:
+@pytest.mark.parametrize("value", VALID)
+def test_surrogates_pass_the_check_and_keep_the_form(value: str) -> None:
     assert CRYPTO.check is not None
-    fakes = CRYPTO.make_surrogates(pl.Series("v", [value] * 60), draws(60), False)
-    assert CRYPTO.check(fakes).is_null().all() and fakes.n_unique() == 60
-    sizes = fakes.str.len_bytes()
+    surrogates = CRYPTO.make_surrogates(pl.Series("v", [value] * 60), make_draws(60), False)
+    assert CRYPTO.check(surrogates).is_null().all() and surrogates.n_unique() == 60
+    sizes = surrogates.str.len_bytes()
     if value[0] in "13":
-        assert sizes.is_between(26, 35).all() and fakes.str.starts_with(value[0]).all()
+        assert sizes.is_between(26, 35).all() and surrogates.str.starts_with(value[0]).all()
     else:
-        assert (sizes == len(value)).all() and fakes.str.starts_with(value[:4] if value[0] != "0" else "0x").all()
+        assert (sizes == len(value)).all() and surrogates.str.starts_with(value[:4] if value[0] != "0" else "0x").all()
     small, large = value[4:] == value[4:].lower(), value[4:] == value[4:].upper()
     if value[0] not in "13":
-        assert all((fake[4:] == fake[4:].lower()) == small for fake in fakes)
+        assert all((surrogate[4:] == surrogate[4:].lower()) == small for surrogate in surrogates)
     if value[0] in "BL":
-        assert large and all(fake == fake.upper() for fake in fakes)
+        assert large and all(surrogate == surrogate.upper() for surrogate in surrogates)
 
 
 def test_mixed_networks_in_one_column() -> None:
     assert CRYPTO.check is not None
-    values = pl.Series("v", GOOD * 5)
-    assert CRYPTO.check(CRYPTO.make_surrogates(values, draws(len(values)), False)).is_null().all()
+    values = pl.Series("v", VALID * 5)
+    assert CRYPTO.check(CRYPTO.make_surrogates(values, make_draws(len(values)), False)).is_null().all()

@@ -19,14 +19,14 @@ from sanitize.kinds.date_time import _RFC5322_DATE, KIND, _normalise_parsed
 FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
 
-def found(text: str) -> list[str]:
+def find_dates(text: str) -> list[str]:
     """The dates that the finder `patterns`, with all kinds, reports in a text."""
-    seen = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(seen.start.tolist(), seen.end.tolist(), seen.distinct.kind[seen.value_no].tolist(), strict=True)
+    detections = FINDER.run(pa.array([text], pa.large_string()))
+    rows = zip(detections.start.tolist(), detections.end.tolist(), detections.distinct.kind[detections.value_no].tolist(), strict=True)
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
-# a spelling, and its identity
+# a spelling, and its normalised value
 DATES = [
     ("2001-05-14", "2001-05-14"),
     ("2001/5/14", "2001-05-14"),
@@ -35,7 +35,7 @@ DATES = [
     ("2001-05-14T16:39:00.123+02:00", "2001-05-14T16:39:00.123+0200"),
     ("14.05.2001", "2001-05-14"),
     ("5/14/2001 4:39 PM", "2001-05-14T16:39"),
-    ("5/4/2001", "5/4/2001"),  # the fourth of May, or the fifth of April
+    ("5/4/2001", "5/4/2001"),  # ambiguous: the fourth of May or the fifth of April
     ("05/14/01", "2001-05-14"),
     ("5/5/2001", "2001-05-05"),
     ("14 May 2001", "2001-05-14"),
@@ -79,26 +79,26 @@ DATES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "identity"), DATES)
-def test_takes_and_knows(text: str, identity: str) -> None:
+@pytest.mark.parametrize(("text", "normalised"), DATES)
+def test_dates_are_found_and_normalised(text: str, normalised: str) -> None:
     for frame in ("{}", "on {}, they say", "({})", "x\n{}\ny"):
-        assert found(frame.format(text)) == [text]
-    assert KIND.normalise(pl.Series([text])).to_list() == [identity]
-    assert KIND.normalise(pl.Series([identity])).to_list() == [identity]
+        assert find_dates(frame.format(text)) == [text]
+    assert KIND.normalise(pl.Series([text])).to_list() == [normalised]
+    assert KIND.normalise(pl.Series([normalised])).to_list() == [normalised]
 
 
-WEEKDAYS = [
+SHORT_WEEKDAYS = [
     ("moved to 4:00 on Wed. in", ["4:00", "Wed"]),
     ("by next Fri, or Sat", ["Fri"]),
     ("Mon ami, Wed she will; on Sun hardware; Satin", []),
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), WEEKDAYS)
-def test_short_weekdays_need_a_word(text: str, expected: list[str]) -> None:
-    assert found(text) == expected
-    fakes = KIND.make_surrogates(pl.Series("value", ["Wed"] * 50), draws(50), False)
-    assert fakes.n_unique() == 6 and all(found(f"on {fake} we") == [fake] for fake in fakes)
+@pytest.mark.parametrize(("text", "expected"), SHORT_WEEKDAYS)
+def test_short_weekdays_need_a_context_word(text: str, expected: list[str]) -> None:
+    assert find_dates(text) == expected
+    surrogates = KIND.make_surrogates(pl.Series("value", ["Wed"] * 50), make_draws(50), False)
+    assert surrogates.n_unique() == 6 and all(find_dates(f"on {surrogate} we") == [surrogate] for surrogate in surrogates)
 
 
 YEARS = [
@@ -114,11 +114,11 @@ YEARS = [
 
 
 @pytest.mark.parametrize("text", YEARS)
-def test_words_make_a_number_a_year(text: str) -> None:
-    assert found(text) == re.findall("[12][0-9]{3}", text)
+def test_years_need_a_context_word(text: str) -> None:
+    assert find_dates(text) == re.findall("[12][0-9]{3}", text)
 
 
-BEHIND = [
+DATES_AFTER_WORDS = [
     ("DOB: 05-14-85", "05-14-85", "1985-05-14"),
     ("D.O.B. 05-14-85", "05-14-85", "1985-05-14"),
     ("born 14.05.85 in", "14.05.85", "1985-05-14"),
@@ -130,13 +130,13 @@ BEHIND = [
 ]
 
 
-@pytest.mark.parametrize(("text", "value", "identity"), BEHIND)
-def test_a_word_makes_it_a_date(text: str, value: str, identity: str) -> None:
-    assert found(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [identity]
+@pytest.mark.parametrize(("text", "value", "normalised"), DATES_AFTER_WORDS)
+def test_dates_that_need_a_context_word(text: str, value: str, normalised: str) -> None:
+    assert find_dates(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [normalised]
     rows = np.arange(50, dtype=np.uint64)
-    fakes = KIND.make_surrogates(pl.Series("value", [value] * 50), draws(50).take(rows.astype(np.intp)), False)
-    assert {re.sub("[0-9]", "0", fake) for fake in fakes} == {re.sub("[0-9]", "0", value)} and fakes.n_unique() > 20
-    assert all(found(text.replace(value, fake)) == [fake] for fake in fakes)
+    surrogates = KIND.make_surrogates(pl.Series("value", [value] * 50), make_draws(50).take(rows.astype(np.intp)), False)
+    assert {re.sub("[0-9]", "0", surrogate) for surrogate in surrogates} == {re.sub("[0-9]", "0", value)} and surrogates.n_unique() > 20
+    assert all(find_dates(text.replace(value, surrogate)) == [surrogate] for surrogate in surrogates)
 
 
 NOTHING = [
@@ -162,8 +162,8 @@ NOTHING = [
 
 
 @pytest.mark.parametrize("text", NOTHING)
-def test_takes_nothing(text: str) -> None:
-    assert found(text) == []
+def test_other_numbers_are_not_dates(text: str) -> None:
+    assert find_dates(text) == []
 
 
 REASONS = [
@@ -181,8 +181,8 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("text", "reason"), REASONS)
-def test_refuses_with_a_reason(text: str, reason: str | None) -> None:
-    assert found(text) == []
+def test_rejected_candidates_have_a_reason(text: str, reason: str | None) -> None:
+    assert find_dates(text) == []
     if reason is not None:
         assert KIND.check is not None
         assert KIND.check(pl.Series([text])).to_list() == [reason]
@@ -197,7 +197,7 @@ def test_leap_years() -> None:
 
 @given(st.dates(datetime.date(1600, 1, 1), datetime.date(2099, 12, 31)))
 @settings(max_examples=60, deadline=None)
-def test_every_day_has_one_identity_in_all_spellings(day: datetime.date) -> None:
+def test_spellings_of_a_day_share_a_normalised_value(day: datetime.date) -> None:
     spellings = [day.isoformat(), f"{day:%d %b %Y}", f"{day:%B} {day.day}, {day.year}", f"{day:%a, %d %b %Y}"]
     spellings += [f"{day:%d.%m.%Y}"] if day.day > 12 else []
     assert KIND.check is not None and KIND.check(pl.Series(spellings)).is_null().all()
@@ -206,68 +206,70 @@ def test_every_day_has_one_identity_in_all_spellings(day: datetime.date) -> None
 
 @given(st.datetimes(datetime.datetime(1980, 1, 1), datetime.datetime(2099, 12, 31)), st.sampled_from(["+0000", "-0730", "+0200 (CEST)"]))
 @settings(max_examples=60, deadline=None)
-def test_what_is_read_by_place_is_what_is_read_by_pattern(moment: datetime.datetime, zone: str) -> None:
+def test_fixed_position_parser_equals_the_pattern_parser(moment: datetime.datetime, zone: str) -> None:
     value = pl.Series([f"{moment:%a}, {moment.day} {moment:%b %Y %H:%M:%S} {zone}"])
     assert value.str.contains(_RFC5322_DATE).all()
     assert KIND.normalise(value).to_list() == _normalise_parsed(value).to_list() == [f"{moment:%Y-%m-%dT%H:%M:%S}{zone[:5]}"]
 
 
-def draws(count: int) -> Draws:
+def make_draws(count: int) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
     return Draws.from_words(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
 
 
-def shape(text: str) -> str:
+def reduce_to_shape(text: str) -> str:
     text = re.sub("(?<=[0-9])(st|nd|rd|th)(?![a-z])", "th", re.sub("(?<=[0-9])(ST|ND|RD|TH)(?![A-Z])", "TH", text))
     return re.sub("[A-Za-zäéû]{3,}", "w", re.sub("[0-9]", "0", text))
 
 
-def test_fakes_keep_the_spelling_and_can_be() -> None:
+def test_surrogates_keep_the_spelling_and_are_valid_dates() -> None:
     values = pl.Series("value", [text for text, _ in DATES] * 40 + ["2012", "1998"])
-    fakes = KIND.make_surrogates(values, draws(len(values)), False)
-    assert KIND.check is not None and KIND.check(fakes).is_null().all()
-    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
-    assert [shape(fake) for fake in fakes] == [shape(value) for value in values]
-    assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.9
-    some = np.arange(1, len(values), 3)
-    assert KIND.make_surrogates(values.gather(some), draws(len(values)).take(some), False).to_list() == fakes.gather(some).to_list()
+    surrogates = KIND.make_surrogates(values, make_draws(len(values)), False)
+    assert KIND.check is not None and KIND.check(surrogates).is_null().all()
+    assert KIND.is_value(pl.DataFrame({"value": surrogates})).all()
+    assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [reduce_to_shape(value) for value in values]
+    assert (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.9
+    rows = np.arange(1, len(values), 3)
+    assert (
+        KIND.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), False).to_list() == surrogates.gather(rows).to_list()
+    )
 
 
-def test_ordinals_of_a_fake_are_those_of_its_day() -> None:
+def test_surrogate_ordinals_match_their_day() -> None:
     values = pl.Series(
         "value", ["3rd of May 2001", "May 1st, 2002", "22ND Jun", "21st August", "Monday, 11th June 1999", "12th-May-01"] * 40
     )
     endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd"}
-    seen = set()
-    for value, fake in zip(values, KIND.make_surrogates(values, draws(len(values)), False), strict=True):
-        found = re.search("([0-9]+)([a-z]{2})(?![a-z])", fake, re.IGNORECASE)
-        assert found and found[2].lower() == endings.get(int(found[1]), "th") and found[2].isupper() == ("ND" in value)
-        seen.add(int(found[1]))
-    assert seen >= {1, 2, 3, 11, 12, 13, 21, 22, 23}
+    days = set()
+    for value, surrogate in zip(values, KIND.make_surrogates(values, make_draws(len(values)), False), strict=True):
+        ordinal = re.search("([0-9]+)([a-z]{2})(?![a-z])", surrogate, re.IGNORECASE)
+        assert ordinal and ordinal[2].lower() == endings.get(int(ordinal[1]), "th") and ordinal[2].isupper() == ("ND" in value)
+        days.add(int(ordinal[1]))
+    assert days >= {1, 2, 3, 11, 12, 13, 21, 22, 23}
 
 
-def test_the_weekday_of_a_fake_is_that_of_its_date() -> None:
+def test_surrogate_weekday_matches_its_date() -> None:
     values = pl.Series(["Mon, 14 May 2001 16:39:00 -0700", "Monday, May 14, 2001", "Mon May 14 12:00:00 2001"] * 60)
-    fakes = KIND.make_surrogates(values, draws(len(values)), False)
-    for fake in fakes:
-        words = re.findall("[A-Za-z]+|[0-9]+", fake)
+    surrogates = KIND.make_surrogates(values, make_draws(len(values)), False)
+    for surrogate in surrogates:
+        words = re.findall("[A-Za-z]+|[0-9]+", surrogate)
         numbers = [word for word in words if word.isdigit()]
         month = next(word for word in words[1:] if word[:3] in "JanFebMarAprMayJunJulAugSepOctNovDec")
         year = next(number for number in numbers if len(number) == 4 and number[:2] in ("19", "20"))
         day = datetime.datetime.strptime(f"{numbers[0]} {month[:3]} {year}", "%d %b %Y")
-        assert day.strftime("%a") == words[0][:3], fake
+        assert day.strftime("%a") == words[0][:3], surrogate
 
 
 @given(st.from_regex(re.compile(KIND.pattern.replace(r"(?-u:\b)", ""), re.ASCII), fullmatch=True))
 @settings(max_examples=60, deadline=None)
-def test_normalise_twice_is_once(value: str) -> None:
+def test_normalise_is_idempotent(value: str) -> None:
     once = KIND.normalise(pl.Series([value]))
     assert KIND.normalise(once).to_list() == once.to_list()
 
 
-def test_no_values_at_all() -> None:
-    none = pl.Series("value", [], dtype=pl.String)
+def test_empty_column() -> None:
+    empty = pl.Series("value", [], dtype=pl.String)
     assert (
         KIND.check is not None
-        and len(KIND.check(none)) == len(KIND.normalise(none)) == len(KIND.make_surrogates(none, draws(0), False)) == 0
+        and len(KIND.check(empty)) == len(KIND.normalise(empty)) == len(KIND.make_surrogates(empty, make_draws(0), False)) == 0
     )

@@ -15,7 +15,7 @@ YEARS = """
 in since during of until till by before after from through between year years early late mid circa ca spring summer fall
 autumn winter Q1 q4 born founded class FY Copyright date dated to and a the for
 """.split()
-COUNTED = """
+UNITS = """
 px kb kib mb gb tb byte bytes bit bits kg km m ft miles people persons shares units times lines words files mhz rpm mw
 mwh volt volts hours days minutes seconds dollars usd euro euros points votes items users calories jobs employees
 customers members copies tons barrels 1999
@@ -31,14 +31,14 @@ BIRTHS = [
 ]
 
 # a text, and the dates in it
-FOUND = [
+DATES_BY_TEXT = [
     *((f"so {word}{sign}2001 they", ["2001"]) for word in YEARS for sign in (" ", " (", ": ")),
     *((f"so, {sign}2001) x", ["2001"]) for sign in ("(", "( ", "Lee, ")),
     *((f"{first}2001 x", ["2001"]) for first in ("1999-", "1999--", "2000 - ")),
     ("(c) 2001 Lee", ["2001"]),
     ("2 2001 1 2001; x 2001 y", []),
     ("Vol. 12, 2001), 12, 2001)", []),
-    *((f"in 2001 {unit} x", []) for unit in COUNTED),
+    *((f"in 2001 {unit} x", []) for unit in UNITS),
     *((f"in 2001{sign}", []) for sign in ("%", " %", ".5", ",500", ":db8", "/x", "/2", "-12", "-123", "-12345", "-x", "@", "=", "kb")),
     *((f"in 2001{sign} x", ["2001"]) for sign in ("-", ", 50", ". 5", ":", "/", " kbx", " 199")),
     *((f"see {word}{sign}1.2.2001", []) for word in VERSIONS for sign in (" ", ": ", "=")),
@@ -72,8 +72,8 @@ FOUND = [
     *((f"x {word} {day}, y", [day]) for word in ("DOB", "born") for day in ("5-4-85", "05.14.85", "19851014", "20010930", "19850131")),
     *((f"DOB {day} y", []) for day in ("21850514", "19851314", "19850541", "05-14-853", "5-4-85-1")),
 ]
-# a spelling, and its identity
-KNOWN = [
+# a spelling, and its normalised value
+NORMALISED_VALUES = [
     *((f"14 May 2001 10:30{half}", "2001-05-14T10:30") for half in ("AM", " AM", "am", " a.m.", "A.M.")),
     *((f"14 May 2001 10:30{half}", "2001-05-14T22:30") for half in ("PM", " pm", " p.m.")),
     ("14 May 2001 12:15 AM", "2001-05-14T00:15"),
@@ -142,29 +142,29 @@ LIMITS = [
 ]
 
 
-def test_every_word_and_zone() -> None:
-    texts = [text for text, _ in FOUND] + [f"x\n{text}\ny" for text, _ in KNOWN]
-    seen = FINDER.run(pa.array(texts, pa.large_string()))
-    told: list[list[str]] = [[] for _ in texts]
-    for text_no, start, stop, which in zip(
-        *(column.tolist() for column in (seen.text_no, seen.start, seen.end, seen.value_no)), strict=True
+def test_every_context_word_and_zone() -> None:
+    texts = [text for text, _ in DATES_BY_TEXT] + [f"x\n{text}\ny" for text, _ in NORMALISED_VALUES]
+    detections = FINDER.run(pa.array(texts, pa.large_string()))
+    dates: list[list[str]] = [[] for _ in texts]
+    for text_no, start, stop, value_no in zip(
+        *(column.tolist() for column in (detections.text_no, detections.start, detections.end, detections.value_no)), strict=True
     ):
-        if FINDER.kinds[seen.distinct.kind[which]].name == KIND.name:
-            told[text_no].append(texts[text_no][start:stop])
-    expected = [dates for _, dates in FOUND] + [[text] for text, _ in KNOWN]
-    assert [(text, found) for text, found, right in zip(texts, told, expected, strict=True) if found != right] == []
+        if FINDER.kinds[detections.distinct.kind[value_no]].name == KIND.name:
+            dates[text_no].append(texts[text_no][start:stop])
+    expected = [expected_dates for _, expected_dates in DATES_BY_TEXT] + [[text] for text, _ in NORMALISED_VALUES]
+    assert [(text, values) for text, values, expected_values in zip(texts, dates, expected, strict=True) if values != expected_values] == []
 
 
-@pytest.mark.parametrize("size", [1, len(KNOWN)])
-def test_every_identity(size: int) -> None:
-    for low in range(0, len(KNOWN), size):
-        assert KIND.normalise(pl.Series([text for text, _ in KNOWN[low : low + size]])).to_list() == [
-            form for _, form in KNOWN[low : low + size]
+@pytest.mark.parametrize("size", [1, len(NORMALISED_VALUES)])
+def test_every_normalised_value(size: int) -> None:
+    for low in range(0, len(NORMALISED_VALUES), size):
+        assert KIND.normalise(pl.Series([text for text, _ in NORMALISED_VALUES[low : low + size]])).to_list() == [
+            form for _, form in NORMALISED_VALUES[low : low + size]
         ]
 
 
 def test_every_limit() -> None:
     assert KIND.check is not None
     values = [text for text, _ in LIMITS]
-    wrong = [(one, said) for (one, right), said in zip(LIMITS, KIND.check(pl.Series(values)), strict=True) if said != right]
+    wrong = [(value, reason) for (value, expected), reason in zip(LIMITS, KIND.check(pl.Series(values)), strict=True) if reason != expected]
     assert wrong == []

@@ -11,14 +11,14 @@ from sanitize.finders.patterns import PatternFinder
 FINDER = PatternFinder(Key.from_seed(3))
 BOB = "bob@example.com"
 TLDS = "com org net edu gov mil info biz name io ai dev app uk de fr es nl pl se fi dk ch ca au nz jp cn kr br ru cz eu ie mx za".split()
-SHOUTED = "COM ORG NET EDU GOV Com Org Net Edu".split()
-OWN = "中国 中國 香港 台湾 台灣 新加坡 澳門 公司 网络 网址 在线 한국 भारत ไทย السعودية امارات مصر ایران ישראל გე".split()
+TLDS_IN_CAPITALS = "COM ORG NET EDU GOV Com Org Net Edu".split()
+UNICODE_TLDS = "中国 中國 香港 台湾 台灣 新加坡 澳門 公司 网络 网址 在线 한국 भारत ไทย السعودية امارات مصر ایران ישראל გე".split()
 ASSETS = "png jpg jpeg gif svg webp avif bmp ico tif tiff pdf css js mjs json map htm html woff woff2 ttf eot".split()
 DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 
-# a text, and the identity of the one address in it
-TAKES = [
-    *((f"mail bob at example dot {tld} today", f"bob@example.{tld.lower()}") for tld in TLDS + SHOUTED),
+# a text, and the normalised value of the one address in it
+ADDRESS_BY_TEXT = [
+    *((f"mail bob at example dot {tld} today", f"bob@example.{tld.lower()}") for tld in TLDS + TLDS_IN_CAPITALS),
     *((f"see\nbob at example.{tld}\nand", f"bob@example.{tld}") for tld in TLDS),
     *((f"see\nbob @ example.{tld} \r\nand", f"bob@example.{tld}") for tld in TLDS),
     *((f"p bob=40example.{tld}", f"bob@example.{tld}") for tld in TLDS),
@@ -32,7 +32,7 @@ TAKES = [
     *((f"x ={code}bob@example.com", BOB) for code in "09 0A 0D 20 22 27 28 2C 3A 3B 3C 5B 3D".split()),
     *((f"to bob{at}example.com.", BOB) for at in ("&#64;", "&#x40;", "&#X40;", "&commat;", "%40", "=40", "\\@", "\uff20")),
     *((f"to {name}&#64;example.com.", f"{name}@example.com") for name in ("b.o.b", "b-o", "b+o", ".".join("abcdefghi"))),
-    *((f"bob@例子.{tld}", f"bob@例子.{tld}") for tld in OWN),
+    *((f"bob@例子.{tld}", f"bob@例子.{tld}") for tld in UNICODE_TLDS),
     *((f"bob@example.{xn}--p1ai", "bob@example.рф") for xn in ("xn", "Xn", "xN", "XN")),
     *(
         (f"{opens}{field}:{gap}bob at example.com", BOB)
@@ -46,7 +46,7 @@ TAKES = [
     ("a dot b dot c dot d dot bob at example dot com", "a.b.c.d.bob@example.com"),
     ("bob at m dot b dot c dot example dot com", "bob@m.b.c.example.com"),
 ]
-NOTHING = [
+TEXTS_WITHOUT_ADDRESS = [
     *(f"see {name}.{asset} here" for asset in ASSETS for name in ("icon@2x", "icon@2X", "lib@3.1.min", "lib@3")),
     *(f"{word} at example dot com" for word in "find visit website located anyone those".split()),
     *(f"bob at {word} dot com" for word in "the a an this any our which".split()),
@@ -59,22 +59,22 @@ NOTHING = [
 ]
 
 
-def test_every_way_to_hide_an_address() -> None:
-    texts = [text for text, _ in TAKES] + NOTHING
-    seen = FINDER.run(pa.array(texts, pa.large_string()))
-    forms, kinds = seen.distinct.normalised.to_pylist(), seen.distinct.kind
-    told: list[list[str]] = [[] for _ in texts]
-    for text_no, which in zip(seen.text_no.tolist(), seen.value_no.tolist(), strict=True):
-        if FINDER.kinds[kinds[which]].name == "EMAIL_ADDRESS":
-            told[text_no].append(forms[which])
-    expected = [[form] for _, form in TAKES] + [[] for _ in NOTHING]
-    wrong = [(text, found) for text, found, right in zip(texts, told, expected, strict=True) if found != right]
+def test_every_obfuscation_of_an_address() -> None:
+    texts = [text for text, _ in ADDRESS_BY_TEXT] + TEXTS_WITHOUT_ADDRESS
+    detections = FINDER.run(pa.array(texts, pa.large_string()))
+    forms, kinds = detections.distinct.normalised.to_pylist(), detections.distinct.kind
+    addresses: list[list[str]] = [[] for _ in texts]
+    for text_no, value_no in zip(detections.text_no.tolist(), detections.value_no.tolist(), strict=True):
+        if FINDER.kinds[kinds[value_no]].name == "EMAIL_ADDRESS":
+            addresses[text_no].append(forms[value_no])
+    expected = [[form] for _, form in ADDRESS_BY_TEXT] + [[] for _ in TEXTS_WITHOUT_ADDRESS]
+    wrong = [(text, values) for text, values, expected_values in zip(texts, addresses, expected, strict=True) if values != expected_values]
     assert wrong == []
 
 
 @pytest.mark.parametrize("size", [4, 5, 6])
-def test_a_name_of_more_words_is_cut(size: int) -> None:
+def test_long_spelled_out_local_part_is_truncated(size: int) -> None:
     """Four ` dot ` in a local part and three in a host are matched; of a longer address only the end is found."""
-    names = [chr(ord("a") + at) for at in range(size)]
-    seen = FINDER.run(pa.array([f"{' dot '.join(names)} at example dot com"], pa.large_string()))
-    assert seen.distinct.normalised.to_pylist() == [".".join(names[-5:]) + "@example.com"]
+    names = [chr(ord("a") + letter_no) for letter_no in range(size)]
+    detections = FINDER.run(pa.array([f"{' dot '.join(names)} at example dot com"], pa.large_string()))
+    assert detections.distinct.normalised.to_pylist() == [".".join(names[-5:]) + "@example.com"]

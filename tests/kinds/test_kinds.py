@@ -39,53 +39,53 @@ NAMES = [
 ]
 KINDS = {name: get_kind(name) for name in NAMES}
 PATTERN = "|".join(f"(?:{k.pattern})" for k in KINDS.values())
-PYTHON = re.compile(PATTERN.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
+PYTHON_PATTERN = re.compile(PATTERN.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
 
 
-def draws(count: int, document: int = 7) -> Draws:
+def make_draws(count: int, document: int = 7) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
     return Draws.from_words(b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows)
 
 
-def found(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]]:
+def find_candidates(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]]:
     """(kind, value, reason) of every candidate, as in a finder."""
     marked = pl.Series([text]).str.replace_all(PATTERN, "\x01$0\x02")[0]
-    spans, at = [], 0
+    spans, position = [], 0
     for piece in re.split("([\x01\x02])", marked):
         if piece == "\x01":
-            spans.append([at, at])
+            spans.append([position, position])
         elif piece == "\x02":
-            spans[-1][1] = at
+            spans[-1][1] = position
         else:
-            at += len(piece)
-    assert [tuple(span) for span in spans] == [match.span() for match in PYTHON.finditer(text)]
-    out = []
+            position += len(piece)
+    assert [tuple(span) for span in spans] == [match.span() for match in PYTHON_PATTERN.finditer(text)]
+    candidates = []
     for start, stop in spans:
         bracketed = text[start] == "<"
         start, stop = start + bracketed, stop - (text[stop - 1] == ">")
         value = text[start:stop]
         frame = pl.DataFrame({"value": [value], "bracketed": [bracketed], "id_field": [id_field], "address_field": [False]})
-        owner = next((k for k in KINDS.values() if k.is_value(frame)[0]), None)
-        assert owner is not None, "nobody takes what the patterns found"
-        before = re.match((owner.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), value)
-        after = re.search(rf"(?:{owner.suffix_pattern})\z".replace(r"\z", r"\Z"), value) if owner.suffix_pattern else None
-        lead, trail = len(before[0]) if before else 0, len(after[0]) if after else 0
-        start, stop, value = start + lead, stop - trail, value[lead : len(value) - trail]
-        if not lead and text[:start].encode()[-1:] in [bytes([b]) for b in owner.not_preceded_by]:
+        kind = next((k for k in KINDS.values() if k.is_value(frame)[0]), None)
+        assert kind is not None, "no kind accepts what the patterns matched"
+        before = re.match((kind.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), value)
+        after = re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value) if kind.suffix_pattern else None
+        prefix_length, suffix_length = len(before[0]) if before else 0, len(after[0]) if after else 0
+        start, stop, value = start + prefix_length, stop - suffix_length, value[prefix_length : len(value) - suffix_length]
+        if not prefix_length and text[:start].encode()[-1:] in [bytes([b]) for b in kind.not_preceded_by]:
             continue
-        if not trail and text[stop:].encode()[:1] in [bytes([b]) for b in owner.not_followed_by]:
+        if not suffix_length and text[stop:].encode()[:1] in [bytes([b]) for b in kind.not_followed_by]:
             continue
-        if owner.needs_context is not None and owner.context_rule is not None and owner.needs_context(pl.Series("value", [value]))[0]:
-            seen = pl.DataFrame(
+        if kind.needs_context is not None and kind.context_rule is not None and kind.needs_context(pl.Series("value", [value]))[0]:
+            context = pl.DataFrame(
                 {"value": [value], "before": [text[:start][-48:]], "spelled": [text[:start][-48:]], "after": [text[stop:][:16]]}
             )
-            if not owner.context_rule(seen)[0]:
+            if not kind.context_rule(context)[0]:
                 continue
-        out.append((owner.name, value, owner.check(pl.Series([value]))[0] if owner.check else None))
-    return out
+        candidates.append((kind.name, value, kind.check(pl.Series([value]))[0] if kind.check else None))
+    return candidates
 
 
-GOOD = {
+VALID = {
     "EMAIL_ADDRESS": [
         ("write to bob@example.com", ["bob@example.com"]),
         ("bob@example.com.", ["bob@example.com"]),
@@ -193,14 +193,14 @@ GOOD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text", "values"), [(name, *case) for name, cases in GOOD.items() for case in cases])
-def test_takes(name: str, text: str, values: list[str] | None) -> None:
+@pytest.mark.parametrize(("name", "text", "values"), [(name, *case) for name, cases in VALID.items() for case in cases])
+def test_values_are_found(name: str, text: str, values: list[str] | None) -> None:
     expected = [text[1:-1]] if values is None else values
-    assert found(text) == [(name, value, None) for value in expected]
+    assert find_candidates(text) == [(name, value, None) for value in expected]
 
 
-NOTHING = [
-    "046-1297901",  # a piece of a GUID
+TEXTS_WITHOUT_VALUES = [
+    "046-1297901",  # a part of a GUID
     "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
     "10230713853616100",
     "9713-555-6161 a713-555-6161 713-555-61612",
@@ -222,12 +222,12 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize("text", NOTHING)
-def test_takes_nothing(text: str) -> None:
-    assert found(text) == []
+@pytest.mark.parametrize("text", TEXTS_WITHOUT_VALUES)
+def test_other_texts_have_no_candidates(text: str) -> None:
+    assert find_candidates(text) == []
 
 
-REFUSED = [
+REJECTED = [
     ("icon@2x.png", "EMAIL_ADDRESS", "file_name"),
     ("lib@3.1.min.js", "EMAIL_ADDRESS", "file_name"),
     ("git@github.com:x/y.git", "EMAIL_ADDRESS", "remote"),
@@ -248,7 +248,7 @@ REFUSED = [
     ("0:0:0:0:0:0:0:1", "IP_ADDRESS", "reserved"),
     ("add::bad", "IP_ADDRESS", "word"),
     ("ab:cd:ef:01:23:45:67:89:ab", "IP_ADDRESS", "groups"),
-    ("1::2::3", "IP_ADDRESS", None),  # `1::2` and what follows it
+    ("1::2::3", "IP_ADDRESS", None),  # `1::2` is followed by more groups
     ("DE88 3704 0044 0532 0130 00", "IBAN_CODE", "mod97"),
     ("4111 1111 1111 1112", "CREDIT_CARD", "luhn"),
     ("2000 0000 0000 0006", "CREDIT_CARD", "issuer"),
@@ -262,12 +262,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "name", "reason"), REFUSED)
-def test_refuses_with_a_reason(text: str, name: str, reason: str | None) -> None:
-    assert [case[::2] for case in found(text)[:1]] == [(name, reason)]
+@pytest.mark.parametrize(("text", "name", "reason"), REJECTED)
+def test_rejected_candidates_have_a_reason(text: str, name: str, reason: str | None) -> None:
+    assert [case[::2] for case in find_candidates(text)[:1]] == [(name, reason)]
 
 
-def test_checks_of_values_no_pattern_gives() -> None:
+def test_checks_of_values_that_no_pattern_matches() -> None:
     assert KINDS["IBAN_CODE"].check(pl.Series(["XX8937040044053201", "DE8937040044", "4"])).to_list() == [
         "country",
         "length",
@@ -277,13 +277,13 @@ def test_checks_of_values_no_pattern_gives() -> None:
 
 
 def test_an_id_field_makes_all_but_a_persons_address_a_message_id() -> None:
-    assert found("<a1b2c3@example.com>", id_field=True) == [("MESSAGE_ID", "a1b2c3@example.com", None)]
-    assert found("a1b2c3@example.com", id_field=True) == [("MESSAGE_ID", "a1b2c3@example.com", None)]
-    assert found("Message from Bob Lee <bob.lee@example.com>", id_field=True) == [("EMAIL_ADDRESS", "bob.lee@example.com", None)]
-    assert found("http://bob@example.com", id_field=True)[0][0] == "URL"
+    assert find_candidates("<a1b2c3@example.com>", id_field=True) == [("MESSAGE_ID", "a1b2c3@example.com", None)]
+    assert find_candidates("a1b2c3@example.com", id_field=True) == [("MESSAGE_ID", "a1b2c3@example.com", None)]
+    assert find_candidates("Message from Bob Lee <bob.lee@example.com>", id_field=True) == [("EMAIL_ADDRESS", "bob.lee@example.com", None)]
+    assert find_candidates("http://bob@example.com", id_field=True)[0][0] == "URL"
 
 
-SAME = [
+NORMALISED_VALUES = [
     ("EMAIL_ADDRESS", "BOB@Example.COM", "bob@example.com"),
     ("EMAIL_ADDRESS", "Bob [at] Example (dot) com", "bob@example.com"),
     ("EMAIL_ADDRESS", "bob dot lee at mail dot example dot com", "bob.lee@mail.example.com"),
@@ -312,12 +312,12 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "identity"), SAME)
-def test_normalise(name: str, value: str, identity: str) -> None:
-    assert KINDS[name].normalise(pl.Series([value])).to_list() == [identity]
+@pytest.mark.parametrize(("name", "value", "normalised"), NORMALISED_VALUES)
+def test_normalise(name: str, value: str, normalised: str) -> None:
+    assert KINDS[name].normalise(pl.Series([value])).to_list() == [normalised]
 
 
-SAMPLES = {name: [value for _, values in cases if values for value in values] for name, cases in GOOD.items()}
+SAMPLES = {name: [value for _, values in cases if values for value in values] for name, cases in VALID.items()}
 SAMPLES["PHONE_NUMBER"] += ["+7 495 123-45-67", "+39 06 1234567", "+36 1 123 4567", "+229 98 47 77 62", "(212)555-0123"]
 SAMPLES["IP_ADDRESS"] += ["172.20.1.1", "192.168.0.9", "9.9.9.10", "FE80::ABCD:1", "2001:DB8::a1"]
 SAMPLES["EMAIL_ADDRESS"] += [
@@ -336,17 +336,17 @@ SAMPLES["CRYPTO"] += [
     "LTC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KGMN4N9",
 ]
 SAMPLES["CRYPTO"] += ["bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"]
-HIDDEN = [
+HIDDEN_ADDRESSES = [
     "bob at example dot com",
     "Ann [at] mail [dot] example [dot] com",
     "BOB(AT)EXAMPLE.COM",
     "b\u200bob\uff20example.com",
     "bob%40example.com",
 ]
-HIDDEN += ["jos\u00e9@b\u00fccher.example", "иван@пример.рф", "bob.l=\nee@example.com", "ann dot lee at example dot org"]
+HIDDEN_ADDRESSES += ["jos\u00e9@b\u00fccher.example", "иван@пример.рф", "bob.l=\nee@example.com", "ann dot lee at example dot org"]
 
 
-def shape(name: str, value: str) -> str:
+def reduce_to_shape(name: str, value: str) -> str:
     """What a surrogate of this kind keeps."""
     if name == "IP_ADDRESS" and ":" not in value:
         return value.count(".") * "."
@@ -365,104 +365,107 @@ def shape(name: str, value: str) -> str:
 
 @pytest.mark.parametrize("reserved", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_fakes_are_of_their_kind(name: str, reserved: bool) -> None:
-    this = KINDS[name]
+def test_surrogates_are_of_their_kind(name: str, reserved: bool) -> None:
+    kind = KINDS[name]
     values = pl.Series("value", SAMPLES[name] * 20)
-    fakes = this.make_surrogates(values, draws(len(values)), reserved)
-    assert fakes.name == "value"
-    frame = pl.DataFrame({"value": fakes}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False))
-    assert this.is_value(frame).all()
+    surrogates = kind.make_surrogates(values, make_draws(len(values)), reserved)
+    assert surrogates.name == "value"
+    frame = pl.DataFrame({"value": surrogates}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False))
+    assert kind.is_value(frame).all()
     if not reserved:
-        assert [shape(name, fake) for fake in fakes] == [shape(name, value) for value in values]
-    if not (reserved and name == "US_SSN"):  # these are refused on purpose
-        assert this.check is None or this.check(fakes).is_null().all()
-    assert (this.normalise(fakes) != this.normalise(values)).mean() > (0.99 if name != "EMAIL_ADDRESS" else 0.999)
-    assert this.make_surrogates(values, draws(len(values)), reserved).to_list() == fakes.to_list()
-    some = np.arange(1, len(values), 3)
-    assert this.make_surrogates(values.gather(some), draws(len(values)).take(some), reserved).to_list() == fakes.gather(some).to_list()
+        assert [reduce_to_shape(name, surrogate) for surrogate in surrogates] == [reduce_to_shape(name, value) for value in values]
+    if not (reserved and name == "US_SSN"):  # these are rejected intentionally
+        assert kind.check is None or kind.check(surrogates).is_null().all()
+    assert (kind.normalise(surrogates) != kind.normalise(values)).mean() > (0.99 if name != "EMAIL_ADDRESS" else 0.999)
+    assert kind.make_surrogates(values, make_draws(len(values)), reserved).to_list() == surrogates.to_list()
+    rows = np.arange(1, len(values), 3)
+    assert (
+        kind.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), reserved).to_list()
+        == surrogates.gather(rows).to_list()
+    )
 
 
-def test_bare_fakes_of_bare_addresses_match_from_end_to_end() -> None:
+def test_surrogate_addresses_match_the_whole_pattern() -> None:
     values = pl.Series(["bob@example.com", "a.b..c@example.co.uk", "x_@example.xn--p1ai", "O'Neil+tag@EXAMPLE.museum"] * 50)
-    fakes = KINDS["EMAIL_ADDRESS"].make_surrogates(values, draws(len(values)), False)
-    assert fakes.str.contains(rf"\A(?:{KINDS['EMAIL_ADDRESS'].pattern})\z").all()
+    surrogates = KINDS["EMAIL_ADDRESS"].make_surrogates(values, make_draws(len(values)), False)
+    assert surrogates.str.contains(rf"\A(?:{KINDS['EMAIL_ADDRESS'].pattern})\z").all()
 
 
-def test_fakes_and_parts_of_hidden_addresses() -> None:
-    this = KINDS["EMAIL_ADDRESS"]
-    values = pl.Series("value", HIDDEN * 20)
-    assert this.split_components is not None
-    parts = this.split_components(values)
-    assert parts.columns == PARTS
-    assert parts.select(pl.concat_str(pl.all())).to_series().to_list() == values.to_list()
-    assert parts.rows()[0] == ("", "bob", "", "", " at ", "example", " dot ", "com")
+def test_surrogates_and_components_of_hidden_addresses() -> None:
+    kind = KINDS["EMAIL_ADDRESS"]
+    values = pl.Series("value", HIDDEN_ADDRESSES * 20)
+    assert kind.split_components is not None
+    components = kind.split_components(values)
+    assert components.columns == COMPONENT_NAMES
+    assert components.select(pl.concat_str(pl.all())).to_series().to_list() == values.to_list()
+    assert components.rows()[0] == ("", "bob", "", "", " at ", "example", " dot ", "com")
     for reserved in (False, True):
-        fakes = this.make_surrogates(values, draws(len(values)), reserved)
-        assert fakes.str.contains(rf"\A(?:{this.pattern})\z").all()
-        assert this.check is not None and this.check(fakes).is_null().all()
-        assert not set(this.normalise(fakes)) & set(this.normalise(values))
-    spelled = this.make_surrogates(values, draws(len(values)), False)
+        surrogates = kind.make_surrogates(values, make_draws(len(values)), reserved)
+        assert surrogates.str.contains(rf"\A(?:{kind.pattern})\z").all()
+        assert kind.check is not None and kind.check(surrogates).is_null().all()
+        assert not set(kind.normalise(surrogates)) & set(kind.normalise(values))
+    spelled = kind.make_surrogates(values, make_draws(len(values)), False)
     assert spelled[0].count(" at ") == 1 and spelled[0].endswith(" dot com") and "[at]" in spelled[1]
 
 
 @pytest.mark.parametrize("at", [" at ", " AT ", "(at)", " (at) ", "[at]", " [at] ", "%40", "\uff20", " (@) "])
 @pytest.mark.parametrize("local", ["jane.moody", "hans_maximov", "o-brien", "peter.smith", "a1.b2", "jane dot doe", "ann", "ann.b.kovac"])
-def test_a_hidden_address_is_cut_where_a_plain_one_is(local: str, at: str) -> None:
+def test_hidden_address_has_the_components_of_the_plain_one(local: str, at: str) -> None:
     """Letters of a name in `sep` would not be replaced, since a variant keeps the separators."""
-    this = KINDS["EMAIL_ADDRESS"]
-    assert this.split_components is not None
-    plain, hidden = this.split_components(pl.Series([f"{local.replace(' dot ', '.')}@uni.example", f"{local}{at}uni.example"])).rows(
+    kind = KINDS["EMAIL_ADDRESS"]
+    assert kind.split_components is not None
+    plain, hidden = kind.split_components(pl.Series([f"{local.replace(' dot ', '.')}@uni.example", f"{local}{at}uni.example"])).rows(
         named=True
     )
     for name in ("lead", "first", "last", "domain", "dot", "tld"):
         assert hidden[name] == plain[name], name
     assert hidden["sep"] == (" dot " if " dot " in local else plain["sep"]) and hidden["at"] == at
-    fake = this.make_surrogates(pl.Series([f"{local}{at}uni.example"] * 20), draws(20), False)
+    surrogates = kind.make_surrogates(pl.Series([f"{local}{at}uni.example"] * 20), make_draws(20), False)
     words = set(re.findall("[a-z]{3,}", local)) - {"dot"}
-    assert sum(word in one for word in words for one in fake) < 20  # of 20 or 40: a drawn name may be the same
+    assert sum(word in address for word in words for address in surrogates) < 20  # of 20 or 40: a drawn name may be the same
 
 
-def test_address_fakes_rarely_repeat() -> None:
+def test_surrogate_addresses_rarely_repeat() -> None:
     values = pl.Series(["bob.mann@example.com", "bob@example.com"] * 5_000)
-    assert KINDS["EMAIL_ADDRESS"].make_surrogates(values, draws(len(values)), False).n_unique() == len(values)
+    assert KINDS["EMAIL_ADDRESS"].make_surrogates(values, make_draws(len(values)), False).n_unique() == len(values)
 
 
 def test_reserved_ranges() -> None:
-    def fakes(name: str, value: str) -> pl.Series:
-        return KINDS[name].make_surrogates(pl.Series([value] * 50), draws(50), True)
+    def surrogates(name: str, value: str) -> pl.Series:
+        return KINDS[name].make_surrogates(pl.Series([value] * 50), make_draws(50), True)
 
-    assert fakes("EMAIL_ADDRESS", "bob@corp.net").str.contains(r"@example[.](?:com|net|org)\z").all()
-    assert fakes("EMAIL_ADDRESS", "bob@corp").str.ends_with(".example").all()
-    assert fakes("PHONE_NUMBER", "(713) 253-6161 x12").str.contains(r"\A[(][2-9][0-9]{2}[)] 555-01[0-9]{2} x[0-9]{2}\z").all()
-    assert fakes("IP_ADDRESS", "10.1.2.3").str.contains(r"\A(?:192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.][0-9]{1,3}\z").all()
-    assert fakes("IP_ADDRESS", "fe80::1").str.starts_with("2001:db8::").all()
-    assert fakes("URL", "https://www.corp.net:80/a").str.contains(r"\Ahttps://www[.][a-z]+[.]example:80/[a-z]\z").all()
-    assert fakes("CREDIT_CARD", "5105 1051 0510 5100").str.starts_with("5555 55").all()
-    assert fakes("MAC_ADDRESS", "00:1A:2B:3C:4D:5E").str.contains(r"\A00:00:5E:00:53:[0-9A-F]{2}\z").all()
-    assert fakes("US_SSN", "123-45-6789").str.contains(r"\A987-65-432[0-9]\z").all()
-    assert fakes("MESSAGE_ID", "1$a@host").str.ends_with(".example").all()
+    assert surrogates("EMAIL_ADDRESS", "bob@corp.net").str.contains(r"@example[.](?:com|net|org)\z").all()
+    assert surrogates("EMAIL_ADDRESS", "bob@corp").str.ends_with(".example").all()
+    assert surrogates("PHONE_NUMBER", "(713) 253-6161 x12").str.contains(r"\A[(][2-9][0-9]{2}[)] 555-01[0-9]{2} x[0-9]{2}\z").all()
+    assert surrogates("IP_ADDRESS", "10.1.2.3").str.contains(r"\A(?:192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.][0-9]{1,3}\z").all()
+    assert surrogates("IP_ADDRESS", "fe80::1").str.starts_with("2001:db8::").all()
+    assert surrogates("URL", "https://www.corp.net:80/a").str.contains(r"\Ahttps://www[.][a-z]+[.]example:80/[a-z]\z").all()
+    assert surrogates("CREDIT_CARD", "5105 1051 0510 5100").str.starts_with("5555 55").all()
+    assert surrogates("MAC_ADDRESS", "00:1A:2B:3C:4D:5E").str.contains(r"\A00:00:5E:00:53:[0-9A-F]{2}\z").all()
+    assert surrogates("US_SSN", "123-45-6789").str.contains(r"\A987-65-432[0-9]\z").all()
+    assert surrogates("MESSAGE_ID", "1$a@host").str.ends_with(".example").all()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_values_at_all(name: str) -> None:
-    this, none = KINDS[name], pl.Series("value", [], dtype=pl.String)
-    frame = pl.DataFrame({"value": none}, {"value": pl.String}).with_columns(
+def test_empty_column(name: str) -> None:
+    kind, empty = KINDS[name], pl.Series("value", [], dtype=pl.String)
+    frame = pl.DataFrame({"value": empty}, {"value": pl.String}).with_columns(
         bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(False)
     )
-    assert len(this.is_value(frame)) == len(this.normalise(none)) == len(this.make_surrogates(none, draws(0), False)) == 0
-    assert len(this.make_surrogates(none, draws(0), True)) == 0
-    assert this.check is None or this.check(none).dtype == pl.String
-    assert this.split_components is None or this.split_components(none).height == 0
+    assert len(kind.is_value(frame)) == len(kind.normalise(empty)) == len(kind.make_surrogates(empty, make_draws(0), False)) == 0
+    assert len(kind.make_surrogates(empty, make_draws(0), True)) == 0
+    assert kind.check is None or kind.check(empty).dtype == pl.String
+    assert kind.split_components is None or kind.split_components(empty).height == 0
 
 
-PARTS = ["lead", "first", "sep", "last", "at", "domain", "dot", "tld"]
+COMPONENT_NAMES = ["lead", "first", "sep", "last", "at", "domain", "dot", "tld"]
 
 
-def test_split() -> None:
+def test_split_components() -> None:
     split = KINDS["EMAIL_ADDRESS"].split_components
     assert split is not None
     table = split(pl.Series(["kenneth..lay@example.co.uk", "bob@corp", ".bob.m-x@example.com"]))
-    assert table.columns == PARTS
+    assert table.columns == COMPONENT_NAMES
     assert table.rows() == [
         ("", "kenneth", "..", "lay", "@", "example.co", ".", "uk"),
         ("", "bob", "", "", "@", "corp", "", ""),
@@ -476,7 +479,7 @@ HOST = st.text("ab1.-_[]:A", min_size=1, max_size=12)
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(LOCAL, HOST), min_size=1, max_size=30))
-def test_split_joins_to_the_value(pairs: list[tuple[str, str]]) -> None:
+def test_components_concatenate_to_the_value(pairs: list[tuple[str, str]]) -> None:
     values = pl.Series([f"{local}@{host}" for local, host in pairs])
     split = KINDS["EMAIL_ADDRESS"].split_components
     assert split is not None
@@ -486,24 +489,24 @@ def test_split_joins_to_the_value(pairs: list[tuple[str, str]]) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 @pytest.mark.parametrize("name", NAMES)
-def test_normalise_twice_is_once(name: str, data: st.DataObject) -> None:
-    this = KINDS[name]
-    values = st.from_regex(re.compile(this.pattern.replace(BOUNDARY, "").replace(r"\z", ""), re.ASCII), fullmatch=True)
+def test_normalise_is_idempotent(name: str, data: st.DataObject) -> None:
+    kind = KINDS[name]
+    values = st.from_regex(re.compile(kind.pattern.replace(BOUNDARY, "").replace(r"\z", ""), re.ASCII), fullmatch=True)
     column = pl.Series(data.draw(st.lists(values, min_size=1, max_size=5)), dtype=pl.String).str.strip_chars("<>")
-    once = this.normalise(column)
-    assert this.normalise(once).to_list() == once.to_list()
+    once = kind.normalise(column)
+    assert kind.normalise(once).to_list() == once.to_list()
 
 
-def test_reshaped_keeps_class_and_kept_bytes() -> None:
+def test_redraw_keeps_character_classes_and_kept_bytes() -> None:
     values = pl.Series(["Ab-09 é", "", "zz"])
     flat, _ = flatten_strings(values)
-    out = redraw_characters(values, draws(3), flat == ord("-"))
+    out = redraw_characters(values, make_draws(3), flat == ord("-"))
     assert out.str.contains(r"\A(?:[A-Z][a-z]-[0-9]{2} é|[a-z]{2}|)\z").all()
     assert out.to_list() != values.to_list()
-    assert redraw_characters(values, draws(3), np.ones(len(flat), bool)).to_list() == values.to_list()
+    assert redraw_characters(values, make_draws(3), np.ones(len(flat), bool)).to_list() == values.to_list()
 
 
-def test_grid_and_joined_give_the_values_back() -> None:
+def test_byte_matrix_and_flattened_strings_round_trip() -> None:
     values = pl.Series("v", ["ab", "", "abcdef"])
     assert from_byte_matrix(to_byte_matrix(values), "v").equals(values)
     assert unflatten_strings(*flatten_strings(values), "v").equals(values)
@@ -516,19 +519,19 @@ def test_order() -> None:
     assert ranks == sorted(ranks)
 
 
-def test_patterns_keep_their_contract() -> None:
-    for name, this in KINDS.items():
-        assert re.compile(this.pattern.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z")).groups == 0, name
-        assert not (this.digit_lines_only and r"\z" in this.pattern), (
-            "a number is looked for in pieces of a text, whose ends are not the text's"
+def test_patterns_follow_the_rules() -> None:
+    for name, kind in KINDS.items():
+        assert re.compile(kind.pattern.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z")).groups == 0, name
+        assert not (kind.digit_lines_only and r"\z" in kind.pattern), (
+            "numbers are searched in parts of a text, whose ends are not the text's ends"
         )
-        assert not this.prefilter or "|".join(form for _, form in this.prefilter) == this.pattern, name
-        assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", this.pattern.replace(BOUNDARY, "").replace(r"\z", "")), name
-        everything = pl.Series([f"{chr(at)}" for at in range(32)])
-        assert not (everything.str.replace_all(this.pattern, "")).eq("").any(), name
+        assert not kind.prefilter or "|".join(form for _, form in kind.prefilter) == kind.pattern, name
+        assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", kind.pattern.replace(BOUNDARY, "").replace(r"\z", "")), name
+        everything = pl.Series([f"{chr(code)}" for code in range(32)])
+        assert not (everything.str.replace_all(kind.pattern, "")).eq("").any(), name
 
 
-def test_a_wrong_name_lists_the_near_one() -> None:
+def test_unknown_kind_name_is_refused_with_a_suggestion() -> None:
     with pytest.raises(PlanError, match="EMAIL_ADDRESS"):
         get_kind("EMAIL_ADRESS")
 
@@ -556,7 +559,7 @@ def test_a_wrong_name_lists_the_near_one() -> None:
         "=3Da=\n10.0.0.1 ",
     ],
 )
-def test_long_unbroken_runs_stay_cheap(unit: str) -> None:
+def test_long_unbroken_runs_take_linear_time(unit: str) -> None:
     """Quadratic work in the length of a run would take minutes here."""
     text = pl.Series([(unit * 125_000)[:500_000]])
     assert text.str.replace_all(PATTERN, "\x01$0\x02").str.len_bytes()[0] >= 400_000

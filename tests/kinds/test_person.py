@@ -11,7 +11,7 @@ import pytest
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import get_kind
 
-ALIKE = [
+EQUAL_SPELLINGS = [
     ("PERSON", "Ann Roe", "ROE, ANN"),
     ("PERSON", "Ann  Roe", "ann\nroe"),
     ("PERSON", "\uff21nn Roe", "Ann R\u200boe"),
@@ -21,7 +21,7 @@ ALIKE = [
 SHAPES = ["Ann Roe", "Roe, Ann M.", "ANN ROE", "ann roe", "Jan van der Berg", "Anna-Lena O'Neil", "J. K. Fischer", "Zo\u00eb \u00c5berg"]
 
 
-def shape(name: str) -> str:
+def reduce_to_shape(name: str) -> str:
     """The shape of a name: words reduced to their letter case, all else unchanged; fixed words unchanged."""
     return re.sub(
         r"[^\W\d_]+",
@@ -30,29 +30,29 @@ def shape(name: str) -> str:
     )
 
 
-@pytest.mark.parametrize(("name", "one", "other"), ALIKE)
-def test_one_value(name: str, one: str, other: str) -> None:
-    forms = get_kind(name).normalise(pl.Series([one, other]))
+@pytest.mark.parametrize(("name", "first", "second"), EQUAL_SPELLINGS)
+def test_equal_spellings_share_a_normalised_value(name: str, first: str, second: str) -> None:
+    forms = get_kind(name).normalise(pl.Series([first, second]))
     assert forms[0] == forms[1]
     assert get_kind("LOCATION").normalise(pl.Series(["Roe, Ann"]))[0] == "roe, ann"
 
 
-def test_what_is_too_common_to_be_looked_for() -> None:
-    tells = get_kind("PERSON").is_distinctive
-    assert tells is not None
-    assert tells(pl.Series(["ann roe", "li wu", "mark", "rodriguez", "anna-lena"])).to_list() == [True, False, False, False, True]
+def test_common_names_are_not_distinctive() -> None:
+    is_distinctive = get_kind("PERSON").is_distinctive
+    assert is_distinctive is not None
+    assert is_distinctive(pl.Series(["ann roe", "li wu", "mark", "rodriguez", "anna-lena"])).to_list() == [True, False, False, False, True]
 
 
 @pytest.mark.parametrize("name", ["PERSON", "LOCATION", "ORGANIZATION"])
-def test_a_stand_in_has_the_same_shape_and_other_words(name: str) -> None:
+def test_surrogate_has_the_same_shape_and_other_words(name: str) -> None:
     values = pl.Series(SHAPES * 20)
     draws = Draws.from_words(b"sixteen bytes ok", np.arange(len(values), dtype=np.uint64))
-    fakes = get_kind(name).make_surrogates(values, draws, False)
-    assert fakes.len() == len(values) and fakes.null_count() == 0
-    assert (fakes == get_kind(name).make_surrogates(values, draws, False)).all() and (
-        fakes != get_kind(name).make_surrogates(values, draws.with_attempt(1), False)
+    surrogates = get_kind(name).make_surrogates(values, draws, False)
+    assert surrogates.len() == len(values) and surrogates.null_count() == 0
+    assert (surrogates == get_kind(name).make_surrogates(values, draws, False)).all() and (
+        surrogates != get_kind(name).make_surrogates(values, draws.with_attempt(1), False)
     ).any()
     if name == "PERSON":
-        assert [shape(fake) for fake in fakes] == [shape(value) for value in values]
-    same = get_kind(name).normalise(fakes) == get_kind(name).normalise(values)
+        assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [reduce_to_shape(value) for value in values]
+    same = get_kind(name).normalise(surrogates) == get_kind(name).normalise(values)
     assert same.sum() == 0

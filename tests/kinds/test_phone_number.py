@@ -1,4 +1,4 @@
-"""Telephone numbers: digits that are one by their shape, digits that need context, and others. All numbers are invented."""
+"""Telephone numbers: numbers with a distinctive shape, numbers that need context, and other numbers. All numbers are invented."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sanitize.kinds.phone_number import KIND
 FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
 
-def found(text: str) -> list[str]:
+def find_numbers(text: str) -> list[str]:
     """The telephone numbers that the finder `patterns`, with all kinds, reports in a text."""
-    seen = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(seen.start.tolist(), seen.end.tolist(), seen.distinct.kind[seen.value_no].tolist(), strict=True)
+    detections = FINDER.run(pa.array([text], pa.large_string()))
+    rows = zip(detections.start.tolist(), detections.end.tolist(), detections.distinct.kind[detections.value_no].tolist(), strict=True)
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
-BY_SHAPE = [
+NUMBERS_BY_SHAPE = [
     "713-555-0123",
     "(713) 555-0123",
     "713.555.0123",
@@ -48,13 +48,13 @@ BY_SHAPE = [
 ]
 
 
-@pytest.mark.parametrize("number", BY_SHAPE)
-def test_a_shape_is_enough(number: str) -> None:
+@pytest.mark.parametrize("number", NUMBERS_BY_SHAPE)
+def test_numbers_with_a_distinctive_shape_need_no_context(number: str) -> None:
     for text in (number, f"see {number}.", f"({number})", f"<td>{number}</td>", f"x\n{number}\ny"):
-        assert [one.strip("()") for one in found(text)] == [number.strip("()")], text
+        assert [value.strip("()") for value in find_numbers(text)] == [number.strip("()")], text
 
 
-BY_WORDS = [
+NUMBERS_BY_CONTEXT = [
     "555-0123",
     "555 0123",
     "9472 7916",
@@ -71,27 +71,27 @@ BY_WORDS = [
 ]
 
 
-@pytest.mark.parametrize("number", BY_WORDS)
+@pytest.mark.parametrize("number", NUMBERS_BY_CONTEXT)
 @pytest.mark.parametrize(
     "text", ["call {}", "Phone: {}", "FAX {}", "reach our support team at {} today", "Mobile:\n{}\n", "{} (fax)", "{}, office"]
 )
-def test_words_make_a_number_one_to_call(number: str, text: str) -> None:
-    assert [one.strip("()+") for one in found(text.format(number))] == [number.strip("()+")]
+def test_context_words_make_a_number_a_telephone_number(number: str, text: str) -> None:
+    assert [value.strip("()+") for value in find_numbers(text.format(number))] == [number.strip("()+")]
 
 
-@pytest.mark.parametrize("number", BY_WORDS)
+@pytest.mark.parametrize("number", NUMBERS_BY_CONTEXT)
 @pytest.mark.parametrize(
     "text",
     ["{}", "see {} for more", "order no. {}", "NPI: {}", "call about order {}", "the contact's NPI is {}", "phone IMEI {}", "ISBN {}"],
 )
-def test_without_words_or_with_others_it_is_none(number: str, text: str) -> None:
+def test_numbers_without_context_words_are_not_found(number: str, text: str) -> None:
     if not (number.startswith("+") and text in ("see {} for more",)):
-        assert found(text.format(number)) == []
+        assert find_numbers(text.format(number)) == []
 
 
-NOTHING = [
+TEXTS_WITHOUT_NUMBER = [
     "call 2001-2002, phone 20010504, dial 1024",
-    "call 4111 1111 1111 1111",  # a card, whatever stands before it
+    "call 4111 1111 1111 1111",  # a card, whatever precedes it
     "1024 2048 4096 8192",
     "12345 678 9 100",
     "046-1297901",
@@ -108,28 +108,28 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize("text", NOTHING)
-def test_takes_nothing(text: str) -> None:
-    assert found(text) == []
+@pytest.mark.parametrize("text", TEXTS_WITHOUT_NUMBER)
+def test_other_numbers_are_not_found(text: str) -> None:
+    assert find_numbers(text) == []
 
 
-def test_a_zip_code_before_a_number_is_no_part_of_it() -> None:
-    assert found("Houston, TX 77002 713-555-0123") == ["713-555-0123"]
-    assert found("Suite 1200, 713-555-0123 or 713 555 0124") == ["713-555-0123", "713 555 0124"]
+def test_a_zip_code_before_a_number_is_not_part_of_it() -> None:
+    assert find_numbers("Houston, TX 77002 713-555-0123") == ["713-555-0123"]
+    assert find_numbers("Suite 1200, 713-555-0123 or 713 555 0124") == ["713-555-0123", "713 555 0124"]
 
 
-def test_a_products_number_is_counted_and_its_neighbours_are_found() -> None:
+def test_product_number_is_rejected_and_adjacent_numbers_are_found() -> None:
     text = "SKU 415-555-0199 or part 415-555-0198, order 415-555-0197; SKU +1 415-555-0196"
-    assert found(text) == ["415-555-0198", "415-555-0197", "+1 415-555-0196"]
+    assert find_numbers(text) == ["415-555-0198", "415-555-0197", "+1 415-555-0196"]
     assert KIND.check is not None and KIND.check(pl.Series(["SKU 415-555-0199"])).to_list() == ["named"]
 
 
-def test_hotlines_stand_right_behind_their_word() -> None:
-    assert found("please contact 12366. Dial 95580") == ["12366", "95580"]
-    assert found("please contact us about room 12366") == []
+def test_hotline_numbers_directly_follow_their_word() -> None:
+    assert find_numbers("please contact 12366. Dial 95580") == ["12366", "95580"]
+    assert find_numbers("please contact us about room 12366") == []
 
 
-SAME = [
+NORMALISED_VALUES = [
     ("(713) 555-0123", "+17135550123"),
     ("1.713.555.0123 ext. 12", "+17135550123x12"),
     ("+44 (0)20 7946 0958", "+442079460958"),
@@ -142,45 +142,45 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("value", "identity"), SAME)
-def test_normalise(value: str, identity: str) -> None:
+@pytest.mark.parametrize(("value", "normalised"), NORMALISED_VALUES)
+def test_normalise(value: str, normalised: str) -> None:
     column = pl.Series([value, "713-555-0123"])
-    assert KIND.normalise(column)[0] == KIND.normalise(column[:1])[0] == identity
-    assert KIND.normalise(pl.Series([identity]))[0] == identity
+    assert KIND.normalise(column)[0] == KIND.normalise(column[:1])[0] == normalised
+    assert KIND.normalise(pl.Series([normalised]))[0] == normalised
 
 
 REASONS = [("0000000", "same"), ("1234", "length"), ("12345678901234", "length"), ("2001 2002", "year"), ("20010504", "year")]
 
 
 @pytest.mark.parametrize(("value", "reason"), REASONS)
-def test_refuses_with_a_reason(value: str, reason: str) -> None:
+def test_rejected_numbers_have_a_reason(value: str, reason: str) -> None:
     assert KIND.check is not None
     assert KIND.check(pl.Series([value])).to_list() == [reason]
 
 
-def draws(count: int) -> Draws:
+def make_draws(count: int) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
     return Draws.from_words(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
 
 
-def test_fakes_keep_the_shape_and_are_accepted() -> None:
-    values = pl.Series("value", (BY_SHAPE + BY_WORDS) * 20)
-    fakes = KIND.make_surrogates(values, draws(len(values)), False)
-    assert KIND.check is not None and KIND.check(fakes).is_null().all()
-    assert KIND.is_value(pl.DataFrame({"value": fakes})).all()
-    shape = [re.sub("[0-9]", "0", value) for value in values]
-    assert [re.sub("[0-9]", "0", fake) for fake in fakes] == shape
-    assert (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.99
-    for value in BY_SHAPE + BY_WORDS:
-        alone = KIND.make_surrogates(pl.Series([value]), draws(1), False)
-        assert re.sub("[0-9]", "0", alone[0]) == re.sub("[0-9]", "0", value)
-    # zeros that say what kind of number it is stay
+def test_surrogates_keep_the_shape_and_are_accepted() -> None:
+    values = pl.Series("value", (NUMBERS_BY_SHAPE + NUMBERS_BY_CONTEXT) * 20)
+    surrogates = KIND.make_surrogates(values, make_draws(len(values)), False)
+    assert KIND.check is not None and KIND.check(surrogates).is_null().all()
+    assert KIND.is_value(pl.DataFrame({"value": surrogates})).all()
+    shapes = [re.sub("[0-9]", "0", value) for value in values]
+    assert [re.sub("[0-9]", "0", surrogate) for surrogate in surrogates] == shapes
+    assert (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.99
+    for value in NUMBERS_BY_SHAPE + NUMBERS_BY_CONTEXT:
+        surrogate = KIND.make_surrogates(pl.Series([value]), make_draws(1), False)
+        assert re.sub("[0-9]", "0", surrogate[0]) == re.sub("[0-9]", "0", value)
+    # leading zeros that mark the type of number stay
     zeros = values.str.extract(r"\A([(]?0*)")
-    assert fakes.str.starts_with(zeros).all()
+    assert surrogates.str.starts_with(zeros).all()
 
 
 @given(st.from_regex(re.compile(KIND.pattern.replace(r"(?-u:\b)", ""), re.ASCII), fullmatch=True))
 @settings(max_examples=60, deadline=None)
-def test_normalise_twice_is_once(value: str) -> None:
+def test_normalise_is_idempotent(value: str) -> None:
     once = KIND.normalise(pl.Series([value]))
     assert KIND.normalise(once).to_list() == once.to_list()

@@ -1,4 +1,4 @@
-"""Texts that break the patterns of other tools, with the right answer for each: what is found, all of it, and nothing else."""
+"""Texts that break the patterns of other tools, with the complete list of expected findings for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sanitize.finders.patterns import PatternFinder
 FINDER = PatternFinder(Key.from_seed(3))
 MAIL, ID, IP, URL, SECRET = "EMAIL_ADDRESS", "MESSAGE_ID", "IP_ADDRESS", "URL", "SECRET"
 
-# text, then (kind, value, identity) of all that is in it
+# name, text, and (kind, value, normalised value) of every finding
 PROBES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
     ("end of document", "write to bob@example.com", [(MAIL, "bob@example.com", "bob@example.com")]),
     ("upper-case domain", "BOB@EXAMPLE.COM!", [(MAIL, "BOB@EXAMPLE.COM", "bob@example.com")]),
@@ -78,7 +78,7 @@ PROBES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
     ("archive, no line", "it is\nonline at example.org\nand\nsold at example.com,\nShop at Example.com\nrun at main.pm\n", []),
     ("archive, no opening", "From bob at example.com we have heard, or From bob at example.com\nx", []),
     ("archive, quoted field", "> To: bob at example.com", [(MAIL, "bob at example.com", "bob@example.com")]),
-    # what looks like an address, and is none
+    # texts that resemble an address
     ("=40 of a parameter", "p=40fa.html width=40.com size=40ex.png x=407.net", []),
     ("at in brackets", "(available at example.com) (us at example.com) (more at example.com) <at example.com>", []),
     ("at in prose", "From what I saw at example.com, she works at example.com: bob at example.com", []),
@@ -129,25 +129,25 @@ PROBES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
 
 @pytest.mark.parametrize(("text", "expected"), [probe[1:] for probe in PROBES], ids=[probe[0] for probe in PROBES])
 def test_probe(text: str, expected: list[tuple[str, str, str]]) -> None:
-    assert found([text])[0] == expected
+    assert find_values([text])[0] == expected
 
 
-def found(texts: list[str]) -> list[list[tuple[str, str, str]]]:
+def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
     """(kind, value, normalised form) of all occurrences, by text; checks that code point and byte spans give the same value."""
     result = FINDER.run(pa.array(texts, pa.large_string()))
     forms = result.distinct.normalised.to_pylist()
     out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
     columns = (result.text_no, result.start, result.end, result.start_byte, result.end_byte, result.value_no)
-    for text_no, start, stop, first, last, which in zip(*(column.tolist() for column in columns), strict=True):
+    for text_no, start, stop, first, last, value_no in zip(*(column.tolist() for column in columns), strict=True):
         value = texts[text_no][start:stop]
         assert texts[text_no].encode()[first:last].decode() == value
-        out[text_no].append((FINDER.kinds[result.distinct.kind[which]].name, value, forms[which]))
+        out[text_no].append((FINDER.kinds[result.distinct.kind[value_no]].name, value, forms[value_no]))
     return out
 
 
 def test_all_probes_in_one_column() -> None:
     """The content of one text does not change the result for its neighbours."""
-    assert found([text for _, text, _ in PROBES]) == [expected for _, _, expected in PROBES]
+    assert find_values([text for _, text, _ in PROBES]) == [expected for _, _, expected in PROBES]
 
 
 def test_hidden_forms_of_one_address_are_one_value() -> None:

@@ -1,4 +1,4 @@
-"""Secrets: every issuer's format, the same one character too short, key blocks, and passwords in URLs. All are generated in the tests."""
+"""Secrets: every issuer's format, also one character too short, key blocks, and passwords in URLs. All are generated in the tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BODY = (LETTERS + DIGITS) * 8
 HEX = "0123456789abcdef" * 4
 
 # prefix, and the shortest body that makes a token of it
-ISSUED = {
+TOKENS = {
     "aws": ("AKIA", BODY[:16].upper()),
     "aws, for a while": ("ASIA", BODY[:16].upper()),
     "github": ("ghp_", BODY[:36]),
@@ -55,8 +55,8 @@ ISSUED = {
     "slack workflow": ("hooks.slack.com/workflows/", f"{BODY[:9].upper()}/{BODY[:9].upper()}/{DIGITS}/{BODY[:24]}"),
     "telegram": ("", DIGITS[1:] + ":AA" + BODY[:33]),
 }
-# what stands before and behind a key, and the key
-NAMED = {
+# the text before a key, the key, and the text after it
+NAMED_KEYS = {
     "azure storage": ("AccountName=x;AccountKey=", BODY[:86] + "==", ";EndpointSuffix=x"),
     "azure queue": ("SharedAccessKeyName=x;SharedAccessKey=", BODY[:43] + "=", ""),
     "aws file": ("aws_secret_access_key = ", BODY[:19] + "/+" + BODY[:19], "\n"),
@@ -64,80 +64,89 @@ NAMED = {
     "aws json": ('"SecretAccessKey": "', BODY[:40], '",'),
     "telegram api": ("https://api.telegram.org/bot", DIGITS[:9] + ":AA" + BODY[:33], "/sendMessage"),
 }
-LINES = "\n".join("Proc-Type: 4,ENCRYPTED DEK-Info: AES-128-CBC,00FF".split(" D")) + "\n\n" + BODY[:64] + "\n" + BODY[:30] + "+/==\n"
+KEY_LINES = "\n".join("Proc-Type: 4,ENCRYPTED DEK-Info: AES-128-CBC,00FF".split(" D")) + "\n\n" + BODY[:64] + "\n" + BODY[:30] + "+/==\n"
 
 
-def block(kind_of: str = "RSA ", body: str = LINES) -> str:
-    return f"-----BEGIN {kind_of}PRIVATE KEY-----\n{body}-----END {kind_of}PRIVATE KEY-----"
+def build_key_block(key_type: str = "RSA ", body: str = KEY_LINES) -> str:
+    return f"-----BEGIN {key_type}PRIVATE KEY-----\n{body}-----END {key_type}PRIVATE KEY-----"
 
 
-def found(text: str) -> list[tuple[str, str]]:
+def find_values(text: str) -> list[tuple[str, str]]:
     result = FINDER.run(pa.array([text], pa.large_string()))
     values = result.distinct.value.to_pylist()
-    return [(FINDER.kinds[result.distinct.kind[which]].name, values[which]) for which in result.value_no]
+    return [(FINDER.kinds[result.distinct.kind[value_no]].name, values[value_no]) for value_no in result.value_no]
 
 
-def draws(count: int) -> Draws:
+def make_draws(count: int) -> Draws:
     return Draws.from_words(
         b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
     )
 
 
-@pytest.mark.parametrize("issuer", ISSUED)
+@pytest.mark.parametrize("issuer", TOKENS)
 def test_a_token_is_found_and_one_that_is_too_short_is_not(issuer: str) -> None:
-    prefix, body = ISSUED[issuer]
+    prefix, body = TOKENS[issuer]
     token = prefix + body
-    for around in ("{}", "key={}.", '"{}"', "({}),", "token: {}\n", "写{}钥"):
-        assert found(around.format(token)) == [("SECRET", token)]
-    assert not [one for one in found(token[:-1]) if one[0] == "SECRET"]
-    assert not [one for one in found("x" + token) if one == ("SECRET", token)]
+    for frame in ("{}", "key={}.", '"{}"', "({}),", "token: {}\n", "写{}钥"):
+        assert find_values(frame.format(token)) == [("SECRET", token)]
+    assert not [value for value in find_values(token[:-1]) if value[0] == "SECRET"]
+    assert not [value for value in find_values("x" + token) if value == ("SECRET", token)]
 
 
-@pytest.mark.parametrize("issuer", ISSUED)
-def test_a_fake_is_another_of_the_same_issuer(issuer: str) -> None:
-    prefix, body = ISSUED[issuer]
-    fakes = SECRET.make_surrogates(pl.Series("v", [prefix + body] * 50), draws(50), False)
-    assert fakes.n_unique() == 50 and fakes.str.starts_with(prefix).all() and (fakes.str.len_bytes() == len(prefix + body)).all()
-    for fake in fakes.head(5):
-        assert found(fake) == [("SECRET", fake)] and fake != prefix + body
+@pytest.mark.parametrize("issuer", TOKENS)
+def test_surrogate_is_another_token_of_the_same_issuer(issuer: str) -> None:
+    prefix, body = TOKENS[issuer]
+    surrogates = SECRET.make_surrogates(pl.Series("v", [prefix + body] * 50), make_draws(50), False)
+    assert (
+        surrogates.n_unique() == 50
+        and surrogates.str.starts_with(prefix).all()
+        and (surrogates.str.len_bytes() == len(prefix + body)).all()
+    )
+    for surrogate in surrogates.head(5):
+        assert find_values(surrogate) == [("SECRET", surrogate)] and surrogate != prefix + body
 
 
-@pytest.mark.parametrize("place", NAMED)
-def test_a_name_tells_a_key_and_is_no_part_of_it(place: str) -> None:
-    before, key, after = NAMED[place]
-    assert [value for name, value in found(before + key + after) if name == "SECRET"] == [key]
-    for fake in SECRET.make_surrogates(pl.Series("v", [key] * 5), draws(5), False):
-        assert fake != key and ("SECRET", fake) in found(before + fake + after)
-    assert not [one for one in found(before.replace("ey", "eyed").replace("/bot", "/robot") + key[:-3] + after) if one[0] == "SECRET"]
-    if place != "telegram api":
-        assert not [one for one in found(f"md5 {key} and") if one[0] == "SECRET"]
+@pytest.mark.parametrize("format_name", NAMED_KEYS)
+def test_key_is_found_by_its_name_and_excludes_it(format_name: str) -> None:
+    before, key, after = NAMED_KEYS[format_name]
+    assert [value for name, value in find_values(before + key + after) if name == "SECRET"] == [key]
+    for surrogate in SECRET.make_surrogates(pl.Series("v", [key] * 5), make_draws(5), False):
+        assert surrogate != key and ("SECRET", surrogate) in find_values(before + surrogate + after)
+    assert not [
+        value for value in find_values(before.replace("ey", "eyed").replace("/bot", "/robot") + key[:-3] + after) if value[0] == "SECRET"
+    ]
+    if format_name != "telegram api":
+        assert not [value for value in find_values(f"md5 {key} and") if value[0] == "SECRET"]
 
 
-@pytest.mark.parametrize("kind_of", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "DSA "])
+@pytest.mark.parametrize("key_type", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "DSA "])
 @pytest.mark.parametrize(
-    "way", [str, lambda text: text.replace("\n", "\r\n"), lambda text: text.replace("\n", "\\n"), lambda text: text.replace("\n", "\n> ")]
+    "encode",
+    [str, lambda text: text.replace("\n", "\r\n"), lambda text: text.replace("\n", "\\n"), lambda text: text.replace("\n", "\n> ")],
 )
-def test_a_key_block_is_one_value(kind_of: str, way: object) -> None:
-    text = way(block(kind_of))  # type: ignore[operator]
-    assert found(f"see:\n{text}\nbye") == [("SECRET", text)]
+def test_a_key_block_is_one_value(key_type: str, encode: object) -> None:
+    text = encode(build_key_block(key_type))  # type: ignore[operator]
+    assert find_values(f"see:\n{text}\nbye") == [("SECRET", text)]
 
 
 def test_key_blocks() -> None:
-    pgp = block("PGP ").replace("KEY-", "KEY BLOCK-")
-    assert found(pgp) == [("SECRET", pgp)]
-    two = block() + "\n" + block("EC ")
-    assert [value for _, value in found(two)] == two.replace("-----\n-----B", "-----|-----B").split("|")
-    # cut off: not even with the next one's end
-    cut = block()[:-31]
-    assert found(cut) == []
-    assert found(cut + "\n" + block()) == [("SECRET", block())]
-    assert found(block().replace("PRIVATE", "PUBLIC")) == []
-    forms = SECRET.normalise(pl.Series([block(), block().replace("\n", "\r\n"), block().replace("\n", "\\n")]))
+    pgp = build_key_block("PGP ").replace("KEY-", "KEY BLOCK-")
+    assert find_values(pgp) == [("SECRET", pgp)]
+    two = build_key_block() + "\n" + build_key_block("EC ")
+    assert [value for _, value in find_values(two)] == two.replace("-----\n-----B", "-----|-----B").split("|")
+    # a truncated block does not extend to the end of the next one
+    cut = build_key_block()[:-31]
+    assert find_values(cut) == []
+    assert find_values(cut + "\n" + build_key_block()) == [("SECRET", build_key_block())]
+    assert find_values(build_key_block().replace("PRIVATE", "PUBLIC")) == []
+    forms = SECRET.normalise(
+        pl.Series([build_key_block(), build_key_block().replace("\n", "\r\n"), build_key_block().replace("\n", "\\n")])
+    )
     assert forms.n_unique() == 1
-    fake = SECRET.make_surrogates(pl.Series([block()]), draws(1), False)[0]
-    assert fake.startswith("-----BEGIN RSA PRIVATE KEY-----\n") and fake.endswith("\n-----END RSA PRIVATE KEY-----")
-    assert fake.count("\n") == block().count("\n") and not set(re.findall("[A-Za-z0-9]{8,}", fake)) & set(
-        re.findall("[A-Za-z0-9]{8,}", LINES)
+    surrogate = SECRET.make_surrogates(pl.Series([build_key_block()]), make_draws(1), False)[0]
+    assert surrogate.startswith("-----BEGIN RSA PRIVATE KEY-----\n") and surrogate.endswith("\n-----END RSA PRIVATE KEY-----")
+    assert surrogate.count("\n") == build_key_block().count("\n") and not set(re.findall("[A-Za-z0-9]{8,}", surrogate)) & set(
+        re.findall("[A-Za-z0-9]{8,}", KEY_LINES)
     )
 
 
@@ -148,29 +157,34 @@ def test_key_blocks() -> None:
         ("https://bob@example.com:hunter2@example.org/", ["bob@example.com:hunter2"]),
         ("mongodb+srv://ann:p%40ss@db.example.com", ["ann:p%40ss"]),
         ("redis://:s3cr3t@example.com", [":s3cr3t"]),
-        ("ftp://a:b@example.com/", []),  # too short to stand for anything
+        ("ftp://a:b@example.com/", []),  # too short
         ("http://example.com:8080/a@b", []),
         ("http://example.com/a:b@c.d", []),
         ("see: //user:pw@ and mailto:bob@example.com", []),
     ],
 )
 def test_passwords_of_urls(text: str, expected: list[str]) -> None:
-    assert [value for name, value in found(text) if name == "SECRET"] == expected
+    assert [value for name, value in find_values(text) if name == "SECRET"] == expected
 
 
-def test_the_host_behind_a_password_is_still_looked_at() -> None:
+def test_host_after_a_password_is_searched() -> None:
     text = "https://user:pw@93.184.216.34/x?to=bob@example.com"
-    assert found(text) == [("URL", text), ("SECRET", "user:pw"), ("IP_ADDRESS", "93.184.216.34"), ("EMAIL_ADDRESS", "bob@example.com")]
+    assert find_values(text) == [
+        ("URL", text),
+        ("SECRET", "user:pw"),
+        ("IP_ADDRESS", "93.184.216.34"),
+        ("EMAIL_ADDRESS", "bob@example.com"),
+    ]
 
 
-def test_a_token_in_the_place_of_a_name_is_no_address() -> None:
-    token = "".join(ISSUED["github"])
-    assert found(f"https://{token}@example.com/x") == [("URL", f"https://{token}@example.com/x"), ("SECRET", token)]
+def test_token_instead_of_a_user_name_is_not_an_address() -> None:
+    token = "".join(TOKENS["github"])
+    assert find_values(f"https://{token}@example.com/x") == [("URL", f"https://{token}@example.com/x"), ("SECRET", token)]
 
 
-def test_placeholders_are_refused() -> None:
+def test_placeholders_are_rejected() -> None:
     result = FINDER.run(pa.array(["AKIA" + "X" * 16, "ghp_" + "x" * 36, "sk-" + "0" * 32, "ftp://a:b@example.com"], pa.large_string()))
-    assert {reason: times for (number, reason), times in result.skipped.items() if FINDER.kinds[number].name == "SECRET"} == {
+    assert {reason: count for (number, reason), count in result.skipped.items() if FINDER.kinds[number].name == "SECRET"} == {
         "placeholder": 3,
         "short": 1,
     }

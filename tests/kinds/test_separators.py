@@ -17,12 +17,12 @@ from sanitize.text.decodings import iter_decodings
 
 KEY = Key.from_seed(3)
 FINDER = PatternFinder(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))
-# what stands for `~`: no-break, figure, thin, narrow and wide blanks; hyphens, dashes, minus; two or three of them
+# replacements of `~`: no-break, figure, thin, narrow and wide blanks; hyphens, dashes, minus; two or three of them
 SINGLE = ["\u00a0", "\u2007", "\u2009", "\u202f", "\u3000", "\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2212", "\uff0d"]
 DOUBLED = ["  ", " -", "- ", "\u00a0-", "-\u202f"]
 BLANK = ["\u00a0", "\u2009", "\u202f", "\u3000"]
-# words before it, a number, its kind, its identity, and which separators it is written with
-WRITTEN = [
+# words before it, a number, its kind, its normalised value, and the separators it is written with
+NUMBER_FORMATS = [
     ("", "713~555~0123", "PHONE_NUMBER", "+17135550123", [*SINGLE, *DOUBLED, " - "]),
     ("", "(713)~555~0123", "PHONE_NUMBER", "+17135550123", [*SINGLE, *DOUBLED, " - "]),
     ("", "+1~713~555~0123", "PHONE_NUMBER", "+17135550123", [*SINGLE, *DOUBLED, " - "]),
@@ -42,52 +42,52 @@ WRITTEN = [
     ("", "86~095~742~719", "DE_TAX_ID", "86095742719", BLANK),
     ("", "2~55~08~14~168~025~38", "FR_NIR", "255081416802538", BLANK),
 ]
-CASES = [(word, number.replace("~", gap), name, form) for word, number, name, form, gaps in WRITTEN for gap in gaps]
+CASES = [(word, number.replace("~", gap), name, form) for word, number, name, form, gaps in NUMBER_FORMATS for gap in gaps]
 
 
-def found(texts: list[str]) -> list[list[tuple[str, str, str]]]:
+def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
     """The values in each text: kind, value, normalised form."""
-    seen = FINDER.run(pa.array(texts, pa.large_string()))
+    detections = FINDER.run(pa.array(texts, pa.large_string()))
     out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
-    for row, start, stop, which in zip(seen.text_no, seen.start, seen.end, seen.value_no, strict=True):
-        name = FINDER.kinds[seen.distinct.kind[which]].name
-        out[row].append((name, texts[row][start:stop], str(seen.distinct.normalised[which])))
+    for row, start, stop, value_no in zip(detections.text_no, detections.start, detections.end, detections.value_no, strict=True):
+        name = FINDER.kinds[detections.distinct.kind[value_no]].name
+        out[row].append((name, texts[row][start:stop], str(detections.distinct.normalised[value_no])))
     return out
 
 
-def test_whatever_stands_between_the_groups() -> None:
+def test_any_separator_between_the_groups() -> None:
     texts = [f"Dear all,\nsee {word}{value}, as said\n" for word, value, _, _ in CASES]
     wrong = [
-        (ascii(text), one)
-        for text, one, (_, value, name, form) in zip(texts, found(texts), CASES, strict=True)
-        if one != [(name, value, form)]
+        (ascii(text), values)
+        for text, values, (_, value, name, form) in zip(texts, find_values(texts), CASES, strict=True)
+        if values != [(name, value, form)]
     ]
     assert not wrong
 
 
-def test_an_old_spelling_is_the_same_value() -> None:
-    """One normalised form, and so one value_id, for a number with any separators."""
-    plain = [(word, number.replace("~", "-" if gaps is not BLANK else " ")) for word, number, _, _, gaps in WRITTEN]
-    said = [one[0][2] for one in found([word + value for word, value in plain])]
-    assert said == [form for _, _, _, form, _ in WRITTEN]
+def test_plain_separators_give_the_same_normalised_value() -> None:
+    """A number with any separators has one normalised form, and therefore one value_id."""
+    plain = [(word, number.replace("~", "-" if gaps is not BLANK else " ")) for word, number, _, _, gaps in NUMBER_FORMATS]
+    normalised = [values[0][2] for values in find_values([word + value for word, value in plain])]
+    assert normalised == [form for _, _, _, form, _ in NUMBER_FORMATS]
 
 
-def draws(count: int) -> Draws:
+def make_draws(count: int) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
     return Draws.from_words(b"sixteen bytes ok", rows, rows)
 
 
 @pytest.mark.parametrize("reserved", [False, True])
-def test_a_stand_in_keeps_the_separators(reserved: bool) -> None:
+def test_surrogate_keeps_the_separators(reserved: bool) -> None:
     for name in {name for _, _, name, _ in CASES}:
-        values = pl.Series([value for _, value, of, _ in CASES if of == name])
-        fakes = get_kind(name).make_surrogates(values, draws(len(values)), reserved)
-        assert fakes.str.replace_all("[0-9A-Z*]", "").to_list() == values.str.replace_all("[0-9A-Z*]", "").to_list(), name
-        assert (fakes != values).all(), name
+        values = pl.Series([value for _, value, kind, _ in CASES if kind == name])
+        surrogates = get_kind(name).make_surrogates(values, make_draws(len(values)), reserved)
+        assert surrogates.str.replace_all("[0-9A-Z*]", "").to_list() == values.str.replace_all("[0-9A-Z*]", "").to_list(), name
+        assert (surrogates != values).all(), name
 
 
-# what only looks like a number with a doubled or a typeset separator
-NOT = [
+# texts that resemble a number with a doubled or a typeset separator
+TEXTS_WITHOUT_VALUES = [
     "123  45 6789",  # two different gaps
     "123\u201345 6789",
     "pages 123\u2013456",
@@ -101,18 +101,18 @@ NOT = [
 ]
 
 
-@pytest.mark.parametrize("text", NOT)
-def test_what_is_none(text: str) -> None:
-    assert found([text]) == [[]]
+@pytest.mark.parametrize("text", TEXTS_WITHOUT_VALUES)
+def test_texts_with_other_separators_have_no_values(text: str) -> None:
+    assert find_values([text]) == [[]]
 
 
-def test_an_open_number_ends_at_a_wide_gap() -> None:
+def test_number_of_unknown_length_ends_at_a_wide_gap() -> None:
     """Two blanks end a number of unknown length: what follows is the next item on the line."""
     texts = ["tel 01 99 00 12 34  75001 Paris", "(020) 7946 0958  12345", "call 78 651 450  2001"]
-    assert [[value for _, value, _ in one] for one in found(texts)] == [["01 99 00 12 34"], ["(020) 7946 0958"], ["78 651 450"]]
+    assert [[value for _, value, _ in values] for values in find_values(texts)] == [["01 99 00 12 34"], ["(020) 7946 0958"], ["78 651 450"]]
 
 
-BESIDE = [
+ADJACENT_ITEMS = [
     ("", " - 12/27"),
     ("", " - 123"),
     ("2024 - ", ""),
@@ -138,34 +138,45 @@ BESIDE = [
         ("DE89 3704 0044 0532 0130 00", "IBAN_CODE"),
     ],
 )
-def test_what_stands_beside_a_number_is_none_of_it(value: str, name: str) -> None:
+def test_adjacent_items_are_not_part_of_a_number(value: str, name: str) -> None:
     """A wide gap separates the next item on the line: an expiry date, a code, a year, another number."""
-    texts = [f"see {before}{value}{behind}, as said" for before, behind in BESIDE]
-    missed = [text for text, one in zip(texts, found(texts), strict=True) if not any(of == name and value in seen for of, seen, _ in one)]
+    texts = [f"see {before}{value}{behind}, as said" for before, behind in ADJACENT_ITEMS]
+    missed = [
+        text
+        for text, values in zip(texts, find_values(texts), strict=True)
+        if not any(kind == name and value in found_value for kind, found_value, _ in values)
+    ]
     assert not missed
 
 
-def test_a_trunk_zero_begins_behind_a_wide_gap() -> None:
-    assert [[value for _, value, _ in one] for one in found(["123  020 7946 0958", "2024  020 7946 0958"])] == [["020 7946 0958"]] * 2
+def test_number_with_trunk_zero_starts_after_a_wide_gap() -> None:
+    assert [[value for _, value, _ in values] for values in find_values(["123  020 7946 0958", "2024  020 7946 0958"])] == [
+        ["020 7946 0958"]
+    ] * 2
 
 
-def test_the_classes_are_what_unicode_calls_so() -> None:
+def test_separator_classes_equal_the_unicode_categories() -> None:
     """The constants contain each Unicode blank that ends no line, and each dash that looks like a hyphen, once."""
     blank, hyphen = re.compile(f"[{BLANKS}]"), re.compile(f"[{HYPHENS}]")
-    every = [chr(code) for code in range(0x20, 0x10000)]
-    assert [one for one in every if unicodedata.category(one) == "Zs" and one != "\u1680"] == [one for one in every if blank.fullmatch(one)]
-    dashes = {one for one in every if hyphen.fullmatch(one)}
-    assert dashes - {"\u2212"} <= {one for one in every if unicodedata.category(one) == "Pd"} and {"-", "\u2011", "\u2013"} <= dashes
+    characters = [chr(code) for code in range(0x20, 0x10000)]
+    assert [character for character in characters if unicodedata.category(character) == "Zs" and character != "\u1680"] == [
+        character for character in characters if blank.fullmatch(character)
+    ]
+    dashes = {character for character in characters if hyphen.fullmatch(character)}
+    assert (
+        dashes - {"\u2212"} <= {character for character in characters if unicodedata.category(character) == "Pd"}
+        and {"-", "\u2011", "\u2013"} <= dashes
+    )
 
 
-def test_loosened_leaves_all_else() -> None:
-    same = rf"{BOUNDARY}(?:[0-9]{{3}}|[A-F-]x?){BOUNDARY}\-"
-    assert widen_separators(same) == same
+def test_widened_patterns_keep_everything_else() -> None:
+    unchanged = rf"{BOUNDARY}(?:[0-9]{{3}}|[A-F-]x?){BOUNDARY}\-"
+    assert widen_separators(unchanged) == unchanged
     assert re.fullmatch(widen_separators("[0-9] ?[0-9]-[0-9][ .-]{2}x"), "1\u00a0 2 \u2013 3.\u2011x")
     assert not re.fullmatch(widen_separators("[0-9] [0-9]", allow_repeated=False), "1  2")
 
 
-def test_the_leak_check_sees_through_the_same_separators() -> None:
+def test_leak_check_skips_the_same_separators() -> None:
     """Digits with up to four bytes between them: the full leak check searches all forms that the finder reports."""
     texts = [
         value for _, value, name, _ in CASES if name in ("PHONE_NUMBER", "CREDIT_CARD", "US_SSN") and not set(value) & set("(*\u3000\uff0d")

@@ -14,9 +14,9 @@ from sanitize.kinds.user_name import KIND
 FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("USER_NAME",))
 
 
-def found(text: str) -> list[str]:
-    seen = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(seen.start.tolist(), seen.end.tolist(), seen.distinct.kind[seen.value_no].tolist(), strict=True)
+def find_user_names(text: str) -> list[str]:
+    detections = FINDER.run(pa.array([text], pa.large_string()))
+    rows = zip(detections.start.tolist(), detections.end.tolist(), detections.distinct.kind[detections.value_no].tolist(), strict=True)
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
@@ -37,8 +37,8 @@ def found(text: str) -> list[str]:
         ('cp ~alee/bin "~bee/x"', ["alee", "bee"]),
     ],
 )
-def test_takes(text: str, names: list[str]) -> None:
-    assert found(text) == names
+def test_user_names_are_found(text: str, names: list[str]) -> None:
+    assert find_user_names(text) == names
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,24 @@ def test_takes(text: str, names: list[str]) -> None:
         "",
     ],
 )
-def test_takes_nothing(text: str) -> None:
-    assert found(text) == []
+def test_other_texts_have_no_user_name(text: str) -> None:
+    assert find_user_names(text) == []
 
 
-def test_one_name_in_several_places_is_one_value() -> None:
-    seen = FINDER.run(pa.array(["@ALee, user: alee in /home/alee/x"], pa.large_string()))
-    assert len(seen.value_no) == 3 and len(set(seen.distinct.value_id[seen.value_no].tolist())) == 1
+def test_spellings_of_a_user_name_share_a_value_id() -> None:
+    detections = FINDER.run(pa.array(["@ALee, user: alee in /home/alee/x"], pa.large_string()))
+    assert len(detections.value_no) == 3 and len(set(detections.distinct.value_id[detections.value_no].tolist())) == 1
 
 
-def test_fakes_keep_the_shape_and_are_found_again() -> None:
+def test_surrogates_keep_the_shape_and_are_found() -> None:
     values = pl.Series("value", ["ann_lee", "Bob99", "a.lee", "x7"] * 25)
     rows = np.arange(len(values), dtype=np.uint64)
-    fakes = KIND.make_surrogates(values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False)
-    assert KIND.check is not None and (KIND.normalise(fakes) != KIND.normalise(values)).mean() > 0.98
-    assert fakes.str.len_bytes().to_list() == values.str.len_bytes().to_list() and KIND.is_value(pl.DataFrame({"value": fakes})).all()
-    assert [found(f"user: {fake}, yes") for fake in fakes] == [[fake] for fake in fakes]
+    surrogates = KIND.make_surrogates(
+        values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False
+    )
+    assert KIND.check is not None and (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.98
+    assert (
+        surrogates.str.len_bytes().to_list() == values.str.len_bytes().to_list()
+        and KIND.is_value(pl.DataFrame({"value": surrogates})).all()
+    )
+    assert [find_user_names(f"user: {surrogate}, yes") for surrogate in surrogates] == [[surrogate] for surrogate in surrogates]

@@ -27,11 +27,11 @@ MAIL = b"From: Ann Lee <ann@example.com>\nSubject: %s\n\nCall 555-0100.\n"
 ROW = {"text": "Call Ann", "n": 1}
 
 
-def lines(rows: Iterable[Any]) -> bytes:
+def to_json_lines(rows: Iterable[Any]) -> bytes:
     return b"".join(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows)
 
 
-def write(path: Path, content: bytes | pa.Table) -> Path:
+def write_file(path: Path, content: bytes | pa.Table) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -40,108 +40,111 @@ def write(path: Path, content: bytes | pa.Table) -> Path:
     return path
 
 
-def staged(found: Survey, out: Path, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
+def stage_survey(survey: Survey, out: Path, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
     """All documents of a survey, and (position in the corpus, file name, location, reason) of each quarantined record."""
     rows: list[dict[str, Any]] = []
-    aside: list[tuple[int, str, str, str]] = []
+    quarantine: list[tuple[int, str, str, str]] = []
     out.mkdir(exist_ok=True)
-    for unit in found.units:
-        unit, layout = pickle.loads(pickle.dumps((unit, found.layout)))
-        made = stage_unit(unit, layout, out / f"{unit.no}.parquet", out / f"{unit.no}.aside.parquet", limit)
-        table, set_aside = pq.read_table(out / f"{unit.no}.parquet"), pq.read_table(out / f"{unit.no}.aside.parquet").to_pylist()
-        assert table.num_rows == made.rows and len(set_aside) == made.quarantined and unit.rows in (None, made.rows)
-        aside += [(len(rows) + one["row"], os.path.basename(one["source"]), one["location"], one["reason"]) for one in set_aside]
-        rows += table.cast(found.schema).to_pylist()
-    assert all(reason in REASONS for *_, reason in aside)
-    assert all(set(rows[row].values()) == {None} for row, *_ in aside)
+    for unit in survey.units:
+        unit, layout = pickle.loads(pickle.dumps((unit, survey.layout)))
+        result = stage_unit(unit, layout, out / f"{unit.no}.parquet", out / f"{unit.no}.aside.parquet", limit)
+        table, unit_quarantine = pq.read_table(out / f"{unit.no}.parquet"), pq.read_table(out / f"{unit.no}.aside.parquet").to_pylist()
+        assert table.num_rows == result.rows and len(unit_quarantine) == result.quarantined and unit.rows in (None, result.rows)
+        quarantine += [
+            (len(rows) + record["row"], os.path.basename(record["source"]), record["location"], record["reason"])
+            for record in unit_quarantine
+        ]
+        rows += table.cast(survey.schema).to_pylist()
+    assert all(reason in REASONS for *_, reason in quarantine)
+    assert all(set(rows[row].values()) == {None} for row, *_ in quarantine)
     assert not list(out.glob("*.part"))
-    return rows, aside
+    return rows, quarantine
 
 
-TEXT = Roles()
+DEFAULT_ROLES = Roles()
 
 
-def read(path: Path, roles: Roles = TEXT, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
-    return staged(survey_inputs([path], roles), path.parent / "staged", limit)
+def read_path(path: Path, roles: Roles = DEFAULT_ROLES, limit: int = LIMIT) -> tuple[list[dict[str, Any]], list[tuple[int, str, str, str]]]:
+    return stage_survey(survey_inputs([path], roles), path.parent / "staged", limit)
 
 
 # --- formats ----------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.jsonl.gz", "a.jsonl.zst", "a.json", "a.txt.gz", "a.parquet", "a.pq", "noname"])
-def test_the_same_rows_in_every_container(tmp_path: Path, name: str) -> None:
+def test_every_container_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     rows = [
         {"doc_id": "x", "user_id": 7, "text": "Ünn\0 😀", "tags": ["a"]},
         {"doc_id": "y", "user_id": 8, "text": None, "tags": []},
     ]
-    content: bytes | pa.Table = lines(rows)
+    content: bytes | pa.Table = to_json_lines(rows)
     if name.endswith(".gz"):
-        content = gzip.compress(lines(rows))
+        content = gzip.compress(to_json_lines(rows))
     elif name.endswith(".zst"):
-        content = pa.compress(lines(rows), codec="zstd", asbytes=True)
+        content = pa.compress(to_json_lines(rows), codec="zstd", asbytes=True)
     elif name.endswith((".parquet", ".pq")):
         content = pa.Table.from_pylist(rows)
-    found, aside = read(write(tmp_path / name, content))
-    assert found == [dict(row, user_id=str(row["user_id"])) for row in rows]
-    assert aside == []
+    found_rows, quarantine = read_path(write_file(tmp_path / name, content))
+    assert found_rows == [dict(row, user_id=str(row["user_id"])) for row in rows]
+    assert quarantine == []
 
 
 def test_mail_containers_give_the_same_mails(tmp_path: Path) -> None:
     raws = [MAIL % b"one", MAIL % b"two", MAIL % b"three"]
-    write(tmp_path / "a.mbox", b"\n".join(b"From ann@example.com Mon Jan  5 10:00:00 2026\n" + raw for raw in raws))
-    write(tmp_path / "b.parquet", pa.table({"raw": raws}))
+    write_file(tmp_path / "a.mbox", b"\n".join(b"From ann@example.com Mon Jan  5 10:00:00 2026\n" + raw for raw in raws))
+    write_file(tmp_path / "b.parquet", pa.table({"raw": raws}))
     for number, raw in enumerate(raws):
-        write(tmp_path / "tree" / "inbox" / f"{number}_", raw)
-        write(tmp_path / "maildir" / "cur" / f"1767600000.{number}.host:2,S", raw)
-        write(tmp_path / "eml" / f"{number}.eml", raw)
-    write(tmp_path / "maildir" / "tmp" / "half", b"half a mail")
-    write(tmp_path / "maildir" / "dovecot-uidlist", b"3 V1 N4")
+        write_file(tmp_path / "tree" / "inbox" / f"{number}_", raw)
+        write_file(tmp_path / "maildir" / "cur" / f"1767600000.{number}.host:2,S", raw)
+        write_file(tmp_path / "eml" / f"{number}.eml", raw)
+    write_file(tmp_path / "maildir" / "tmp" / "half", b"half a mail")
+    write_file(tmp_path / "maildir" / "dovecot-uidlist", b"3 V1 N4")
     (tmp_path / "maildir" / "new").mkdir()
     expected = [{"doc_id": None, "user_id": "ann@example.com", "text": raw.decode()} for raw in raws]
     for name in ("a.mbox", "tree", "maildir", "eml"):
-        assert read(tmp_path / name) == (expected, []), name
-    assert read(tmp_path / "b.parquet", Roles(text=("raw",))) == (expected, [])
+        assert read_path(tmp_path / name) == (expected, []), name
+    assert read_path(tmp_path / "b.parquet", Roles(text=("raw",))) == (expected, [])
     assert survey_inputs([tmp_path / "maildir"], Roles()).ignored == [str(tmp_path / "maildir" / "dovecot-uidlist")]
     assert survey_inputs([tmp_path / "tree"], Roles()).units[0].rows == 3
 
 
 def test_a_mail_with_an_envelope_line_in_a_tree(tmp_path: Path) -> None:
-    write(tmp_path / "t" / "1", b"From ann@example.com Mon Jan  5 10:00:00 2026\n" + MAIL % b"a")
-    write(tmp_path / "t" / "2", MAIL % b"b")
-    found = survey_inputs([tmp_path / "t"], Roles())
-    assert [(unit.format, unit.file_formats, unit.rows) for unit in found.units] == [("mail", ("mbox", "mail"), None)]
-    assert [row["text"] for row in staged(found, tmp_path / "out")[0]] == [(MAIL % b"a").decode(), (MAIL % b"b").decode()]
+    write_file(tmp_path / "t" / "1", b"From ann@example.com Mon Jan  5 10:00:00 2026\n" + MAIL % b"a")
+    write_file(tmp_path / "t" / "2", MAIL % b"b")
+    survey = survey_inputs([tmp_path / "t"], Roles())
+    assert [(unit.format, unit.file_formats, unit.rows) for unit in survey.units] == [("mail", ("mbox", "mail"), None)]
+    assert [row["text"] for row in stage_survey(survey, tmp_path / "out")[0]] == [(MAIL % b"a").decode(), (MAIL % b"b").decode()]
 
 
-def test_large_files_are_cut_and_nothing_is_lost_or_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_of_large_files_cover_every_record_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for reader in (sanitize.readers.jsonl, sanitize.readers.mail, sanitize.readers.parquet):
         monkeypatch.setattr(reader, "UNIT_BYTES", 1_000)
     monkeypatch.setattr(sanitize.readers.survey, "SMALL_MBOX_BYTES", 100)
     texts = ["x" * (number % 90) + str(number) for number in range(300)]
-    write(tmp_path / "a.jsonl", b"\n".join(lines([{"text": text}]) for text in texts))
+    write_file(tmp_path / "a.jsonl", b"\n".join(to_json_lines([{"text": text}]) for text in texts))
     raws = [b"From: a@example.com\n\n" + text.encode() + b"\n" for text in texts]
-    write(tmp_path / "a.mbox", b"\n".join(b"From a Mon 10:00\n" + raw for raw in raws))
+    write_file(tmp_path / "a.mbox", b"\n".join(b"From a Mon 10:00\n" + raw for raw in raws))
     pq.write_table(pa.table({"raw": raws}), tmp_path / "a.parquet", row_group_size=20)
     for name, roles in (("a.jsonl", Roles()), ("a.mbox", Roles()), ("a.parquet", Roles(text=("raw",)))):
-        found = survey_inputs([tmp_path / name], roles)
-        assert len(found.units) > 3, name
-        rows, aside = staged(found, tmp_path / "out")
+        survey = survey_inputs([tmp_path / name], roles)
+        assert len(survey.units) > 3, name
+        rows, quarantine = stage_survey(survey, tmp_path / "out")
         assert [row["text"].removeprefix("From: a@example.com\n\n").rstrip("\n") for row in rows] == texts, name
-        assert not aside
+        assert not quarantine
 
 
-def test_staged_files_carry_nothing_but_the_data(tmp_path: Path) -> None:
+def test_staged_files_have_no_metadata_and_no_statistics(tmp_path: Path) -> None:
     table = pa.table({"text": pa.array(["Ann Lee"] * 12_000).dictionary_encode()}).replace_schema_metadata({"k": "Ann"})
-    found = survey_inputs([write(tmp_path / "a.parquet", table)], Roles())
-    stage_unit(found.units[0], found, tmp_path / "o", tmp_path / "q", LIMIT)
-    meta = pq.read_metadata(tmp_path / "o")
-    assert [meta.row_group(number).num_rows for number in range(meta.num_row_groups)] == [5_000, 5_000, 2_000]
-    assert meta.metadata is None and meta.row_group(0).column(2).statistics is None
-    assert "DICTIONARY" not in str(meta.row_group(0).column(2).encodings)
-    large = survey_inputs([write(tmp_path / "b.parquet", pa.table({"text": ["x" * 1_000_000] * 40}))], Roles())
-    stage_unit(large.units[0], large.layout, tmp_path / "o", tmp_path / "q", LIMIT)
-    meta = pq.read_metadata(tmp_path / "o")
-    assert max(meta.row_group(number).num_rows for number in range(meta.num_row_groups)) <= 16
+    survey = survey_inputs([write_file(tmp_path / "a.parquet", table)], Roles())
+    stage_unit(survey.units[0], survey, tmp_path / "o", tmp_path / "q", LIMIT)
+    metadata = pq.read_metadata(tmp_path / "o")
+    assert [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)] == [5_000, 5_000, 2_000]
+    assert metadata.metadata is None and metadata.row_group(0).column(2).statistics is None
+    assert "DICTIONARY" not in str(metadata.row_group(0).column(2).encodings)
+    large_survey = survey_inputs([write_file(tmp_path / "b.parquet", pa.table({"text": ["x" * 1_000_000] * 40}))], Roles())
+    stage_unit(large_survey.units[0], large_survey.layout, tmp_path / "o", tmp_path / "q", LIMIT)
+    metadata = pq.read_metadata(tmp_path / "o")
+    assert max(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)) <= 16
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------------------
@@ -181,25 +184,27 @@ CHATS = [
     ],
 )
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_standard(tmp_path: Path, suffix: str, rows: list[dict[str, Any]], roles: Roles, names: list[str], first: dict[str, Any]) -> None:
-    path = write(tmp_path / f"a.{suffix}", lines(rows) if suffix == "jsonl" else pa.Table.from_pylist(rows))
-    found = survey_inputs([path], roles)
-    assert found.schema.names == names
-    assert found.layout.main_path in map(str, list_text_leaves(found.schema))
-    documents, aside = staged(found, tmp_path / "out")
+def test_standard_form(
+    tmp_path: Path, suffix: str, rows: list[dict[str, Any]], roles: Roles, names: list[str], first: dict[str, Any]
+) -> None:
+    path = write_file(tmp_path / f"a.{suffix}", to_json_lines(rows) if suffix == "jsonl" else pa.Table.from_pylist(rows))
+    survey = survey_inputs([path], roles)
+    assert survey.schema.names == names
+    assert survey.layout.main_path in map(str, list_text_leaves(survey.schema))
+    documents, quarantine = stage_survey(survey, tmp_path / "out")
     assert list(documents[0]) == names and {name: documents[0][name] for name in first} == first
-    assert len(documents) == len(rows) and not aside
-    for unit in found.units:
+    assert len(documents) == len(rows) and not quarantine
+    for unit in survey.units:
         assert unit.in_place == (suffix == "parquet")
         if unit.in_place:
             batch = pq.read_table(path).combine_chunks().to_batches()[0]
-            assert standardize_batch(batch, unit.column_mapping, found.schema).to_pylist() == documents
+            assert standardize_batch(batch, unit.column_mapping, survey.schema).to_pylist() == documents
 
 
 def test_binary_columns_are_mails(tmp_path: Path) -> None:
     table = pa.table({"raw": [MAIL % b"a", None, b"x" * 600], "h_from": ["h1", "h2", "h3"], "also": [MAIL % b"b"] * 3})
-    path = write(tmp_path / "a.parquet", table)
-    rows, aside = read(path, Roles(text=("raw", "also")), 500)
+    path = write_file(tmp_path / "a.parquet", table)
+    rows, quarantine = read_path(path, Roles(text=("raw", "also")), 500)
     assert rows[:2] == [
         {
             "doc_id": None,
@@ -210,22 +215,22 @@ def test_binary_columns_are_mails(tmp_path: Path) -> None:
         },
         {"doc_id": None, "user_id": None, "text": None, "h_from": "h2", "also": (MAIL % b"b").decode()},
     ]
-    assert aside == [(2, "a.parquet", "row 2", "too_large")]
-    found = survey_inputs([path], Roles(text=("raw",), user="h_from"))
-    assert found.schema.names == ["doc_id", "user_id", "text", "also"] and not found.units[0].in_place
-    assert [row["user_id"] for row in staged(found, tmp_path / "out")[0]] == ["h1", "h2", "h3"]
+    assert quarantine == [(2, "a.parquet", "row 2", "too_large")]
+    survey = survey_inputs([path], Roles(text=("raw",), user="h_from"))
+    assert survey.schema.names == ["doc_id", "user_id", "text", "also"] and not survey.units[0].in_place
+    assert [row["user_id"] for row in stage_survey(survey, tmp_path / "out")[0]] == ["h1", "h2", "h3"]
 
 
-def test_columns_of_several_inputs_are_united(tmp_path: Path) -> None:
-    a = write(tmp_path / "a.parquet", pa.table({"text": ["A"], "x": pa.array([None], pa.null()), "y": [1.5]}))
-    b = write(tmp_path / "b.parquet", pa.table({"z": ["zed"], "x": [3], "text": ["B"]}))
-    c = write(tmp_path / "c.mbox", b"From a Mon 10:00\n" + MAIL % b"c")
-    found = survey_inputs([b, c, a], Roles())
-    assert found.schema == pa.schema(
+def test_columns_of_several_inputs_are_merged(tmp_path: Path) -> None:
+    a = write_file(tmp_path / "a.parquet", pa.table({"text": ["A"], "x": pa.array([None], pa.null()), "y": [1.5]}))
+    b = write_file(tmp_path / "b.parquet", pa.table({"z": ["zed"], "x": [3], "text": ["B"]}))
+    c = write_file(tmp_path / "c.mbox", b"From a Mon 10:00\n" + MAIL % b"c")
+    survey = survey_inputs([b, c, a], Roles())
+    assert survey.schema == pa.schema(
         [("doc_id", pa.large_string()), ("user_id", pa.large_string()), ("text", pa.large_string())]
         + [("z", pa.large_string()), ("x", pa.int64()), ("y", pa.float64())]
     )
-    rows, _ = staged(found, tmp_path / "out")
+    rows, _ = stage_survey(survey, tmp_path / "out")
     assert [(row["text"], row["x"], row["y"], row["z"]) for row in rows] == [
         ("B", 3, None, "zed"),
         ((MAIL % b"c").decode(), None, None, None),
@@ -234,10 +239,12 @@ def test_columns_of_several_inputs_are_united(tmp_path: Path) -> None:
 
 
 def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> None:
-    one = write(tmp_path / "1.jsonl", lines([{"text": "a", "n": 1, "m": 1, "o": {}, "e": [], "z": None, "s": {"k": 1}}]))
-    two = write(tmp_path / "2.jsonl", lines([{"text": "b", "n": 2.5, "m": [True, "ä\n"], "o": {"p": 1}, "e": ["t"], "s": {"l": "v"}}]))
-    rows, aside = staged(survey_inputs([one, two], Roles()), tmp_path / "out")
-    assert not aside
+    first = write_file(tmp_path / "1.jsonl", to_json_lines([{"text": "a", "n": 1, "m": 1, "o": {}, "e": [], "z": None, "s": {"k": 1}}]))
+    second = write_file(
+        tmp_path / "2.jsonl", to_json_lines([{"text": "b", "n": 2.5, "m": [True, "ä\n"], "o": {"p": 1}, "e": ["t"], "s": {"l": "v"}}])
+    )
+    rows, quarantine = stage_survey(survey_inputs([first, second], Roles()), tmp_path / "out")
+    assert not quarantine
     assert rows[0] == dict.fromkeys(("doc_id", "user_id", "z")) | {
         "text": "a", "n": 1.0, "m": "1", "o": {"p": None}, "e": [], "s": {"k": 1, "l": None},
     }  # fmt: skip
@@ -248,7 +255,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "roles", "error", "said"),
+    ("name", "content", "roles", "error", "message"),
     [
         ("a.parquet", b"PAR0 this is none", Roles(), InputRefused, "its content does not match its suffix .parquet"),
         ("a.parquet", b"PAR1 cut", Roles(), InputRefused, "it ends too early"),
@@ -263,47 +270,53 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
         ("a.xml", b"<text>Call Ann</text>\n", Roles(), InputRefused, "its format is not known. Parquet, Arrow, CSV"),
         (
             "a.jsonl",
-            lines([{"texts": "Call Ann"}]),
+            to_json_lines([{"texts": "Call Ann"}]),
             Roles(),
             UsageError,
             "there is no column text; name the column with --text-column NAME.",
         ),
-        ("a.jsonl", lines([{"texts": "Call Ann"}]), Roles(), UsageError, "known: texts. Did you mean texts?"),
-        ("a.jsonl", lines(CHATS), Roles(text=("messages[].contents",)), UsageError, "Did you mean messages[].content?"),
-        ("a.jsonl", lines([ROW]), Roles(text=("n",)), UsageError, "column n is int64"),
-        ("a.jsonl", lines([{"said": ["Call Ann"]}]), Roles(text=("said",)), UsageError, "or of mails as bytes. Its texts are said[]."),
-        ("a.jsonl", lines([ROW]), Roles(text=("text", "subject")), UsageError, "there is no column subject"),
-        ("a.jsonl", lines([ROW]), Roles(user="who"), UsageError, "name the column with --user-column NAME"),
-        ("a.jsonl", lines([ROW]), Roles(id="key"), UsageError, "name the column with --id-column NAME"),
-        ("a.jsonl", lines(CHATS), Roles(user="messages"), UsageError, "--user-column takes a column of strings or numbers"),
-        ("a.jsonl", lines([{"messages": []}]), Roles(text=("messages[].content",)), UsageError, "messages[].content"),
+        ("a.jsonl", to_json_lines([{"texts": "Call Ann"}]), Roles(), UsageError, "known: texts. Did you mean texts?"),
+        ("a.jsonl", to_json_lines(CHATS), Roles(text=("messages[].contents",)), UsageError, "Did you mean messages[].content?"),
+        ("a.jsonl", to_json_lines([ROW]), Roles(text=("n",)), UsageError, "column n is int64"),
+        (
+            "a.jsonl",
+            to_json_lines([{"said": ["Call Ann"]}]),
+            Roles(text=("said",)),
+            UsageError,
+            "or of mails as bytes. Its texts are said[].",
+        ),
+        ("a.jsonl", to_json_lines([ROW]), Roles(text=("text", "subject")), UsageError, "there is no column subject"),
+        ("a.jsonl", to_json_lines([ROW]), Roles(user="who"), UsageError, "name the column with --user-column NAME"),
+        ("a.jsonl", to_json_lines([ROW]), Roles(id="key"), UsageError, "name the column with --id-column NAME"),
+        ("a.jsonl", to_json_lines(CHATS), Roles(user="messages"), UsageError, "--user-column takes a column of strings or numbers"),
+        ("a.jsonl", to_json_lines([{"messages": []}]), Roles(text=("messages[].content",)), UsageError, "messages[].content"),
     ],
 )
-def test_named_files_are_refused(tmp_path: Path, name: str, content: bytes, roles: Roles, error: type[Exception], said: str) -> None:
-    path = write(tmp_path / name, content)
+def test_named_files_are_refused(tmp_path: Path, name: str, content: bytes, roles: Roles, error: type[Exception], message: str) -> None:
+    path = write_file(tmp_path / name, content)
     with pytest.raises(error) as caught:
         survey_inputs([path], roles)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "Call Ann" not in str(caught.value)
 
 
-def test_refusals_of_places_and_conflicts(tmp_path: Path) -> None:
+def test_missing_inputs_and_conflicting_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputRefused, match="there is no such file or folder"):
         survey_inputs([tmp_path / "none"], Roles())
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputRefused, match=r"nothing in this folder can be read \(0 files\)"):
         survey_inputs([tmp_path / "empty"], Roles())
-    write(tmp_path / "junk" / "a.bin", b"\0\1")
+    write_file(tmp_path / "junk" / "a.bin", b"\0\1")
     with pytest.raises(InputRefused, match=r"nothing in this folder can be read \(1 files\)"):
         survey_inputs([tmp_path / "junk"], Roles())
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputRefused, match="it is a pipe"):
         survey_inputs([tmp_path / "pipe"], Roles())
-    a = write(tmp_path / "a.parquet", pa.table({"text": ["A"], "n": [1]}))
-    b = write(tmp_path / "b.parquet", pa.table({"text": ["B"], "n": ["1"]}))
+    a = write_file(tmp_path / "a.parquet", pa.table({"text": ["A"], "n": [1]}))
+    b = write_file(tmp_path / "b.parquet", pa.table({"text": ["B"], "n": ["1"]}))
     with pytest.raises(InputRefused, match=r"column n: int64 in .*a\.parquet, but large_string in .*b\.parquet"):
         survey_inputs([a, b], Roles())
-    chats, mbox = write(tmp_path / "c.jsonl", lines(CHATS)), write(tmp_path / "d.mbox", b"From a Mon 10:00\n" + MAIL)
+    chats, mbox = write_file(tmp_path / "c.jsonl", to_json_lines(CHATS)), write_file(tmp_path / "d.mbox", b"From a Mon 10:00\n" + MAIL)
     with pytest.raises(UsageError, match="one corpus has its main text in one column"):
         survey_inputs([chats, mbox], Roles(text=("messages[].content",)))
 
@@ -311,7 +324,7 @@ def test_refusals_of_places_and_conflicts(tmp_path: Path) -> None:
 # --- folders ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_corpus_order_is_bytewise_by_path_and_names_are_no_patterns(tmp_path: Path) -> None:
+def test_corpus_order_is_bytewise_by_path_and_names_are_not_glob_patterns(tmp_path: Path) -> None:
     names = [
         "B.jsonl",
         "a b.jsonl",
@@ -325,20 +338,20 @@ def test_corpus_order_is_bytewise_by_path_and_names_are_no_patterns(tmp_path: Pa
         "\udcff.jsonl",
     ]
     for name in reversed(names):
-        write(tmp_path / "in" / name, lines([{"text": name.encode("utf-8", "surrogateescape").hex()}]))
-    found = survey_inputs([tmp_path / "in"], Roles())
-    rows, _ = staged(found, tmp_path / "out")
+        write_file(tmp_path / "in" / name, to_json_lines([{"text": name.encode("utf-8", "surrogateescape").hex()}]))
+    survey = survey_inputs([tmp_path / "in"], Roles())
+    rows, _ = stage_survey(survey, tmp_path / "out")
     assert [bytes.fromhex(row["text"]) for row in rows] == sorted(os.fsencode(name) for name in names)
-    two = survey_inputs([tmp_path / "in" / "a.jsonl", tmp_path / "in" / "a"], Roles())
-    assert [os.path.basename(unit.path) for unit in two.units] == ["a.jsonl", "z.jsonl"]
-    assert [unit.no for unit in found.units] == list(range(len(names)))
+    given_order = survey_inputs([tmp_path / "in" / "a.jsonl", tmp_path / "in" / "a"], Roles())
+    assert [os.path.basename(unit.path) for unit in given_order.units] == ["a.jsonl", "z.jsonl"]
+    assert [unit.no for unit in survey.units] == list(range(len(names)))
 
 
-def test_what_counts_in_a_folder(tmp_path: Path) -> None:
-    folder, outside = tmp_path / "in", write(tmp_path / "outside.jsonl", lines([ROW]))
-    pq.write_table(pa.table({"text": ["P"], "n": [1]}), write(folder / "e.parquet", b""))
+def test_files_of_a_folder_that_are_read(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "in", write_file(tmp_path / "outside.jsonl", to_json_lines([ROW]))
+    pq.write_table(pa.table({"text": ["P"], "n": [1]}), write_file(folder / "e.parquet", b""))
     for name, content in {
-        "a.jsonl": lines([ROW]),
+        "a.jsonl": to_json_lines([ROW]),
         "b.bin": b"\0\1\2",
         "c.parquet": b"PAR1 but then nothing",
         "d.jsonl": b"",
@@ -346,25 +359,25 @@ def test_what_counts_in_a_folder(tmp_path: Path) -> None:
         "g": b"From a Mon 10:00\n" + MAIL % b"g",
         "h.mbox": b"no envelope line",
         "h2.json": b'{"settings": 1}\n',
-        ".hidden.jsonl": lines([ROW]),
+        ".hidden.jsonl": to_json_lines([ROW]),
         ".Sent/cur/1": MAIL % b"sent",
         ".git/config": b"[core]",
         "_SUCCESS": b"",
         "z/README.md": b"# about",
     }.items():
-        write(folder / name, content)
+        write_file(folder / name, content)
     (folder / "i.jsonl").symlink_to(outside)
     (folder / "j.jsonl").symlink_to("a.jsonl")
     (folder / "k").symlink_to(folder)
     (folder / "l").symlink_to("nowhere")
     os.mkfifo(folder / "m")
-    found = survey_inputs([folder], Roles())
-    rows, aside = staged(found, tmp_path / "out")
+    survey = survey_inputs([folder], Roles())
+    rows, quarantine = stage_survey(survey, tmp_path / "out")
     texts = ["sent", "Call Ann", None, None, None, "P", "f", "g", None, None, None, "Call Ann", None, None, None, None]
     assert [
         row["text"] and (row["text"] if "Subject" not in row["text"] else row["text"].split("Subject: ")[1].split("\n")[0]) for row in rows
     ] == texts
-    assert [(name, place, reason) for _, name, place, reason in aside] == [
+    assert [(name, location, reason) for _, name, location, reason in quarantine] == [
         ("b.bin", "file", "unknown_format"),
         ("c.parquet", "file", "truncated"),
         ("d.jsonl", "file", "empty_file"),
@@ -376,47 +389,47 @@ def test_what_counts_in_a_folder(tmp_path: Path) -> None:
         ("m", "file", "not_a_file"),
         ("README.md", "file", "unknown_format"),
     ]
-    assert [os.path.basename(path) for path, _ in found.unreadable] == [name for _, name, _, _ in aside]
-    assert {os.path.basename(path) for path in found.ignored} == {".hidden.jsonl", "config", "_SUCCESS"}
-    assert all(size == os.path.getsize(path) for path, size in found.files)
-    assert len(found.files) == len(rows) - 4  # links and the pipe have no bytes of their own
+    assert [os.path.basename(path) for path, _ in survey.unreadable] == [name for _, name, _, _ in quarantine]
+    assert {os.path.basename(path) for path in survey.ignored} == {".hidden.jsonl", "config", "_SUCCESS"}
+    assert all(size == os.path.getsize(path) for path, size in survey.files)
+    assert len(survey.files) == len(rows) - 4  # links and the pipe have no bytes
 
 
-def test_many_small_files_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_files_share_a_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sanitize.readers.survey, "MAX_UNIT_FILES", 10)
     for number in range(25):
-        write(tmp_path / "in" / f"{number:02d}", MAIL % b"%d" % number)
+        write_file(tmp_path / "in" / f"{number:02d}", MAIL % b"%d" % number)
     assert [len(unit.files) for unit in survey_inputs([tmp_path / "in"], Roles()).units] == [10, 10, 5]
 
 
 # --- quarantined records ---------------------------------------------------------------------------------------------------------
 
 
-def test_bad_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_lines_are_quarantined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sanitize.readers.jsonl, "SAMPLE_LINES", 1)
-    good = {"text": "a", "n": 1, "s": {"k": 1}, "note": "x"}
-    content = b"\xef\xbb\xbf" + lines(
+    valid = {"text": "a", "n": 1, "s": {"k": 1}, "note": "x"}
+    content = b"\xef\xbb\xbf" + to_json_lines(
         [
-            good,
+            valid,
             b"\r\n",
             b"{broken\n",
             b'["text"]\n',
             {"n": 1},
-            dict(good, text=3),
-            dict(good, n="one"),
-            dict(good, n=10**30),
-            dict(good, s={"k": 1, "new": "Ann"}),
-            dict(good, more="Ann"),
+            dict(valid, text=3),
+            dict(valid, n="one"),
+            dict(valid, n=10**30),
+            dict(valid, s={"k": 1, "new": "Ann"}),
+            dict(valid, more="Ann"),
             b'{"text": "\xff"}\n',
             {"text": "half \ud83d"},
             b'{"text": "' + b"x" * 3_000 + b'"}\n',
-            dict(good, note={"deep": ["ü"]}),
+            dict(valid, note={"deep": ["ü"]}),
             b"[" * 2_000 + b"\n",
             b'{"text": "last", "n": null}',
         ]
     )
-    rows, aside = read(write(tmp_path / "a.jsonl", content), limit=2_000 + 100)
-    assert [(place, reason) for *_, place, reason in aside] == [
+    rows, quarantine = read_path(write_file(tmp_path / "a.jsonl", content), limit=2_000 + 100)
+    assert [(location, reason) for *_, location, reason in quarantine] == [
         ("line 3", "not_json"),
         ("line 4", "not_an_object"),
         ("line 5", "no_text"),
@@ -436,27 +449,27 @@ def test_bad_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_records_before_a_break_are_read(tmp_path: Path, codec: str) -> None:
+def test_records_before_a_truncation_are_read(tmp_path: Path, codec: str) -> None:
     texts = [os.urandom(200).hex() for _ in range(500)]
-    whole = pa.compress(lines([{"text": text} for text in texts]), codec=codec, asbytes=True) if codec == "zstd" else None
-    whole = whole or gzip.compress(lines([{"text": text} for text in texts]))
+    complete = pa.compress(to_json_lines([{"text": text} for text in texts]), codec=codec, asbytes=True) if codec == "zstd" else None
+    complete = complete or gzip.compress(to_json_lines([{"text": text} for text in texts]))
     mbox = gzip.compress(b"\n".join(b"From a Mon 10:00\n\n" + text.encode() + b"\n" for text in texts))
-    rows, aside = read(write(tmp_path / "a.jsonl", whole[:-20]))
+    rows, quarantine = read_path(write_file(tmp_path / "a.jsonl", complete[:-20]))
     assert [row["text"] for row in rows[:-1]] == texts[: len(rows) - 1] and len(rows) > (490 if codec == "gzip" else 1)
-    assert aside == [(len(rows) - 1, "a.jsonl", f"after line {len(rows) - 1}", "truncated")]
-    rows, aside = read(write(tmp_path / "b.mbox", mbox[: len(mbox) // 2]))
+    assert quarantine == [(len(rows) - 1, "a.jsonl", f"after line {len(rows) - 1}", "truncated")]
+    rows, quarantine = read_path(write_file(tmp_path / "b.mbox", mbox[: len(mbox) // 2]))
     assert [row["text"].strip() for row in rows[:-1]] == texts[: len(rows) - 1] and len(rows) > 240
-    assert aside == [(len(rows) - 1, "b.mbox", f"after mail {len(rows) - 1}", "truncated")]
+    assert quarantine == [(len(rows) - 1, "b.mbox", f"after mail {len(rows) - 1}", "truncated")]
 
 
-def test_bad_mails(tmp_path: Path) -> None:
-    big = b"From: a@example.com\n\n" + b"x" * 2_000
-    write(tmp_path / "in" / "a.eml", big)
-    write(tmp_path / "in" / "b.eml", b"")
-    mbox = b"From a Mon 10:00\n" + MAIL % b"one" + b"\nFrom b Mon 10:00\n" + big + b"\n\nFrom c Mon 10:00\n" + MAIL % b"two"
-    write(tmp_path / "in" / "c.mbox", mbox)
-    rows, aside = read(tmp_path / "in", limit=1_000)
-    assert [(name, place, reason) for _, name, place, reason in aside] == [
+def test_invalid_mails_are_quarantined(tmp_path: Path) -> None:
+    large_mail = b"From: a@example.com\n\n" + b"x" * 2_000
+    write_file(tmp_path / "in" / "a.eml", large_mail)
+    write_file(tmp_path / "in" / "b.eml", b"")
+    mbox = b"From a Mon 10:00\n" + MAIL % b"one" + b"\nFrom b Mon 10:00\n" + large_mail + b"\n\nFrom c Mon 10:00\n" + MAIL % b"two"
+    write_file(tmp_path / "in" / "c.mbox", mbox)
+    rows, quarantine = read_path(tmp_path / "in", limit=1_000)
+    assert [(name, location, reason) for _, name, location, reason in quarantine] == [
         ("a.eml", "file", "too_large"),
         ("b.eml", "file", "empty_file"),
         ("c.mbox", f"mail 2 at byte {mbox.index(b'From b')}", "too_large"),
@@ -464,68 +477,68 @@ def test_bad_mails(tmp_path: Path) -> None:
     assert [row["text"] is None for row in rows] == [True, True, False, True, False]
 
 
-def test_bad_rows_of_parquet(tmp_path: Path) -> None:
+def test_invalid_rows_of_parquet_are_quarantined(tmp_path: Path) -> None:
     raw = pa.array([b"fine", b"\xff\xfe", b"x" * 2_000, None, b"fine too"])
-    wrong = pa.StringArray.from_buffers(5, *raw.buffers()[1:], raw.buffers()[0], raw.null_count)
-    nested = pa.ListArray.from_arrays(pa.array([0, 1, 1, 1, 1, 1], pa.int32()), wrong.slice(1, 1))
-    path = write(tmp_path / "a.parquet", pa.table({"text": wrong, "tags": nested}))
-    found = survey_inputs([path], Roles())
-    assert found.units[0].in_place
-    rows, aside = staged(found, tmp_path / "out", 1_000)
+    invalid = pa.StringArray.from_buffers(5, *raw.buffers()[1:], raw.buffers()[0], raw.null_count)
+    nested = pa.ListArray.from_arrays(pa.array([0, 1, 1, 1, 1, 1], pa.int32()), invalid.slice(1, 1))
+    path = write_file(tmp_path / "a.parquet", pa.table({"text": invalid, "tags": nested}))
+    survey = survey_inputs([path], Roles())
+    assert survey.units[0].in_place
+    rows, quarantine = stage_survey(survey, tmp_path / "out", 1_000)
     assert [row["text"] for row in rows] == [None, None, None, None, "fine too"]
-    assert [(place, reason) for *_, place, reason in aside] == [
+    assert [(location, reason) for *_, location, reason in quarantine] == [
         ("row 0", "not_utf8"),
         ("row 1", "not_utf8"),
         ("row 2", "too_large"),
     ]
     batch = pq.read_table(path).combine_chunks().to_batches()[0]
-    assert find_faults(standardize_batch(batch, found.units[0].column_mapping, found.schema), 1_000) == {
+    assert find_faults(standardize_batch(batch, survey.units[0].column_mapping, survey.schema), 1_000) == {
         0: "not_utf8",
         1: "not_utf8",
         2: "too_large",
     }
 
 
-def test_damaged_parquet_never_gives_fewer_rows(tmp_path: Path) -> None:
+def test_damaged_parquet_keeps_its_row_count(tmp_path: Path) -> None:
     raws = [MAIL % os.urandom(30).hex().encode() for _ in range(200)]
     pq.write_table(pa.table({"raw": raws}), tmp_path / "a.parquet", row_group_size=50, write_page_checksum=True)
-    whole = (tmp_path / "a.parquet").read_bytes()
-    for at in range(50, 2_000, 150):
-        write(tmp_path / "b.parquet", whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
-        rows, aside = read(tmp_path / "b.parquet", Roles(text=("raw",)))
-        assert [row["text"] for row in rows if row["text"]] == [raw.decode() for raw in raws[-len(rows) + len(aside) :]]
-        assert len(rows) == 200 and {reason for *_, reason in aside} <= {"unreadable"}
-    found = survey_inputs([tmp_path / "a.parquet"], Roles(text=("raw",)))
+    content = (tmp_path / "a.parquet").read_bytes()
+    for offset in range(50, 2_000, 150):
+        write_file(tmp_path / "b.parquet", content[:offset] + bytes([content[offset] ^ 4]) + content[offset + 1 :])
+        rows, quarantine = read_path(tmp_path / "b.parquet", Roles(text=("raw",)))
+        assert [row["text"] for row in rows if row["text"]] == [raw.decode() for raw in raws[-len(rows) + len(quarantine) :]]
+        assert len(rows) == 200 and {reason for *_, reason in quarantine} <= {"unreadable"}
+    survey = survey_inputs([tmp_path / "a.parquet"], Roles(text=("raw",)))
     (tmp_path / "a.parquet").unlink()
-    assert len(staged(found, tmp_path / "out")[1]) == 200
+    assert len(stage_survey(survey, tmp_path / "out")[1]) == 200
 
 
 # --- real corpora -----------------------------------------------------------------------------------------------------------------
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-real = pytest.mark.skipif(not SHARED.is_dir(), reason="the real corpora are not beside this repository")
-RAW = Roles(text=("raw",))
+needs_corpora = pytest.mark.skipif(not SHARED.is_dir(), reason="the real corpora are missing")
+RAW_ROLES = Roles(text=("raw",))
 
 
-@real
+@needs_corpora
 def test_real_formats_agree(tmp_path: Path) -> None:
-    parquet, aside = staged(survey_inputs([SHARED / "formats/enron200.parquet"], Roles()), tmp_path / "a")
-    assert len(parquet) == 200 and not aside
+    parquet, quarantine = stage_survey(survey_inputs([SHARED / "formats/enron200.parquet"], Roles()), tmp_path / "a")
+    assert len(parquet) == 200 and not quarantine
     for name in ("jsonl", "jsonl.gz"):
-        assert staged(survey_inputs([SHARED / f"formats/enron200.{name}"], Roles()), tmp_path / "b") == (parquet, []), name
-    mbox, aside = staged(survey_inputs([SHARED / "formats/enron200.mbox"], Roles()), tmp_path / "c")
+        assert stage_survey(survey_inputs([SHARED / f"formats/enron200.{name}"], Roles()), tmp_path / "b") == (parquet, []), name
+    mbox, quarantine = stage_survey(survey_inputs([SHARED / "formats/enron200.mbox"], Roles()), tmp_path / "c")
     # The text column holds mails as they were sent; an mbox ends every mail with a line end.
     expected = [parse_mail(row["text"].encode())[0].rstrip("\n") for row in parquet]
-    assert [row["text"].rstrip("\n") for row in mbox] == expected and not aside
+    assert [row["text"].rstrip("\n") for row in mbox] == expected and not quarantine
 
 
-@real
+@needs_corpora
 @pytest.mark.parametrize(
     ("name", "roles", "count"),
     [
-        ("mail/enron.parquet", RAW, 8586),
-        ("mail/linux-man.parquet", RAW, 4000),
-        ("mail/spamassassin.parquet", RAW, 3249),
+        ("mail/enron.parquet", RAW_ROLES, 8586),
+        ("mail/linux-man.parquet", RAW_ROLES, 4000),
+        ("mail/spamassassin.parquet", RAW_ROLES, 3249),
         ("users/newsgroups20.parquet", Roles(text=("raw",), user="h_from"), 5000),
         ("mail/linux-man-sample.mbox", Roles(), 500),
         ("users/synthpai_authors.jsonl", Roles(text=("comments[]",)), 200),
@@ -533,38 +546,38 @@ def test_real_formats_agree(tmp_path: Path) -> None:
         ("tofu/retain_perturbed.jsonl", Roles(text=("question", "answer", "perturbed_answer[]")), 400),
     ],
 )
-def test_real_corpora_are_read_whole(tmp_path: Path, name: str, roles: Roles, count: int) -> None:
-    rows, aside = staged(survey_inputs([SHARED / name], roles), tmp_path / "out", 32 << 20)
-    assert len(rows) == count and not aside
+def test_real_corpora_are_read_completely(tmp_path: Path, name: str, roles: Roles, count: int) -> None:
+    rows, quarantine = stage_survey(survey_inputs([SHARED / name], roles), tmp_path / "out", 32 << 20)
+    assert len(rows) == count and not quarantine
 
 
-@real
-def test_a_real_tree_is_its_table(tmp_path: Path) -> None:
-    tree, _ = staged(survey_inputs([SHARED / "mail/enron_maildir_arora-h"], Roles()), tmp_path / "a")
-    table, _ = staged(survey_inputs([SHARED / "mail/enron.parquet"], RAW), tmp_path / "b")
-    mine = sorted((row for row in table if row["custodian"] == "arora-h"), key=lambda row: row["source_path"].encode())
+@needs_corpora
+def test_mail_tree_equals_its_table(tmp_path: Path) -> None:
+    tree, _ = stage_survey(survey_inputs([SHARED / "mail/enron_maildir_arora-h"], Roles()), tmp_path / "a")
+    table, _ = stage_survey(survey_inputs([SHARED / "mail/enron.parquet"], RAW_ROLES), tmp_path / "b")
+    expected = sorted((row for row in table if row["custodian"] == "arora-h"), key=lambda row: row["source_path"].encode())
     assert len(tree) == 654
-    assert [(row["text"], row["user_id"]) for row in tree] == [(row["text"], row["user_id"]) for row in mine]
+    assert [(row["text"], row["user_id"]) for row in tree] == [(row["text"], row["user_id"]) for row in expected]
 
 
-@real
-def test_the_stress_set_survives(tmp_path: Path) -> None:
-    found = survey_inputs([SHARED / "stress/fixtures", SHARED / "stress/synthetic"], Roles())
-    rows, aside = staged(found, tmp_path / "out")
-    there = sum(len(names) for folder in ("fixtures", "synthetic") for _, _, names in os.walk(SHARED / "stress" / folder))
-    assert len(found.files) == there and not found.ignored
-    assert len(rows) > 50_000 and len(aside) < 80
-    alone = [path for path, _ in found.files if path.endswith((".mbox", ".jsonl", ".gz"))]
-    assert len(rows) >= there - len(alone) + 50_000
+@needs_corpora
+def test_stress_files_are_read(tmp_path: Path) -> None:
+    survey = survey_inputs([SHARED / "stress/fixtures", SHARED / "stress/synthetic"], Roles())
+    rows, quarantine = stage_survey(survey, tmp_path / "out")
+    file_count = sum(len(names) for folder in ("fixtures", "synthetic") for _, _, names in os.walk(SHARED / "stress" / folder))
+    assert len(survey.files) == file_count and not survey.ignored
+    assert len(rows) > 50_000 and len(quarantine) < 80
+    multi_record_files = [path for path, _ in survey.files if path.endswith((".mbox", ".jsonl", ".gz"))]
+    assert len(rows) >= file_count - len(multi_record_files) + 50_000
 
 
 @pytest.mark.parametrize(("rows", "fits"), [(10, True), (100, False)])
-def test_a_row_group_is_read_in_place_where_memory_holds_it_unpacked(
+def test_row_groups_are_read_in_place_if_they_fit_in_memory_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, fits: bool
 ) -> None:
     """A dictionary page holds the text once: the footer says 50 KB a row group, which decodes to 500 KB or 5 MB."""
     monkeypatch.setattr(sanitize.readers.parquet, "MAX_IN_PLACE_GROUP_BYTES", 1_000_000)
     pq.write_table(pa.table({"text": ["x" * 50_000] * 100}), tmp_path / "a.parquet", row_group_size=rows)
-    (unit,) = (found := survey_inputs([tmp_path / "a.parquet"], TEXT)).units
+    (unit,) = (survey := survey_inputs([tmp_path / "a.parquet"], DEFAULT_ROLES)).units
     assert unit.in_place
-    assert sanitize.readers.parquet.is_readable_in_place(unit, found.layout, LIMIT) is fits
+    assert sanitize.readers.parquet.is_readable_in_place(unit, survey.layout, LIMIT) is fits

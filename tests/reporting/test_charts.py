@@ -29,36 +29,36 @@ HOSTILE = [
 ]
 CURVES = RankCurves(name="EMAIL_ADDRESS", before=[(50, 10), (5, 90), (1, 200)], after=[(2, 25), (1, 1100)])
 BARS = ShareBars(name="What became of it", segments=("kept", "label"), rows=(("EMAIL_ADDRESS", (30, 10)), ("US_SSN", (0, 7))))
-STEPS = st.dictionaries(st.integers(1, 10**7), st.integers(1, 10**7), min_size=1, max_size=40).map(
-    lambda one: sorted(one.items(), reverse=True)
+FREQUENCY_STEPS = st.dictionaries(st.integers(1, 10**7), st.integers(1, 10**7), min_size=1, max_size=40).map(
+    lambda counts: sorted(counts.items(), reverse=True)
 )
 
 
-def parsed(figure: Chart) -> Xml.Element:
+def parse_svg(figure: Chart) -> Xml.Element:
     return Xml.fromstring(render_svg(figure))
 
 
-def points(element: Xml.Element, name: str) -> list[tuple[float, float]]:
-    line = next(one for one in element.iter("polyline") if one.get("class") == f"curve {name}")
+def curve_points(element: Xml.Element, name: str) -> list[tuple[float, float]]:
+    line = next(child for child in element.iter("polyline") if child.get("class") == f"curve {name}")
     return [(float(x), float(y)) for x, y in (point.split(",") for point in str(line.get("points")).split())]
 
 
-@given(STEPS, st.one_of(st.just([]), STEPS))
-def test_a_curve_stays_in_its_frame_and_falls(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
-    element = parsed(RankCurves(name="K", before=before, after=after))
+@given(FREQUENCY_STEPS, st.one_of(st.just([]), FREQUENCY_STEPS))
+def test_curve_stays_in_its_frame_and_decreases(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
+    element = parse_svg(RankCurves(name="K", before=before, after=after))
     for name, steps in (("before", before), ("after", after)):
         if steps:
-            drawn = points(element, name)
+            drawn = curve_points(element, name)
             assert all(46 <= x <= 328 and 12 <= y <= 192 for x, y in drawn)
             assert drawn == sorted(drawn, key=lambda point: point[0]) and [y for _, y in drawn] == sorted(y for _, y in drawn)
             assert len(drawn) <= 2 * len(steps)
     assert len(list(element.iter("polyline"))) == 1 + bool(after)
 
 
-def test_a_point_is_where_its_numbers_are() -> None:
-    element = parsed(RankCurves(name="K", before=[(100, 1), (10, 9), (1, 990)], after=[]))
+def test_coordinates_of_points() -> None:
+    element = parse_svg(RankCurves(name="K", before=[(100, 1), (10, 9), (1, 990)], after=[]))
     # two decades up in 180 pixels, three across in 282
-    drawn = points(element, "before")
+    drawn = curve_points(element, "before")
     assert (
         drawn[0] == (46.0, 12.0)
         and drawn[1] == (round(46 + 282 * 0.30103 / 3, 1), 102.0)
@@ -75,8 +75,8 @@ def test_many_steps_make_a_small_figure() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)).filter(any), min_size=1, max_size=12))
-def test_bars_fill_their_rows(rows: list[tuple[int, int]]) -> None:
-    element = parsed(ShareBars(name="B", segments=("kept", "label"), rows=tuple((f"K{no}", row) for no, row in enumerate(rows))))
+def test_bars_fill_the_row_width(rows: list[tuple[int, int]]) -> None:
+    element = parse_svg(ShareBars(name="B", segments=("kept", "label"), rows=tuple((f"K{no}", row) for no, row in enumerate(rows))))
     by_row: dict[str, list[Xml.Element]] = {}
     for rect in element.iter("rect"):
         by_row.setdefault(str(rect.get("y")), []).append(rect)
@@ -91,22 +91,22 @@ def test_bars_fill_their_rows(rows: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_only_text(name: str) -> None:
     for figure in (RankCurves(name=name, before=[(2, 1)], after=[]), ShareBars(name=name, segments=("kept",), rows=((name, (3,)),))):
-        element, text = parsed(figure), render_svg(figure)
-        assert {one.tag for one in element.iter()} <= {"svg", "line", "text", "path", "polyline", "rect"}
-        assert not [key for one in element.iter() for key in one.attrib if key.startswith("on") or key in ("href", "style", "src")]
+        element, text = parse_svg(figure), render_svg(figure)
+        assert {node.tag for node in element.iter()} <= {"svg", "line", "text", "path", "polyline", "rect"}
+        assert not [key for node in element.iter() for key in node.attrib if key.startswith("on") or key in ("href", "style", "src")]
         assert not re.search("[\x00-\x1f\x7f-\x9f\u202e\ufffe\uffff]", text)
         assert str(element.get("aria-label")).startswith(charts.escape_controls(name))
 
 
 @pytest.mark.parametrize("format", ["png", "svg"])
-def test_files_are_drawn(tmp_path: Path, format: str) -> None:
-    made = write_charts([BARS, CURVES, CURVES], tmp_path / "new" / "figures", format)
-    assert [path.name for path in made] == [
+def test_chart_files_are_written(tmp_path: Path, format: str) -> None:
+    paths = write_charts([BARS, CURVES, CURVES], tmp_path / "new" / "figures", format)
+    assert [path.name for path in paths] == [
         f"{name}.{format}" for name in ("what-became-of-it", "rank-frequency-EMAIL_ADDRESS", "rank-frequency-EMAIL_ADDRESS-2")
     ]
-    again = write_charts([BARS, CURVES, CURVES], tmp_path / "again", format)
-    assert [path.read_bytes() for path in made] == [path.read_bytes() for path in again]
-    for path in made:
+    second_paths = write_charts([BARS, CURVES, CURVES], tmp_path / "again", format)
+    assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in second_paths]
+    for path in paths:
         if format == "png":
             assert path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 5_000
         else:
@@ -118,12 +118,12 @@ def test_files_of_hostile_names(tmp_path: Path, name: str) -> None:
     figures = [RankCurves(name=name, before=[(2, 1)], after=[(1, 2)]), ShareBars(name=name, segments=("kept",), rows=((name, (3,)),))]
     for path in write_charts(figures, tmp_path, "svg"):
         assert path.parent == tmp_path and re.fullmatch(r"[A-Za-z0-9_-]+\.svg", path.name)
-        tags = {one.tag.rpartition("}")[2] for one in Xml.parse(path).getroot().iter()}
+        tags = {element.tag.rpartition("}")[2] for element in Xml.parse(path).getroot().iter()}
         assert "script" not in tags
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_another_format_or_no_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_format_and_missing_matplotlib_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="png, svg"):
         write_charts([BARS], tmp_path, "jpeg")
     monkeypatch.setitem(sys.modules, "matplotlib", None)

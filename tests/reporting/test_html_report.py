@@ -145,7 +145,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-FULL = SUMMARY | {
+FULL_SUMMARY = SUMMARY | {
     "dropped": [{"part": "near_dup", "reason": "copy", "documents": 7}],
     "editor_reports": [{"part": "header_dedup", "by_field": {"to": {"occurrences": 5, "spans": 4, "lines": 1}}}],
     "blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": "direct", "ngrams": 5}, {"n": 3, "reason": "indirect", "ngrams": 1234}]},
@@ -155,11 +155,11 @@ FULL = SUMMARY | {
 }
 
 
-def changed(**facts: Any) -> dict[str, Any]:
+def changed_summary(**facts: Any) -> dict[str, Any]:
     return copy.deepcopy(SUMMARY) | facts
 
 
-def rows_of(html: str, head: str) -> list[list[str]]:
+def table_rows(html: str, head: str) -> list[list[str]]:
     """The cells of the first table that has a column with this heading."""
     for table in re.findall(r"<table.*?</table>", html, re.DOTALL):
         rows = [
@@ -171,7 +171,7 @@ def rows_of(html: str, head: str) -> list[list[str]]:
     raise AssertionError(f"no table with a column {head}")
 
 
-def test_the_page_stands_alone() -> None:
+def test_page_loads_no_external_resources() -> None:
     html = render_report(SUMMARY, TABLES)
     page = Page(html)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -190,7 +190,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
     versions, inputs = {name: name}, [{"name": name, "bytes": 1, "sha256": name}]
     columns = [{"name": name, "policy": name}]
     verify = {"mode": name, "values_checked": 1, "forms": [name], "files": 1}
-    facts = changed(by_kind=by_kind, plan=plan, plan_name=name, plan_hash=name, versions=versions, inputs=inputs, columns=columns)
+    facts = changed_summary(by_kind=by_kind, plan=plan, plan_name=name, plan_hash=name, versions=versions, inputs=inputs, columns=columns)
     facts |= {
         "quarantine": {name: 3},
         "verify": verify,
@@ -203,34 +203,34 @@ def test_hostile_names_are_only_text(name: str) -> None:
     sample = EditSample(kind=name, original=name, replacement=name, text_before=name, text_after=name)
     ledger = [LEDGER[0] | {"part": name, "privacy_unit": name}]
     outcomes = [(name, "original", None, 3, 4), (name, "stand_in", name, 3, 1)]
-    given = ReportTables(frequency_histogram=[(name, 3, 4)], outcomes=outcomes, ledger=ledger, samples=[sample])
-    plain = Page(render_report(FULL, replace(TABLES, ledger=LEDGER)))
-    page = Page(render_report(facts, given))
-    assert set(page.tags) <= set(plain.tags) and not [a for a, _ in page.attributes if a.startswith("on") or a == "src"]
+    tables = ReportTables(frequency_histogram=[(name, 3, 4)], outcomes=outcomes, ledger=ledger, samples=[sample])
+    plain_page = Page(render_report(FULL_SUMMARY, replace(TABLES, ledger=LEDGER)))
+    page = Page(render_report(facts, tables))
+    assert set(page.tags) <= set(plain_page.tags) and not [a for a, _ in page.attributes if a.startswith("on") or a == "src"]
     assert "49" not in page.text and not re.search("[\x00-\x09\x0b-\x1f\u202e]", page.text)
     markdown = render_card(facts)
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", markdown) and "<" not in markdown.split("---\n", 2)[2]
     assert [line for line in markdown.splitlines() if line.startswith("#")] == [
-        line for line in render_card(changed()).splitlines() if line.startswith("#")
+        line for line in render_card(changed_summary()).splitlines() if line.startswith("#")
     ]
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3, 7}
     assert not re.search(r"(?<!\\)[`\[]", markdown.replace("`sanitize`", "").replace("```python", "").replace("```", ""))
 
 
-def test_no_raw_value_stands_on_it() -> None:
+def test_page_has_no_raw_value() -> None:
     text = render_report(SUMMARY, TABLES)
     assert not re.search("quill|moor|hill|4111|1111 1111|ada", text, re.IGNORECASE)
     assert "aaa.aaaa" in text and "9999 9999 9999 9999" in text
 
 
 @pytest.mark.parametrize("template", ["report.html.j2", "card.md.j2"])
-def test_a_name_that_is_not_given_is_an_error(template: str) -> None:
+def test_undefined_template_variable_is_an_error(template: str) -> None:
     with pytest.raises(jinja2.UndefinedError):
         _render(template)
 
 
-def test_a_bare_summary_is_enough() -> None:
+def test_minimal_summary_is_enough() -> None:
     names = (
         "documents_in",
         "documents_out",
@@ -241,10 +241,10 @@ def test_a_bare_summary_is_enough() -> None:
         "replaced",
         "leaks",
     )
-    bare = dict.fromkeys(names, 0)
-    page = Page(render_report(bare))
+    minimal = dict.fromkeys(names, 0)
+    page = Page(render_report(minimal))
     assert "not checked" in page.text and "keep private" in page.text and "No record was quarantined." in page.text
-    assert "was not checked" in render_card(bare)
+    assert "was not checked" in render_card(minimal)
 
 
 @pytest.mark.parametrize(
@@ -271,68 +271,75 @@ def test_a_bare_summary_is_enough() -> None:
         ({"verify": SUMMARY["verify"] | {"values_checked": 0}}, "nothing to check", "0 of 0 removed values"),
     ],
 )
-def test_the_words_stay_honest(facts: dict[str, Any], on_page: str, on_card: str) -> None:
-    html, markdown = render_report(changed(**facts), TABLES), render_card(changed(**facts))
+def test_page_claims_only_what_was_checked(facts: dict[str, Any], on_page: str, on_card: str) -> None:
+    html, markdown = render_report(changed_summary(**facts), TABLES), render_card(changed_summary(**facts))
     assert on_page in Page(html).text and on_card in markdown
     for text in (html, markdown):
         assert not re.search(r"\bno pii\b|anonym|complian|guarantee|\bsafe\b", text, re.IGNORECASE)
         assert "not counted" in text and "differential privacy" in text.lower() or "privacy claim" in text
 
 
-_KIND = "kind, and what the plan does"
+_KIND_HEADING = "kind, and what the plan does"
 
 
-def test_what_became_of_each_kind() -> None:
+def test_outcomes_of_each_kind() -> None:
     """Outcomes are counted from the tables if given, else from the summary."""
     html = render_report(SUMMARY, TABLES)
-    cells = rows_of(html, _KIND)
-    assert cells[0][:9] == [_KIND, "occurrences", "values", "documents", "kept", "left", "surrogate", "label", "dropped"]
+    cells = table_rows(html, _KIND_HEADING)
+    assert cells[0][:9] == [_KIND_HEADING, "occurrences", "values", "documents", "kept", "left", "surrogate", "label", "dropped"]
     assert cells[1][:9] == ["EMAIL_ADDRESS", "1,150", "300", "900", "300", "0", "850", "0", "7"]
     assert cells[2][:9] == ["CREDIT_CARD", "50", "50", "40", "0", "0", "0", "50", "0"]
     assert cells[3][:9] == ["URL", "50", "20", "45", "0", "50", "0", "0", "0"]
-    # below each: what the plan does with it, and what its check refused, across the table
-    under = re.findall(r'<tr class="under"><td colspan="9">(.*?)</td></tr>', html)
-    assert [said.partition("; skipped: ")[2] for said in under] == ["", "luhn 4", ""] and all(under)
-    cells = rows_of(render_report(SUMMARY), _KIND)
+    # below each row: what the plan does with the kind, and what its check rejected
+    notes = re.findall(r'<tr class="under"><td colspan="9">(.*?)</td></tr>', html)
+    assert [note.partition("; skipped: ")[2] for note in notes] == ["", "luhn 4", ""] and all(notes)
+    cells = table_rows(render_report(SUMMARY), _KIND_HEADING)
     assert [row[4:7] for row in cells] == [["kept", "left", "replaced"], ["300", "0", "850"], ["0", "0", "50"], ["0", "50", "0"]]
 
 
-def test_where_it_stood_names_no_rare_field() -> None:
+def test_locations_do_not_name_rare_fields() -> None:
     html = render_report(SUMMARY, TABLES)
     assert "one-person" not in html
-    assert rows_of(html, "location") == [
+    assert table_rows(html, "location") == [
         ["location", "EMAIL_ADDRESS", "CREDIT_CARD", "URL", "all"],
         ["from", "800 62%", "–", "–", "800 62%"],
         ["body", "300 100%", "50 100%", "–", "350 100%"],
         ["no mail", "–", "–", "50 0%", "50 0%"],
         ["other header fields", "50 100%", "–", "–", "50 100%"],
     ]
-    known = sorted(mail_headers.WELL_KNOWN_FIELDS)
-    many = [("URL", "original", field, 100 + number, 1) for number, field in enumerate(known)] + [("URL", "original", "body", 1, 1)]
-    places = rows_of(render_report(SUMMARY, ReportTables(outcomes=many)), "location")[1:]
-    rest = sum(100 + number for number in range(len(known) - 12))
-    assert len(places) == 14 and places[0] == ["other header fields", f"{rest:,} 0%", f"{rest:,} 0%"] and places[1][0] == known[-1]
+    well_known = sorted(mail_headers.WELL_KNOWN_FIELDS)
+    outcomes = [("URL", "original", field, 100 + number, 1) for number, field in enumerate(well_known)] + [
+        ("URL", "original", "body", 1, 1)
+    ]
+    rows = table_rows(render_report(SUMMARY, ReportTables(outcomes=outcomes)), "location")[1:]
+    rest_count = sum(100 + number for number in range(len(well_known) - 12))
+    assert (
+        len(rows) == 14 and rows[0] == ["other header fields", f"{rest_count:,} 0%", f"{rest_count:,} 0%"] and rows[1][0] == well_known[-1]
+    )
     assert "Where the values occur" not in render_report(SUMMARY, ReportTables(frequency_histogram=HISTOGRAM))
-    many = [(f"KIND_{number}", "original", "from", 1, 1) for number in range(20)]
-    kinds = {kind: SUMMARY["by_kind"]["URL"] for kind, *_ in many}
-    assert rows_of(render_report(changed(by_kind=kinds), ReportTables(outcomes=many)), "location")[1][-2:] == ["12 0%", "20 0%"]
+    outcomes = [(f"KIND_{number}", "original", "from", 1, 1) for number in range(20)]
+    kinds = {kind: SUMMARY["by_kind"]["URL"] for kind, *_ in outcomes}
+    assert table_rows(render_report(changed_summary(by_kind=kinds), ReportTables(outcomes=outcomes)), "location")[1][-2:] == [
+        "12 0%",
+        "20 0%",
+    ]
 
 
-def test_curves_are_those_of_the_tables() -> None:
+def test_curves_equal_the_tables() -> None:
     figures = {figure.name: figure for figure in build_charts(SUMMARY, TABLES) if isinstance(figure, RankCurves)}
     assert list(figures) == ["EMAIL_ADDRESS", "CREDIT_CARD", "URL"]
     mail = figures["EMAIL_ADDRESS"]
     assert (mail.before, mail.after) == ([(50, 10), (5, 90), (1, 200)], [(2, 25), (1, 1100)])
     assert mail.table_rows() == [(1, 50, 2), (10, 50, 2), (100, 5, 1), (1000, 0, 1), (1125, 0, 1)]
     assert figures["CREDIT_CARD"].after == [] and figures["URL"].after == [(10, 5)]
-    assert rows_of(render_report(SUMMARY, TABLES), "rank")[2] == ["10", "50", "2"]
+    assert table_rows(render_report(SUMMARY, TABLES), "rank")[2] == ["10", "50", "2"]
 
 
-def test_what_was_reduced_is_told() -> None:
-    html = render_report(FULL, TABLES)
-    assert rows_of(html, "part")[1] == ["near_dup", "copy as in an earlier document", "7", "<1%"]
-    assert rows_of(html, "field") == [["field", "occurrences", "spans", "whole lines"], ["to", "5", "4", "1"]]
-    assert rows_of(html, "words in a row")[1:] == [["1", "direct", "5"], ["3", "indirect", "1,234"]]
+def test_deduplication_and_blacklist_are_reported() -> None:
+    html = render_report(FULL_SUMMARY, TABLES)
+    assert table_rows(html, "part")[1] == ["near_dup", "copy as in an earlier document", "7", "<1%"]
+    assert table_rows(html, "field") == [["field", "occurrences", "spans", "whole lines"], ["to", "5", "4", "1"]]
+    assert table_rows(html, "words in a row")[1:] == [["1", "direct", "5"], ["3", "indirect", "1,234"]]
     text = " ".join(Page(html).text.split())
     assert "runs of up to 3 words that fewer than 2 users wrote" in text and "never published" in text
     for missing in ("Deduplication", "Blacklist", "Privacy ledger"):
@@ -347,7 +354,7 @@ def test_a_ledger_changes_the_claim() -> None:
     assert "No claim" in render_card(SUMMARY, TABLES) and "No claim" not in render_card(SUMMARY, replace(TABLES, ledger=LEDGER))
 
 
-def test_labels_are_shown_as_they_are_and_nothing_else_is() -> None:
+def test_only_labels_are_shown_unmasked() -> None:
     def after(text: str) -> str:
         sample = EditSample(kind="US_SSN", original="123-45-6789", replacement=text)
         return Page(render_report(SUMMARY, ReportTables(samples=[sample]))).text.partition("Before and after")[2].partition("Quarantine")[0]
@@ -363,12 +370,12 @@ def test_a_large_summary_stays_under_two_megabytes() -> None:
     outcomes = [(kind, "original", None, count, values) for kind, count, values in histogram]
     shards = [{"path": f"data/{number}", "rows": 1, "bytes": 1, "sha256": "ef" * 32} for number in range(50_000)]
     html = render_report(
-        changed(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(frequency_histogram=histogram, outcomes=outcomes)
+        changed_summary(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(frequency_histogram=histogram, outcomes=outcomes)
     )
     assert len(html.encode()) < 2_000_000 and "99,800 more" in html and "49,800 more" in html
 
 
-def test_the_card_tells_load_dataset_where_the_shards_are() -> None:
+def test_card_has_the_shard_paths_for_load_dataset() -> None:
     head = yaml.safe_load(render_card(SUMMARY).split("---\n")[1])
     assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
     assert head["size_categories"] == ["1K<n<10K"]

@@ -1,7 +1,7 @@
 """The report in a real browser: it renders in light mode, dark mode and print, without console messages, requests or values.
 
-Skipped where there is no Chromium; `.ci/run` installs one where it can. Each start has a profile of its own, a time limit, and leaves no
-process behind.
+Skipped where there is no Chromium; `.ci/run` installs one where it can. Each start has its own profile and a time limit, and leaves no
+process running.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from sanitize.pipeline.run import run
 from sanitize.plans.settings import Settings
 
 
-def working() -> str | None:
-    """A Chromium that really starts; an executable on the path may be only a stub that asks to install a package."""
+def find_chromium() -> str | None:
+    """The path of a Chromium that starts; an executable on the path may be a stub that asks to install a package."""
     for path in filter(None, map(which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             if subprocess.run([path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60).returncode == 0:
@@ -35,8 +35,8 @@ def working() -> str | None:
     return None
 
 
-CHROMIUM = working()
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium that starts here; apt-get install chromium")
+CHROMIUM = find_chromium()
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no working Chromium; apt-get install chromium")
 FLAGS = (
     "--headless=new",
     "--no-sandbox",  # the tests of a container run as root
@@ -53,7 +53,7 @@ FLAGS = (
     "--enable-logging=stderr",
     "--v=0",
 )
-PATIENCE = 80  # seconds; a start takes two
+TIMEOUT_SECONDS = 80  # a start takes two seconds
 DARK, LIGHT = "--blink-settings=preferredColorScheme=0", "--blink-settings=preferredColorScheme=1"
 
 
@@ -61,28 +61,28 @@ DARK, LIGHT = "--blink-settings=preferredColorScheme=0", "--blink-settings=prefe
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A published folder whose column names contain markup."""
     folder = tmp_path_factory.mktemp("browsed")
-    made = pl.DataFrame(generate_mails(120, 9)).select("text")
+    mails = pl.DataFrame(generate_mails(120, 9)).select("text")
     plan = folder / "<svg onload=alert(1)>&'.toml"
     plan.write_text((resources.files("sanitize") / "plans" / "rmft.toml").read_text("utf-8"), "utf-8")
-    made.with_columns(
+    mails.with_columns(
         pl.lit(3).alias("<script>document.title='owned'</script>"), pl.lit(4).alias("\u202egnp.\"'><img src=x>")
     ).write_parquet(folder / "in.parquet")
     run(folder / "in.parquet", folder / "out", str(plan), settings=Settings(seed=1, workers=1))
     return folder / "out"
 
 
-def browse(page: Path, *flags: str, profile: Path, makes: Path | None = None) -> tuple[str, str]:
-    """What Chromium writes to stdout and stderr when it opens a page; with `makes`, it must also write that file.
+def browse(page: Path, *flags: str, profile: Path, output_file: Path | None = None) -> tuple[str, str]:
+    """What Chromium writes to stdout and stderr when it opens a page; with `output_file`, it must also write that file.
 
     A browser that crashes or hangs is started again, up to twice; errors of the page are never ignored.
     """
     for _ in range(2):
         with contextlib.suppress(subprocess.TimeoutExpired, ChildProcessError):
-            return _browse(page, *flags, profile=profile, makes=makes)
-    return _browse(page, *flags, profile=profile, makes=makes)
+            return _browse_once(page, *flags, profile=profile, output_file=output_file)
+    return _browse_once(page, *flags, profile=profile, output_file=output_file)
 
 
-def _browse(page: Path, *flags: str, profile: Path, makes: Path | None) -> tuple[str, str]:
+def _browse_once(page: Path, *flags: str, profile: Path, output_file: Path | None) -> tuple[str, str]:
     """One start of the browser; all its processes are killed afterwards."""
     assert CHROMIUM is not None
     process = subprocess.Popen(
@@ -95,39 +95,39 @@ def _browse(page: Path, *flags: str, profile: Path, makes: Path | None) -> tuple
         env={**os.environ, "HOME": str(profile), "XDG_CONFIG_HOME": str(profile), "XDG_CACHE_HOME": str(profile)},
     )
     try:
-        said = process.communicate(timeout=PATIENCE)
+        streams = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
-        with contextlib.suppress(ProcessLookupError):  # the whole session, which is ours alone
+        with contextlib.suppress(ProcessLookupError):  # the whole session has no other processes
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    if process.returncode or (makes is not None and not makes.is_file()):
-        raise ChildProcessError(f"Chromium ended with {process.returncode}: {said[1][-2000:]}")
-    return said
+    if process.returncode or (output_file is not None and not output_file.is_file()):
+        raise ChildProcessError(f"Chromium ended with {process.returncode}: {streams[1][-2000:]}")
+    return streams
 
 
-def complaints(stderr: str) -> list[str]:
+def console_messages(stderr: str) -> list[str]:
     """What a page wrote to the console: errors, warnings and violations of its content security policy."""
     return [line for line in stderr.splitlines() if "CONSOLE" in line]
 
 
-def alive(profile: Path) -> list[str]:
+def running_processes(profile: Path) -> list[str]:
     """Running processes with the profile in their command line."""
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if str(profile).encode() in (entry / "cmdline").read_bytes():
-                found.append(entry.name)
-    return found
+                pids.append(entry.name)
+    return pids
 
 
 @pytest.fixture()
 def profile(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "profile"
     yield folder
-    until = time.monotonic() + 10
-    while (left := alive(folder)) and time.monotonic() < until:
+    deadline = time.monotonic() + 10
+    while (remaining := running_processes(folder)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not left, "Chromium left processes behind"
+    assert not remaining, "Chromium left processes behind"
 
 
 def raw_values(out: Path) -> set[str]:
@@ -136,9 +136,9 @@ def raw_values(out: Path) -> set[str]:
     return {value for file in files for value in pl.read_parquet(file)["value"] if len(value) > 5}
 
 
-def test_it_renders_without_a_complaint(out: Path, profile: Path) -> None:
-    dom, said = browse(out / "report.html", "--dump-dom", profile=profile)
-    assert complaints(said) == []
+def test_page_renders_without_console_messages(out: Path, profile: Path) -> None:
+    dom, stderr = browse(out / "report.html", "--dump-dom", profile=profile)
+    assert console_messages(stderr) == []
     text = re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", "", dom, flags=re.DOTALL))
     assert "0 leaks" in text and re.search(r"(\d+) of \1 ?values of invented people", text) and "publishable" in text
     for heading in (
@@ -150,7 +150,7 @@ def test_it_renders_without_a_complaint(out: Path, profile: Path) -> None:
         "Limits",
     ):
         assert heading in text
-    # names are names: the browser made no element of them
+    # names are text: the browser created no element from them
     assert "<script" not in dom and "<img" not in dom and "&lt;script&gt;document.title='owned'&lt;/script&gt;" in dom
     assert "<svg onload" not in dom and "&lt;svg onload=alert(1)&gt;&amp;'" in dom
     assert "<title>What sanitize did" in dom and dom.count("<polyline") >= 8 and dom.count("<rect") >= 10
@@ -159,56 +159,56 @@ def test_it_renders_without_a_complaint(out: Path, profile: Path) -> None:
     assert len(values) > 200 and [value for value in values if value in dom or value in page] == []
 
 
-def test_a_complaint_would_be_heard(out: Path, profile: Path, tmp_path: Path) -> None:
-    """A script and an external image, added to the page, are blocked by its policy, and the test notices it."""
+def test_policy_violations_are_detected(out: Path, profile: Path, tmp_path: Path) -> None:
+    """A script and an external image, added to the page, are blocked by its policy, and the test detects it."""
     bad = tmp_path / "bad.html"
     page = (out / "report.html").read_text("utf-8")
     bad.write_text(page.replace("</body>", '<script>document.title="owned"</script><img src="http://192.0.2.1/x.png"></body>'), "utf-8")
-    dom, said = browse(bad, "--dump-dom", profile=profile)
-    refused = complaints(said)
-    assert len(refused) >= 2 and all("Content Security Policy" in line for line in refused)
+    dom, stderr = browse(bad, "--dump-dom", profile=profile)
+    messages = console_messages(stderr)
+    assert len(messages) >= 2 and all("Content Security Policy" in line for line in messages)
     assert "<title>What sanitize did" in dom
 
 
-def shot(page: Path, mode: str, profile: Path, to: Path) -> Image.Image:
-    _, said = browse(page, mode, "--window-size=1200,1600", f"--screenshot={to}", profile=profile, makes=to)
-    assert complaints(said) == []
-    return Image.open(to).convert("RGB")
+def take_screenshot(page: Path, mode: str, profile: Path, path: Path) -> Image.Image:
+    _, stderr = browse(page, mode, "--window-size=1200,1600", f"--screenshot={path}", profile=profile, output_file=path)
+    assert console_messages(stderr) == []
+    return Image.open(path).convert("RGB")
 
 
 def test_light_and_dark(out: Path, profile: Path, tmp_path: Path) -> None:
-    light, dark = (shot(out / "report.html", mode, profile, tmp_path / f"{no}.png") for no, mode in enumerate((LIGHT, DARK)))
+    light, dark = (take_screenshot(out / "report.html", mode, profile, tmp_path / f"{no}.png") for no, mode in enumerate((LIGHT, DARK)))
     assert light.size == dark.size == (1200, 1600)
     assert light.getpixel((2, 2)) == (0xFB, 0xFA, 0xF7) and dark.getpixel((2, 2)) == (0x15, 0x18, 0x1B)
     for picture, colours in ((light, {(0x0B, 0x6E, 0x6E), (0xD9, 0xA5, 0x66)}), (dark, {(0x3A, 0xA5, 0xA1), (0xD9, 0xA5, 0x66)})):
-        seen = {colour for count, colour in picture.getcolors(1 << 24) or () if count > 500}
-        assert colours <= seen  # the bars are drawn, in the colours of the mode
-    # no text runs out of the page on either side
+        drawn_colours = {colour for count, colour in picture.getcolors(1 << 24) or () if count > 500}
+        assert colours <= drawn_colours  # the bars are drawn, in the colours of the mode
+    # no text extends beyond the page on either side
     assert all(light.getpixel((x, y)) == (0xFB, 0xFA, 0xF7) for x in (0, 1198) for y in range(0, 1600, 7))
 
 
-def test_a_narrow_screen_needs_no_sideways_scrolling(out: Path, profile: Path, tmp_path: Path) -> None:
-    narrow = tmp_path / "narrow.html"  # a frame as wide as a telephone tells how wide its page wants to be
+def test_narrow_screen_needs_no_horizontal_scrolling(out: Path, profile: Path, tmp_path: Path) -> None:
+    narrow = tmp_path / "narrow.html"  # a frame as wide as a telephone reports the width of its page
     page = (out / "report.html").read_text("utf-8")
-    measured = "<script>document.title = 'wide ' + document.documentElement.scrollWidth</script></body>"
-    narrow.write_text(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</body>", measured), "utf-8")
+    measuring_script = "<script>document.title = 'wide ' + document.documentElement.scrollWidth</script></body>"
+    narrow.write_text(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</body>", measuring_script), "utf-8")
     dom, _ = browse(narrow, "--dump-dom", "--window-size=500,900", profile=profile)
-    found = re.search(r"<title>wide (\d+)", dom)
-    assert found and int(found[1]) <= 500
+    width = re.search(r"<title>wide (\d+)", dom)
+    assert width and int(width[1]) <= 500
 
 
-def test_on_paper(out: Path, profile: Path, tmp_path: Path) -> None:
-    def printed(page: Path) -> bytes:
-        to = tmp_path / f"{page.stem}.pdf"
-        _, said = browse(page, DARK, f"--print-to-pdf={to}", "--no-pdf-header-footer", profile=profile, makes=to)
-        assert complaints(said) == []
-        return to.read_bytes()
+def test_print_layout(out: Path, profile: Path, tmp_path: Path) -> None:
+    def print_page(page: Path) -> bytes:
+        path = tmp_path / f"{page.stem}.pdf"
+        _, stderr = browse(page, DARK, f"--print-to-pdf={path}", "--no-pdf-header-footer", profile=profile, output_file=path)
+        assert console_messages(stderr) == []
+        return path.read_bytes()
 
-    pdf = printed(out / "report.html")
+    pdf = print_page(out / "report.html")
     assert pdf.startswith(b"%PDF-") and pdf.rstrip().endswith(b"%%EOF")
     pages = re.findall(rb"/Type\s*/Page\b", pdf)
     assert 3 <= len(pages) <= 12
-    # what is folded on the screen is printed too: without that rule the page is shorter
-    folded = tmp_path / "folded.html"
-    folded.write_text((out / "report.html").read_text("utf-8").replace("details::details-content", ".none"), "utf-8")
-    assert len(re.findall(rb"/Type\s*/Page\b", printed(folded))) < len(pages)
+    # collapsed details are printed too: without that rule the document is shorter
+    collapsed = tmp_path / "folded.html"
+    collapsed.write_text((out / "report.html").read_text("utf-8").replace("details::details-content", ".none"), "utf-8")
+    assert len(re.findall(rb"/Type\s*/Page\b", print_page(collapsed))) < len(pages)

@@ -1,4 +1,4 @@
-"""Forecasts computed by hand from measured shares and another corpus's frequencies; files that are no curves are refused."""
+"""Forecasts computed by hand from measured shares and another corpus's frequencies; invalid curve files are refused."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sanitize.errors import UsageError
 from sanitize.reporting.leak_forecast import forecast_leaks, read_curves
 
 
-def band(low: int, high: int | None, share: float, least: float, most: float) -> dict[str, Any]:
-    return {"from": low, "to": high, "leaked": 1, "addresses": 10, "share": share, "low": least, "high": most}
+def band(low: int, high: int | None, share: float, low_share: float, high_share: float) -> dict[str, Any]:
+    return {"from": low, "to": high, "leaked": 1, "addresses": 10, "share": share, "low": low_share, "high": high_share}
 
 
 CURVES = {
@@ -27,11 +27,17 @@ CURVES = {
 }
 
 
-def test_by_hand() -> None:
-    told = forecast_leaks(CURVES, [(1, 40), (2, 6), (9, 4)])
-    base, rmft = told["plans"]
-    assert (base["plan"], base["addresses"], base["expected"], base["low"], base["high"]) == ("baseline", 50, 9.0, 2.0, 24.0)
-    assert [one["expected"] for one in base["bands"]] == [4.0, 5.0]
+def test_forecast_equals_a_manual_calculation() -> None:
+    forecast = forecast_leaks(CURVES, [(1, 40), (2, 6), (9, 4)])
+    baseline, rmft = forecast["plans"]
+    assert (baseline["plan"], baseline["addresses"], baseline["expected"], baseline["low"], baseline["high"]) == (
+        "baseline",
+        50,
+        9.0,
+        2.0,
+        24.0,
+    )
+    assert [band["expected"] for band in baseline["bands"]] == [4.0, 5.0]
     assert rmft["addresses"] == 0 == rmft["expected"]
 
 
@@ -40,18 +46,18 @@ def test_the_command(tmp_path: Path) -> None:
         tmp_path / "a.parquet"
     )
     (tmp_path / "curves.json").write_text(json.dumps(CURVES))
-    asked = ["explain", str(tmp_path / "a.parquet"), "--forecast", str(tmp_path / "curves.json")]
-    told = CliRunner().invoke(app, [*asked, "--json"])
-    assert told.exit_code == 0, told.output
-    assert json.loads(told.stdout)["forecast"]["plans"][0]["expected"] == 0.6  # one address once, one twice
-    shown = CliRunner().invoke(app, asked)
-    assert "baseline       0.6 of 2 (0.2 to 1.2)" in shown.stdout and "ann.lee" not in shown.stdout
+    arguments = ["explain", str(tmp_path / "a.parquet"), "--forecast", str(tmp_path / "curves.json")]
+    json_output = CliRunner().invoke(app, [*arguments, "--json"])
+    assert json_output.exit_code == 0, json_output.output
+    assert json.loads(json_output.stdout)["forecast"]["plans"][0]["expected"] == 0.6  # one address once, one twice
+    text_output = CliRunner().invoke(app, arguments)
+    assert "baseline       0.6 of 2 (0.2 to 1.2)" in text_output.stdout and "ann.lee" not in text_output.stdout
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", json.dumps({**CURVES, "version": 2}), json.dumps({**CURVES, "plans": {"a": [{"from": 1}]}})]
 )
-def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_curve_files_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "curves.json").write_text(text)
     with pytest.raises(UsageError, match="expected curves.json"):
         read_curves(tmp_path / "curves.json")

@@ -39,14 +39,14 @@ PLANS = {
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Invented mails; some occur twice, one has an address inside a link."""
     folder = tmp_path_factory.mktemp("reported")
-    made = pl.DataFrame(generate_mails(150, 5)).select("text")
-    more = pl.DataFrame({"text": ["See https://example.com/?to=ada.quill@example.org&n=1 and ask ada.quill@example.org."] * 2})
-    pl.concat([made, made.head(20), more]).write_parquet(folder / "in.parquet")
+    mails = pl.DataFrame(generate_mails(150, 5)).select("text")
+    mails_with_links = pl.DataFrame({"text": ["See https://example.com/?to=ada.quill@example.org&n=1 and ask ada.quill@example.org."] * 2})
+    pl.concat([mails, mails.head(20), mails_with_links]).write_parquet(folder / "in.parquet")
     return folder
 
 
 @pytest.fixture(scope="module", params=PLANS)
-def made(corpus: Path, request: pytest.FixtureRequest) -> Path:
+def output(corpus: Path, request: pytest.FixtureRequest) -> Path:
     """A published output of these mails, for each plan."""
     name, changes = PLANS[request.param]
     out = corpus / request.param
@@ -66,51 +66,53 @@ def sanitize(console: Any) -> Any:
     return console
 
 
-def folders(out: Path) -> tuple[Path, Path]:
+def work_folders(out: Path) -> tuple[Path, Path]:
     work = Path(f"{out}.private")
     return work, work / "runs" / Corpus.open(out).manifest["plan_hash"]
 
 
-def rows(folder: Path, pattern: str = "*.parquet") -> list[dict[str, Any]]:
+def read_rows(folder: Path, pattern: str = "*.parquet") -> list[dict[str, Any]]:
     return [row for path in sorted(folder.glob(pattern)) for row in pq.read_table(path, partitioning=None).to_pylist()]
 
 
-def slowly(out: Path) -> Counter[tuple[Any, ...]]:
+def reference_outcomes(out: Path) -> Counter[tuple[Any, ...]]:
     """(kind, outcome, section, occurrences) -> count, computed from the tables one occurrence after the other."""
-    work, folder = folders(out)
-    dropped = {row["doc_no"] for row in rows(folder / "drops")}
+    work, folder = work_folders(out)
+    dropped = {row["doc_no"] for row in read_rows(folder / "drops")}
     edits: dict[tuple[int, int], list[dict[str, Any]]] = {}
-    for edit in rows(folder / "edits"):
+    for edit in read_rows(folder / "edits"):
         edits.setdefault((edit["doc_no"], edit["cell"]), []).append(edit)
-    values: Counter[tuple[Any, ...]] = Counter()
-    places: Counter[tuple[Any, ...]] = Counter()
-    for one in [*rows(work / "tables" / "occurrences"), *rows(folder / "sweep", "[0-9]*.parquet")]:
-        near = edits.get((one["doc_no"], one["cell"]), [])
-        over = [edit for edit in near if edit["start_byte"] < one["end_byte"] and edit["end_byte"] > one["start_byte"]]
-        own = [edit["replacement"] for edit in over if edit["kind"] == one["kind"]]
-        stands: object = None
-        if one["doc_no"] in dropped:
+    value_counts: Counter[tuple[Any, ...]] = Counter()
+    section_counts: Counter[tuple[Any, ...]] = Counter()
+    for occurrence in [*read_rows(work / "tables" / "occurrences"), *read_rows(folder / "sweep", "[0-9]*.parquet")]:
+        cell_edits = edits.get((occurrence["doc_no"], occurrence["cell"]), [])
+        overlapping = [
+            edit for edit in cell_edits if edit["start_byte"] < occurrence["end_byte"] and edit["end_byte"] > occurrence["start_byte"]
+        ]
+        replacements = [edit["replacement"] for edit in overlapping if edit["kind"] == occurrence["kind"]]
+        final_value: object = None
+        if occurrence["doc_no"] in dropped:
             outcome = "dropped"
-        elif own:
-            (text,) = own
+        elif replacements:
+            (text,) = replacements
             outcome = "removed" if not text else "label" if re.fullmatch(r"\[[A-Z_]+(-\d+)?\]", text) else "stand_in"
-            stands = text if outcome == "stand_in" else None
-        elif over:
+            final_value = text if outcome == "stand_in" else None
+        elif overlapping:
             outcome = "with_another"
         else:
-            outcome, stands = "original", one["value_id"]
-        values[one["kind"], outcome, stands] += 1
-        places[one["kind"], outcome, one["section"] or "", None] += 1
-    found: Counter[tuple[Any, ...]] = Counter()
-    for (kind, outcome, _), times in values.items():
-        found[kind, outcome, None, times] += 1
-    for (kind, outcome, section, _), times in places.items():
-        found[kind, outcome, section, times] += 1
-    return found
+            outcome, final_value = "original", occurrence["value_id"]
+        value_counts[occurrence["kind"], outcome, final_value] += 1
+        section_counts[occurrence["kind"], outcome, occurrence["section"] or "", None] += 1
+    outcomes: Counter[tuple[Any, ...]] = Counter()
+    for (kind, outcome, _), count in value_counts.items():
+        outcomes[kind, outcome, None, count] += 1
+    for (kind, outcome, section, _), count in section_counts.items():
+        outcomes[kind, outcome, section, count] += 1
+    return outcomes
 
 
-def asked(out: Path, tmp_path: Path) -> report_data.ReportTables:
-    work, folder = folders(out)
+def collect_tables(out: Path, tmp_path: Path) -> report_data.ReportTables:
+    work, folder = work_folders(out)
     engine = LocalEngine(workers=1, spill=tmp_path / "spill")
     try:
         return collect_report_tables(engine, work, folder, (), tmp_path / "asked", swept=True)
@@ -118,23 +120,25 @@ def asked(out: Path, tmp_path: Path) -> report_data.ReportTables:
         engine.close()
 
 
-def test_fates_are_those_of_a_slow_reading(made: Path, tmp_path: Path) -> None:
-    found = asked(made, tmp_path).outcomes
-    assert {(kind, outcome, section, times): values for kind, outcome, section, times, values in found} == dict(slowly(made))
-    summary = Corpus.open(made).manifest["summary"]
+def test_outcomes_equal_the_reference(output: Path, tmp_path: Path) -> None:
+    outcomes = collect_tables(output, tmp_path).outcomes
+    assert {(kind, outcome, section, count): values for kind, outcome, section, count, values in outcomes} == dict(
+        reference_outcomes(output)
+    )
+    summary = Corpus.open(output).manifest["summary"]
     total: Counter[str] = Counter()
-    for kind, outcome, section, times, values in found:
+    for kind, outcome, section, count, values in outcomes:
         if section is None and outcome != "dropped":
-            total[kind] += times * values
+            total[kind] += count * values
     assert total == Counter({kind: counts["occurrences"] for kind, counts in summary["by_kind"].items()})
-    originals = sum(times * values for _, outcome, section, times, values in found if section is None and outcome == "original")
+    originals = sum(count * values for _, outcome, section, count, values in outcomes if section is None and outcome == "original")
     assert originals <= summary["kept_originals"] + sum(counts["left_by_plan"] for counts in summary["by_kind"].values())
-    if made.name in ("rmft", "deduplicated"):
-        kept = sum(t * v for kind, outcome, s, t, v in found if s is None and outcome == "original" and summary["by_kind"][kind]["kept"])
+    if output.name in ("rmft", "deduplicated"):
+        kept = sum(t * v for kind, outcome, s, t, v in outcomes if s is None and outcome == "original" and summary["by_kind"][kind]["kept"])
         assert kept == summary["kept_originals"] > 0
-    seen = {outcome for _, outcome, *_ in found}
+    outcome_names = {outcome for _, outcome, *_ in outcomes}
     assert (
-        seen
+        outcome_names
         >= {
             "rmft": {"original", "stand_in", "label", "with_another"},
             "erase": {"stand_in"},
@@ -142,60 +146,60 @@ def test_fates_are_those_of_a_slow_reading(made: Path, tmp_path: Path) -> None:
             "header_dedup": {"original", "removed"},
             "deduplicated": {"original", "stand_in", "dropped"},
             "baseline": {"original"},
-        }[made.name]
+        }[output.name]
     )
 
 
-def test_the_curve_after_is_what_stands_in_the_shards(published: Path, tmp_path: Path) -> None:
+def test_curve_after_equals_the_published_texts(published: Path, tmp_path: Path) -> None:
     """Addresses are counted again with a plain search of the published texts."""
     after: Counter[int] = Counter()
-    for kind, outcome, section, times, values in asked(published, tmp_path).outcomes:
+    for kind, outcome, section, count, values in collect_tables(published, tmp_path).outcomes:
         if kind == "EMAIL_ADDRESS" and section is None and outcome in ("original", "stand_in"):
-            after[times] += values
-    edits = Counter(row["replacement"] for row in rows(folders(published)[1] / "edits") if row["kind"] == "EMAIL_ADDRESS")
+            after[count] += values
+    edits = Counter(row["replacement"] for row in read_rows(work_folders(published)[1] / "edits") if row["kind"] == "EMAIL_ADDRESS")
     text = "\n".join(Corpus.open(published).table(["text"]).column("text").to_pylist())
-    for replacement, times in edits.most_common(20):
-        assert len(re.findall(rf"(?<![\w.+-]){re.escape(replacement)}(?![\w-])", text)) == times
+    for replacement, count in edits.most_common(20):
+        assert len(re.findall(rf"(?<![\w.+-]){re.escape(replacement)}(?![\w-])", text)) == count
     assert after.total() == len(edits) + Corpus.open(published).manifest["summary"]["by_kind"]["EMAIL_ADDRESS"]["kept"]
 
 
-def test_the_page_is_the_same_when_it_is_made_again(made: Path, tmp_path: Path) -> None:
-    before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
-    result = report(made, to=tmp_path / "deep" / "again.html")
-    assert Path(result["page"]).read_bytes() == (made / "report.html").read_bytes()
-    assert (result["figures"], result["out"], result["work"]) == ([], str(made), f"{made}.private")
-    assert before == {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
-    assert not (Path(f"{made}.private") / "spill").exists()
+def test_rendering_again_gives_the_same_page(output: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    result = report(output, to=tmp_path / "deep" / "again.html")
+    assert Path(result["page"]).read_bytes() == (output / "report.html").read_bytes()
+    assert (result["figures"], result["out"], result["work"]) == ([], str(output), f"{output}.private")
+    assert before == {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    assert not (Path(f"{output}.private") / "spill").exists()
 
 
-def test_the_verb(published: Path, tmp_path: Path, sanitize: Any) -> None:
+def test_command(published: Path, tmp_path: Path, sanitize: Any) -> None:
     code, out, err = sanitize("report", published)
-    beside = published.with_name("published.report.html")
-    assert (code, err) == (0, "") and str(beside) in out and beside.read_bytes() == (published / "report.html").read_bytes()
-    beside.unlink()
+    default_page = published.with_name("published.report.html")
+    assert (code, err) == (0, "") and str(default_page) in out and default_page.read_bytes() == (published / "report.html").read_bytes()
+    default_page.unlink()
     code, out, err = sanitize("report", published, "--figures", tmp_path / "figures", "--format", "svg", "--json")
-    told = json.loads(out)
-    assert (code, err, told["page"]) == (0, "", None) and not beside.exists()
-    assert sorted(Path(path).name for path in told["figures"]) == sorted(path.name for path in (tmp_path / "figures").iterdir())
+    result = json.loads(out)
+    assert (code, err, result["page"]) == (0, "", None) and not default_page.exists()
+    assert sorted(Path(path).name for path in result["figures"]) == sorted(path.name for path in (tmp_path / "figures").iterdir())
     assert {"what-became-of-what-was-found.svg", "mail-headers-against-bodies.svg", "rank-frequency-EMAIL_ADDRESS.svg"} <= {
-        Path(path).name for path in told["figures"]
+        Path(path).name for path in result["figures"]
     }
     code, out, err = sanitize("report", published, "-o", tmp_path / "x.html", "--figures", tmp_path / "figures")
     assert code == 0 and (tmp_path / "x.html").is_file() and (tmp_path / "figures" / "rank-frequency-URL.png").is_file()
 
 
-def test_places_that_are_refused(published: Path, tmp_path: Path, sanitize: Any) -> None:
+def test_invalid_report_paths_are_refused(published: Path, tmp_path: Path, sanitize: Any) -> None:
     work = f"{published}.private"
     (tmp_path / "link").symlink_to(published)
     (tmp_path / "folder").mkdir()
-    for place in (published / "report.html", published, published / "data" / "x.html", tmp_path / "link" / "x.html", Path(work) / "x.html"):
+    for path in (published / "report.html", published, published / "data" / "x.html", tmp_path / "link" / "x.html", Path(work) / "x.html"):
         with pytest.raises(UsageError, match="lies inside"):
-            report(published, to=place)
+            report(published, to=path)
         with pytest.raises(UsageError, match="lies inside"):
-            report(published, figures_to=place)
-    for wrong in ({"to": tmp_path / "folder"}, {"work": tmp_path}, {"figures_to": tmp_path / "new", "format": "pdf"}):
+            report(published, figures_to=path)
+    for options in ({"to": tmp_path / "folder"}, {"work": tmp_path}, {"figures_to": tmp_path / "new", "format": "pdf"}):
         with pytest.raises(UsageError):
-            report(published, **wrong)
+            report(published, **options)
     with pytest.raises(UsageError, match="is the private folder"):
         report(work)
     with pytest.raises(OutputBroken):
@@ -213,14 +217,14 @@ def test_without_matplotlib(published: Path, tmp_path: Path, sanitize: Any, monk
     assert (code, out) == (8, "") and "corpus-sanitize[plots]" in err and not (tmp_path / "new").exists()
 
 
-def test_an_unchecked_run_has_a_report_too(corpus: Path, tmp_path: Path) -> None:
+def test_unchecked_run_has_a_report(corpus: Path, tmp_path: Path) -> None:
     run(corpus / "in.parquet", tmp_path / "out", "rmft", settings=Settings(seed=1, workers=1, verify="off"))
-    told = report(tmp_path / "out")
-    page = Path(told["page"]).read_text("utf-8")
+    result = report(tmp_path / "out")
+    page = Path(result["page"]).read_text("utf-8")
     assert page == (tmp_path / "out" / "report.html").read_text("utf-8") and "not checked" in page and "keep private" in page
 
 
-def test_samples_go_with_the_input(published: Path, tmp_path: Path) -> None:
+def test_samples_need_the_input_files(published: Path, tmp_path: Path) -> None:
     shutil.copytree(published, tmp_path / "published")
     shutil.copytree(f"{published}.private", tmp_path / "published.private")
     assert report(tmp_path / "published")["samples"] == 12
@@ -233,9 +237,9 @@ def test_samples_go_with_the_input(published: Path, tmp_path: Path) -> None:
     assert "Before and after" not in (tmp_path / "published.report.html").read_text("utf-8")
 
 
-def test_a_page_that_would_hold_a_value_is_not_written(published: Path, tmp_path: Path) -> None:
+def test_page_with_a_value_is_not_written(published: Path, tmp_path: Path) -> None:
     """A value in a name that the page shows, such as that of a column or a plan."""
-    value = next(row["value"] for row in rows(folders(published)[0] / "vault" / "values") if row["kind"] == "US_SSN")
+    value = next(row["value"] for row in read_rows(work_folders(published)[0] / "vault" / "values") if row["kind"] == "US_SSN")
     shutil.copytree(published, tmp_path / "published")
     manifest = json.loads((published / "manifest.json").read_text("utf-8"))
     manifest["summary"]["columns"].append({"name": f"of {value}", "policy": "keep"})
@@ -245,13 +249,13 @@ def test_a_page_that_would_hold_a_value_is_not_written(published: Path, tmp_path
     assert value not in str(caught.value) and not (tmp_path / "page.html").exists()
 
 
-def test_no_value_stands_on_page_or_figures(made: Path, tmp_path: Path) -> None:
+def test_page_and_figures_have_no_values(output: Path, tmp_path: Path) -> None:
     (tmp_path / "figures").mkdir()
-    report(made, to=tmp_path / "page.html")
-    if made.name in ("rmft", "redact"):  # figures are drawn from what the page is made of
-        report(made, figures_to=tmp_path / "figures", format="svg")
+    report(output, to=tmp_path / "page.html")
+    if output.name in ("rmft", "redact"):  # figures are drawn from the data of the page
+        report(output, figures_to=tmp_path / "figures", format="svg")
         assert list((tmp_path / "figures").iterdir())
-    values = {row["value"] for row in rows(folders(made)[0] / "vault" / "values")}
-    edits = {row["replacement"] for row in rows(folders(made)[1] / "edits") if not row["replacement"].startswith("[")} - {""}
-    said = "".join(path.read_text("utf-8") for path in (tmp_path / "page.html", *(tmp_path / "figures").iterdir()))
-    assert len(values) > 300 and [one for one in values | edits if len(one) > 5 and one in said] == []
+    values = {row["value"] for row in read_rows(work_folders(output)[0] / "vault" / "values")}
+    edits = {row["replacement"] for row in read_rows(work_folders(output)[1] / "edits") if not row["replacement"].startswith("[")} - {""}
+    text = "".join(path.read_text("utf-8") for path in (tmp_path / "page.html", *(tmp_path / "figures").iterdir()))
+    assert len(values) > 300 and [value for value in values | edits if len(value) > 5 and value in text] == []

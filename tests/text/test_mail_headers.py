@@ -19,7 +19,7 @@ CASES: list[tuple[str, list[str | None]]] = [
     ("Message-Id: ^x\nIN-REPLY-TO: ^y\n\n^z", ["message-id", "in-reply-to", "body"]),
     ("X-One: ^a\nX-Two: ^b\n\n^c", ["x-one", "x-two", "body"]),
     ("X-One: a\n ^folded\nX-Two: b\n\nc", ["x-one"]),
-    # a block that never ends, and one that ends with the text
+    # a block without an end, and one that ends with the text
     ("From: Bob\nTo: ^Ann", ["to"]),
     ("From: Bob\nTo: ^Ann\n", ["to"]),
     ("From: Bob\n\n^", ["body"]),
@@ -53,60 +53,60 @@ CASES: list[tuple[str, list[str | None]]] = [
 ]
 
 
-def look(texts: list[str], before: int = 0) -> list[list[str | None]]:
-    """The sections at the `^` of every text, all texts in one column behind `before` others."""
-    places = []
-    plain = []
+def sections_at_marks(texts: list[str], before: int = 0) -> list[list[str | None]]:
+    """The sections at the `^` of every text, all texts in one column after `before` other texts."""
+    positions = []
+    unmarked_texts = []
     for no, text in enumerate(texts):
-        pieces = text.split("^")
-        plain.append("".join(pieces))
-        at = 0
-        for piece in pieces[:-1]:
-            at += len(piece.encode())
-            places.append((no, at))
-    array = pa.array(["From: Zoe\n\n"] * before + plain, pa.large_string()).slice(before)
+        parts = text.split("^")
+        unmarked_texts.append("".join(parts))
+        position = 0
+        for part in parts[:-1]:
+            position += len(part.encode())
+            positions.append((no, position))
+    array = pa.array(["From: Zoe\n\n"] * before + unmarked_texts, pa.large_string()).slice(before)
     buffers = TextBuffers.from_array(array)
-    table = np.array(places, np.int64).reshape(-1, 2)
+    table = np.array(positions, np.int64).reshape(-1, 2)
     found = find_sections(buffers, table[:, 0], buffers.offsets[table[:, 0]] + table[:, 1])
     out: list[list[str | None]] = [[] for _ in texts]
-    for (no, _), index in zip(places, found.section_no.tolist(), strict=True):
+    for (no, _), index in zip(positions, found.section_no.tolist(), strict=True):
         out[no].append(None if index < 0 else found.section_names[index])
     return out
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=range(len(CASES)))
 def test_sections_of_one_text(text: str, expected: list[str | None]) -> None:
-    assert look([text]) == [expected]
-    assert look([text], before=2) == [expected]
+    assert sections_at_marks([text]) == [expected]
+    assert sections_at_marks([text], before=2) == [expected]
 
 
-def test_no_text_sees_its_neighbours() -> None:
+def test_sections_do_not_depend_on_neighbouring_texts() -> None:
     for order in (CASES, CASES[::-1], CASES[::2] + CASES[1::2]):
-        assert look([text for text, _ in order]) == [expected for _, expected in order]
+        assert sections_at_marks([text for text, _ in order]) == [expected for _, expected in order]
 
 
-def test_a_text_that_ends_or_begins_with_line_feeds_leaves_the_next_one_alone() -> None:
+def test_leading_and_trailing_line_feeds_do_not_affect_the_next_text() -> None:
     texts = ["From: ^a\n", "\nTo: ^b\n\n^c", "From: ^d\n\n", "From: ^e", " To: ^f", "From: ^g\nTo: h\n", "\tx ^i", "", "From: ^j\n\n^k"]
     expected = [["from"], [None, None], ["from"], ["from"], [None], ["from"], [None], [], ["from", "body"]]
-    assert look(texts) == expected
+    assert sections_at_marks(texts) == expected
 
 
-def test_id_fields_are_known() -> None:
+def test_id_fields_are_recognised() -> None:
     text = "References: <^a@b>\n <^c@d>\nFrom: ^x\nIn-Reply-To: ^e\nMESSAGE-ID: ^f\nnothing ^g\n\nMessage-ID: ^h"
-    pieces = text.split("^")
-    at = np.cumsum([len(piece) for piece in pieces[:-1]])
-    buffers = TextBuffers.from_array(pa.array(["".join(pieces)], pa.large_string()))
-    found = find_sections(buffers, np.zeros(len(at), np.int64), at)
+    parts = text.split("^")
+    positions = np.cumsum([len(part) for part in parts[:-1]])
+    buffers = TextBuffers.from_array(pa.array(["".join(parts)], pa.large_string()))
+    found = find_sections(buffers, np.zeros(len(positions), np.int64), positions)
     assert found.is_id_field.tolist() == [True, True, False, True, True, False, False]
 
 
 def test_texts_without_any_line_feed_or_colon() -> None:
-    assert look(["^a", "b^"]) == [[None], [None]]
-    assert look(["From:^x"]) == [["from"]]
+    assert sections_at_marks(["^a", "b^"]) == [[None], [None]]
+    assert sections_at_marks(["From:^x"]) == [["from"]]
 
 
 def test_a_last_line_without_a_line_feed_ends_with_its_text() -> None:
-    assert look(["X: y\nZ: \r\n^nobody", "X: y\nZ: ^z"]) == [["header"], ["z"]]
+    assert sections_at_marks(["X: y\nZ: \r\n^nobody", "X: y\nZ: ^z"]) == [["header"], ["z"]]
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ def test_a_last_line_without_a_line_feed_ends_with_its_text() -> None:
         ("Hi\nFrom: x\nTo: a,\n  ^b\n", ["to"]),
         ("Hi\n> From: x\n> To: a,\n  ^b\n", [None]),
         ("Hi\n > From: x\n > To: a,\n >  ^b\nTo: ^c\n", ["to", None]),
-        # after a header block, and alone
+        # after a header block, and a single field
         ("From: Bob\n\nVon: ^a\nAn: ^b\n", ["from", "to"]),
         ("From: Bob\n\nTo: ^a\n", [None]),
         ("From: Bob\r\n\r\nTo: ^a\r\nCc: ^b\r\n", ["to", "cc"]),
     ],
 )
-def test_fields_of_quoted_blocks_stand_at_one_depth(text: str, fields: list[str | None]) -> None:
-    bare = text.replace("^", "")
-    places = [at - number for number, at in enumerate(at for at, letter in enumerate(text) if letter == "^")]
+def test_fields_of_quoted_blocks_have_one_quote_depth(text: str, fields: list[str | None]) -> None:
+    unmarked = text.replace("^", "")
+    positions = [index - number for number, index in enumerate(index for index, letter in enumerate(text) if letter == "^")]
     # a text before it and one after it change nothing
-    column = TextBuffers.from_array(pa.array(["From: x\n\n> To: y\n", bare, "> To: z\n"], pa.large_string()))
-    lines = find_header_lines(column, np.ones(len(places), np.int64), column.offsets[1] + np.array(places))
+    column = TextBuffers.from_array(pa.array(["From: x\n\n> To: y\n", unmarked, "> To: z\n"], pa.large_string()))
+    lines = find_header_lines(column, np.ones(len(positions), np.int64), column.offsets[1] + np.array(positions))
     found = [
         lines.field_names[field] if start >= 0 else None
         for field, start in zip(lines.field_code.tolist(), lines.start.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Word hashes: the same words as a slow Python tokenizer, equal hashes for equal words and n-grams, never across two texts."""
+"""Word hashes: the same words as a reference tokenizer in Python, equal hashes for equal words and n-grams, never across two texts."""
 
 from __future__ import annotations
 
@@ -53,100 +53,102 @@ TEXTS = st.lists(
 )
 
 
-def lowered(text: str) -> str:
+def lower_ascii(text: str) -> str:
     return re.sub("[A-Z]", lambda match: match[0].lower(), text)
 
 
-def slow_words(text: str) -> list[str]:
-    alone = "\u0e00-\u0eff\u1000-\u107f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-    return re.findall(rf"[{alone}]|(?:(?![{alone}])[a-z0-9\u0080-\U0010ffff])+", lowered(text))
+def reference_words(text: str) -> list[str]:
+    single_character_words = "\u0e00-\u0eff\u1000-\u107f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    return re.findall(rf"[{single_character_words}]|(?:(?![{single_character_words}])[a-z0-9\u0080-\U0010ffff])+", lower_ascii(text))
 
 
 def test_a_text_without_blanks_has_many_words() -> None:
-    assert hash_words(buffers(["我们明天见面吗", "เราไป", "cafés 한국어 мир", "see你then"])).counts.tolist() == [7, 5, 3, 3]
+    assert hash_words(build_buffers(["我们明天见面吗", "เราไป", "cafés 한국어 мир", "see你then"])).counts.tolist() == [7, 5, 3, 3]
 
 
-def slow_spoken(text: str) -> list[str]:
+def reference_unicode_words(text: str) -> list[str]:
     return "".join(letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in text).split()
 
 
-def slow_characters(text: str) -> list[str]:
-    return [letter for letter in lowered(text) if letter not in " \t\n\v\f\r\0"]
+def reference_characters(text: str) -> list[str]:
+    return [letter for letter in lower_ascii(text) if letter not in " \t\n\v\f\r\0"]
 
 
-def buffers(texts: list[str]) -> TextBuffers:
+def build_buffers(texts: list[str]) -> TextBuffers:
     return TextBuffers.from_array(pa.array(texts, pa.large_string()))
 
 
-def same_partition(one: list[object], other: list[object]) -> bool:
-    """Asserts that two columns have the same equalities between their entries."""
-    pairs = set(zip(one, other, strict=True))
-    return len(pairs) == len(set(one)) == len(set(other))
+def has_same_partition(first: list[object], second: list[object]) -> bool:
+    """True if two columns have the same equalities between their entries."""
+    pairs = set(zip(first, second, strict=True))
+    return len(pairs) == len(set(first)) == len(set(second))
 
 
 @settings(max_examples=200, deadline=None)
 @given(texts=TEXTS)
-def test_words_and_characters_are_those_of_a_slow_reading(texts: list[str]) -> None:
-    for characters, slow in ((False, slow_words), (True, slow_characters)):
-        found = hash_words(buffers(texts), by_character=characters)
-        expected = [slow(text) for text in texts]
-        assert found.counts.tolist() == [len(row) for row in expected]
-        assert same_partition(found.hashes.tolist(), [word for row in expected for word in row])
+def test_words_and_characters_equal_the_reference(texts: list[str]) -> None:
+    for characters, reference in ((False, reference_words), (True, reference_characters)):
+        words = hash_words(build_buffers(texts), by_character=characters)
+        expected = [reference(text) for text in texts]
+        assert words.counts.tolist() == [len(row) for row in expected]
+        assert has_same_partition(words.hashes.tolist(), [word for row in expected for word in row])
 
 
 @settings(max_examples=200, deadline=None)
 @given(texts=TEXTS, size=st.integers(1, 6))
-def test_runs_are_those_of_a_slow_reading(texts: list[str], size: int) -> None:
-    found = hash_words(buffers(texts))
-    for short in (False, True):
+def test_ngrams_equal_the_reference(texts: list[str], size: int) -> None:
+    hashed = hash_words(build_buffers(texts))
+    for keep_short in (False, True):
         expected = []
         for text in texts:
-            row = slow_words(text)
-            some = [tuple(row[at : at + size]) for at in range(len(row) - size + 1)]
-            expected.append(some or ([tuple(row)] if short and row else []))
-        hashes, first = hash_ngrams(found, size, keep_short=short)
-        assert [int(b - a) for a, b in zip(first[:-1], first[1:], strict=True)] == [len(row) for row in expected]
-        assert same_partition(hashes.tolist(), [run for row in expected for run in row])
+            words = reference_words(text)
+            ngrams = [tuple(words[at : at + size]) for at in range(len(words) - size + 1)]
+            expected.append(ngrams or ([tuple(words)] if keep_short and words else []))
+        hashes, first = hash_ngrams(hashed, size, keep_short=keep_short)
+        assert [int(b - a) for a, b in zip(first[:-1], first[1:], strict=True)] == [len(words) for words in expected]
+        assert has_same_partition(hashes.tolist(), [run for words in expected for run in words])
 
 
 def test_a_slice_and_another_column_give_the_same_hashes() -> None:
     column = pa.array(["x y", "one two three", "z"], pa.large_string())
-    alone = hash_words(TextBuffers.from_array(pa.array(["One, TWO three"], pa.large_string())))
-    inside = hash_words(TextBuffers.from_array(column.slice(1, 1)))
-    within = hash_words(TextBuffers.from_array(column))
-    assert alone.hashes.tolist() == inside.hashes.tolist() == within.hashes[2:5].tolist()
+    separate = hash_words(TextBuffers.from_array(pa.array(["One, TWO three"], pa.large_string())))
+    slice_hashes = hash_words(TextBuffers.from_array(column.slice(1, 1)))
+    column_hashes = hash_words(TextBuffers.from_array(column))
+    assert separate.hashes.tolist() == slice_hashes.hashes.tolist() == column_hashes.hashes[2:5].tolist()
 
 
-@pytest.mark.parametrize("most", [0, 3, 1 << 16])
+@pytest.mark.parametrize("max_cached", [0, 3, 1 << 16])
 @settings(max_examples=200, deadline=None)
 @given(columns=st.lists(TEXTS, max_size=4))
-def test_runs_beyond_ascii_are_the_same_words_in_whichever_column_they_came_first(most: int, columns: list[list[str]]) -> None:
+def test_non_ascii_words_do_not_depend_on_the_cache(max_cached: int, columns: list[list[str]]) -> None:
     """Runs without a word, with one and with several, in consecutive columns, with and without the cache kept between them."""
-    apart = NonAsciiRunCache()
+    cache = NonAsciiRunCache()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sanitize.text.tokenizer._MAX_CACHED_RUNS", most)
+        patch.setattr("sanitize.text.tokenizer._MAX_CACHED_RUNS", max_cached)
         for texts in columns:
-            column = buffers(texts)
-            once, alone = tokenize_unicode(column, apart), tokenize_unicode(column)
+            column = build_buffers(texts)
+            cached, uncached = tokenize_unicode(column, cache), tokenize_unicode(column)
             for name in ("text_no", "start", "end", "hashes"):
-                assert getattr(once, name).tolist() == getattr(alone, name).tolist()
+                assert getattr(cached, name).tolist() == getattr(uncached, name).tolist()
             if any(unicodedata.category(letter) == "Cn" for text in texts for letter in text):
-                continue  # a character that this Python does not know, and others may
+                continue  # unassigned in this Python's Unicode version, perhaps assigned in another
             raw = column.data.tobytes()
             expected = [
-                (text_no, unicodedata.normalize("NFC", word.lower())) for text_no, text in enumerate(texts) for word in slow_spoken(text)
+                (text_no, unicodedata.normalize("NFC", word.lower()))
+                for text_no, text in enumerate(texts)
+                for word in reference_unicode_words(text)
             ]
             found = [
                 (text_no, unicodedata.normalize("NFC", raw[start:stop].decode().lower()))
-                for text_no, start, stop in zip(once.text_no.tolist(), once.start.tolist(), once.end.tolist(), strict=True)
+                for text_no, start, stop in zip(cached.text_no.tolist(), cached.start.tolist(), cached.end.tolist(), strict=True)
             ]
             assert found == expected
-            assert same_partition(once.hashes.tolist(), [word for _, word in expected])
+            assert has_same_partition(cached.hashes.tolist(), [word for _, word in expected])
 
 
-def test_a_hash_is_always_the_same() -> None:
-    """Signatures are stored in WORK: another hash would give another result. Values recorded from the first version."""
-    found = hash_words(buffers(["The quick brown fox, internationalization!"]))
+def test_recorded_hashes() -> None:
+    """Signatures are stored in the workspace, so the hash must not change. Values recorded from the first version."""
+    found = hash_words(build_buffers(["The quick brown fox, internationalization!"]))
     assert [f"{number:016x}" for number in found.hashes.tolist()] == [
         "e462f04d1a9ae53f",
         "a37ab12c4a073eb6",
@@ -155,11 +157,11 @@ def test_a_hash_is_always_the_same() -> None:
         "68105185a9d9217f",
     ]
     assert f"{int(hash_ngrams(found, 5)[0][0]):016x}" == "a64faddaea43b654"
-    assert (hash_words(buffers(["fox"])).hashes != hash_words(buffers(["fox"]), seed=1).hashes).all()
+    assert (hash_words(build_buffers(["fox"])).hashes != hash_words(build_buffers(["fox"]), seed=1).hashes).all()
 
 
-def test_places_of_runs_stay_in_their_text() -> None:
-    found = hash_words(buffers(["a b", "", "c", "d e f"]))
+def test_ngrams_stay_in_their_text() -> None:
+    found = hash_words(build_buffers(["a b", "", "c", "d e f"]))
     starts, stops, first = locate_ngrams(found, 2)
     assert (starts.tolist(), stops.tolist(), first.tolist()) == ([0, 3, 4], [2, 5, 6], [0, 1, 1, 1, 3])
     hashes, _ = hash_word_ranges(found, starts, stops, first)
