@@ -25,11 +25,11 @@ CHART_FORMATS = ("png", "svg")
 SEGMENTS = {
     "kept": ("kept by plan", "kept", "#0b6e6e"),
     "left": ("left by plan", "left", "#8d99a6"),
-    "stand_in": ("replaced by a surrogate", "surrogate", "#d9a566"),
+    "surrogate": ("replaced by a surrogate", "surrogate", "#d9a566"),
     "label": ("replaced by a label", "label", "#9a6a2f"),
     "replaced": ("replaced", "replaced", "#d9a566"),
     "removed": ("deleted", "deleted", "#7a5aa6"),
-    "with_another": ("changed by an edit of another kind", "by another", "#b3739e"),
+    "other_edit": ("changed by an edit of another kind", "by another", "#b3739e"),
     "dropped": ("in dropped documents", "dropped", "#4a5561"),
     "header": ("mail headers", "headers", "#2f6f9a"),
     "body": ("mail bodies", "bodies", "#8fb8d6"),

@@ -28,8 +28,8 @@ Summary = Mapping[str, Any]
 _CONTEXT_CHARACTERS = 48  # characters of masked text shown on either side of a sample
 _MAX_LISTED_FILES = 200  # files listed one by one; a corpus may have a million
 _MAX_KIND_COLUMNS, _MAX_HEADER_FIELDS = 8, 12  # columns and rows of the location table; further kinds and header fields are summed up
-_REPORTED_OUTCOMES = ("kept", "left", "stand_in", "label", "removed", "with_another", "dropped")
-_EDITED_OUTCOMES = ("stand_in", "label", "removed", "with_another")
+_REPORTED_OUTCOMES = ("kept", "left", "surrogate", "label", "removed", "other_edit", "dropped")
+_EDITED_OUTCOMES = ("surrogate", "label", "removed", "other_edit")
 _LABEL_PATTERN = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
@@ -217,7 +217,7 @@ def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) ->
         if count > 0:
             before.setdefault(kind, []).append((count, values))
     for kind, outcome, section, count, values in tables.outcomes:
-        if section is None and outcome in ("original", "stand_in"):
+        if section is None and outcome in ("original", "surrogate"):
             after.setdefault(kind, Counter())[count] += values
     names = [kind["name"] for kind in kind_rows if kind["name"] in before]
     return [

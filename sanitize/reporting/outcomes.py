@@ -38,7 +38,7 @@ OUTCOME_SCHEMA = pa.schema(
         pa.field("occurrences", pa.int64()),
     ]
 )
-_OUTCOMES = ("original", "stand_in", "label", "removed", "with_another", "dropped")
+_OUTCOMES = ("original", "surrogate", "label", "removed", "other_edit", "dropped")
 _BYTE_SPAN_COLUMNS = ["doc_no", "cell", "start_byte", "end_byte"]
 _ROWS_PER_RANGE = 2_000_000  # rows that are counted together: 100 bytes each in DuckDB
 _ROW_GROUP_SIZE = 8_192  # rows per row group; a range reads whole row groups
@@ -87,17 +87,17 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
     row, replacement, touched = _match_edits(spans, kind, kinds, task.edits)
     dropped = _in_dropped_documents(spans["doc_no"], task.drops)
     result_id = np.asarray(occurrences.column("value_id"), np.int64)[row]  # what the output has there; see OUTCOME_SCHEMA
-    outcome = np.where(touched[row], _OUTCOMES.index("with_another"), _OUTCOMES.index("original"))
+    outcome = np.where(touched[row], _OUTCOMES.index("other_edit"), _OUTCOMES.index("original"))
     edited = len(replacement)  # the edited rows come first
     is_label = pl.DataFrame({"text": replacement, "kind": pl.Series(kinds, dtype=pl.String).gather(kind[row[:edited]])}).select(
         pl.col("text").str.slice(1).str.starts_with(pl.col("kind"))
     )
-    label_or_surrogate = np.where(is_label.to_series(), _OUTCOMES.index("label"), _OUTCOMES.index("stand_in"))
+    label_or_surrogate = np.where(is_label.to_series(), _OUTCOMES.index("label"), _OUTCOMES.index("surrogate"))
     outcome[:edited] = np.where(replacement == "", _OUTCOMES.index("removed"), label_or_surrogate)
     # surrogates are identified by Polars' hash: 64 bits, equal in all processes of one run, and not used after it
     result_id[:edited] = replacement.hash().reinterpret(signed=True).to_numpy()
     outcome[dropped[row]] = _OUTCOMES.index("dropped")
-    is_value = (outcome == _OUTCOMES.index("original")) | (outcome == _OUTCOMES.index("stand_in"))
+    is_value = (outcome == _OUTCOMES.index("original")) | (outcome == _OUTCOMES.index("surrogate"))
     summed = _sum_outcomes(kind[row] * len(_OUTCOMES) + outcome, np.where(is_value, result_id, 0), section[row], kinds, sections)
     target = task.temp_path or task.outcomes_path
     summed = summed.take(np.argsort(np.asarray(summed.column("result_id")), kind="stable"))

@@ -179,7 +179,7 @@ def copy_index_with_share(workspace: Path, folder: Path, keep: float, finder: st
     for path in sorted((folder / "tables" / "occurrences").glob("*.parquet")):
         rows = pl.read_parquet(path).with_columns(pl.col("kind", "finder").cast(pl.String))
         rows = rows.filter(pl.col("kind") == "EMAIL_ADDRESS", pl.col("doc_no") % 100 < 100 * keep)
-        rows.with_columns(finder=pl.lit(finder), stop=pl.col("end") + 1).write_parquet(path)
+        rows.with_columns(finder=pl.lit(finder), end=pl.col("end") + 1).write_parquet(path)
     return folder
 
 

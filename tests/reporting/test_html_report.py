@@ -80,11 +80,11 @@ SAMPLES = [
 OUTCOMES = [  # kind, outcome, section, occurrences, values
     ("EMAIL_ADDRESS", "original", None, 1, 300),
     ("EMAIL_ADDRESS", "original", "from", 300, 1),
-    ("EMAIL_ADDRESS", "stand_in", None, 2, 25),
-    ("EMAIL_ADDRESS", "stand_in", None, 1, 800),
-    ("EMAIL_ADDRESS", "stand_in", "from", 500, 1),
-    ("EMAIL_ADDRESS", "stand_in", "x-of-one-person", 50, 1),
-    ("EMAIL_ADDRESS", "stand_in", "body", 300, 1),
+    ("EMAIL_ADDRESS", "surrogate", None, 2, 25),
+    ("EMAIL_ADDRESS", "surrogate", None, 1, 800),
+    ("EMAIL_ADDRESS", "surrogate", "from", 500, 1),
+    ("EMAIL_ADDRESS", "surrogate", "x-of-one-person", 50, 1),
+    ("EMAIL_ADDRESS", "surrogate", "body", 300, 1),
     ("EMAIL_ADDRESS", "dropped", None, 7, 1),
     ("EMAIL_ADDRESS", "dropped", "cc", 7, 1),
     ("CREDIT_CARD", "label", None, 50, 1),
@@ -202,7 +202,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
     facts |= {"outputs": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
     sample = EditSample(kind=name, original=name, replacement=name, text_before=name, text_after=name)
     ledger = [LEDGER[0] | {"part": name, "privacy_unit": name}]
-    outcomes = [(name, "original", None, 3, 4), (name, "stand_in", name, 3, 1)]
+    outcomes = [(name, "original", None, 3, 4), (name, "surrogate", name, 3, 1)]
     tables = ReportTables(frequency_histogram=[(name, 3, 4)], outcomes=outcomes, ledger=ledger, samples=[sample])
     plain_page = Page(render_report(FULL_SUMMARY, replace(TABLES, ledger=LEDGER)))
     page = Page(render_report(facts, tables))

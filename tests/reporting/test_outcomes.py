@@ -57,15 +57,15 @@ def run_count(tmp_path: Path, *shards: tuple[list[dict], list[dict] | None], dro
 CASES: dict[str, tuple[list[dict], list[dict] | None, list[tuple[str, str]]]] = {
     "no occurrences": ([], [], []),
     "no edits": ([occurrence(0, 0, 5)], None, [(MAIL, "original")]),
-    "edit of the same span": ([occurrence(0, 2, 5)], [edit(0, 2, 5, "a@b.example")], [(MAIL, "stand_in")]),
+    "edit of the same span": ([occurrence(0, 2, 5)], [edit(0, 2, 5, "a@b.example")], [(MAIL, "surrogate")]),
     "removed": ([occurrence(0, 2, 5)], [edit(0, 0, 9, "")], [(MAIL, "removed")]),
     "a label": ([occurrence(0, 2, 5)], [edit(0, 2, 5, f"[{MAIL}-7]")], [(MAIL, "label")]),
-    "the label of another kind is a text": ([occurrence(0, 2, 5)], [edit(0, 2, 5, f"[{PHONE}]")], [(MAIL, "stand_in")]),
-    "inside an edit of another kind": ([occurrence(0, 2, 5)], [edit(0, 4, 9, "x", URL)], [(MAIL, "with_another")]),
+    "the label of another kind is a text": ([occurrence(0, 2, 5)], [edit(0, 2, 5, f"[{PHONE}]")], [(MAIL, "surrogate")]),
+    "inside an edit of another kind": ([occurrence(0, 2, 5)], [edit(0, 4, 9, "x", URL)], [(MAIL, "other_edit")]),
     "its own edit counts, the other does not": (
         [occurrence(0, 2, 8)],
         [edit(0, 1, 3, "x", URL), edit(0, 5, 8, "y")],
-        [(MAIL, "stand_in")],
+        [(MAIL, "surrogate")],
     ),
     "adjacent edits": ([occurrence(0, 2, 5)], [edit(0, 0, 2, "x"), edit(0, 5, 9, "y")], [(MAIL, "original")]),
     "in another cell, in another document": (
@@ -76,14 +76,14 @@ CASES: dict[str, tuple[list[dict], list[dict] | None, list[tuple[str, str]]]] = 
     "two edits of its own kind": (
         [occurrence(0, 0, 9)],
         [edit(0, 0, 3, "x"), edit(0, 6, 9, "y")],
-        [(MAIL, "stand_in"), (MAIL, "stand_in")],
+        [(MAIL, "surrogate"), (MAIL, "surrogate")],
     ),
     "nested occurrences": (
         [occurrence(0, 0, 9, URL), occurrence(0, 3, 6)],
         [edit(0, 3, 6, "x@y.example")],
-        [(MAIL, "stand_in"), (URL, "with_another")],
+        [(MAIL, "surrogate"), (URL, "other_edit")],
     ),
-    "dropped document": ([occurrence(3, 2, 5), occurrence(4, 2, 5)], [edit(4, 2, 5, "x")], [(MAIL, "dropped"), (MAIL, "stand_in")]),
+    "dropped document": ([occurrence(3, 2, 5), occurrence(4, 2, 5)], [edit(4, 2, 5, "x")], [(MAIL, "dropped"), (MAIL, "surrogate")]),
 }
 
 
@@ -106,8 +106,8 @@ def test_outcomes_are_summed_over_shards(tmp_path: Path) -> None:
         (MAIL, "original", None, 2, 1),
         (MAIL, "original", "", 1, 1),
         (MAIL, "original", "body", 4, 1),
-        (MAIL, "stand_in", None, 2, 1),
-        (MAIL, "stand_in", "body", 2, 1),
+        (MAIL, "surrogate", None, 2, 1),
+        (MAIL, "surrogate", "body", 2, 1),
     ]
 
 

@@ -95,10 +95,10 @@ def reference_outcomes(out: Path) -> Counter[tuple[Any, ...]]:
             outcome = "dropped"
         elif replacements:
             (text,) = replacements
-            outcome = "removed" if not text else "label" if re.fullmatch(r"\[[A-Z_]+(-\d+)?\]", text) else "stand_in"
-            final_value = text if outcome == "stand_in" else None
+            outcome = "removed" if not text else "label" if re.fullmatch(r"\[[A-Z_]+(-\d+)?\]", text) else "surrogate"
+            final_value = text if outcome == "surrogate" else None
         elif overlapping:
-            outcome = "with_another"
+            outcome = "other_edit"
         else:
             outcome, final_value = "original", occurrence["value_id"]
         value_counts[occurrence["kind"], outcome, final_value] += 1
@@ -140,11 +140,11 @@ def test_outcomes_equal_the_reference(output: Path, tmp_path: Path) -> None:
     assert (
         outcome_names
         >= {
-            "rmft": {"original", "stand_in", "label", "with_another"},
-            "erase": {"stand_in"},
+            "rmft": {"original", "surrogate", "label", "other_edit"},
+            "erase": {"surrogate"},
             "redact": {"label"},
             "header_dedup": {"original", "removed"},
-            "deduplicated": {"original", "stand_in", "dropped"},
+            "deduplicated": {"original", "surrogate", "dropped"},
             "baseline": {"original"},
         }[output.name]
     )
@@ -154,7 +154,7 @@ def test_curve_after_equals_the_published_texts(published: Path, tmp_path: Path)
     """Addresses are counted again with a plain search of the published texts."""
     after: Counter[int] = Counter()
     for kind, outcome, section, count, values in collect_tables(published, tmp_path).outcomes:
-        if kind == "EMAIL_ADDRESS" and section is None and outcome in ("original", "stand_in"):
+        if kind == "EMAIL_ADDRESS" and section is None and outcome in ("original", "surrogate"):
             after[count] += values
     edits = Counter(row["replacement"] for row in read_rows(work_folders(published)[1] / "edits") if row["kind"] == "EMAIL_ADDRESS")
     text = "\n".join(Corpus.open(published).table(["text"]).column("text").to_pylist())
@@ -181,7 +181,7 @@ def test_command(published: Path, tmp_path: Path, sanitize: Any) -> None:
     result = json.loads(out)
     assert (code, err, result["page"]) == (0, "", None) and not default_page.exists()
     assert sorted(Path(path).name for path in result["figures"]) == sorted(path.name for path in (tmp_path / "figures").iterdir())
-    assert {"what-became-of-what-was-found.svg", "mail-headers-against-bodies.svg", "rank-frequency-EMAIL_ADDRESS.svg"} <= {
+    assert {"outcomes-by-kind.svg", "mail-headers-and-bodies-by-kind.svg", "rank-frequency-EMAIL_ADDRESS.svg"} <= {
         Path(path).name for path in result["figures"]
     }
     code, out, err = sanitize("report", published, "-o", tmp_path / "x.html", "--figures", tmp_path / "figures")
