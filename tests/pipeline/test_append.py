@@ -127,7 +127,7 @@ def write_files(corpus: CorpusFolder, *names: str) -> list[Path]:
 
 def run_once_over_files(corpus: CorpusFolder, *names: str, **options: Any) -> CorpusFolder:
     """Runs once over the same files, in another folder."""
-    single_run = make_neighbour_folder(corpus, "one")
+    single_run = make_neighbour_folder(corpus, "single_run")
     single_run.run_plan(*write_files(single_run, *(names or DOCUMENT_NUMBERS)), **options)
     return single_run
 
@@ -214,7 +214,7 @@ def test_any_split_into_increments_gives_the_index_and_texts_of_one_run(batches:
     """For any documents, increments and shard sizes: the index equals that of one run, and so do the texts, because with `avoid=seen` they
     depend only on earlier documents."""
     with tempfile.TemporaryDirectory() as folder:
-        corpus, single_run = CorpusFolder(Path(folder) / "here"), CorpusFolder(Path(folder) / "one")
+        corpus, single_run = CorpusFolder(Path(folder) / "increments"), CorpusFolder(Path(folder) / "single_run")
         changes = [CURATED, "edit.0.avoid=seen", f"edit.0.keep={keep}"]
         files = []
         for no, texts in enumerate(batches):
@@ -386,7 +386,7 @@ REFUSED: dict[str, tuple[Callable[[CorpusFolder], object] | None, dict[str, Any]
 
 @pytest.fixture(scope="module")
 def appendable_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    corpus = CorpusFolder(tmp_path_factory.mktemp("made") / "here")
+    corpus = CorpusFolder(tmp_path_factory.mktemp("appendable") / "corpus")
     corpus.write_file("a.jsonl", [{**document(number), "n": number} for number in range(8)])
     corpus.run_plan()
     corpus.write_file("b.jsonl", [{**document(number), "n": number} for number in range(8, 12)])
@@ -395,9 +395,9 @@ def appendable_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_impossible_appends_are_refused_and_change_nothing(appendable_corpus: Path, tmp_path: Path, case: str) -> None:
-    shutil.copytree(appendable_corpus, tmp_path / "here", copy_function=shutil.copy2)
+    shutil.copytree(appendable_corpus, tmp_path / "corpus", copy_function=shutil.copy2)
     corpus = object.__new__(CorpusFolder)
-    corpus.folder, corpus.out, corpus.work = tmp_path / "here", tmp_path / "here" / "out", tmp_path / "here" / "out.private"
+    corpus.folder, corpus.out, corpus.work = tmp_path / "corpus", tmp_path / "corpus" / "out", tmp_path / "corpus" / "out.private"
     # an index identifies its files by hashes of their paths
     index_json, key = (corpus.work / "index.json").read_text().replace(str(appendable_corpus), str(corpus.folder)), Key.from_seed(1)
     for file in filter(Path.is_file, appendable_corpus.rglob("*")):
@@ -511,7 +511,7 @@ def test_changed_files_in_a_moved_input_folder_are_refused(tmp_path: Path, case:
     write_files(corpus, "a.jsonl", "b.parquet")
     corpus.run_plan()
     change, as_folder, message = CHANGES_IN_MOVED_FOLDER[case]
-    moved_folder = tmp_path / "there"
+    moved_folder = tmp_path / "moved_folder"
     (tmp_path / "in").rename(moved_folder)
     (moved_folder / "new.jsonl").write_text(json.dumps(document(99)) + "\n")
     summary = corpus.append(moved_folder)
@@ -553,7 +553,7 @@ def test_a_moved_folder_is_recognised_by_one_identical_data_file(corpus: CorpusF
     for no in range(4):
         corpus.write_file(f"part-{no}.jsonl", [document(no * 9 + offset) for offset in range(3 + no)])
     corpus.run_plan()
-    other_folder = corpus.folder / "there"
+    other_folder = corpus.folder / "other_folder"
     other_folder.mkdir()
     shutil.copy(corpus.folder / "in" / "part-0.jsonl", other_folder)
     (other_folder / "part-3.jsonl").write_text(json.dumps(document(90)) + "\n")
@@ -612,7 +612,7 @@ class StopAtFailpoint(BaseException):
 
 
 def stops_at_failpoint(monkeypatch: pytest.MonkeyPatch, corpus: CorpusFolder, point: str, **options: Any) -> bool:
-    """Run an append that is stopped at a failpoint; False if it does not reach the failpoint."""
+    """Runs an append that stops at a failpoint; False if it does not reach the failpoint."""
 
     def stop_at_point(name: str) -> None:
         if name == point:
@@ -665,7 +665,7 @@ def test_replace_discards_an_unfinished_append(corpus: CorpusFolder, monkeypatch
     shards = corpus.shards()
     assert corpus.append(replace=True)["documents_in"] == 15
     assert corpus.shards().items() >= shards.items()
-    uninterrupted = make_neighbour_folder(corpus, "undisturbed")
+    uninterrupted = make_neighbour_folder(corpus, "uninterrupted")
     uninterrupted.run_plan(*write_files(uninterrupted, "a.jsonl"))
     uninterrupted.append(*write_files(uninterrupted, "c.jsonl"))
     assert corpus.texts() == uninterrupted.texts()
@@ -718,7 +718,7 @@ def test_two_outputs_of_one_index_are_appended_separately(corpus: CorpusFolder) 
 def test_append_stopped_at_any_failpoint_resumes_to_identical_bytes(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every failpoint OUT is the old or the new version, and the same command then ends with the bytes of an uninterrupted append."""
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
-    uninterrupted = make_neighbour_folder(corpus, "undisturbed")
+    uninterrupted = make_neighbour_folder(corpus, "uninterrupted")
     uninterrupted.run_plan(*write_files(uninterrupted, "a.jsonl"))
     write_files(uninterrupted, "b.parquet")
     uninterrupted.append()
@@ -755,7 +755,7 @@ def test_names_of_shards() -> None:
 
 
 def test_remove_replacement_values(tmp_path: Path) -> None:
-    first_occurrences, replacements = tmp_path / "firsts.parquet", tmp_path / "said.parquet"
+    first_occurrences, replacements = tmp_path / "first_occurrences.parquet", tmp_path / "replacements.parquet"
     pq.write_table(pa.table({"value_id": [5, 6, 7], "doc_no": [1, 2, 3]}), first_occurrences)
     pq.write_table(pa.table({"value_id": [1, 6, 9]}), replacements)
     remove_replacement_values(first_occurrences, [replacements])

@@ -327,7 +327,7 @@ def test_an_invalid_utf8_text_is_not_quoted_by_the_sql_command(corpus_folder: Pa
 
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made")
+    folder = tmp_path_factory.mktemp("finished_run")
     (folder / "in.jsonl").write_text("".join(json.dumps(build_row(number)) + "\n" for number in range(24)))
     run([folder / "in.jsonl"], folder / "out", load_plan("rmft"), None, Settings(seed=1, workers=1))
     return folder

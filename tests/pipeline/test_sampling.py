@@ -19,8 +19,8 @@ from sanitize.plans.settings import Settings
 ROWS = [{"doc_id": f"d{no}", "text": f"Document {no}: ann{no % 7}@example.com or 212-555-01{no % 100:02d}."} for no in range(400)]
 
 
-def run_sample(base: Path, name: str, inputs: Path, sample: float, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    settings = Settings(**{"seed": 1, "workers": 1, "sample": sample, "rows_per_shard": 30, "max_quarantine": 1.0, **more})
+def run_sample(base: Path, name: str, inputs: Path, sample: float, **changed_settings: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    settings = Settings(**{"seed": 1, "workers": 1, "sample": sample, "rows_per_shard": 30, "max_quarantine": 1.0, **changed_settings})
     summary = run([inputs], base / name, "baseline", settings=settings)
     return summary, [row for file in sorted((base / name / "data").iterdir()) for row in pq.read_table(file).to_pylist()]
 

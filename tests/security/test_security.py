@@ -38,7 +38,7 @@ def run_command(folder: Path, *arguments: object, site: Path | None = None) -> s
 
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.mktemp("made")
+    base = tmp_path_factory.mktemp("finished_run")
     pq.write_table(pa.table({"text": TEXTS}), base / "in.parquet")
     run([base / "in.parquet"], base / "out", settings=Settings(workers=1))
     return base
@@ -70,7 +70,7 @@ if __name__ == "__main__":
 
 
 def test_commands_open_no_network_connection(tmp_path: Path) -> None:
-    events_path, processes_path, site = tmp_path / "heard", tmp_path / "began", tmp_path / "site"
+    events_path, processes_path, site = tmp_path / "events", tmp_path / "processes", tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(AUDIT_HOOK.format(events_path=str(events_path), processes_path=str(processes_path)))
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
