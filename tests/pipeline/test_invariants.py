@@ -836,7 +836,7 @@ def test_bad_records_are_quarantined_and_counted(rows: list[Row], data: st.DataO
         summary = run([path], base / "out", load_plan("erase"), settings=make_settings(max_doc_bytes=3000))
         output_table = pa.concat_tables(pq.read_table(shard) for shard in sorted((base / "out" / "data").iterdir()))
         quarantined_rows = {
-            row["doc_no"]: row for stage in ("read", "find") for row in read_rows(base / "out.private" / "quarantine" / stage)
+            row["doc_no"]: row for stage in ("read", "detect") for row in read_rows(base / "out.private" / "quarantine" / stage)
         }
         assert summary["documents_in"] == len(rows) == summary["documents_out"] + summary["quarantined"]
         assert set(quarantined_rows) == invalid_rows | large_rows
