@@ -1,8 +1,9 @@
-"""What holds for all tests.
+"""Settings and fixtures of all tests.
 
-Property tests draw the same examples every time under CI, so that a red run can be repeated; elsewhere they look further. What this
-process writes is not waited for until it is on the disk (a thousand runs of a hundred files each would be minutes of waiting); processes
-of their own do wait, and `reliability/test_disk.py` holds that they do, and in which order. And here one drill serves all runs of a plan.
+Property tests draw the same examples every time under CI, so that a failing run can be repeated; elsewhere the examples are random.
+`os.fsync` does nothing in the test process, because a thousand runs of a hundred files each would wait for minutes. Commands in processes
+of their own do call it, and `reliability/test_disk_errors.py` checks that they do and in which order. The canary check runs once per
+plan in this process.
 """
 
 from __future__ import annotations
@@ -30,137 +31,143 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 os.fsync = lambda handle: None
 
-TIMES = int(os.environ.get("SOAK_TIMES", "10"))  # as many examples of a property in `make soak`
+SOAK_EXAMPLE_FACTOR = int(os.environ.get("SOAK_TIMES", "10"))  # `make soak` runs this many times the examples of a property
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # told by xdist alone, which single-process runs may leave out
+    # registered by xdist, which may be missing in single-process runs
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The long form of a property is the property with more examples: `make soak` runs them all so."""
+    """`make soak` also runs every property test, with more examples."""
     if config.option.markexpr != "soak":
         return
-    seen: set[int] = set()
+    changed_functions: set[int] = set()
     for item in items:
-        held = getattr(item, "obj", None)
-        if not getattr(held, "is_hypothesis_test", False) or item.get_closest_marker("soak"):
+        function = getattr(item, "obj", None)
+        if not getattr(function, "is_hypothesis_test", False) or item.get_closest_marker("soak"):
             continue
         item.add_marker("soak")
-        if id(held) not in seen:  # a test with parameters is one function
-            seen.add(id(held))
-            told = held._hypothesis_internal_use_settings  # type: ignore[union-attr]
-            held._hypothesis_internal_use_settings = settings(  # type: ignore[union-attr]
-                told, max_examples=told.max_examples * TIMES, deadline=None, suppress_health_check=list(HealthCheck)
+        if id(function) not in changed_functions:  # all parameters of a test share one function
+            changed_functions.add(id(function))
+            profile = function._hypothesis_internal_use_settings  # type: ignore[union-attr]
+            function._hypothesis_internal_use_settings = settings(  # type: ignore[union-attr]
+                profile, max_examples=profile.max_examples * SOAK_EXAMPLE_FACTOR, deadline=None, suppress_health_check=list(HealthCheck)
             )
 
 
 @pytest.fixture(scope="session", autouse=True)
-def shapes() -> Iterator[Callable[..., Any]]:
-    """What the drill takes from the documents, which costs more than a run over a few of them; without it, it is the same for all runs of
-    a plan. `test_verify_drill.py` puts it back, and so do processes of their own."""
+def get_real_document_shapes() -> Iterator[Callable[..., Any]]:
+    """Returns the real `_get_document_shapes`, and replaces it by one that returns the default shapes.
+
+    The canary check reads the shapes of documents, which costs more than a run over a few documents. With the default shapes its result
+    is the same for all runs of a plan. `pipeline/test_canaries.py` uses the real function, and so do commands in processes of their own."""
     from sanitize.pipeline import canaries
 
-    whole = canaries._get_document_shapes
+    get_document_shapes = canaries._get_document_shapes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canaries, "_get_document_shapes", lambda documents: canaries._DEFAULT_SHAPES)
-        yield whole
+        yield get_document_shapes
 
 
 @pytest.fixture()
 def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """The console script in this process: exit code, standard output, standard error."""
+    """Runs the console script in this process; returns exit code, standard output and standard error."""
     from sanitize.cli import main
 
-    held = signal.getsignal(signal.SIGTERM)
+    sigterm_handler = signal.getsignal(signal.SIGTERM)
 
-    def command(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, words)])
+    def run_command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, arguments)])
         capsys.readouterr()
         try:
             main.main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        return int(code or 0), said.out, said.err
+            exit_code: Any = 0
+        except SystemExit as exit_request:
+            exit_code = exit_request.code
+        captured = capsys.readouterr()
+        return int(exit_code or 0), captured.out, captured.err
 
-    yield command
-    signal.signal(signal.SIGTERM, held)
+    yield run_command
+    signal.signal(signal.SIGTERM, sigterm_handler)
 
 
-class Forked:
-    """A command that runs as a fork of the server: what of `subprocess.Popen` the tests use."""
+class ForkedCommand:
+    """A command that runs as a fork of `server.py`; has the methods of `subprocess.Popen` that the tests use."""
 
-    def __init__(self, place: str, words: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes = b"") -> None:
-        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until it has ended
-        self._who = socket.socket(socket.AF_UNIX)
-        self._who.connect(place)
-        said = json.dumps({"argv": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
+    def __init__(self, socket_path: str, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin_bytes: bytes = b"") -> None:
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed in `communicate`
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(socket_path)
+        request = json.dumps({"argv": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
         with tempfile.TemporaryFile() as stdin:
-            stdin.write(given)
+            stdin.write(stdin_bytes)
             stdin.seek(0)
-            socket.send_fds(self._who, [said], [stdin.fileno(), self._out.fileno(), self._err.fileno()])
-        self._answers = self._who.makefile()
-        self.pid = int(self._answers.readline())
+            socket.send_fds(self._connection, [request], [stdin.fileno(), self._out.fileno(), self._err.fileno()])
+        self._replies = self._connection.makefile()
+        self.pid = int(self._replies.readline())
         self.returncode: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """How it ended, once it has."""
+        """Waits for the end of the process; returns its exit code."""
         if self.returncode is None:
-            self._who.settimeout(timeout)
+            self._connection.settimeout(timeout)
             try:
-                said = self._answers.readline()
+                status_line = self._replies.readline()
             except TimeoutError:
                 raise subprocess.TimeoutExpired("sanitize", timeout or 0.0) from None
-            self.returncode = int(said)
-            self._answers.close()
-            self._who.close()
+            self.returncode = int(status_line)
+            self._replies.close()
+            self._connection.close()
         return self.returncode
 
     def poll(self) -> int | None:
-        """The same, if it has ended."""
-        return self.wait() if self.returncode is not None or select.select([self._who], [], [], 0)[0] else None
+        """Returns the exit code if the process has ended, else None."""
+        return self.wait() if self.returncode is not None or select.select([self._connection], [], [], 0)[0] else None
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """What it said to its end."""
+        """Waits for the end of the process; returns its standard output and standard error."""
         self.wait(timeout)
-        told = []
+        texts = []
         for stream in (self._out, self._err):
             stream.seek(0)
-            told.append(stream.read().decode())
+            texts.append(stream.read().decode())
             stream.close()
-        return told[0], told[1]
+        return texts[0], texts[1]
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Sends a signal to the process."""
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Sends SIGKILL to the process."""
         self.send_signal(signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")
-def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any] | None]:
-    """Starts `sanitize` with some words (folder, environment, standard input) in a process at the head of a session of its own, in a tenth
-    of the time that a new one takes to import the house; None where there is no fork."""
+def start_forked_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any] | None]:
+    """Starts `sanitize` with arguments, folder, environment and standard input, as a session leader in a process of its own.
+
+    The process is a fork of `server.py`, which has imported the packages: it starts in a tenth of the time of a new interpreter. None on
+    systems other than Linux."""
     if sys.platform != "linux":
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="s-") as folder:  # a socket's path is short
-        place = f"{folder}/s"
-        told = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "600000"}
-        told["_RJEM_MALLOC_CONF"] = "narenas:1,dirty_decay_ms:2000"  # as cli.main sets them before it imports anything
-        words = [sys.executable, str(Path(__file__).with_name("server.py")), place]
-        server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **told})
-        until = time.monotonic() + 60
-        while not Path(place).exists():
-            assert server.poll() is None and time.monotonic() < until, "the server of commands has not come up"
+    with tempfile.TemporaryDirectory(prefix="s-") as folder:  # the path of a socket must be short
+        socket_path = f"{folder}/s"
+        server_environment = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "600000"}
+        server_environment["_RJEM_MALLOC_CONF"] = "narenas:1,dirty_decay_ms:2000"  # as cli.main sets them before it imports anything
+        server_command = [sys.executable, str(Path(__file__).with_name("server.py")), socket_path]
+        server = subprocess.Popen(
+            server_command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **server_environment}
+        )
+        deadline = time.monotonic() + 60
+        while not Path(socket_path).exists():
+            assert server.poll() is None and time.monotonic() < deadline, "tests/server.py has not started"
             time.sleep(0.01)
-        yield functools.partial(Forked, place)
+        yield functools.partial(ForkedCommand, socket_path)
         assert server.stdin is not None
         server.stdin.close()
         server.wait()

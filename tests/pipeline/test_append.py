@@ -1,5 +1,5 @@
-"""Append: the same index as one run over all files, new shards beside unchanged old ones, and a clear error where an append is
-impossible. All people are invented."""
+"""Append: gives the index of one run over all files, adds shards, leaves earlier shards unchanged, and fails with a clear error where an
+append is impossible. All people are invented."""
 
 from __future__ import annotations
 
@@ -47,32 +47,35 @@ PEOPLE = [f"{first}.{last}@example.com" for first in ("ann", "bob", "cy", "dee")
 
 
 def document(number: int, text: str = "") -> dict[str, Any]:
-    one, other = PEOPLE[number * 5 % len(PEOPLE)], PEOPLE[number * 7 % 11]
-    return {"doc_id": f"d{number}", "text": text or f"{one} wrote to {other}, call 212-555-01{number % 30:02d}\nor 10.1.2.{number % 9}"}
+    sender, recipient = PEOPLE[number * 5 % len(PEOPLE)], PEOPLE[number * 7 % 11]
+    return {
+        "doc_id": f"d{number}",
+        "text": text or f"{sender} wrote to {recipient}, call 212-555-01{number % 30:02d}\nor 10.1.2.{number % 9}",
+    }
 
 
-class Place:
-    """A folder with input files and the outputs made from them."""
+class CorpusFolder:
+    """A folder with input files, and the OUT and WORK of the runs over them."""
 
-    def __init__(self, here: Path) -> None:
-        self.here, self.out, self.work = here, here / "out", here / "out.private"
-        (here / "in").mkdir(parents=True)
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out, self.work = folder, folder / "out", folder / "out.private"
+        (folder / "in").mkdir(parents=True)
 
-    def put(self, name: str, rows: Sequence[dict[str, Any]]) -> Path:
-        path = self.here / "in" / name
+    def write_file(self, name: str, rows: Sequence[dict[str, Any]]) -> Path:
+        path = self.folder / "in" / name
         if path.suffix == ".parquet":
             pq.write_table(pa.Table.from_pylist(list(rows)), path)
         else:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
 
-    def go(self, *inputs: Path, plan: str | Plan = "rmft", changes: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-        chosen = load_plan(plan, changes) if isinstance(plan, str) else plan
-        settings = Settings(**{"seed": 1, "workers": 1, "rows_per_shard": PER_SHARD, **more})
-        return run(list(inputs) or [self.here / "in"], self.out, chosen, self.work, settings)
+    def run_plan(self, *inputs: Path, plan: str | Plan = "rmft", changes: Sequence[str] = (), **changed_settings: Any) -> dict[str, Any]:
+        loaded_plan = load_plan(plan, changes) if isinstance(plan, str) else plan
+        run_settings = Settings(**{"seed": 1, "workers": 1, "rows_per_shard": PER_SHARD, **changed_settings})
+        return run(list(inputs) or [self.folder / "in"], self.out, loaded_plan, self.work, run_settings)
 
-    def append(self, *inputs: Path, **more: Any) -> dict[str, Any]:
-        return self.go(*inputs, append=True, **more)
+    def append(self, *inputs: Path, **options: Any) -> dict[str, Any]:
+        return self.run_plan(*inputs, append=True, **options)
 
     def texts(self) -> list[str]:
         return [str(text) for text in Corpus.open(self.out).table(["text"]).column(0).to_pylist()]
@@ -81,117 +84,118 @@ class Place:
         """Inode and content of each shard."""
         return {path.name: (path.stat().st_ino, file_sha256(path)) for path in sorted((self.out / "data").iterdir())}
 
-    def table(self, *place: str) -> pl.DataFrame:
-        paths = sorted(self.work.joinpath(*place).glob("*.parquet"))
+    def table(self, *folder_names: str) -> pl.DataFrame:
+        paths = sorted(self.work.joinpath(*folder_names).glob("*.parquet"))
         frame = pl.concat([pl.DataFrame(pq.read_table(path, partitioning=None)) for path in paths])
         return frame.with_columns(pl.selectors.categorical().cast(pl.String), pl.selectors.enum().cast(pl.String))
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def corpus(tmp_path: Path) -> CorpusFolder:
+    return CorpusFolder(tmp_path)
 
 
-def elsewhere(place: Place, name: str) -> Place:
-    return Place(place.here / name)
+def make_neighbour_folder(corpus: CorpusFolder, name: str) -> CorpusFolder:
+    return CorpusFolder(corpus.folder / name)
 
 
-def test_a_run_over_more_files_says_that_they_can_be_added(place: Place) -> None:
-    put(place, "a.jsonl")
-    place.go()
-    put(place, "b.parquet")
+def test_run_over_more_files_suggests_append_where_it_is_possible(corpus: CorpusFolder) -> None:
+    write_files(corpus, "a.jsonl")
+    corpus.run_plan()
+    write_files(corpus, "b.parquet")
     with pytest.raises(UsageError, match="1 new.*use --append to add the new files, or use --replace"):
-        place.go()
+        corpus.run_plan()
     with pytest.raises(UsageError, match="^((?!--append).)*$"):
-        place.go(plan="redact")
-    changed = elsewhere(place, "changed")
-    put(changed, "a.jsonl")
-    changed.go()
-    changed.put("a.jsonl", [document(99)])
+        corpus.run_plan(plan="redact")
+    changed_corpus = make_neighbour_folder(corpus, "changed")
+    write_files(changed_corpus, "a.jsonl")
+    changed_corpus.run_plan()
+    changed_corpus.write_file("a.jsonl", [document(99)])
     with pytest.raises(UsageError, match="^((?!--append).)*$"):
-        changed.go()
-    assert place.append()["appended"]["documents"] == 5
+        changed_corpus.run_plan()
+    assert corpus.append()["appended"]["documents"] == 5
 
 
-# ------------------------------------------------------------------------------------------------------- the same as one run
+# --------------------------------------------------------------------------------------------------------- the index and texts of one run
 
-SAME = ("documents_in", "documents_out", "occurrences", "kept_originals", "replaced", "by_kind", "leaks", "quarantined")
-FILES = {"a.jsonl": range(8), "b.parquet": range(8, 13), "c.jsonl": range(13, 20)}
-
-
-def put(place: Place, *names: str) -> list[Path]:
-    return [place.put(name, [document(number) for number in FILES[name]]) for name in names]
+SUMMARY_KEYS = ("documents_in", "documents_out", "occurrences", "kept_originals", "replaced", "by_kind", "leaks", "quarantined")
+DOCUMENT_NUMBERS = {"a.jsonl": range(8), "b.parquet": range(8, 13), "c.jsonl": range(13, 20)}
 
 
-def in_one(place: Place, *names: str, **more: Any) -> Place:
-    """The same files in one run."""
-    one = elsewhere(place, "one")
-    one.go(*put(one, *(names or FILES)), **more)
-    return one
+def write_files(corpus: CorpusFolder, *names: str) -> list[Path]:
+    return [corpus.write_file(name, [document(number) for number in DOCUMENT_NUMBERS[name]]) for name in names]
 
 
-def test_an_append_is_the_index_of_one_run(place: Place) -> None:
-    # 8 documents are two ranges; the 5 behind them are one of 4 and one of 1, as they end with their batch
-    place.go(*put(place, "a.jsonl"), changes=[CURATED])
-    put(place, "b.parquet")
-    place.append(changes=[CURATED])  # the whole folder
-    found = place.append(*put(place, "c.jsonl"), changes=[CURATED])  # the new files alone
-    one = in_one(place, changes=[CURATED])
+def run_once_over_files(corpus: CorpusFolder, *names: str, **options: Any) -> CorpusFolder:
+    """Runs once over the same files, in another folder."""
+    single_run = make_neighbour_folder(corpus, "single_run")
+    single_run.run_plan(*write_files(single_run, *(names or DOCUMENT_NUMBERS)), **options)
+    return single_run
+
+
+def test_append_gives_the_index_of_one_run(corpus: CorpusFolder) -> None:
+    # 8 documents are two task ranges; the next 5 are a range of 4 and one of 1, because a range ends with its increment
+    corpus.run_plan(*write_files(corpus, "a.jsonl"), changes=[CURATED])
+    write_files(corpus, "b.parquet")
+    corpus.append(changes=[CURATED])  # the whole folder
+    append_summary = corpus.append(*write_files(corpus, "c.jsonl"), changes=[CURATED])  # the new files alone
+    single_run = run_once_over_files(corpus, changes=[CURATED])
     for table in (("tables", "occurrences"), ("tables", "document_ids"), ("tables", "skipped"), ("quarantine", "detect")):
-        mine, theirs = place.table(*table), one.table(*table)
+        appended_table, single_run_table = corpus.table(*table), single_run.table(*table)
         if table[1] == "skipped":
-            mine, theirs = (
-                frame.group_by("kind", "reason").agg(pl.col("candidates").sum()).sort("kind", "reason") for frame in (mine, theirs)
+            appended_table, single_run_table = (
+                frame.group_by("kind", "reason").agg(pl.col("candidates").sum()).sort("kind", "reason")
+                for frame in (appended_table, single_run_table)
             )
-        assert mine.equals(theirs), table
-    assert place.table("tables", "value_counts").sort("value_id").equals(one.table("tables", "value_counts").sort("value_id"))
-    values = [each.table("vault", "values").unique().sort("value_id", "value") for each in (place, one)]
+        assert appended_table.equals(single_run_table), table
+    assert corpus.table("tables", "value_counts").sort("value_id").equals(single_run.table("tables", "value_counts").sort("value_id"))
+    values = [output.table("vault", "values").unique().sort("value_id", "value") for output in (corpus, single_run)]
     assert values[0].equals(values[1])
-    # all counts are of the whole, except that a variant of an earlier part could not know the values to come
-    summary = Corpus.open(one.out).manifest["summary"]
-    assert {name: found[name] for name in SAME} == {name: summary[name] for name in SAME}
-    # the new part is that of one run over everything, to the byte, whose variants avoid all values too
-    assert place.texts()[13:] == one.texts()[13:]
-    assert sql_api.sql(place.work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [20]
-    assert sql_api.status(place.work)["increments"] == 3
-    assert sql_api.top(place.work).equals(sql_api.top(one.work))
+    # all counts are of the whole corpus; only the variants of the first increment may equal values of later ones
+    single_run_summary = Corpus.open(single_run.out).manifest["summary"]
+    assert {name: append_summary[name] for name in SUMMARY_KEYS} == {name: single_run_summary[name] for name in SUMMARY_KEYS}
+    # the new texts equal those of one run over all files, whose variants avoid all values too
+    assert corpus.texts()[13:] == single_run.texts()[13:]
+    assert sql_api.sql(corpus.work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [20]
+    assert sql_api.status(corpus.work)["increments"] == 3
+    assert sql_api.top(corpus.work).equals(sql_api.top(single_run.work))
 
 
-def test_an_earlier_part_is_what_it_was(place: Place) -> None:
-    first = put(place, "a.jsonl")
-    place.go(*first)
-    shards, texts = place.shards(), place.texts()
-    put(place, "b.parquet")
-    told = place.append()
-    assert told["changed"] and told["documents_in"] == 13
-    assert {name: place.shards()[name] for name in shards} == shards
-    assert place.texts()[:8] == texts
-    assert list(place.shards()) == [*(shard_name(no, 2) for no in range(2)), *(shard_name(no, 2, 2) for no in range(2))]
-    manifest = Corpus.open(place.out).manifest
+def test_append_leaves_earlier_shards_unchanged(corpus: CorpusFolder) -> None:
+    first = write_files(corpus, "a.jsonl")
+    corpus.run_plan(*first)
+    shards, texts = corpus.shards(), corpus.texts()
+    write_files(corpus, "b.parquet")
+    summary = corpus.append()
+    assert summary["changed"] and summary["documents_in"] == 13
+    assert {name: corpus.shards()[name] for name in shards} == shards
+    assert corpus.texts()[:8] == texts
+    assert list(corpus.shards()) == [*(shard_name(no, 2) for no in range(2)), *(shard_name(no, 2, 2) for no in range(2))]
+    manifest = Corpus.open(corpus.out).manifest
     assert manifest["increments"] == [
         {"number": 1, "input_count": 1, "shard_count": 2},
         {"number": 2, "input_count": 1, "shard_count": 2},
     ]
-    assert [one["rows"] for one in manifest["shards"]] == [4, 4, 4, 1]
-    assert [Path(one["path"]).name for one in manifest["shards"]] == list(place.shards()) == sorted(place.shards())
-    Corpus.open(place.out).check()
+    assert [shard["rows"] for shard in manifest["shards"]] == [4, 4, 4, 1]
+    assert [Path(shard["path"]).name for shard in manifest["shards"]] == list(corpus.shards()) == sorted(corpus.shards())
+    Corpus.open(corpus.out).check()
     for mode in ("fast", "full"):
-        assert verify(place.out, mode=mode)["leaks"] == 0
-    before = place.shards()
-    for inputs in ([], first, [place.here / "in" / "b.parquet"]):
-        assert place.append(*inputs)["changed"] is False
-    assert place.shards() == before
+        assert verify(corpus.out, mode=mode)["leaks"] == 0
+    before = corpus.shards()
+    for inputs in ([], first, [corpus.folder / "in" / "b.parquet"]):
+        assert corpus.append(*inputs)["changed"] is False
+    assert corpus.shards() == before
 
 
 @pytest.mark.parametrize("plan", ["erase", "pseudonymize"])
-def test_every_plan_that_looks_at_no_whole_corpus(place: Place, plan: str) -> None:
-    place.go(*put(place, "a.jsonl"), plan=plan)
-    place.append(*put(place, "b.parquet"), plan=plan)
-    texts, one = place.texts(), in_one(place, "a.jsonl", "b.parquet", plan=plan).texts()
-    assert len(texts) == 13 and texts[8:] == one[8:]
-    if plan != "erase":  # what stands for a value hangs on no other document
-        assert texts == one
-    assert verify(place.out)["leaks"] == 0
+def test_append_with_plans_that_need_no_corpus_pass(corpus: CorpusFolder, plan: str) -> None:
+    corpus.run_plan(*write_files(corpus, "a.jsonl"), plan=plan)
+    corpus.append(*write_files(corpus, "b.parquet"), plan=plan)
+    texts, texts_of_single_run = corpus.texts(), run_once_over_files(corpus, "a.jsonl", "b.parquet", plan=plan).texts()
+    assert len(texts) == 13 and texts[8:] == texts_of_single_run[8:]
+    if plan != "erase":  # the replacement of a value depends on no other document
+        assert texts == texts_of_single_run
+    assert verify(corpus.out)["leaks"] == 0
 
 
 WORDS = [
@@ -207,138 +211,145 @@ TEXTS = st.lists(st.sampled_from([*WORDS, "From: ", "x", "é", "\n\n", "", "(", 
 
 @hypothesis.settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.lists(TEXTS, min_size=1, max_size=5), min_size=2, max_size=3), size=st.integers(1, 6), keep=st.integers(1, 2))
-def test_however_the_files_come(batches: list[list[str]], size: int, keep: int) -> None:
-    """For any documents, increments and shards: the index equals that of one run, and, where earlier documents decide everything, so do
-    the texts."""
+def test_any_split_into_increments_gives_the_index_and_texts_of_one_run(batches: list[list[str]], size: int, keep: int) -> None:
+    """For any documents, increments and shard sizes: the index equals that of one run, and so do the texts, because with `avoid=seen` they
+    depend only on earlier documents."""
     with tempfile.TemporaryDirectory() as folder:
-        here, one = Place(Path(folder) / "here"), Place(Path(folder) / "one")
+        corpus, single_run = CorpusFolder(Path(folder) / "increments"), CorpusFolder(Path(folder) / "single_run")
         changes = [CURATED, "edit.0.avoid=seen", f"edit.0.keep={keep}"]
         files = []
         for no, texts in enumerate(batches):
             rows = [{"doc_id": f"{no}-{number}", "text": text} for number, text in enumerate(texts)]
-            files.append(here.put(f"{no}.jsonl", rows))
-            here.go(files[-1], changes=changes, rows_per_shard=size, append=no > 0)
-        one.go(*files, changes=changes, rows_per_shard=size)
-        assert here.texts() == one.texts()
+            files.append(corpus.write_file(f"{no}.jsonl", rows))
+            corpus.run_plan(files[-1], changes=changes, rows_per_shard=size, append=no > 0)
+        single_run.run_plan(*files, changes=changes, rows_per_shard=size)
+        assert corpus.texts() == single_run.texts()
         for table in ("occurrences", "document_ids"):
-            assert here.table("tables", table).equals(one.table("tables", table))
-        counted = [each.table("tables", "value_counts").sort("value_id") for each in (here, one)]
+            assert corpus.table("tables", table).equals(single_run.table("tables", table))
+        counted = [output.table("tables", "value_counts").sort("value_id") for output in (corpus, single_run)]
         assert counted[0].equals(counted[1])
-        told, wanted = (Corpus.open(each.out).manifest["summary"] for each in (here, one))
-        assert {name: told[name] for name in SAME} == {name: wanted[name] for name in SAME}
-        assert verify(here.out, mode="fast")["leaks"] == 0
+        append_summary, single_run_summary = (Corpus.open(output.out).manifest["summary"] for output in (corpus, single_run))
+        assert {name: append_summary[name] for name in SUMMARY_KEYS} == {name: single_run_summary[name] for name in SUMMARY_KEYS}
+        assert verify(corpus.out, mode="fast")["leaks"] == 0
 
 
 @pytest.mark.parametrize("keep", [2])
-def test_the_first_occurrences_stay_where_they_are(place: Place, keep: int) -> None:
+def test_kept_first_occurrences_stay_the_same_after_append(corpus: CorpusFolder, keep: int) -> None:
     ann = "ann.roe@example.com"
-    place.go(place.put("a.jsonl", [document(0, f"{ann} here")]), changes=[f"edit.0.keep={keep}"])
-    place.append(
-        place.put("b.jsonl", [document(1, f"{ann} and new.one@example.com"), document(2, f"{ann}, new.one@example.com")]),
+    corpus.run_plan(corpus.write_file("a.jsonl", [document(0, f"{ann} here")]), changes=[f"edit.0.keep={keep}"])
+    corpus.append(
+        corpus.write_file("b.jsonl", [document(1, f"{ann} and new.one@example.com"), document(2, f"{ann}, new.one@example.com")]),
         changes=[f"edit.0.keep={keep}"],
     )
-    texts = place.texts()
+    texts = corpus.texts()
     assert [ann in text for text in texts] == ([True, False, False] if keep == 1 else [True, True, False])
     assert ["new.one@example.com" in text for text in texts] == [False, True, keep == 2]
 
 
-# ------------------------------------------------------------------------------------------------- what was said, and missed
+# ---------------------------------------------------------------------------------------- values equal to replacements, and missed values
 
 
-def test_a_new_value_that_a_variant_said_is_never_kept(place: Place) -> None:
-    place.go(*put(place, "a.jsonl"))
-    edits = place.table("runs", next((place.work / "runs").iterdir()).name, "edits").filter(pl.col("kind") == "EMAIL_ADDRESS")
-    said = str(edits["replacement"][0])
-    assert said not in PEOPLE and "@" in said
-    place.append(place.put("b.jsonl", [document(100, f"I am {said.upper()}, really"), document(101, f"{said} is me. a.new@example.com")]))
-    new = place.texts()[8:]
-    assert len(new) == 2 and not any(said in text.lower() for text in new)
+def test_a_new_value_that_equals_a_replacement_is_never_kept(corpus: CorpusFolder) -> None:
+    corpus.run_plan(*write_files(corpus, "a.jsonl"))
+    edits = corpus.table("runs", next((corpus.work / "runs").iterdir()).name, "edits").filter(pl.col("kind") == "EMAIL_ADDRESS")
+    replacement = str(edits["replacement"][0])
+    assert replacement not in PEOPLE and "@" in replacement
+    corpus.append(
+        corpus.write_file(
+            "b.jsonl", [document(100, f"I am {replacement.upper()}, really"), document(101, f"{replacement} is me. a.new@example.com")]
+        )
+    )
+    new = corpus.texts()[8:]
+    assert len(new) == 2 and not any(replacement in text.lower() for text in new)
     assert "a.new@example.com" in new[1]
-    for mode in ("fast", "full"):  # the old shard says it by chance, and had no way to know
-        assert verify(place.out, mode=mode)["leaks"] == 0
-    # and later ones know it still
-    place.append(place.put("c.jsonl", [document(102, f"{said} again")]), verify="full")
-    assert said not in place.texts()[10]
+    for mode in ("fast", "full"):  # the old shard contains the value only as a replacement
+        assert verify(corpus.out, mode=mode)["leaks"] == 0
+    # a later append still removes the value
+    corpus.append(corpus.write_file("c.jsonl", [document(102, f"{replacement} again")]), verify="full")
+    assert replacement not in corpus.texts()[10]
 
 
-HIDDEN = {"in the text": {"text": "ask ｂｏｂ@example.com"}, "in a kept column": {"text": "nothing", "note": "bob@example.com"}}
+UNDETECTED_VALUES = {"in the text": {"text": "ask ｂｏｂ@example.com"}, "in a kept column": {"text": "nothing", "note": "bob@example.com"}}
 
 
-@pytest.mark.parametrize("where", HIDDEN)
-def test_what_was_missed_before_and_is_known_now_stops(place: Place, where: str) -> None:
-    told = {"columns": Columns(policies={"note": "keep"} if "note" in HIDDEN[where] else {})}
-    rows = [{"doc_id": "x", **HIDDEN[where]}, {**document(1), **({"note": "a"} if "note" in HIDDEN[where] else {})}]
-    files = [place.put("a.jsonl", rows)]
-    place.go(*files, plan="erase", **told)
-    before = place.shards(), (place.out / "manifest.json").read_bytes()
-    files.append(place.put("b.jsonl", [{**document(2, "bob@example.com is here"), **({"note": "b"} if "note" in rows[1] else {})}]))
+@pytest.mark.parametrize("location", UNDETECTED_VALUES)
+def test_a_new_value_that_occurs_undetected_in_an_earlier_shard_stops_the_append(corpus: CorpusFolder, location: str) -> None:
+    settings = {"columns": Columns(policies={"note": "keep"} if "note" in UNDETECTED_VALUES[location] else {})}
+    rows = [
+        {"doc_id": "x", **UNDETECTED_VALUES[location]},
+        {**document(1), **({"note": "a"} if "note" in UNDETECTED_VALUES[location] else {})},
+    ]
+    files = [corpus.write_file("a.jsonl", rows)]
+    corpus.run_plan(*files, plan="erase", **settings)
+    before = corpus.shards(), (corpus.out / "manifest.json").read_bytes()
+    files.append(corpus.write_file("b.jsonl", [{**document(2, "bob@example.com is here"), **({"note": "b"} if "note" in rows[1] else {})}]))
     with pytest.raises(LeakFound, match="1 places in 1 of the 1 earlier shards hold .*--replace, without --append"):
-        place.append(plan="erase", **told)
-    assert (place.shards(), (place.out / "manifest.json").read_bytes()) == before
-    assert "bob" not in str(place.append(files[0], plan="erase", replace=True, **told))
-    if where == "in the text":
-        place.go(*files, plan="erase", replace=True, **told)  # the way out
-        assert not any("bob@" in text or "ｂｏｂ" in text for text in place.texts())
+        corpus.append(plan="erase", **settings)
+    assert (corpus.shards(), (corpus.out / "manifest.json").read_bytes()) == before
+    assert "bob" not in str(corpus.append(files[0], plan="erase", replace=True, **settings))
+    if location == "in the text":
+        corpus.run_plan(*files, plan="erase", replace=True, **settings)  # as the message suggests
+        assert not any("bob@" in text or "ｂｏｂ" in text for text in corpus.texts())
 
 
-def test_swept_shards_stand_as_well(place: Place) -> None:
-    """A shard that was rewritten after a sweep is not rewritten without it."""
-    place.go(place.put("a.jsonl", [document(0, "bob@example.com"), document(1, "ask ｂｏｂ@example.com")]), plan="erase")
-    shards = place.shards()
-    sweep = place.table("runs", next((place.work / "runs").iterdir()).name, "sweep")
+def test_append_leaves_swept_shards_unchanged(corpus: CorpusFolder) -> None:
+    """An append keeps the sweep of an earlier shard."""
+    corpus.run_plan(corpus.write_file("a.jsonl", [document(0, "bob@example.com"), document(1, "ask ｂｏｂ@example.com")]), plan="erase")
+    shards = corpus.shards()
+    sweep = corpus.table("runs", next((corpus.work / "runs").iterdir()).name, "sweep")
     assert sweep.height == 1
-    told = place.append(place.put("b.jsonl", [document(2, "ask ｂｏｂ@example.com as well")]), plan="erase")
-    assert told["verify"]["swept"] == 1 and "ｂｏｂ" not in place.texts()[2]
-    assert place.shards().items() >= shards.items()
-    assert place.table("runs", next((place.work / "runs").iterdir()).name, "sweep")["doc_no"].to_list() == [1, 2]
+    summary = corpus.append(corpus.write_file("b.jsonl", [document(2, "ask ｂｏｂ@example.com as well")]), plan="erase")
+    assert summary["verify"]["swept"] == 1 and "ｂｏｂ" not in corpus.texts()[2]
+    assert corpus.shards().items() >= shards.items()
+    assert corpus.table("runs", next((corpus.work / "runs").iterdir()).name, "sweep")["doc_no"].to_list() == [1, 2]
 
 
-def test_who_is_forgotten_stays_forgotten(place: Place) -> None:
+def test_an_erased_person_stays_erased_after_append(corpus: CorpusFolder) -> None:
     ann = "ann.roe@example.com"
-    place.go(place.put("a.jsonl", [document(0, f"{ann} one"), document(1, "cy.lee@example.com")]))
-    place.append(place.put("b.jsonl", [document(2, f"{ann} two"), document(3, "dee.day@example.com")]))
-    assert ann in place.texts()[0]
-    found = subject(place.work, [ann], erase=True, workers=1)
+    corpus.run_plan(corpus.write_file("a.jsonl", [document(0, f"{ann} one"), document(1, "cy.lee@example.com")]))
+    corpus.append(corpus.write_file("b.jsonl", [document(2, f"{ann} two"), document(3, "dee.day@example.com")]))
+    assert ann in corpus.texts()[0]
+    found = subject(corpus.work, [ann], erase=True, workers=1)
     assert found["erased"]["outputs"][0]["shards_rewritten"] >= 1
     assert found["runs"][0]["shards"] == [shard_name(0, 1), shard_name(0, 1, 2)]
-    assert not any(ann in text for text in place.texts())
-    shards = place.shards()
-    place.append(place.put("c.jsonl", [document(4, f"{ann} three"), document(5, "cy.lee@example.com")]))
-    assert place.texts()[4] == "[EMAIL_ADDRESS] three" and not any("ann.roe" in text for text in place.texts())
-    assert place.shards().items() >= shards.items()
-    assert place.append()["changed"] is False
+    assert not any(ann in text for text in corpus.texts())
+    shards = corpus.shards()
+    corpus.append(corpus.write_file("c.jsonl", [document(4, f"{ann} three"), document(5, "cy.lee@example.com")]))
+    assert corpus.texts()[4] == "[EMAIL_ADDRESS] three" and not any("ann.roe" in text for text in corpus.texts())
+    assert corpus.shards().items() >= shards.items()
+    assert corpus.append()["changed"] is False
 
 
-# --------------------------------------------------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------------------------------------------------------------ what is refused
 
 
-def test_names_known_from_lists_are_looked_for(place: Place) -> None:
-    """A finder with two rounds searches the new documents with the values of all documents, and does not search the old ones again."""
-    listed = place.here / "known.csv"
+def test_names_of_a_known_list_are_found_in_new_documents(corpus: CorpusFolder) -> None:
+    """A finder with two rounds searches the new documents for the values of all documents, and does not search the old documents again."""
+    listed = corpus.folder / "known.csv"
     listed.write_text("kind,value\nPERSON,Zoe Quill\n")
-    place.go(place.put("a.jsonl", [document(0, "Zoe Quill was here")]), plan="names", known=listed)
-    place.append(place.put("b.jsonl", [document(1, "and Zoe Quill again")]), plan="names", known=listed)
-    assert ["Zoe Quill" in text for text in place.texts()] == [True, False]
-    assert place.table("tables", "occurrences").filter(pl.col("kind") == "PERSON")["doc_no"].to_list() == [0, 1]
+    corpus.run_plan(corpus.write_file("a.jsonl", [document(0, "Zoe Quill was here")]), plan="names", known=listed)
+    corpus.append(corpus.write_file("b.jsonl", [document(1, "and Zoe Quill again")]), plan="names", known=listed)
+    assert ["Zoe Quill" in text for text in corpus.texts()] == [True, False]
+    assert corpus.table("tables", "occurrences").filter(pl.col("kind") == "PERSON")["doc_no"].to_list() == [0, 1]
     with pytest.raises(UsageError, match="another list of known values"):
         listed.write_text("kind,value\nPERSON,Yan Quill\n")
-        place.append(plan="names", known=listed)
+        corpus.append(plan="names", known=listed)
 
 
-def changed(place: Place) -> None:
-    place.put("a.jsonl", [document(number) for number in range(9)])
+def change_input_file(corpus: CorpusFolder) -> None:
+    corpus.write_file("a.jsonl", [document(number) for number in range(9)])
 
 
-def gone(place: Place) -> None:
-    (place.here / "in" / "a.jsonl").unlink()
+def delete_input_file(corpus: CorpusFolder) -> None:
+    (corpus.folder / "in" / "a.jsonl").unlink()
 
 
-REFUSED: dict[str, tuple[Callable[[Place], object] | None, dict[str, Any], type[SanitizeError], str]] = {
-    "no OUT": (lambda place: shutil.rmtree(place.out), {}, UsageError, "does not exist, so nothing can be appended"),
-    "no WORK": (lambda place: shutil.rmtree(place.work), {}, UsageError, "no index to append to"),
-    "an index only begun": (
-        lambda place: (place.work / "index.json").write_text(
-            json.dumps({**json.loads((place.work / "index.json").read_text()), "complete": False})
+REFUSED: dict[str, tuple[Callable[[CorpusFolder], object] | None, dict[str, Any], type[SanitizeError], str]] = {
+    "no OUT": (lambda corpus: shutil.rmtree(corpus.out), {}, UsageError, "does not exist, so nothing can be appended"),
+    "no WORK": (lambda corpus: shutil.rmtree(corpus.work), {}, UsageError, "no index to append to"),
+    "an incomplete index": (
+        lambda corpus: (corpus.work / "index.json").write_text(
+            json.dumps({**json.loads((corpus.work / "index.json").read_text()), "complete": False})
         ),
         {},
         UsageError,
@@ -351,22 +362,22 @@ REFUSED: dict[str, tuple[Callable[[Place], object] | None, dict[str, Any], type[
     "another sample": (None, {"sample": 0.5}, UsageError, "another --sample"),
     "other roles": (None, {"columns": Columns(roles=Roles(id="id"))}, UsageError, "other columns or settings"),
     "another policy": (None, {"columns": Columns(policies={"user_id": "keep"})}, UsageError, "made with another key, other settings"),
-    "a file that changed": (changed, {}, UsageError, "file 1 of the input: was read by an earlier run and has changed"),
-    "a file that is gone": (gone, {}, UsageError, "1 files that an earlier run read are missing"),
+    "a file that changed": (change_input_file, {}, UsageError, "file 1 of the input: was read by an earlier run and has changed"),
+    "a missing file": (delete_input_file, {}, UsageError, "1 files that an earlier run read are missing"),
     "a new column": (
-        lambda place: place.put("c.jsonl", [{**document(50), "more": "x"}]),
+        lambda corpus: corpus.write_file("c.jsonl", [{**document(50), "more": "x"}]),
         {},
         InputRefused,
         r"have 1 columns \(more\)",
     ),
     "a column of another type": (
-        lambda place: place.put("c.parquet", [{**document(50), "n": "x"}]),
+        lambda corpus: corpus.write_file("c.parquet", [{**document(50), "n": "x"}]),
         {},
         QuarantineExceeded,
         "1 of 5 records were quarantined .1 wrong_schema",
     ),
-    "a bad night": (
-        lambda place: (place.here / "in" / "c.jsonl").write_text('{"text": 1\n' * 3 + json.dumps(document(50))),
+    "a file with many bad records": (
+        lambda corpus: (corpus.folder / "in" / "c.jsonl").write_text('{"text": 1\n' * 3 + json.dumps(document(50))),
         {},
         QuarantineExceeded,
         "3 of 8 records",
@@ -375,353 +386,367 @@ REFUSED: dict[str, tuple[Callable[[Place], object] | None, dict[str, Any], type[
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = Place(tmp_path_factory.mktemp("made") / "here")
-    place.put("a.jsonl", [{**document(number), "n": number} for number in range(8)])
-    place.go()
-    place.put("b.jsonl", [{**document(number), "n": number} for number in range(8, 12)])
-    return place.here
+def appendable_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    corpus = CorpusFolder(tmp_path_factory.mktemp("appendable") / "corpus")
+    corpus.write_file("a.jsonl", [{**document(number), "n": number} for number in range(8)])
+    corpus.run_plan()
+    corpus.write_file("b.jsonl", [{**document(number), "n": number} for number in range(8, 12)])
+    return corpus.folder
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(made: Path, tmp_path: Path, case: str) -> None:
-    shutil.copytree(made, tmp_path / "here", copy_function=shutil.copy2)
-    place = object.__new__(Place)
-    place.here, place.out, place.work = tmp_path / "here", tmp_path / "here" / "out", tmp_path / "here" / "out.private"
-    # an index knows its files by their places
-    described, key = (place.work / "index.json").read_text().replace(str(made), str(place.here)), Key.from_seed(1)
-    for file in filter(Path.is_file, made.rglob("*")):
-        lies, lay = (hash_path(str(at / file.relative_to(made)), key) for at in (place.here, made))
-        described = described.replace(f'"{lay}"', f'"{lies}"')
-    (place.work / "index.json").write_text(described)
-    before, more, error, said = REFUSED[case]
-    if before:
-        before(place)
-    shards = place.shards() if place.out.exists() else {}
-    with pytest.raises(error, match=said) as caught:
-        place.append(**more)
-    assert not any(one in str(caught.value) for one in ("example.com", "ann", "212-555"))
-    assert (place.shards() if place.out.exists() else {}) == shards
-    assert not [path.name for path in place.here.iterdir() if path.name.startswith(".")]
+def test_impossible_appends_are_refused_and_change_nothing(appendable_corpus: Path, tmp_path: Path, case: str) -> None:
+    shutil.copytree(appendable_corpus, tmp_path / "corpus", copy_function=shutil.copy2)
+    corpus = object.__new__(CorpusFolder)
+    corpus.folder, corpus.out, corpus.work = tmp_path / "corpus", tmp_path / "corpus" / "out", tmp_path / "corpus" / "out.private"
+    # an index identifies its files by hashes of their paths
+    index_json, key = (corpus.work / "index.json").read_text().replace(str(appendable_corpus), str(corpus.folder)), Key.from_seed(1)
+    for file in filter(Path.is_file, appendable_corpus.rglob("*")):
+        new_hash, old_hash = (
+            hash_path(str(base / file.relative_to(appendable_corpus)), key) for base in (corpus.folder, appendable_corpus)
+        )
+        index_json = index_json.replace(f'"{old_hash}"', f'"{new_hash}"')
+    (corpus.work / "index.json").write_text(index_json)
+    prepare, options, error_type, message = REFUSED[case]
+    if prepare:
+        prepare(corpus)
+    shards = corpus.shards() if corpus.out.exists() else {}
+    with pytest.raises(error_type, match=message) as caught:
+        corpus.append(**options)
+    assert not any(text in str(caught.value) for text in ("example.com", "ann", "212-555"))
+    assert (corpus.shards() if corpus.out.exists() else {}) == shards
+    assert not [path.name for path in corpus.folder.iterdir() if path.name.startswith(".")]
 
 
 @pytest.mark.parametrize("plan", ["blacklist", "header_dedup"])
-def test_plans_that_see_the_whole_corpus(place: Place, plan: str) -> None:
-    place.put("a.jsonl", [{**document(number), "user_id": f"u{number}"} for number in range(4)])
-    place.go(plan=plan)
+def test_plans_with_a_corpus_pass_are_refused(corpus: CorpusFolder, plan: str) -> None:
+    corpus.write_file("a.jsonl", [{**document(number), "user_id": f"u{number}"} for number in range(4)])
+    corpus.run_plan(plan=plan)
     with pytest.raises(PlanError, match="has to know .*--replace, without --append"):
-        place.append(plan=plan)
+        corpus.append(plan=plan)
 
 
-def test_droppers(place: Place) -> None:
-    plan = place.here / "mine.toml"
+def test_plans_with_droppers_are_refused(corpus: CorpusFolder) -> None:
+    plan = corpus.folder / "mine.toml"
     source = (Path(str(plans.__file__)).parent / "rmft.toml").read_text()
     plan.write_text(source.replace("[[edit]]", '[[drop]]\nuse = "exact_dup"\n\n[[edit]]', 1))
-    place.go(*put(place, "a.jsonl"), plan=str(plan))
+    corpus.run_plan(*write_files(corpus, "a.jsonl"), plan=str(plan))
     with pytest.raises(PlanError, match=r"drop\[0\].use = 'exact_dup' has to know which documents of the whole corpus remain"):
-        place.append(*put(place, "b.parquet"), plan=str(plan))
+        corpus.append(*write_files(corpus, "b.parquet"), plan=str(plan))
 
 
-# ------------------------------------------------------------------------------------------- files, and what was begun
+# ---------------------------------------------------------------------------------------------------- moved files, and unfinished appends
 
 
-def test_files_are_known_by_their_bytes(place: Place) -> None:
-    one, two = put(place, "a.jsonl", "b.parquet")
-    place.go()
-    one.rename(place.here / "in" / "0-moved.jsonl")
-    told = place.append()
-    assert told["changed"] is False and "1 of the given files are byte-identical" in told["notes"][0]
-    # a second copy beside the first is new: one might have meant it
-    shutil.copy(two, place.here / "in" / "z-copy.parquet")
-    assert place.append()["documents_in"] == 18
-    # a log that was moved on while another took its name
-    log = place.put("log.jsonl", [document(200)])
-    place.append(log)
-    log.rename(place.here / "in" / "log.1.jsonl")
-    place.put("log.jsonl", [document(201)])
-    assert place.append()["documents_in"] == 20
+def test_renamed_files_are_recognised_by_their_content(corpus: CorpusFolder) -> None:
+    first_file, second_file = write_files(corpus, "a.jsonl", "b.parquet")
+    corpus.run_plan()
+    first_file.rename(corpus.folder / "in" / "0-moved.jsonl")
+    summary = corpus.append()
+    assert summary["changed"] is False and "1 of the given files are byte-identical" in summary["notes"][0]
+    # a second copy beside the first counts as a new file, because it may be intended
+    shutil.copy(second_file, corpus.folder / "in" / "z-copy.parquet")
+    assert corpus.append()["documents_in"] == 18
+    # a rotated log: the earlier file was renamed, and a new one has its name
+    log = corpus.write_file("log.jsonl", [document(200)])
+    corpus.append(log)
+    log.rename(corpus.folder / "in" / "log.1.jsonl")
+    corpus.write_file("log.jsonl", [document(201)])
+    assert corpus.append()["documents_in"] == 20
 
 
-@pytest.mark.parametrize("how", [Path.rename, shutil.copytree])
-def test_a_private_folder_at_another_place(place: Place, monkeypatch: pytest.MonkeyPatch, how: Callable[[Path, Path], object]) -> None:
-    """WORK can be used at another path; the folder it was copied from is not read."""
-    put(place, "a.jsonl")
-    monkeypatch.chdir(place.here)
+@pytest.mark.parametrize("relocate", [Path.rename, shutil.copytree])
+def test_a_moved_or_copied_work_folder_can_be_used(
+    corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch, relocate: Callable[[Path, Path], object]
+) -> None:
+    """WORK can be used at another path; the folder that it was copied from is not read."""
+    write_files(corpus, "a.jsonl")
+    monkeypatch.chdir(corpus.folder)
     settings = Settings(seed=1, workers=1, rows_per_shard=PER_SHARD)
     run([Path("in")], Path("out"), load_plan("rmft"), Path("out.private"), settings)
-    how(place.work, place.here / "elsewhere")
-    if place.work.exists():
-        shutil.rmtree(place.work / "documents")
-    place.work = place.here / "elsewhere"
-    assert len(sql_api.find_document_sources(place.work) or ()) == 1
-    assert place.append()["changed"] is False
-    assert place.append(*put(place, "b.parquet"))["documents_in"] == 13
-    place.out.rename(place.here / "moved")
-    place.out = place.here / "moved"
-    assert verify(place.out, place.work, mode="fast")["leaks"] == 0
-    assert place.append(*put(place, "c.jsonl"))["documents_in"] == 20
+    relocate(corpus.work, corpus.folder / "elsewhere")
+    if corpus.work.exists():
+        shutil.rmtree(corpus.work / "documents")
+    corpus.work = corpus.folder / "elsewhere"
+    assert len(sql_api.find_document_sources(corpus.work) or ()) == 1
+    assert corpus.append()["changed"] is False
+    assert corpus.append(*write_files(corpus, "b.parquet"))["documents_in"] == 13
+    corpus.out.rename(corpus.folder / "moved")
+    corpus.out = corpus.folder / "moved"
+    assert verify(corpus.out, corpus.work, mode="fast")["leaks"] == 0
+    assert corpus.append(*write_files(corpus, "c.jsonl"))["documents_in"] == 20
 
 
-def elsewhere_changed(here: Path) -> None:
-    (here / "a.jsonl").write_text("\n".join((here / "a.jsonl").read_text().splitlines()[1:]) + "\n")
+def change_file(folder: Path) -> None:
+    (folder / "a.jsonl").write_text("\n".join((folder / "a.jsonl").read_text().splitlines()[1:]) + "\n")
 
 
-def elsewhere_renamed(here: Path) -> None:
-    elsewhere_changed(here)
-    (here / "a.jsonl").rename(here / "y.jsonl")
+def change_and_rename_file(folder: Path) -> None:
+    change_file(folder)
+    (folder / "a.jsonl").rename(folder / "y.jsonl")
 
 
-def elsewhere_grown(here: Path) -> None:
-    (here / "a.jsonl").rename(here / "y.jsonl")
-    with (here / "y.jsonl").open("a") as file:
+def extend_and_rename_file(folder: Path) -> None:
+    (folder / "a.jsonl").rename(folder / "y.jsonl")
+    with (folder / "y.jsonl").open("a") as file:
         file.write(json.dumps(document(77)) + "\n")
 
 
-ELSEWHERE: dict[str, tuple[Callable[[Path], object], bool, str]] = {
-    # what was done in the copy, whether it is given as a folder, and what is said
+CHANGES_IN_MOVED_FOLDER: dict[str, tuple[Callable[[Path], object], bool, str]] = {
+    # change of the moved folder, whether the folder is given (else its files), and the error message
     "changed": (
-        elsewhere_changed,
+        change_file,
         True,
         "file 1 of the input: 1 files beside it were read by an earlier run in a folder at another",
     ),
-    "changed, files by name": (elsewhere_changed, False, "file 1 of the input: 1 files beside it were read"),
-    "changed, another name": (elsewhere_renamed, True, "1 files that an earlier run read at another path are missing"),
-    "grown, another name": (elsewhere_grown, False, "file 3 of the input: begins with all bytes of a file"),
+    "changed, files by name": (change_file, False, "file 1 of the input: 1 files beside it were read"),
+    "changed, another name": (change_and_rename_file, True, "1 files that an earlier run read at another path are missing"),
+    "grown, another name": (extend_and_rename_file, False, "file 3 of the input: begins with all bytes of a file"),
 }
 
 
-@pytest.mark.parametrize("case", ELSEWHERE)
-def test_a_folder_at_another_place_is_the_same(tmp_path: Path, case: str) -> None:
-    """Otherwise its documents would be in the corpus twice."""
-    place = Place(tmp_path)
-    put(place, "a.jsonl", "b.parquet")
-    place.go()
-    change, as_folder, said = ELSEWHERE[case]
-    there = tmp_path / "there"
-    (tmp_path / "in").rename(there)
-    (there / "new.jsonl").write_text(json.dumps(document(99)) + "\n")
-    new = place.append(there)
-    assert new["documents_in"] == 14 and "2 of the given files are byte-identical" in new["notes"][0]
-    change(there)
-    with pytest.raises(UsageError, match=said):
-        place.append(*([there] if as_folder else sorted(there.iterdir())))
-    assert len(place.texts()) == 14
+@pytest.mark.parametrize("case", CHANGES_IN_MOVED_FOLDER)
+def test_changed_files_in_a_moved_input_folder_are_refused(tmp_path: Path, case: str) -> None:
+    """A moved input folder is recognised, so that its documents are not added to the corpus twice."""
+    corpus = CorpusFolder(tmp_path)
+    write_files(corpus, "a.jsonl", "b.parquet")
+    corpus.run_plan()
+    change, as_folder, message = CHANGES_IN_MOVED_FOLDER[case]
+    moved_folder = tmp_path / "moved_folder"
+    (tmp_path / "in").rename(moved_folder)
+    (moved_folder / "new.jsonl").write_text(json.dumps(document(99)) + "\n")
+    summary = corpus.append(moved_folder)
+    assert summary["documents_in"] == 14 and "2 of the given files are byte-identical" in summary["notes"][0]
+    change(moved_folder)
+    with pytest.raises(UsageError, match=message):
+        corpus.append(*([moved_folder] if as_folder else sorted(moved_folder.iterdir())))
+    assert len(corpus.texts()) == 14
 
 
-def test_a_name_that_comes_every_night_is_no_change(place: Place) -> None:
+def test_equal_file_names_in_new_folders_are_new_files(corpus: CorpusFolder) -> None:
     """Separate folders that contain files with the same names."""
     for night in range(3):
-        folder = place.here / f"night-{night}"
+        folder = corpus.folder / f"night-{night}"
         folder.mkdir()
         (folder / "part-0.jsonl").write_text("".join(json.dumps(document(night * 4 + no)) + "\n" for no in range(4)))
-        told = place.append(folder) if night else place.go(folder)
-        assert told["documents_in"] == 4 * (night + 1)
+        summary = corpus.append(folder) if night else corpus.run_plan(folder)
+        assert summary["documents_in"] == 4 * (night + 1)
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_a_page_that_comes_every_month_is_no_folder_that_was_moved(place: Place, by_name: bool) -> None:
-    """Beside data with the same name, and beside data with another; short pages and long ones."""
+def test_repeated_text_files_do_not_mark_a_new_folder_as_moved(corpus: CorpusFolder, by_name: bool) -> None:
+    """Each monthly folder repeats a short and a long text file, beside a data file with the same name and one with another name."""
     for month in range(3):
-        folder = place.here / f"month-{month}"
+        folder = corpus.folder / f"month-{month}"
         folder.mkdir()
         (folder / "readme.txt").write_text("What this is.\n" * 40)
         (folder / "licence.txt").write_text("Free.\n")
         (folder / "data.jsonl").write_text("".join(json.dumps(document(month * 20 + no)) + "\n" for no in range(12)))
         (folder / f"more-{month}.jsonl").write_text(json.dumps(document(month * 20 + 15)) + "\n")
         inputs = sorted(folder.iterdir()) if by_name else [folder]
-        told = place.append(*inputs) if month else place.go(*inputs)
-        # the pages are documents too, once
-        assert told["documents_in"] - 13 * (month + 1) == 2
+        summary = corpus.append(*inputs) if month else corpus.run_plan(*inputs)
+        # the two text files are documents too, once each
+        assert summary["documents_in"] - 13 * (month + 1) == 2
 
 
-def test_a_folder_that_was_moved_is_known_by_a_file_of_the_same_sort(place: Place) -> None:
-    """Even by a small one of many."""
+def test_a_moved_folder_is_recognised_by_one_identical_data_file(corpus: CorpusFolder) -> None:
+    """Also if the identical file is a small one of many."""
     for no in range(4):
-        place.put(f"part-{no}.jsonl", [document(no * 9 + one) for one in range(3 + no)])
-    place.go()
-    there = place.here / "there"
-    there.mkdir()
-    shutil.copy(place.here / "in" / "part-0.jsonl", there)
-    (there / "part-3.jsonl").write_text(json.dumps(document(90)) + "\n")
+        corpus.write_file(f"part-{no}.jsonl", [document(no * 9 + offset) for offset in range(3 + no)])
+    corpus.run_plan()
+    other_folder = corpus.folder / "other_folder"
+    other_folder.mkdir()
+    shutil.copy(corpus.folder / "in" / "part-0.jsonl", other_folder)
+    (other_folder / "part-3.jsonl").write_text(json.dumps(document(90)) + "\n")
     with pytest.raises(UsageError, match="file 2 of the input: 1 files beside it"):
-        place.append(*sorted(there.iterdir()))
+        corpus.append(*sorted(other_folder.iterdir()))
 
 
 @pytest.mark.parametrize("folders", [["/new"], [f"/new/{no}" for no in range(10_000)], []])
-def test_many_files_that_are_alike_take_no_more_time_for_it(folders: list[str]) -> None:
-    """Ten thousand folders of an earlier run with the same page in each, and as many now."""
-    key, many = Key(b"k" * 32), 10_000
+def test_selecting_among_many_identical_files_takes_linear_time(folders: list[str]) -> None:
+    """Ten thousand folders of an earlier run with an identical file in each, and as many new ones."""
+    key, folder_count = Key(b"k" * 32), 10_000
     page = (300, "page")
-    paths = [f"/in/{no}/{name}" for no in range(many) for name in ("page.txt", "data.jsonl")]
-    files = [file for no in range(many) for file in (page, (900, f"old {no}"))]
-    before = IndexIncrement(files=tuple(files), path_hashes=tuple(hash_path(path, key) for path in paths), published=True)
-    given = [(f"/new/{no}/{name}", *file) for no in range(many) for name, file in (("page.txt", page), ("data.jsonl", (900, f"new {no}")))]
-    began = time.process_time()
-    new, moved = select_new_files(given, folders, [before], key)
-    assert (len(new), moved) == (many, many) and time.process_time() - began < 5
+    paths = [f"/in/{no}/{name}" for no in range(folder_count) for name in ("page.txt", "data.jsonl")]
+    files = [file for no in range(folder_count) for file in (page, (900, f"old {no}"))]
+    increment = IndexIncrement(files=tuple(files), path_hashes=tuple(hash_path(path, key) for path in paths), published=True)
+    given_files = [
+        (f"/new/{no}/{name}", *file)
+        for no in range(folder_count)
+        for name, file in (("page.txt", page), ("data.jsonl", (900, f"new {no}")))
+    ]
+    start_time = time.process_time()
+    new_files, moved = select_new_files(given_files, folders, [increment], key)
+    assert (len(new_files), moved) == (folder_count, folder_count) and time.process_time() - start_time < 5
 
 
-def test_which_files_begin_with_an_earlier_one(tmp_path: Path) -> None:
-    def grown(name: str, before: bytes, now: bytes) -> bool:
-        (tmp_path / name).write_bytes(now)
-        return starts_with_earlier_file(str(tmp_path / name), len(now), {len(before): {hashlib.sha256(before).hexdigest()}})
+def test_starts_with_earlier_file(tmp_path: Path) -> None:
+    def starts_with_earlier(name: str, earlier_bytes: bytes, current_bytes: bytes) -> bool:
+        (tmp_path / name).write_bytes(current_bytes)
+        return starts_with_earlier_file(
+            str(tmp_path / name), len(current_bytes), {len(earlier_bytes): {hashlib.sha256(earlier_bytes).hexdigest()}}
+        )
 
-    line, other = b'{"text": "%s"}\n' % (b"x" * 300), b'{"text": "y"}\n'
-    assert grown("a.jsonl", line, line + other) and grown("a.csv", line + other, line + other + line)
-    assert not grown("a.csv", line, line + other)  # the head of a table
-    assert not grown("a.jsonl", other, other + line)  # too short to tell
-    assert not grown("a.jsonl", line, line[:-1] + b" " + other) and not grown("a.jsonl", line, line)
-
-
-def test_old_files_need_not_be_there(place: Place) -> None:
-    put(place, "b.parquet", "c.jsonl")
-    place.go()
-    shards = place.shards()
-    shutil.rmtree(place.here / "in")
-    (place.here / "in").mkdir()
-    told = place.append(place.put("d.jsonl", [document(300), document(301)]))
-    assert told["documents_in"] == 14 and place.shards().items() >= shards.items()
+    long_line, short_line = b'{"text": "%s"}\n' % (b"x" * 300), b'{"text": "y"}\n'
+    assert starts_with_earlier("a.jsonl", long_line, long_line + short_line) and starts_with_earlier(
+        "a.csv", long_line + short_line, long_line + short_line + long_line
+    )
+    assert not starts_with_earlier("a.csv", long_line, long_line + short_line)  # the head of a table
+    assert not starts_with_earlier("a.jsonl", short_line, short_line + long_line)  # too short to be compared
+    assert not starts_with_earlier("a.jsonl", long_line, long_line[:-1] + b" " + short_line) and not starts_with_earlier(
+        "a.jsonl", long_line, long_line
+    )
 
 
-class Stop(BaseException):
+def test_append_works_after_the_old_input_files_were_deleted(corpus: CorpusFolder) -> None:
+    write_files(corpus, "b.parquet", "c.jsonl")
+    corpus.run_plan()
+    shards = corpus.shards()
+    shutil.rmtree(corpus.folder / "in")
+    (corpus.folder / "in").mkdir()
+    summary = corpus.append(corpus.write_file("d.jsonl", [document(300), document(301)]))
+    assert summary["documents_in"] == 14 and corpus.shards().items() >= shards.items()
+
+
+class StopAtFailpoint(BaseException):
     pass
 
 
-def stopped(monkeypatch: pytest.MonkeyPatch, place: Place, point: str, **more: Any) -> bool:
-    """Run an append that is stopped at a failpoint; False if it does not reach the failpoint."""
+def stops_at_failpoint(monkeypatch: pytest.MonkeyPatch, corpus: CorpusFolder, point: str, **options: Any) -> bool:
+    """Runs an append that stops at a failpoint; False if it does not reach the failpoint."""
 
-    def at(name: str) -> None:
+    def stop_at_point(name: str) -> None:
         if name == point:
-            raise Stop
+            raise StopAtFailpoint
 
     with monkeypatch.context() as patch:
-        patch.setattr(failpoints, "hit", at)
+        patch.setattr(failpoints, "hit", stop_at_point)
         try:
-            place.append(**more)
-        except Stop:
+            corpus.append(**options)
+        except StopAtFailpoint:
             return True
     return False
 
 
-def test_an_append_that_was_begun(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.go(*put(place, "a.jsonl"))
-    (two,) = put(place, "b.parquet")
+def test_an_unfinished_append_must_be_finished_with_its_files(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus.run_plan(*write_files(corpus, "a.jsonl"))
+    (second_file,) = write_files(corpus, "b.parquet")
     for point in ("detect:index_json_written", "run:leak_checked"):  # before and after the index is complete
-        assert stopped(monkeypatch, place, point)
-        assert not json.loads((place.work / "index.json").read_text())["increments"][-1]["published"]
-    three = place.here / "c.jsonl"
-    three.write_text("".join(json.dumps(document(number)) + "\n" for number in FILES["c.jsonl"]))
+        assert stops_at_failpoint(monkeypatch, corpus, point)
+        assert not json.loads((corpus.work / "index.json").read_text())["increments"][-1]["published"]
+    third_file = corpus.folder / "c.jsonl"
+    third_file.write_text("".join(json.dumps(document(number)) + "\n" for number in DOCUMENT_NUMBERS["c.jsonl"]))
     with pytest.raises(UsageError, match="an append of 1 files was started and is not published; 1 of them"):
-        place.append(three)
-    # given with more it grows
-    told = place.append(two, three)
-    assert told["documents_in"] == 20 and len(Corpus.open(place.out).manifest["increments"]) == 2
-    assert len(Corpus.open(place.out).manifest["inputs"]) == 3
+        corpus.append(third_file)
+    # the unfinished append may be given together with more files
+    summary = corpus.append(second_file, third_file)
+    assert summary["documents_in"] == 20 and len(Corpus.open(corpus.out).manifest["increments"]) == 2
+    assert len(Corpus.open(corpus.out).manifest["inputs"]) == 3
 
 
-def test_an_erasure_takes_back_what_was_begun(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.go(*put(place, "a.jsonl"))
-    (two,) = put(place, "b.parquet")
-    assert stopped(monkeypatch, place, "run:leak_checked")
-    assert subject(place.work, [PEOPLE[0]], erase=True, workers=1)["erased"]["outputs"][0]["shards"] == 2
-    assert not any(PEOPLE[0] in text for text in place.texts())
-    assert sql_api.status(place.work)["documents"] == 8
-    assert place.append(two)["documents_in"] == 13
-    assert not any(PEOPLE[0] in text for text in place.texts())
+def test_an_erasure_discards_an_unfinished_append(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus.run_plan(*write_files(corpus, "a.jsonl"))
+    (second_file,) = write_files(corpus, "b.parquet")
+    assert stops_at_failpoint(monkeypatch, corpus, "run:leak_checked")
+    assert subject(corpus.work, [PEOPLE[0]], erase=True, workers=1)["erased"]["outputs"][0]["shards"] == 2
+    assert not any(PEOPLE[0] in text for text in corpus.texts())
+    assert sql_api.status(corpus.work)["documents"] == 8
+    assert corpus.append(second_file)["documents_in"] == 13
+    assert not any(PEOPLE[0] in text for text in corpus.texts())
 
 
-def test_an_append_that_was_begun_is_taken_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.go(*put(place, "a.jsonl"))
-    (two,) = put(place, "b.parquet")
-    assert stopped(monkeypatch, place, "run:leak_checked")
-    two.unlink()
-    (three,) = put(place, "c.jsonl")
+def test_replace_discards_an_unfinished_append(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus.run_plan(*write_files(corpus, "a.jsonl"))
+    (second_file,) = write_files(corpus, "b.parquet")
+    assert stops_at_failpoint(monkeypatch, corpus, "run:leak_checked")
+    second_file.unlink()
+    (third_file,) = write_files(corpus, "c.jsonl")
     with pytest.raises(UsageError, match="use --replace to discard that append"):
-        place.append()
-    shards = place.shards()
-    assert place.append(replace=True)["documents_in"] == 15
-    assert place.shards().items() >= shards.items()
-    undisturbed = elsewhere(place, "undisturbed")
-    undisturbed.go(*put(undisturbed, "a.jsonl"))
-    undisturbed.append(*put(undisturbed, "c.jsonl"))
-    assert place.texts() == undisturbed.texts()
+        corpus.append()
+    shards = corpus.shards()
+    assert corpus.append(replace=True)["documents_in"] == 15
+    assert corpus.shards().items() >= shards.items()
+    uninterrupted = make_neighbour_folder(corpus, "uninterrupted")
+    uninterrupted.run_plan(*write_files(uninterrupted, "a.jsonl"))
+    uninterrupted.append(*write_files(uninterrupted, "c.jsonl"))
+    assert corpus.texts() == uninterrupted.texts()
     for table in ("occurrences", "value_counts", "partial_counts", "document_ids"):
-        assert place.table("tables", table).equals(undisturbed.table("tables", table))
+        assert corpus.table("tables", table).equals(uninterrupted.table("tables", table))
 
 
-def test_a_file_that_changes_under_the_reader(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.go(*put(place, "a.jsonl"))
-    (two,) = put(place, "b.parquet")
-    shards = place.shards()
+def test_a_file_that_changes_while_it_is_read_stops_the_append(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus.run_plan(*write_files(corpus, "a.jsonl"))
+    (second_file,) = write_files(corpus, "b.parquet")
+    shards = corpus.shards()
 
-    def at(name: str) -> None:
+    def change_file_at_point(name: str) -> None:
         if name == "run:leak_checked":
-            two.write_bytes(two.read_bytes() + b"x")
+            second_file.write_bytes(second_file.read_bytes() + b"x")
 
     with monkeypatch.context() as patch, pytest.raises(InputRefused, match="changed while it was being read"):
-        patch.setattr(failpoints, "hit", at)
-        place.append()
-    assert place.shards() == shards
-    put(place, "b.parquet")
-    assert place.append()["documents_in"] == 13 and place.shards().items() >= shards.items()
+        patch.setattr(failpoints, "hit", change_file_at_point)
+        corpus.append()
+    assert corpus.shards() == shards
+    write_files(corpus, "b.parquet")
+    assert corpus.append()["documents_in"] == 13 and corpus.shards().items() >= shards.items()
 
 
-def test_two_plans_on_one_index(place: Place) -> None:
-    """Each OUT is extended to the current index by an append of its own."""
-    place.go(*put(place, "a.jsonl"))
-    other = object.__new__(Place)
-    other.here, other.out, other.work = place.here, place.here / "redacted", place.work
-    other.go(plan="redact")
-    put(place, "b.parquet")
-    assert place.append()["documents_in"] == 13
-    assert verify(other.out, other.work)["shards"] == 2  # of what it was made of
-    put(place, "c.jsonl")
-    assert other.append(plan="redact")["documents_in"] == 20
-    assert [part["input_count"] for part in Corpus.open(other.out).manifest["increments"]] == [1, 2]
-    assert place.append()["documents_in"] == 20
-    assert [part["input_count"] for part in Corpus.open(place.out).manifest["increments"]] == [1, 1, 1]
+def test_two_outputs_of_one_index_are_appended_separately(corpus: CorpusFolder) -> None:
+    """Each OUT needs its own append to reach the current index."""
+    corpus.run_plan(*write_files(corpus, "a.jsonl"))
+    redacted = object.__new__(CorpusFolder)
+    redacted.folder, redacted.out, redacted.work = corpus.folder, corpus.folder / "redacted", corpus.work
+    redacted.run_plan(plan="redact")
+    write_files(corpus, "b.parquet")
+    assert corpus.append()["documents_in"] == 13
+    assert verify(redacted.out, redacted.work)["shards"] == 2  # its own shards only
+    write_files(corpus, "c.jsonl")
+    assert redacted.append(plan="redact")["documents_in"] == 20
+    assert [increment["input_count"] for increment in Corpus.open(redacted.out).manifest["increments"]] == [1, 2]
+    assert corpus.append()["documents_in"] == 20
+    assert [increment["input_count"] for increment in Corpus.open(corpus.out).manifest["increments"]] == [1, 1, 1]
     with pytest.raises(UsageError, match=r"in 3 increments .--append"):
-        place.go()
-    # an OUT that is gone is made again of all that the index holds
-    shutil.rmtree(place.out)
-    assert place.append(replace=True)["documents_in"] == 20
-    assert "increments" not in Corpus.open(place.out).manifest
+        corpus.run_plan()
+    # a deleted OUT is rebuilt from everything in the index
+    shutil.rmtree(corpus.out)
+    assert corpus.append(replace=True)["documents_in"] == 20
+    assert "increments" not in Corpus.open(corpus.out).manifest
 
 
-# ------------------------------------------------------------------------------------------------------------------ stops
+# -------------------------------------------------------------------------------------------------------------------- stops at failpoints
 
 
-def test_stopped_anywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every failpoint OUT is the old or the new version, and the same command then ends with the bytes of an uninterrupted one."""
-    place.go(*put(place, "a.jsonl"))
-    undisturbed = elsewhere(place, "undisturbed")
-    undisturbed.go(*put(undisturbed, "a.jsonl"))
-    put(undisturbed, "b.parquet")
-    undisturbed.append()
-    wanted = {path.relative_to(undisturbed.out): file_sha256(path) for path in undisturbed.out.rglob("*") if path.is_file()}
-    put(place, "b.parquet")
-    old = place.shards()
+def test_append_stopped_at_any_failpoint_resumes_to_identical_bytes(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every failpoint OUT is the old or the new version, and the same command then ends with the bytes of an uninterrupted append."""
+    corpus.run_plan(*write_files(corpus, "a.jsonl"))
+    uninterrupted = make_neighbour_folder(corpus, "uninterrupted")
+    uninterrupted.run_plan(*write_files(uninterrupted, "a.jsonl"))
+    write_files(uninterrupted, "b.parquet")
+    uninterrupted.append()
+    expected_hashes = {path.relative_to(uninterrupted.out): file_sha256(path) for path in uninterrupted.out.rglob("*") if path.is_file()}
+    write_files(corpus, "b.parquet")
+    old_shards = corpus.shards()
     points = [
         point
         for point in failpoints.FAILPOINTS
         if not point.startswith(("stream:", "key:", "lines:", "swap:old_moved", "detect:second_round_input_written"))
     ]
     for point in points:
-        assert stopped(monkeypatch, place, point), point
+        assert stops_at_failpoint(monkeypatch, corpus, point), point
         if point == "swap:complete":
             break
-        assert place.shards() == old, point
-        Corpus.open(place.out).check()
+        assert corpus.shards() == old_shards, point
+        Corpus.open(corpus.out).check()
     assert points[-1] == "swap:complete"
-    place.append()
-    for path in place.work.rglob("*"):
+    corpus.append()
+    for path in corpus.work.rglob("*"):
         assert path.is_dir() or "/shards/" in str(path) or stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
-    assert {path.relative_to(place.out): file_sha256(path) for path in place.out.rglob("*") if path.is_file()} == wanted
-    assert place.shards().items() >= old.items()
-    assert place.append()["changed"] is False
+    assert {path.relative_to(corpus.out): file_sha256(path) for path in corpus.out.rglob("*") if path.is_file()} == expected_hashes
+    assert corpus.shards().items() >= old_shards.items()
+    assert corpus.append()["changed"] is False
 
 
-# ------------------------------------------------------------------------------------------------------------- small things
+# ---------------------------------------------------------------------------------------------------------------------------------- units
 
 
 def test_names_of_shards() -> None:
@@ -730,18 +755,18 @@ def test_names_of_shards() -> None:
     assert names == sorted(names)
 
 
-def test_firsts_without_what_was_said(tmp_path: Path) -> None:
-    firsts, said = tmp_path / "firsts.parquet", tmp_path / "said.parquet"
-    pq.write_table(pa.table({"value_id": [5, 6, 7], "doc_no": [1, 2, 3]}), firsts)
-    pq.write_table(pa.table({"value_id": [1, 6, 9]}), said)
-    remove_replacement_values(firsts, [said])
-    assert pq.read_table(firsts).column("doc_no").to_pylist() == [1, 3]
-    remove_replacement_values(firsts, [])
-    assert pq.read_table(firsts).num_rows == 2
+def test_remove_replacement_values(tmp_path: Path) -> None:
+    first_occurrences, replacements = tmp_path / "first_occurrences.parquet", tmp_path / "replacements.parquet"
+    pq.write_table(pa.table({"value_id": [5, 6, 7], "doc_no": [1, 2, 3]}), first_occurrences)
+    pq.write_table(pa.table({"value_id": [1, 6, 9]}), replacements)
+    remove_replacement_values(first_occurrences, [replacements])
+    assert pq.read_table(first_occurrences).column("doc_no").to_pylist() == [1, 3]
+    remove_replacement_values(first_occurrences, [])
+    assert pq.read_table(first_occurrences).num_rows == 2
 
 
 @pytest.mark.parametrize(
-    ("new", "bad"),
+    ("new_labels", "conflict_count"),
     [
         ([("bob@x.example", 1)], 0),
         ([("BOB@x.example", 1), ("cy@x.example", 3)], 0),
@@ -750,32 +775,32 @@ def test_firsts_without_what_was_said(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("scope", ["corpus", "document"])
-def test_one_pseudonym_for_a_value(tmp_path: Path, new: list[tuple[str, int]], bad: int, scope: Any) -> None:
-    def labels(name: str, rows: list[tuple[str, int]]) -> Path:
-        said, ids = zip(*rows, strict=True)
-        pq.write_table(pa.table({"doc_no": [0] * len(rows), "label": said, "value_id": pa.array(ids, pa.int64())}), tmp_path / name)
+def test_check_pseudonyms_consistent(tmp_path: Path, new_labels: list[tuple[str, int]], conflict_count: int, scope: Any) -> None:
+    def write_labels(name: str, rows: list[tuple[str, int]]) -> Path:
+        labels, ids = zip(*rows, strict=True)
+        pq.write_table(pa.table({"doc_no": [0] * len(rows), "label": labels, "value_id": pa.array(ids, pa.int64())}), tmp_path / name)
         return tmp_path / name
 
     values = tmp_path / "values.parquet"
     pq.write_table(pa.table({"value_id": pa.array([1, 2, 3], pa.int64()), "kind": ["EMAIL_ADDRESS"] * 3}), values)
     editors = [Pseudonymize(use="pseudonymize", kinds=("EMAIL_ADDRESS",), scope=scope)]
-    old = labels("old.parquet", [("bob@x.example", 1), ("dee@x.example", 2)])
-    if bad and scope == "corpus":
-        with pytest.raises(UsageError, match=f"pseudonyms of {bad} values"):
-            check_pseudonyms_consistent(editors, [old], [labels("new.parquet", new)], [values])
+    old_labels = write_labels("old.parquet", [("bob@x.example", 1), ("dee@x.example", 2)])
+    if conflict_count and scope == "corpus":
+        with pytest.raises(UsageError, match=f"pseudonyms of {conflict_count} values"):
+            check_pseudonyms_consistent(editors, [old_labels], [write_labels("new.parquet", new_labels)], [values])
     else:
-        check_pseudonyms_consistent(editors, [old], [labels("new.parquet", new)], [values])
+        check_pseudonyms_consistent(editors, [old_labels], [write_labels("new.parquet", new_labels)], [values])
 
 
-def test_without_hard_links(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On another file system shards are copied; their contents are the same."""
-    place.go(*put(place, "a.jsonl"))
-    hashes = {name: known for name, (_, known) in place.shards().items()}
-    put(place, "b.parquet")
+def test_append_without_hard_links_copies_shards(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where hard links are impossible, shards are copied; their contents are the same."""
+    corpus.run_plan(*write_files(corpus, "a.jsonl"))
+    hashes = {name: sha256 for name, (_, sha256) in corpus.shards().items()}
+    write_files(corpus, "b.parquet")
 
-    def no_link(*_: object, **__: object) -> None:
+    def fail_to_link(*_: object, **__: object) -> None:
         raise OSError
 
-    monkeypatch.setattr(os, "link", no_link)
-    place.append()
-    assert {name: known for name, (_, known) in place.shards().items()}.items() >= hashes.items()
+    monkeypatch.setattr(os, "link", fail_to_link)
+    corpus.append()
+    assert {name: sha256 for name, (_, sha256) in corpus.shards().items()}.items() >= hashes.items()

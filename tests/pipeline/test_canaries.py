@@ -1,5 +1,5 @@
-"""The canary check: documents of invented people pass through every run; a value that must be removed is counted as removed or stops the
-run; no value of the user's documents is used."""
+"""The canary check: every run also processes documents of invented people. A value that must be removed is counted as removed or stops the
+run. The check uses no value of the user's documents."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ MAILS = [f"From: canary{number}@example.com\nSubject: canary\n\n" + "canary word
 
 
 @pytest.fixture(autouse=True)
-def fresh(shapes: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canaries, "_get_document_shapes", shapes)
+def use_real_document_shapes(get_real_document_shapes: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canaries, "_get_document_shapes", get_real_document_shapes)
     canaries._RESULTS.clear()
 
 
-def documents(folder: Path, texts: Sequence[str | None] = tuple(MAILS)) -> Documents:
+def write_documents(folder: Path, texts: Sequence[str | None] = tuple(MAILS)) -> Documents:
     table = pa.table({"text": pa.array(texts, pa.large_string())})
     pq.write_table(table, folder / "in.parquet")
     source = DocumentFile(path=str(folder / "in.parquet"), rows=len(texts), first_doc_no=0, columns={"text": "text"})
     return Documents(files=(source,) if texts else (), schema=table.schema, main_leaf=LeafPath("text"))
 
 
-def drilled(folder: Path, plan: str = "rmft", texts: Sequence[str | None] = tuple(MAILS), changes: Sequence[str] = ()) -> dict[str, Any]:
+def check_plan(folder: Path, plan: str = "rmft", texts: Sequence[str | None] = tuple(MAILS), changes: Sequence[str] = ()) -> dict[str, Any]:
     engine = LocalEngine(workers=1, spill=folder)
-    return canaries.check_canaries(engine, load_plan(plan, changes), documents(folder, texts), folder / "drill")
+    return canaries.check_canaries(engine, load_plan(plan, changes), write_documents(folder, texts), folder / "drill")
 
 
 @pytest.mark.parametrize(("plan", "changes"), [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("erase", ()), ("redact", ())])
-def test_every_promised_form_is_gone(tmp_path: Path, plan: str, changes: tuple[str, ...]) -> None:
-    result = drilled(tmp_path, plan, changes=changes)
-    kinds_drilled = len(load_plan(plan).editor_no_by_kind)
-    assert result["removed"] == result["planted"] >= kinds_drilled * canaries.CANARY_COUNT * 3
+def test_every_form_that_must_be_removed_is_removed(tmp_path: Path, plan: str, changes: tuple[str, ...]) -> None:
+    result = check_plan(tmp_path, plan, changes=changes)
+    kind_count = len(load_plan(plan).editor_no_by_kind)
+    assert result["removed"] == result["planted"] >= kind_count * canaries.CANARY_COUNT * 3
     assert result["encoded"]["planted"] > 0 and result["untested_kinds"] == []
-    for way in canaries.CANARY_FORMS:
-        counted = result["by_form"][way.name]
-        assert not way.must_be_removed or counted["removed"] == counted["planted"] > 0
-    assert result["by_form"]["base64"]["removed"] == 0 and result["by_form"]["base64"]["planted"] == kinds_drilled * canaries.CANARY_COUNT
+    for form in canaries.CANARY_FORMS:
+        counts = result["by_form"][form.name]
+        assert not form.must_be_removed or counts["removed"] == counts["planted"] > 0
+    assert result["by_form"]["base64"]["removed"] == 0 and result["by_form"]["base64"]["planted"] == kind_count * canaries.CANARY_COUNT
     assert not (tmp_path / "drill").exists()
 
 
-def test_a_plan_whose_part_promises_nothing_is_drilled_in_the_rest(tmp_path: Path) -> None:
-    result = drilled(tmp_path, "header_dedup")
+def test_kinds_without_a_removal_guarantee_are_untested(tmp_path: Path) -> None:
+    result = check_plan(tmp_path, "header_dedup")
     assert result["untested_kinds"] == ["EMAIL_ADDRESS"] and result["removed"] == result["planted"] > 0
 
 
-def test_every_kind_has_an_example_that_its_own_rules_take() -> None:
+def test_every_kind_has_a_valid_example() -> None:
     """A kind without an example is not checked; all shipped kinds have one."""
     key = canaries.Key(b"x" * 32, is_public=True)
     for name in canaries._EXAMPLES:
@@ -76,40 +76,40 @@ def test_every_kind_has_an_example_that_its_own_rules_take() -> None:
 
 
 def test_the_same_plan_and_shapes_give_the_same_numbers(tmp_path: Path) -> None:
-    first = drilled(tmp_path)
+    first = check_plan(tmp_path)
     canaries._RESULTS.clear()
-    assert drilled(tmp_path) == first
+    assert check_plan(tmp_path) == first
     canaries._RESULTS.clear()
-    assert drilled(tmp_path, texts=[text.replace("canary", "secret") for text in MAILS]) == first
+    assert check_plan(tmp_path, texts=[text.replace("canary", "secret") for text in MAILS]) == first
 
 
 @pytest.mark.parametrize("texts", [(), (None,), ("",), ("x" * 100_000, "\n" * 5_000, "\u6f22\u5b57", "caf\u00e9\r\nau lait")])
-def test_odd_documents_have_shapes_too(tmp_path: Path, texts: tuple[str | None, ...]) -> None:
-    result = drilled(tmp_path, "redact", texts)
+def test_shapes_of_unusual_documents(tmp_path: Path, texts: tuple[str | None, ...]) -> None:
+    result = check_plan(tmp_path, "redact", texts)
     assert result["removed"] == result["planted"] > 0
 
 
-def test_a_column_of_nulls_without_a_type_is_no_harm(tmp_path: Path) -> None:
+def test_a_null_column_without_a_type_is_accepted(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": pa.nulls(3)}), tmp_path / "in.parquet")
     summary = run(tmp_path / "in.parquet", tmp_path / "out", load_plan("erase"), settings=Settings(seed=1, workers=1))
     assert (summary["documents_out"], summary["leaks"]) == (3, 0)
 
 
-def test_nested_texts_have_shapes_and_none_is_no_harm(tmp_path: Path) -> None:
-    kind = pa.list_(pa.struct([("content", pa.string())]))
-    for said, expected in (
+def test_shapes_of_nested_and_missing_texts(tmp_path: Path) -> None:
+    column_type = pa.list_(pa.struct([("content", pa.string())]))
+    for turns, expected in (
         ([None], canaries._DEFAULT_SHAPES),
         ([[{"content": "From: x\n\nhello"}, {"content": "a"}]], ((True, 2, 4), (False, 1, 1))),
     ):
-        table = pa.table({"turns": pa.array(said, kind)})
+        table = pa.table({"turns": pa.array(turns, column_type)})
         pq.write_table(table, tmp_path / "in.parquet")
         source = DocumentFile(path=str(tmp_path / "in.parquet"), rows=1, first_doc_no=0, columns={"turns": "turns"})
-        made = Documents(files=(source,), schema=table.schema, main_leaf=LeafPath("turns", ("[]", "content")))
-        assert canaries._get_document_shapes(made) == expected
+        documents = Documents(files=(source,), schema=table.schema, main_leaf=LeafPath("turns", ("[]", "content")))
+        assert canaries._get_document_shapes(documents) == expected
 
 
-def test_nothing_of_the_documents_is_in_the_drill(tmp_path: Path) -> None:
-    shapes = canaries._get_document_shapes(documents(tmp_path))
+def test_canary_documents_contain_no_text_of_the_documents(tmp_path: Path) -> None:
+    shapes = canaries._get_document_shapes(write_documents(tmp_path))
     key = canaries.Key(b"x" * 32, is_public=True)
     texts, plants = canaries._build_documents(key, ["EMAIL_ADDRESS", "PHONE_NUMBER"], 1, shapes)
     assert not [text for text in texts if re.search("canary", text, re.IGNORECASE)]
@@ -119,58 +119,58 @@ def test_nothing_of_the_documents_is_in_the_drill(tmp_path: Path) -> None:
         assert written and not written[0].isspace() and not written[-1].isspace()
     assert (
         len(plants) == 2 * canaries.CANARY_COUNT * (1 + len(canaries.CANARY_FORMS)) - 4 * canaries.CANARY_COUNT
-    )  # numbers: no upper case, at or URL; mail: no digits
+    )  # no upper case, at-sign or URL forms of numbers, and no digit form of addresses
 
 
-def blind(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Make the finder ignore one kind."""
-    whole = PatternFinder.run
+def make_finder_ignore_kind(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Makes the finder ignore one kind."""
+    real_run = PatternFinder.run
 
-    def run_and_forget(self: PatternFinder, texts: Any) -> Detections:
+    def run_and_drop_kind(self: PatternFinder, texts: Any) -> Detections:
         import dataclasses
 
-        found = whole(self, texts)
-        number = [one.name for one in self.kinds].index(kind)
-        rows = found.distinct.kind[found.value_no] != number
+        found = real_run(self, texts)
+        kind_no = [kind_spec.name for kind_spec in self.kinds].index(kind)
+        kept_rows = found.distinct.kind[found.value_no] != kind_no
         columns = ("text_no", "start_byte", "end_byte", "start", "end", "value_no", "section_no")
-        return dataclasses.replace(found, **{name: getattr(found, name)[rows] for name in columns})
+        return dataclasses.replace(found, **{name: getattr(found, name)[kept_rows] for name in columns})
 
-    monkeypatch.setattr(PatternFinder, "run", run_and_forget)
+    monkeypatch.setattr(PatternFinder, "run", run_and_drop_kind)
 
 
-def test_a_finder_that_lost_a_kind_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blind(monkeypatch, "PHONE_NUMBER")
+def test_a_finder_that_misses_a_kind_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_finder_ignore_kind(monkeypatch, "PHONE_NUMBER")
     pq.write_table(pa.table({"text": ["nothing to see"]}), tmp_path / "in.parquet")
     with pytest.raises(OutputBroken, match=r"canary check: .* PHONE_NUMBER \(as written\)"):
         run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
     assert not (tmp_path / "out").exists()
 
 
-def test_an_editor_that_forgets_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The editor is correct on the user's document; the canary check shows what it would do with others."""
-    whole = Redact.edit_occurrences
+def test_an_editor_that_skips_occurrences_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The editor is correct on the user's document; the canary check finds its error on other documents."""
+    edit_occurrences = Redact.edit_occurrences
 
-    def run_and_forget(self: Redact, batch: Any) -> Any:
-        rows, texts, labels = whole(self, batch)
-        stays = np.array([not value.startswith("4") for value in batch.occurrences["value"].gather(rows)], np.bool_)
-        return rows[stays], texts.filter(pa.array(stays)), labels
+    def edit_some_occurrences(self: Redact, batch: Any) -> Any:
+        rows, texts, labels = edit_occurrences(self, batch)
+        is_edited = np.array([not value.startswith("4") for value in batch.occurrences["value"].gather(rows)], np.bool_)
+        return rows[is_edited], texts.filter(pa.array(is_edited)), labels
 
-    monkeypatch.setattr(Redact, "edit_occurrences", run_and_forget)
+    monkeypatch.setattr(Redact, "edit_occurrences", edit_some_occurrences)
     pq.write_table(pa.table({"text": ["mail bob.lee@example.com"]}), tmp_path / "in.parquet")
     with pytest.raises(OutputBroken, match="canary check"):
         run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
 
 
-def test_every_run_tells_what_the_drill_saw(tmp_path: Path) -> None:
+def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": MAILS}), tmp_path / "in.parquet")
     summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full"))
-    told = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
-    assert told == summary["canaries"] and told["removed"] == told["planted"] > 100
+    counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
+    assert counts == summary["canaries"] and counts["removed"] == counts["planted"] > 100
     assert summary["verify"]["mode"] == "full" and len(summary["verify"]["forms"]) == 13 and summary["verify"]["ambiguous"] == {}
     for page in ("report.html", "README.md"):
         text = (tmp_path / "out" / page).read_text()
-        assert re.search(rf"{told['removed']} of {told['planted']}\b", text) and "invented people" in text.lower()
-    again = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full"))
-    assert again["changed"] is False and again["canaries"] == told
-    plain = run([tmp_path / "in.parquet"], tmp_path / "raw", load_plan("baseline"), None, Settings(seed=1, workers=1))
-    assert plain["canaries"]["planted"] == 0 and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()
+        assert re.search(rf"{counts['removed']} of {counts['planted']}\b", text) and "invented people" in text.lower()
+    second_summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full"))
+    assert second_summary["changed"] is False and second_summary["canaries"] == counts
+    baseline_summary = run([tmp_path / "in.parquet"], tmp_path / "raw", load_plan("baseline"), None, Settings(seed=1, workers=1))
+    assert baseline_summary["canaries"]["planted"] == 0 and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()

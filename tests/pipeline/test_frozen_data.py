@@ -1,4 +1,4 @@
-"""Data that looks like names: strings that decide what is emitted. Renaming one of them changes every corpus that was made before.
+"""Strings that look like names but are data: a change of one of them changes every emitted corpus.
 
 A plan's hash may change only with a plan's TOML or with the VERSION of a part. Record the new one then, and end the subject of the commit
 with `[bytes]`.
@@ -31,7 +31,7 @@ PLAN_HASHES = {
     "redact": "b52eede29c6bcdca",
     "rmft": "9b5ee39b05db50b6",
 }
-# what Key.subkey is asked for in the runs below; kinds stand at the end of some, here {kind}
+# purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
     "doc_id",
     "draw/drill/{kind}",
@@ -57,11 +57,11 @@ def test_plan_hashes() -> None:
     assert {name: load_plan(name).hash() for name in plan_names()} == PLAN_HASHES
 
 
-def test_the_key_of_a_seed() -> None:
+def test_key_of_a_seed() -> None:
     assert Key.from_seed(7).secret.hex() == "aa88c080a0b1cc77a19125ea075b65927e678ce4fc97452090f817ab2494815c"
 
 
-def test_the_texts_of_canaries() -> None:
+def test_texts_of_canaries() -> None:
     plan = load_plan("redact")
     key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), is_public=True)
     kinds = sorted(kind for kind in plan.leak_checked_kinds if kind in canaries._EXAMPLES)
@@ -71,13 +71,13 @@ def test_the_texts_of_canaries() -> None:
 
 
 def test_purposes_of_subkeys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: set[str] = set()
-    whole, kinds = Key.subkey, sanitize.list_kinds()
+    purposes: set[str] = set()
+    get_subkey, kinds = Key.subkey, sanitize.list_kinds()
 
     def subkey(self: Key, purpose: str) -> bytes:
         head, _, last = purpose.rpartition("/")
-        asked.add(f"{head}/{{kind}}" if last in kinds else purpose)
-        return whole(self, purpose)
+        purposes.add(f"{head}/{{kind}}" if last in kinds else purpose)
+        return get_subkey(self, purpose)
 
     monkeypatch.setattr(Key, "subkey", subkey)
     canaries._RESULTS.clear()
@@ -85,11 +85,11 @@ def test_purposes_of_subkeys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     pq.write_table(pa.table({"text": texts, "user_id": ["u", "v"] * 4}), tmp_path / "in.parquet")
     (tmp_path / "known.csv").write_text("kind,value\nPERSON,Ann Roe\n")
     (tmp_path / "who.txt").write_text("user:v\n")
-    linked = (
+    linked_plan = (
         '[find]\nkinds = ["PERSON", "EMAIL_ADDRESS"]\nfinders = ["patterns", "names", "known"]\n'
         '[[edit]]\nuse = "pseudonymize"\nkinds = ["PERSON", "EMAIL_ADDRESS"]\nscope = "corpus"\nlinked = true\n'
     )
-    (tmp_path / "linked.toml").write_text(linked)
+    (tmp_path / "linked.toml").write_text(linked_plan)
     runs = [
         (str(tmp_path / "linked.toml"), [], {}),
         ("names", [], {"known": tmp_path / "known.csv"}),
@@ -101,4 +101,4 @@ def test_purposes_of_subkeys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             tmp_path / "in.parquet", tmp_path / f"out{number}", load_plan(plan, changes), settings=Settings(workers=1, seed=7, **settings)
         )
     sanitize.subject(tmp_path / "out1.private", tmp_path / "who.txt", erase=True, seed=7, workers=1)
-    assert asked == PURPOSES
+    assert purposes == PURPOSES

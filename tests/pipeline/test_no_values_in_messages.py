@@ -1,4 +1,4 @@
-"""No message contains a value: in this corpus every token is a canary, and none may appear outside WORK, whatever command runs and
+"""No message contains a value: in this corpus every token is a canary, and no canary may appear outside WORK, whichever command runs and
 however it fails."""
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from sanitize.storage import corpus, publication, queries
 from sanitize.text.literal_search import LiteralMatcher
 
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
-MUST_GO = re.compile(r"canary\d+@|212-555-01", re.IGNORECASE)
+REMOVED_VALUE = re.compile(r"canary\d+@|212-555-01", re.IGNORECASE)
 Command = Callable[..., tuple[int, str]]
-reading = importlib.import_module("sanitize.readers.sandbox")
+sandbox = importlib.import_module("sanitize.readers.sandbox")
 
 
-def line(number: int) -> dict[str, Any]:
+def build_row(number: int) -> dict[str, Any]:
     address = f"canary{number:04d}@canaryhost{number:04d}.example.com"
     return {
         "text": f"Canaryword{number:04d} wrote {address}\ncall 212-555-01{number:02d} canarytail{number:04d}",
@@ -54,77 +54,77 @@ def line(number: int) -> dict[str, Any]:
     }
 
 
-def heard(said: str) -> list[str]:
-    return [said[max(0, found.start() - 30) : found.end() + 10] for found in CANARY.finditer(said)]
+def find_canaries(text: str) -> list[str]:
+    return [text[max(0, match.start() - 30) : match.end() + 10] for match in CANARY.finditer(text)]
 
 
 @pytest.fixture()
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def corpus_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line(number)) + "\n" for number in range(24)))
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(build_row(number)) + "\n" for number in range(24)))
     return tmp_path
 
 
 @pytest.fixture()
 def sanitize(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Run the console script in this process; returns its exit code and all output on stdout and stderr, including that of workers."""
-    held = signal.getsignal(signal.SIGTERM)
+    """Runs the console script in this process; returns its exit code and all output on stdout and stderr, including that of workers."""
+    sigterm_handler = signal.getsignal(signal.SIGTERM)
 
-    def command(*words: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, words)])
+    def run_command(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, arguments)])
         capfd.readouterr()
         try:
             main.main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-        said = capfd.readouterr()
-        return int(code or 0), said.out + said.err
+            exit_code: Any = 0
+        except SystemExit as exit_request:
+            exit_code = exit_request.code
+        captured = capfd.readouterr()
+        return int(exit_code or 0), captured.out + captured.err
 
-    yield command
-    signal.signal(signal.SIGTERM, held)
+    yield run_command
+    signal.signal(signal.SIGTERM, sigterm_handler)
 
 
-def quiet(folder: Path) -> None:
-    """No canary occurs outside WORK and the input, nor in the records of WORK that people read."""
+def check_files(folder: Path) -> None:
+    """Checks that no canary occurs outside WORK and the input, nor in JSON and log files of WORK."""
     for path in folder.rglob("*"):
-        inside = path.relative_to(folder).parts
-        if not path.is_file() or inside[0].startswith("in.") or path.suffix == ".parquet":
+        path_parts = path.relative_to(folder).parts
+        if not path.is_file() or path_parts[0].startswith("in.") or path.suffix == ".parquet":
             continue
-        if any(part.endswith(".private") or part == "work" for part in inside) and path.suffix not in (".json", ".jsonl", ".log"):
+        if any(part.endswith(".private") or part == "work" for part in path_parts) and path.suffix not in (".json", ".jsonl", ".log"):
             continue
-        raw = path.read_bytes().decode("latin-1")
-        assert heard(raw) == [], path
+        content = path.read_bytes().decode("latin-1")
+        assert find_canaries(content) == [], path
 
 
-def silent(answer: tuple[int, str], code: int = 0) -> None:
-    assert answer[0] == code, answer[1]
-    assert heard(answer[1]) == []
+def check_output(result: tuple[int, str], exit_code: int = 0) -> None:
+    assert result[0] == exit_code, result[1]
+    assert find_canaries(result[1]) == []
 
 
-# ---- what goes well ----
+# ---- commands that succeed ----
 
 
 @pytest.mark.parametrize("plan", ["rmft", "erase", "redact", "pseudonymize", "baseline", "blacklist", "mask_words"])
-def test_a_run_is_silent(here: Path, sanitize: Command, plan: str) -> None:
-    told = ["--plan", plan, "--rows-per-shard", 7, "--workers", 2 if plan == "rmft" else 1]
-    silent(sanitize("run", "in.jsonl", "-o", "out0", *told))
-    silent(sanitize("run", "in.jsonl", "-o", "out0", *told))
-    silent(sanitize("run", "in.jsonl", "-o", "out0", *told, "--json"))  # nothing changed: the whole summary is told again
-    if plan in ("rmft", "mask_words"):  # and as it is made
-        silent(sanitize("run", "in.jsonl", "-o", "out1", *told, "--json"))
-    quiet(here)
-    table = pa.concat_tables([pq.read_table(file) for file in sorted((here / "out0" / "data").iterdir())])
+def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str) -> None:
+    options = ["--plan", plan, "--rows-per-shard", 7, "--workers", 2 if plan == "rmft" else 1]
+    check_output(sanitize("run", "in.jsonl", "-o", "out0", *options))
+    check_output(sanitize("run", "in.jsonl", "-o", "out0", *options))
+    check_output(sanitize("run", "in.jsonl", "-o", "out0", *options, "--json"))  # nothing changed: the summary is printed again
+    if plan in ("rmft", "mask_words"):  # and for a new output
+        check_output(sanitize("run", "in.jsonl", "-o", "out1", *options, "--json"))
+    check_files(corpus_folder)
+    table = pa.concat_tables([pq.read_table(file) for file in sorted((corpus_folder / "out0" / "data").iterdir())])
     if plan in ("erase", "redact", "pseudonymize", "mask_words"):
-        assert not MUST_GO.search(json.dumps(table.to_pylist()))
+        assert not REMOVED_VALUE.search(json.dumps(table.to_pylist()))
     if plan != "baseline":
         assert not CANARY.search(json.dumps(table.column("user_id").to_pylist()))
 
 
-def test_every_verb_is_silent(here: Path, sanitize: Command) -> None:
-    silent(sanitize("find", "in.jsonl", "--work", "out.private"))
-    silent(sanitize("run", "in.jsonl", "-o", "out"))
-    for words in (
+def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> None:
+    check_output(sanitize("find", "in.jsonl", "--work", "out.private"))
+    check_output(sanitize("run", "in.jsonl", "-o", "out"))
+    for arguments in (
         *(["top", "out.private"], ["top", "out.private", "--json"], ["top", "out.private", "--format", "csv"]),
         *(["status", "out.private"], ["status", "out.private", "--json"], ["verify", "out"], ["verify", "out", "--json"]),
         *(["explain", "in.jsonl"], ["explain", "in.jsonl", "--json"], ["explain", "in.jsonl", "--plan", "erase"]),
@@ -137,98 +137,98 @@ def test_every_verb_is_silent(here: Path, sanitize: Command) -> None:
             ["sql", "out.private", "SELECT min(text) FROM documents"],
             ["sql", "out.private", "SELECT md5(value) FROM value_spellings LIMIT 0"],
         ),
-        *(["list", what] for what in ("kinds", "plans", "editors")),
+        *(["list", topic] for topic in ("kinds", "plans", "editors")),
     ):
-        silent(sanitize(*words))
+        check_output(sanitize(*arguments))
     for name in queries.load_queries():
-        assert heard(sanitize("sql", "out.private", "--name", name)[1]) == []
-    quiet(here)
+        assert find_canaries(sanitize("sql", "out.private", "--name", name)[1]) == []
+    check_files(corpus_folder)
 
 
-def test_what_is_quarantined_is_not_quoted(here: Path, sanitize: Command) -> None:
-    good = json.dumps(line(1)).encode() + b"\n"
-    bad = [
+def test_quarantined_records_are_not_quoted(corpus_folder: Path, sanitize: Command) -> None:
+    good_line = json.dumps(build_row(1)).encode() + b"\n"
+    bad_lines = [
         b'{"text": "canary0001 \xff"}\n',
         b'{"text": "canary0002\n',
         b'["canary0003"]\n',
         b'{"text": {"canary0004": 1}}\n',
         b'{"text": "canary \\ud800"}\n',
     ]
-    (here / "in.jsonl").write_bytes(b"".join(good + one for one in bad))
-    answer = sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "90%")
-    silent(answer)
-    assert "not_utf8" in answer[1]
-    silent(sanitize("run", "in.jsonl", "-o", "out2"), 5)
-    silent(sanitize("run", "in.jsonl", "-o", "out3", "--strict"), 5)
-    silent(sanitize("sql", "out.private", "SELECT reason, location FROM quarantine"))
-    quiet(here)
+    (corpus_folder / "in.jsonl").write_bytes(b"".join(good_line + bad_line for bad_line in bad_lines))
+    result = sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "90%")
+    check_output(result)
+    assert "not_utf8" in result[1]
+    check_output(sanitize("run", "in.jsonl", "-o", "out2"), 5)
+    check_output(sanitize("run", "in.jsonl", "-o", "out3", "--strict"), 5)
+    check_output(sanitize("sql", "out.private", "SELECT reason, location FROM quarantine"))
+    check_files(corpus_folder)
 
 
-def test_names_of_files_are_not_told(here: Path, sanitize: Command) -> None:
-    folder = here / "in.folder"
+def test_file_names_are_not_printed(corpus_folder: Path, sanitize: Command) -> None:
+    folder = corpus_folder / "in.folder"
     folder.mkdir()
     (folder / "canary0001@example.com.eml").write_text("From: canary0001@example.com\nSubject: Canaryword0001\n\ncanary0002@example.com\n")
     (folder / "canary0003@example.com.parquet").write_text("broken canary0003")
-    (folder / "canary0004.jsonl").write_text(json.dumps(line(4)) + "\n")
+    (folder / "canary0004.jsonl").write_text(json.dumps(build_row(4)) + "\n")
     for plan in ("rmft", "redact"):
-        silent(sanitize("run", "in.folder", "-o", plan, "--plan", plan, "--max-quarantine", "90%", "--work", "work"))
-    silent(sanitize("run", "in.folder", "-o", "none"), 5)
-    (here / "work").exists()
-    quiet(here)
+        check_output(sanitize("run", "in.folder", "-o", plan, "--plan", plan, "--max-quarantine", "90%", "--work", "work"))
+    check_output(sanitize("run", "in.folder", "-o", "none"), 5)
+    (corpus_folder / "work").exists()
+    check_files(corpus_folder)
 
 
-def test_a_key_is_never_told(here: Path, sanitize: Command) -> None:
+def test_a_key_is_never_printed(corpus_folder: Path, sanitize: Command) -> None:
     secret = "ca" * 31 + "fe"
-    (here / "in.key").write_text(secret)
-    (here / "in.key").chmod(0o600)
-    answer = sanitize("run", "in.jsonl", "-o", "out", "--key", "in.key", "--json")
-    silent(answer)
-    assert secret not in answer[1]
-    for path in here.rglob("*"):
+    (corpus_folder / "in.key").write_text(secret)
+    (corpus_folder / "in.key").chmod(0o600)
+    result = sanitize("run", "in.jsonl", "-o", "out", "--key", "in.key", "--json")
+    check_output(result)
+    assert secret not in result[1]
+    for path in corpus_folder.rglob("*"):
         if path.is_file() and path.name != "in.key":
             assert secret.encode() not in path.read_bytes() and bytes.fromhex(secret) not in path.read_bytes()
 
 
-# ---- what goes wrong ----
+# ---- commands that fail ----
 
 
-def parquet_with(folder: Path, change: Callable[[bytearray], None]) -> None:
-    table = pa.table({"text": [line(number)["text"] * 50 for number in range(24)]})
+def write_damaged_parquet(folder: Path, change: Callable[[bytearray], None]) -> None:
+    table = pa.table({"text": [build_row(number)["text"] * 50 for number in range(24)]})
     pq.write_table(table, folder / "in.parquet", compression="none", use_dictionary=False)
     raw = bytearray((folder / "in.parquet").read_bytes())
     change(raw)
     (folder / "in.parquet").write_bytes(raw)
 
 
-def cut_short(raw: bytearray) -> None:
+def truncate(raw: bytearray) -> None:
     del raw[len(raw) // 2 :]
 
 
-def no_utf8(raw: bytearray) -> None:
-    at = raw.index(b"Canaryword0003")
-    raw[at] = 0xFF
+def insert_invalid_utf8(raw: bytearray) -> None:
+    position = raw.index(b"Canaryword0003")
+    raw[position] = 0xFF
 
 
-def broken_page(raw: bytearray) -> None:
+def overwrite_page(raw: bytearray) -> None:
     raw[4:40] = b"canary" * 6
 
 
-def broken_footer(raw: bytearray) -> None:
+def overwrite_footer(raw: bytearray) -> None:
     raw[-60:-20] = b"canary00" * 5
 
 
-@pytest.mark.parametrize("change", [cut_short, no_utf8, broken_page, broken_footer])
-def test_a_damaged_input_is_not_quoted(here: Path, sanitize: Command, change: Callable[[bytearray], None]) -> None:
-    parquet_with(here, change)
-    code, said = sanitize("run", "in.parquet", "-o", "out", "--workers", 1)
-    # bug: a page that is no page ends in "bug: ..." where its error is not caught
-    assert code in (0, 3, 5), said
-    assert heard(said) == []
-    quiet(here)
+@pytest.mark.parametrize("change", [truncate, insert_invalid_utf8, overwrite_page, overwrite_footer])
+def test_a_damaged_input_is_not_quoted(corpus_folder: Path, sanitize: Command, change: Callable[[bytearray], None]) -> None:
+    write_damaged_parquet(corpus_folder, change)
+    code, output = sanitize("run", "in.parquet", "-o", "out", "--workers", 1)
+    # bug: an invalid page may end in "bug: ...", because its error is not caught
+    assert code in (0, 3, 5), output
+    assert find_canaries(output) == []
+    check_files(corpus_folder)
 
 
-STAGES = {
-    "read": (reading, "stage_task"),
+TASKS = {
+    "read": (sandbox, "stage_task"),
     "find": (detection, "find_task"),
     "apply": (rewriting, "rewrite_task"),
     "verify": (shard_checking, "verify_task"),
@@ -236,57 +236,62 @@ STAGES = {
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_bug_in_a_worker_is_not_quoted(here: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, stage: str, workers: int) -> None:
-    room, name = STAGES[stage]
-    monkeypatch.setattr(room, name, operator.attrgetter("canary0001"))  # an AttributeError that says so, here or in a worker
+@pytest.mark.parametrize("stage", TASKS)
+def test_a_bug_in_a_worker_is_not_quoted(
+    corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, stage: str, workers: int
+) -> None:
+    module, name = TASKS[stage]
+    # an AttributeError whose message contains the canary, in this process or in a worker
+    monkeypatch.setattr(module, name, operator.attrgetter("canary0001"))
     if workers == 2:
-        (here / "in.b.jsonl").write_text(json.dumps(line(30)) + "\n")
-    answer = sanitize(
+        (corpus_folder / "in.b.jsonl").write_text(json.dumps(build_row(30)) + "\n")
+    result = sanitize(
         "run", "in.jsonl", *(["in.b.jsonl"] if workers == 2 else []), "-o", "out", "--workers", workers, "--rows-per-shard", 9
     )
-    silent(answer, 1)
-    assert "bug: AttributeError" in answer[1] and "Traceback" not in answer[1]
-    assert not (here / "out").exists()
-    quiet(here)
+    check_output(result, 1)
+    assert "bug: AttributeError" in result[1] and "Traceback" not in result[1]
+    assert not (corpus_folder / "out").exists()
+    check_files(corpus_folder)
 
 
-def loud(*_: Any, **__: Any) -> Any:
+def raise_disk_full(*_: Any, **__: Any) -> Any:
     raise OSError(errno.ENOSPC, "canary0001@example.com", "canary0002.txt")
 
 
 @pytest.mark.parametrize(
-    ("room", "name"),
+    ("module", "name"),
     [(publication, "fsync"), (publication, "file_sha256"), (publication, "swap_folders"), (corpus, "fsync"), (publication, "write_json")],
 )
-def test_a_full_disk_is_one_line(here: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, room: Any, name: str) -> None:
-    monkeypatch.setattr(room, name, loud)
-    # bug: where the disk is full before the first task (making WORK, its lock), the OSError passes: exit 1, "please report"
-    answer = sanitize("run", "in.jsonl", "-o", "out", "--workers", 1)
-    silent(answer, 7)
-    assert "ENOSPC" in answer[1] and answer[1].count("error: ") == 1
-    assert not (here / "out").exists()
+def test_a_full_disk_is_reported_in_one_line(
+    corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, module: Any, name: str
+) -> None:
+    monkeypatch.setattr(module, name, raise_disk_full)
+    # bug: if the disk is full before the first task (when WORK and its lock are created), the OSError is not translated: exit code 1
+    result = sanitize("run", "in.jsonl", "-o", "out", "--workers", 1)
+    check_output(result, 7)
+    assert "ENOSPC" in result[1] and result[1].count("error: ") == 1
+    assert not (corpus_folder / "out").exists()
     monkeypatch.undo()
-    os.chdir(here)
-    silent(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1))
-    quiet(here)
+    os.chdir(corpus_folder)
+    check_output(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1))
+    check_files(corpus_folder)
 
 
-def test_a_full_disk_while_the_corpus_is_built_leaves_the_old_one(here: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_at_publication_leaves_the_old_output(corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     sanitize("run", "in.jsonl", "-o", "out")
-    before = (here / "out" / "manifest.json").read_bytes()
+    before = (corpus_folder / "out" / "manifest.json").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(publication, "swap_folders", loud)
-        silent(sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact", "--replace"), 7)
-    assert (here / "out" / "manifest.json").read_bytes() == before
-    silent(sanitize("verify", "out"))
+        patch.setattr(publication, "swap_folders", raise_disk_full)
+        check_output(sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact", "--replace"), 7)
+    assert (corpus_folder / "out" / "manifest.json").read_bytes() == before
+    check_output(sanitize("verify", "out"))
 
 
-def test_an_error_of_duckdb_is_not_quoted(here: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
-    monkeypatch.setattr(queries, "get_query", lambda name: told)
-    silent(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1), 7)
-    quiet(here)
+def test_an_error_of_duckdb_is_not_quoted(corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing_query = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
+    monkeypatch.setattr(queries, "get_query", lambda name: failing_query)
+    check_output(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1), 7)
+    check_files(corpus_folder)
 
 
 @pytest.mark.parametrize("reveal", [False, True])
@@ -302,96 +307,96 @@ def test_an_error_of_duckdb_is_not_quoted(here: Path, sanitize: Command, monkeyp
     ],
 )
 def test_a_query_that_fails_on_a_value_does_not_quote_it(
-    made: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, query: str, reveal: bool
+    finished_run: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, query: str, reveal: bool
 ) -> None:
-    monkeypatch.chdir(made)
-    code, said = sanitize("sql", "out.private", query, *(["--reveal"] if reveal else []))
-    assert code in (2, 3, 7), said
-    assert heard(said) == []
+    monkeypatch.chdir(finished_run)
+    code, output = sanitize("sql", "out.private", query, *(["--reveal"] if reveal else []))
+    assert code in (2, 3, 7), output
+    assert find_canaries(output) == []
 
 
-def test_a_text_that_is_no_utf8_is_not_quoted_by_the_shell(here: Path, sanitize: Command) -> None:
-    """DuckDB's own error message would print the text."""
-    parquet_with(here, no_utf8)
-    silent(sanitize("run", "in.parquet", "-o", "out", "--workers", 1))
+def test_an_invalid_utf8_text_is_not_quoted_by_the_sql_command(corpus_folder: Path, sanitize: Command) -> None:
+    """The error message of DuckDB contains the text."""
+    write_damaged_parquet(corpus_folder, insert_invalid_utf8)
+    check_output(sanitize("run", "in.parquet", "-o", "out", "--workers", 1))
     for query in ("SELECT upper(text) FROM documents", "SELECT max(length(text)) FROM documents", "SELECT text FROM documents"):
-        code, said = sanitize("sql", "out.private", query, "--reveal")
+        code, output = sanitize("sql", "out.private", query, "--reveal")
         assert code in (0, 2, 3, 7)
-        assert code == 0 or heard(said) == [], said
+        assert code == 0 or find_canaries(output) == [], output
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made")
-    (folder / "in.jsonl").write_text("".join(json.dumps(line(number)) + "\n" for number in range(24)))
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished_run")
+    (folder / "in.jsonl").write_text("".join(json.dumps(build_row(number)) + "\n" for number in range(24)))
     run([folder / "in.jsonl"], folder / "out", load_plan("rmft"), None, Settings(seed=1, workers=1))
     return folder
 
 
-def test_a_leak_is_not_quoted(here: Path, sanitize: Command) -> None:
-    (here / "in.jsonl").write_text(
-        "".join(json.dumps(line(number) | {"doc_id": line(number + 1)["subject"]}) + "\n" for number in range(5))
+def test_a_leak_is_not_quoted(corpus_folder: Path, sanitize: Command) -> None:
+    (corpus_folder / "in.jsonl").write_text(
+        "".join(json.dumps(build_row(number) | {"doc_id": build_row(number + 1)["subject"]}) + "\n" for number in range(5))
     )
-    answer = sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact")
-    silent(answer, 4)
-    assert "column doc_id: 4 EMAIL_ADDRESS" in answer[1] and not (here / "out").exists()
-    quiet(here)
+    result = sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact")
+    check_output(result, 4)
+    assert "column doc_id: 4 EMAIL_ADDRESS" in result[1] and not (corpus_folder / "out").exists()
+    check_files(corpus_folder)
 
 
-def test_a_broken_out_is_not_quoted(here: Path, sanitize: Command) -> None:
-    silent(sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact"))
-    (here / "out" / "README.md").write_text("canary0003@canaryhost0003.example.com")
-    code, said = sanitize("verify", "out")
-    assert code == 4 and heard(said) == []
-    shard = here / "out" / "data" / "train-00000-of-00001.parquet"
+def test_a_damaged_output_is_not_quoted(corpus_folder: Path, sanitize: Command) -> None:
+    check_output(sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact"))
+    (corpus_folder / "out" / "README.md").write_text("canary0003@canaryhost0003.example.com")
+    code, output = sanitize("verify", "out")
+    assert code == 4 and find_canaries(output) == []
+    shard = corpus_folder / "out" / "data" / "train-00000-of-00001.parquet"
     shard.unlink()
     shard.write_text("canary0003@canaryhost0003.example.com")
-    silent(sanitize("verify", "out"), 3)
+    check_output(sanitize("verify", "out"), 3)
 
 
-def quoting(*_: Any) -> Any:
+def raise_error_with_value(*_: Any) -> Any:
     raise KeyError("canary0001@example.com", "canaryword0001")
 
 
-def everything(error: BaseException) -> str:
+def collect_error_text(error: BaseException) -> str:
     """All text of a traceback, a log of it, and its exception chain, without the source lines."""
-    chain, one = [], error
-    while one is not None:
-        chain += [str(one), repr(one), repr(one.args)]
-        if one.__suppress_context__ and one.__cause__ is None:
+    texts, chained_error = [], error
+    while chained_error is not None:
+        texts += [str(chained_error), repr(chained_error), repr(chained_error.args)]
+        if chained_error.__suppress_context__ and chained_error.__cause__ is None:
             break
-        one = one.__cause__ or one.__context__  # type: ignore[assignment]
-    return "\n".join(chain) + "".join(traceback.format_exception_only(error))
+        chained_error = chained_error.__cause__ or chained_error.__context__  # type: ignore[assignment]
+    return "\n".join(texts) + "".join(traceback.format_exception_only(error))
 
 
-def test_errors_of_the_house_carry_nothing_along(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Python caller sees the exception with its chain: our exceptions must cut the chain."""
-    troubles: list[Callable[[], Any]] = []
-    parquet_with(here, cut_short)
-    troubles.append(lambda: find([Path("in.parquet")], Path("w1"), Settings(workers=1)))
-    (here / "in.bad.jsonl").write_bytes(b'{"text": "canary0001 \xff"}\n')
-    troubles.append(lambda: find([Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)))
-    told = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
+def test_exception_chains_contain_no_value(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python caller sees the exception with its chain: exceptions of the packages must cut the chain."""
+    failing_calls: list[Callable[[], Any]] = []
+    write_damaged_parquet(corpus_folder, truncate)
+    failing_calls.append(lambda: find([Path("in.parquet")], Path("w1"), Settings(workers=1)))
+    (corpus_folder / "in.bad.jsonl").write_bytes(b'{"text": "canary0001 \xff"}\n')
+    failing_calls.append(lambda: find([Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)))
+    failing_query = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
 
-    def counted() -> None:
-        LocalEngine(workers=1, spill=here / "spill").sql(told.sql, {}, here / "x.parquet")
+    def run_failing_query() -> None:
+        LocalEngine(workers=1, spill=corpus_folder / "spill").sql(failing_query.sql, {}, corpus_folder / "x.parquet")
 
-    troubles.append(counted)
+    failing_calls.append(run_failing_query)
 
-    def full() -> None:
-        with publication.translate_disk_errors(here):
-            loud()
+    def fail_with_disk_error() -> None:
+        with publication.translate_disk_errors(corpus_folder):
+            raise_disk_full()
 
-    troubles.append(full)
-    (here / "in.key").write_text("canary0001")
-    (here / "in.key").chmod(0o600)
-    troubles.append(lambda: Key.read(Path("in.key")))
-    monkeypatch.setattr(detection, "find_task", quoting)  # a bug of ours, or an error of a library that nobody foresaw
-    troubles += [lambda: run([Path("in.jsonl")], Path("o1"), settings=Settings(workers=1)), lambda: find(["in.jsonl"], "w3")]
-    for trouble in troubles:
+    failing_calls.append(fail_with_disk_error)
+    (corpus_folder / "in.key").write_text("canary0001")
+    (corpus_folder / "in.key").chmod(0o600)
+    failing_calls.append(lambda: Key.read(Path("in.key")))
+    monkeypatch.setattr(detection, "find_task", raise_error_with_value)  # a bug, or an unforeseen error of a library
+    failing_calls += [lambda: run([Path("in.jsonl")], Path("o1"), settings=Settings(workers=1)), lambda: find(["in.jsonl"], "w3")]
+    for failing_call in failing_calls:
         with pytest.raises(SanitizeError) as caught:
-            trouble()
-        assert heard(everything(caught.value)) == []
+            failing_call()
+        assert find_canaries(collect_error_text(caught.value)) == []
 
 
 # ---- reprs ----
@@ -399,46 +404,46 @@ def test_errors_of_the_house_carry_nothing_along(here: Path, monkeypatch: pytest
 
 def test_a_key_shows_no_secret() -> None:
     key = Key(b"canary00" * 4)
-    for said in (repr(key), str(key), f"{key}", repr([key]), repr({"key": key}), key.id):
-        assert "canary" not in said and key.secret.hex() not in said
+    for text in (repr(key), str(key), f"{key}", repr([key]), repr({"key": key}), key.id):
+        assert "canary" not in text and key.secret.hex() not in text
     assert "canary" not in repr(keys.Key.from_seed(1)) and Key.from_seed(1).secret.hex() not in repr(Key.from_seed(1))
 
 
-def test_reprs_show_no_value(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(made)
+def test_reprs_show_no_value(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(finished_run)
     import polars as pl
 
-    told = Settings(seed=1, workers=1)
-    with IndexBuilder([Path("in.jsonl")], Path("out.private"), told) as hall:
-        found = hall.build()
-        texts = pa.array([line(number)["text"] for number in range(3)], pa.large_string())
+    run_settings = Settings(seed=1, workers=1)
+    with IndexBuilder([Path("in.jsonl")], Path("out.private"), run_settings) as builder:
+        found = builder.build()
+        texts = pa.array([build_row(number)["text"] for number in range(3)], pa.large_string())
         occurrences = PatternFinder(Key.from_seed(1)).run(texts)
         batch = EditBatch(
             occurrences=pl.DataFrame({"value": ["canary0001@example.com"], "kept": [True]}),
             doc_ids=pa.array(["canary0001"]).dictionary_encode(),
         )
-        things = [
-            told,
-            hall,
+        objects = [
+            run_settings,
+            builder,
             found,
             load_plan("rmft"),
-            hall.state.documents,
-            hall.state.leaves,
+            builder.state.documents,
+            builder.state.leaves,
             Aggregates({}),
-            hall.tasks.engine,
-            hall.state.key,
+            builder.tasks.engine,
+            builder.state.key,
         ]
-        things += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/forbidden_values.parquet")))]
-        for thing in things:
-            assert heard(repr(thing) + str(thing)) == [], type(thing)
-        # bug: a table in a dataclass is printed with its values
-        assert [type(one).__name__ for one in (batch, occurrences, occurrences.distinct) if heard(repr(one))] == []
+        objects += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/forbidden_values.parquet")))]
+        for shown_object in objects:
+            assert find_canaries(repr(shown_object) + str(shown_object)) == [], type(shown_object)
+        # dataclasses that contain a table must not print its values
+        assert [type(table).__name__ for table in (batch, occurrences, occurrences.distinct) if find_canaries(repr(table))] == []
 
 
-def test_a_sample_shows_no_value() -> None:
-    # bug: a dataclass prints its fields, and these are raw
+def test_repr_of_an_edit_sample_shows_no_value() -> None:
+    # the fields of the dataclass are raw values
     assert (
-        heard(
+        find_canaries(
             repr(
                 EditSample(
                     kind="EMAIL_ADDRESS",

@@ -1,4 +1,5 @@
-"""A workspace whose tables another version wrote: refused with the command that rebuilds it; key, erasures and labels are kept."""
+"""A workspace with tables of another version is refused, and the error names the command that rebuilds it. A rebuild keeps the key, the
+erasures and the labels."""
 
 from __future__ import annotations
 
@@ -31,26 +32,26 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path
 
 
-PLANTED = b"a raw value of an earlier version"
-RAW_OF_VERSION_1 = ("vault/rounds/values/00000.parquet", "vault/rounds/forms.parquet", "rounds/occurrences/00000.parquet")
+VERSION_1_CONTENT = b"a raw value of an earlier version"
+VERSION_1_RAW_FILES = ("vault/rounds/values/00000.parquet", "vault/rounds/forms.parquet", "rounds/occurrences/00000.parquet")
 
 
-def outdate(work: Path) -> None:
-    """Give WORK the form of version 1: other names of columns, files, folders and keys, and no version in index.json."""
+def convert_to_version_1(work: Path) -> None:
+    """Converts WORK to version 1: other names of columns, files, folders and keys, and no version in index.json."""
     (work / "tasks" / "detect").rename(work / "tasks" / "find")
     (work / "quarantine" / "detect").rename(work / "quarantine" / "find")
     for run in (work / "runs").iterdir():
         (run / "shards").rename(run / "stage")
         for name in ("said", "made", "looks", "forget/mentions"):
             (run / name).mkdir(parents=True)
-            (run / name / "00000.parquet").write_bytes(PLANTED)
-    for name in (*RAW_OF_VERSION_1, "documents/aside/00000.parquet"):
+            (run / name / "00000.parquet").write_bytes(VERSION_1_CONTENT)
+    for name in (*VERSION_1_RAW_FILES, "documents/aside/00000.parquet"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
-        (work / name).write_bytes(PLANTED)
+        (work / name).write_bytes(VERSION_1_CONTENT)
     for path in (work / "tables" / "occurrences").glob("*.parquet"):
         table = pq.read_table(path)
-        old = {"end": "stop", "end_byte": "stop_byte"}
-        pq.write_table(table.rename_columns([old.get(name, name) for name in table.column_names]), path)
+        old_columns = {"end": "stop", "end_byte": "stop_byte"}
+        pq.write_table(table.rename_columns([old_columns.get(name, name) for name in table.column_names]), path)
     index = json.loads((work / "index.json").read_text())
     del index["schema_version"]
     old_keys = {
@@ -66,38 +67,38 @@ def outdate(work: Path) -> None:
     (work / "index.json").write_text(json.dumps(index))
 
 
-def shards(out: Path) -> list[bytes]:
+def read_shards(out: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted((out / "data").iterdir())]
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        lambda here: sanitize.top(here / "out.private"),
-        lambda here: sanitize.sql(here / "out.private", "SELECT 1"),
-        lambda here: sanitize.status(here / "out.private"),
-        lambda here: sanitize.verify(here / "out"),
-        lambda here: sanitize.report(here / "out"),
-        lambda here: sanitize.label(here / "out.private", out=here / "sample.jsonl"),
-        lambda here: sanitize.subject(here / "out.private", here / "who.txt"),
-        lambda here: sanitize.run(here / "in.parquet", here / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
+        lambda folder: sanitize.top(folder / "out.private"),
+        lambda folder: sanitize.sql(folder / "out.private", "SELECT 1"),
+        lambda folder: sanitize.status(folder / "out.private"),
+        lambda folder: sanitize.verify(folder / "out"),
+        lambda folder: sanitize.report(folder / "out"),
+        lambda folder: sanitize.label(folder / "out.private", out=folder / "sample.jsonl"),
+        lambda folder: sanitize.subject(folder / "out.private", folder / "who.txt"),
+        lambda folder: sanitize.run(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
     ],
     ids=["top", "sql", "status", "verify", "report", "label", "subject", "append"],
 )
 def test_commands_refuse_an_outdated_index(corpus: Path, command: Callable[[Path], Any]) -> None:
-    outdate(corpus / "out.private")
-    before = shards(corpus / "out")
+    convert_to_version_1(corpus / "out.private")
+    before = read_shards(corpus / "out")
     with pytest.raises(UsageError) as caught:
         command(corpus)
     assert f"sanitize find INPUT... --work {corpus / 'out.private'}" in str(caught.value)
     assert f"version {table_schemas.VERSION}" in str(caught.value)
-    assert shards(corpus / "out") == before
+    assert read_shards(corpus / "out") == before
 
 
 def test_an_outdated_index_of_other_input_is_refused(corpus: Path) -> None:
-    """Its hours of work may be lost by a mistake in the input: nothing is deleted, and the difference is named."""
+    """A wrong input path must not delete an index that took hours to build: nothing is deleted, and the error names the difference."""
     work = corpus / "out.private"
-    outdate(work)
+    convert_to_version_1(work)
     before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
     pq.write_table(pa.table({"text": [*TEXTS, "one more"]}), corpus / "other.parquet")
     with pytest.raises(UsageError, match=r"holds the index of another input \(1 of 1 files changed: .*use --replace"):
@@ -107,8 +108,8 @@ def test_an_outdated_index_of_other_input_is_refused(corpus: Path) -> None:
     }
 
 
-def date_back(out: Path) -> None:
-    """Give the manifest of an output the keys of format 1."""
+def convert_manifest_to_format_1(out: Path) -> None:
+    """Converts the manifest of an output to the keys of format 1."""
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["format"] == MANIFEST_VERSION
     summary = manifest["summary"]
@@ -120,28 +121,28 @@ def date_back(out: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (lambda here: sanitize.verify(here / "out"), "sanitize run INPUT... -o"),
-        (lambda here: sanitize.report(here / "out"), "sanitize run INPUT... -o"),
-        (lambda here: sanitize.run(here / "in.parquet", here / "out", "pseudonymize", settings=Settings(workers=1)), "use --replace"),
+        (lambda folder: sanitize.verify(folder / "out"), "sanitize run INPUT... -o"),
+        (lambda folder: sanitize.report(folder / "out"), "sanitize run INPUT... -o"),
+        (lambda folder: sanitize.run(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1)), "use --replace"),
         (
-            lambda here: sanitize.run(here / "in.parquet", here / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
+            lambda folder: sanitize.run(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
             "use --replace",
         ),
     ],
     ids=["verify", "report", "run", "append"],
 )
 def test_an_output_of_manifest_format_1_can_only_be_read_and_replaced(corpus: Path, command: Callable[[Path], Any], message: str) -> None:
-    date_back(corpus / "out")
-    before = shards(corpus / "out")
+    convert_manifest_to_format_1(corpus / "out")
+    before = read_shards(corpus / "out")
     with pytest.raises(UsageError) as caught:
         command(corpus)
     assert message in str(caught.value) and "format 1" in str(caught.value), caught.value
     old = Corpus.open(corpus / "out")
     old.check()
-    assert old.table().num_rows == len(TEXTS) and shards(corpus / "out") == before
+    assert old.table().num_rows == len(TEXTS) and read_shards(corpus / "out") == before
     sanitize.run(corpus / "in.parquet", corpus / "out", "pseudonymize", settings=Settings(workers=1, replace=True))
     assert Corpus.open(corpus / "out").manifest["format"] == MANIFEST_VERSION
-    assert shards(corpus / "out") == before and sanitize.verify(corpus / "out", workers=1)["leaks"] == 0
+    assert read_shards(corpus / "out") == before and sanitize.verify(corpus / "out", workers=1)["leaks"] == 0
 
 
 def test_a_manifest_of_a_newer_format_is_refused(corpus: Path) -> None:
@@ -152,20 +153,20 @@ def test_a_manifest_of_a_newer_format_is_refused(corpus: Path) -> None:
 
 
 def test_a_rebuilt_index_keeps_key_erasures_pseudonyms_and_labels(corpus: Path) -> None:
-    work, before = corpus / "out.private", shards(corpus / "out")
+    work, before = corpus / "out.private", read_shards(corpus / "out")
     key = (work / "vault" / "key" / "key").read_text()
     labels = {path: path.read_bytes() for path in (work / "runs").glob("*/vault/labels/*.parquet")}
     assert labels
-    outdate(work)
+    convert_to_version_1(work)
     found = sanitize.find(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
     assert any("version 1 of the tables" in note for note in found["notes"]), found["notes"]
     assert (work / "vault" / "key" / "key").read_text() == key
     assert {path: path.read_bytes() for path in labels} == labels
-    assert not [path for path in work.rglob("*") if path.is_file() and PLANTED in path.read_bytes()]
+    assert not [path for path in work.rglob("*") if path.is_file() and VERSION_1_CONTENT in path.read_bytes()]
     version_1_folders = {"find", "rounds", "aside", "forget", "looks", "said", "made", "stage"}
     assert not version_1_folders & {path.name for path in work.rglob("*") if path.is_dir()}
     assert sanitize.sql(work, 'SELECT max("end") AS last FROM occurrences')["last"][0] > 0
-    again = sanitize.run(corpus / "in.parquet", corpus / "again", "pseudonymize", work, Settings(workers=1))
-    assert again["erased"] == len(TEXTS)
-    assert shards(corpus / "again") == before
-    assert not any(BOB.encode() in shard for shard in shards(corpus / "again"))
+    summary = sanitize.run(corpus / "in.parquet", corpus / "again", "pseudonymize", work, Settings(workers=1))
+    assert summary["erased"] == len(TEXTS)
+    assert read_shards(corpus / "again") == before
+    assert not any(BOB.encode() in shard for shard in read_shards(corpus / "again"))

@@ -1,5 +1,4 @@
-"""Folders may have any name: a name that looks like a pattern, a URL or a partition is taken literally in INPUT, OUT, WORK and a
-stream's state."""
+"""Folders may have any name: INPUT, OUT, WORK and the state of a stream may have names that look like a pattern, a URL or a partition."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ Command = Callable[..., str]
 
 
 @pytest.fixture(params=NAMES)
-def here(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with such a name, given relative to its parent, with one mailbox, Parquet and JSON lines in it."""
+def corpus_folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an unusual name, as a relative path, that holds a mailbox, a Parquet file and a JSON Lines file."""
     monkeypatch.chdir(tmp_path)
     folder = Path(request.param)
     folder.mkdir(parents=True)
@@ -34,12 +33,12 @@ def here(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture()
 def sanitize(console: Callable[..., tuple[int, str, str]]) -> Command:
-    def command(*words: object) -> str:
-        code, out, err = console(*words)
+    def run_command(*arguments: object) -> str:
+        code, out, err = console(*arguments)
         assert not code, err
         return out
 
-    return command
+    return run_command
 
 
 def texts(folder: Path) -> str:
@@ -48,15 +47,15 @@ def texts(folder: Path) -> str:
     )
 
 
-def test_the_main_job(here: Path, sanitize: Command) -> None:
-    out, work, seed = here / "out", here / "out.private", ("--seed", "1", "-q")
-    run = ("run", here / "one.parquet", "-o", out, "--plan", "pseudonymize", *seed)
-    sanitize("explain", here / "one.parquet")
-    sanitize("run", here / "one.parquet", "-o", out, "--plan", "pseudonymize", "--dry-run")
-    sanitize(*run)
-    assert json.loads(sanitize(*run, "--json"))["changed"] is False
-    sanitize("run", here / "two.jsonl", "-o", out, "--plan", "pseudonymize", "--append", *seed)
-    sanitize("run", here / "mails.mbox", "-o", out, "--plan", "pseudonymize", "--append", *seed)
+def test_commands_on_one_corpus(corpus_folder: Path, sanitize: Command) -> None:
+    out, work, seed = corpus_folder / "out", corpus_folder / "out.private", ("--seed", "1", "-q")
+    run_arguments = ("run", corpus_folder / "one.parquet", "-o", out, "--plan", "pseudonymize", *seed)
+    sanitize("explain", corpus_folder / "one.parquet")
+    sanitize("run", corpus_folder / "one.parquet", "-o", out, "--plan", "pseudonymize", "--dry-run")
+    sanitize(*run_arguments)
+    assert json.loads(sanitize(*run_arguments, "--json"))["changed"] is False
+    sanitize("run", corpus_folder / "two.jsonl", "-o", out, "--plan", "pseudonymize", "--append", *seed)
+    sanitize("run", corpus_folder / "mails.mbox", "-o", out, "--plan", "pseudonymize", "--append", *seed)
     assert "EMAIL_ADDRESS" in sanitize("top", work) and "EMAIL_ADDRESS" in sanitize("sql", work, "--name", "single_occurrence_values")
     sanitize("sql", work, "--init")
     sanitize("sql", work, "SELECT count(*) FROM documents JOIN edits USING (doc_no) JOIN occurrences USING (doc_no)")
@@ -64,32 +63,56 @@ def test_the_main_job(here: Path, sanitize: Command) -> None:
     sanitize("label", work, "--n", "4")
     sanitize("report", out)
     sanitize("verify", out)
-    found = json.loads(sanitize("subject", work, "--match", here / "who.txt", "--seed", "1", "--json"))
+    found = json.loads(sanitize("subject", work, "--match", corpus_folder / "who.txt", "--seed", "1", "--json"))
     assert found["documents"] == 5
-    gone = json.loads(sanitize("subject", work, "--match", here / "who.txt", "--erase", "--seed", "1", "--json"))
-    assert gone["erased"]["outputs"][0]["leaks"] == 0 and gone["erased"]["outputs"][0]["occurrences_erased"] >= 5
-    assert not any(one in texts(out) for one in (ANN, BOB, EVE))
+    erasure = json.loads(sanitize("subject", work, "--match", corpus_folder / "who.txt", "--erase", "--seed", "1", "--json"))
+    assert erasure["erased"]["outputs"][0]["leaks"] == 0 and erasure["erased"]["outputs"][0]["occurrences_erased"] >= 5
+    assert not any(address in texts(out) for address in (ANN, BOB, EVE))
     sanitize("verify", out)
 
 
-def test_names_dedup_blacklist_and_replay(here: Path, sanitize: Command) -> None:
-    inputs = [here / name for name in ("one.parquet", "two.jsonl", "mails.mbox")]
-    sanitize("find", *inputs, "--work", here / "work", "--plan", "names", "--seed", "1", "-q")
-    sanitize("run", *inputs, "-o", here / "names", "--work", here / "work", "--plan", "names", "--seed", "1", "-q")
-    sanitize("run", *inputs, "-o", here / "fewer", "--work", here / "work", "--seed", "1", "--set", 'drop=[{use="exact_dup"}]', "-q")
-    sanitize("run", *inputs, "-o", here / "listed", "--work", here / "work", "--seed", "1", "--plan", "blacklist", "-q")
-    again = json.loads(sanitize("replay", here / "names" / "manifest.json", *inputs, "-o", here / "again", "--json"))
-    assert again["same"] is True
+def test_names_dedup_blacklist_and_replay(corpus_folder: Path, sanitize: Command) -> None:
+    inputs = [corpus_folder / name for name in ("one.parquet", "two.jsonl", "mails.mbox")]
+    sanitize("find", *inputs, "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q")
+    sanitize("run", *inputs, "-o", corpus_folder / "names", "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q")
+    sanitize(
+        "run",
+        *inputs,
+        "-o",
+        corpus_folder / "fewer",
+        "--work",
+        corpus_folder / "work",
+        "--seed",
+        "1",
+        "--set",
+        'drop=[{use="exact_dup"}]',
+        "-q",
+    )
+    sanitize("run", *inputs, "-o", corpus_folder / "listed", "--work", corpus_folder / "work", "--seed", "1", "--plan", "blacklist", "-q")
+    replay_result = json.loads(
+        sanitize("replay", corpus_folder / "names" / "manifest.json", *inputs, "-o", corpus_folder / "again", "--json")
+    )
+    assert replay_result["same"] is True
 
 
 @pytest.mark.parametrize("out", ["made.jsonl", "made"])
-def test_a_stream(here: Path, sanitize: Command, out: str) -> None:
-    inputs = [here / name for name in ("one.parquet", "two.jsonl", "mails.mbox")]
-    for known in (0, 1, 1):
-        words = ("stream", *inputs[: 3 - (known == 0)], "-o", here / out, "--state", here / "state", "--seed", "1", "--json")
-        said = json.loads(sanitize(*words))
-    assert said["position"] == 5 and not said["changed"]
+def test_stream_resumes_with_more_inputs(corpus_folder: Path, sanitize: Command, out: str) -> None:
+    inputs = [corpus_folder / name for name in ("one.parquet", "two.jsonl", "mails.mbox")]
+    for acknowledged in (0, 1, 1):
+        arguments = (
+            "stream",
+            *inputs[: 3 - (acknowledged == 0)],
+            "-o",
+            corpus_folder / out,
+            "--state",
+            corpus_folder / "state",
+            "--seed",
+            "1",
+            "--json",
+        )
+        summary = json.loads(sanitize(*arguments))
+    assert summary["position"] == 5 and not summary["changed"]
 
 
-def test_the_demo(here: Path, sanitize: Command) -> None:
-    assert "WHAT BECAME OF ONE ADDRESS" in sanitize("demo", "--dir", here / "demo", "--mails", "200")
+def test_demo_command(corpus_folder: Path, sanitize: Command) -> None:
+    assert "WHAT BECAME OF ONE ADDRESS" in sanitize("demo", "--dir", corpus_folder / "demo", "--mails", "200")

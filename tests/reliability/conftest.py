@@ -270,9 +270,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 @pytest.fixture()
-def starter(request: pytest.FixtureRequest, forked: Callable[..., Any] | None) -> Callable[..., Any] | None:
+def starter(request: pytest.FixtureRequest, start_forked_command: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """How commands are started: the long tests start a new interpreter each time, as a user does."""
-    return None if request.node.get_closest_marker("soak") else forked
+    return None if request.node.get_closest_marker("soak") else start_forked_command
 
 
 @pytest.fixture()

@@ -1,4 +1,4 @@
-"""Memory is bounded by the batch, the largest document and the distinct values, not by the corpus (law 7)."""
+"""Memory is bounded by the batch, the largest document and the distinct values, not by the corpus (invariant 7)."""
 
 from __future__ import annotations
 
