@@ -233,7 +233,7 @@ def test_any_split_into_increments_gives_the_index_and_texts_of_one_run(batches:
         assert verify(corpus.out, mode="fast")["leaks"] == 0
 
 
-@pytest.mark.parametrize("keep", [2])
+@pytest.mark.parametrize("keep", [1, 2])
 def test_kept_first_occurrences_stay_the_same_after_append(corpus: CorpusFolder, keep: int) -> None:
     ann = "ann.roe@example.com"
     corpus.run_plan(corpus.write_file("a.jsonl", [document(0, f"{ann} here")]), changes=[f"edit.0.keep={keep}"])

@@ -173,7 +173,7 @@ def test_file_names_are_not_printed(corpus_folder: Path, sanitize: Command) -> N
     for plan in ("rmft", "redact"):
         check_output(sanitize("run", "in.folder", "-o", plan, "--plan", plan, "--max-quarantine", "90%", "--work", "work"))
     check_output(sanitize("run", "in.folder", "-o", "none"), 5)
-    (corpus_folder / "work").exists()
+    assert (corpus_folder / "work").exists()
     check_files(corpus_folder)
 
 
