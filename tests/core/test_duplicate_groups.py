@@ -16,9 +16,9 @@ from sanitize.core.duplicate_groups import connected_components, find_repeating_
 
 def reference_components(pairs: list[tuple[int, int]]) -> dict[int, int]:
     neighbours: dict[int, set[int]] = {}
-    for first_node, neighbour in pairs:
-        neighbours.setdefault(first_node, set()).add(neighbour)
-        neighbours.setdefault(neighbour, set()).add(first_node)
+    for node, neighbour in pairs:
+        neighbours.setdefault(node, set()).add(neighbour)
+        neighbours.setdefault(neighbour, set()).add(node)
     smallest_nodes = {}
     for group in neighbours:
         reached, pending = {group}, [group]

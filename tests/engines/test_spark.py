@@ -147,9 +147,8 @@ def test_a_spark_run_equals_a_local_run(session: Any, corpus: list[Path], tmp_pa
     private = [path for path in work.rglob("*") if path.parent.name != "shards"]
     assert [path.relative_to(work) for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
     assert not (work / "spill").exists()
-    second_summary = run(
-        corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings()
-    )  # the local engine accepts the output
+    # the local engine accepts the output
+    second_summary = run(corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings())
     assert not second_summary["changed"]
 
 
@@ -237,9 +236,7 @@ def test_a_spark_statement_equals_duckdb(
     local_engine.sql(text, table_files, tmp_path / "here.parquet", **parameters)
     local_engine.close()
     engine.sql(text, table_files, tmp_path / "there.parquet", **parameters)
-    duckdb_result, spark_result = (
-        pq.read_table(tmp_path / f"{name_of_engine}.parquet", partitioning=None) for name_of_engine in ("here", "there")
-    )
+    duckdb_result, spark_result = (pq.read_table(tmp_path / f"{file_stem}.parquet", partitioning=None) for file_stem in ("here", "there"))
     assert duckdb_result.to_pylist() == spark_result.to_pylist() and duckdb_result.schema.types == spark_result.schema.types
     assert duckdb_result.num_rows or name == "repeated_items"
     column = next(iter(duckdb_result.column_names))

@@ -153,7 +153,7 @@ class RunHarness:
         return summary
 
     def place_old_output(self) -> None:
-        """Put an earlier version in OUT, built elsewhere with another plan."""
+        """Put an earlier version in OUT, built by another plan."""
         assert self.old_output is not None
         shutil.copytree(self.old_output, self.out)
 
@@ -203,8 +203,7 @@ class RunHarness:
         assert unexpected_listings == []
 
     def check_files(self) -> None:
-        """After a command that ended by itself: no files beside OUT, only known files in WORK, all of them private, none with a canary
-        in messages."""
+        """Check after a command that was not killed: no files next to OUT, only known files in WORK, all private, no canary in messages."""
         names = {path.name for path in self.folder.iterdir()} - {path.name for path in self.inputs} - {"shim.so", "shim.log"}
         assert names <= {"out", "out.private"}, names
         self.check_no_canaries()
@@ -271,7 +270,7 @@ def build_output(tmp_path_factory: pytest.TempPathFactory) -> BuildOutput:
 
 @pytest.fixture()
 def command_starter(request: pytest.FixtureRequest, forked: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """How commands are started: the long tests start a new interpreter each time, as a user does."""
+    """The function that starts commands; None for soak tests, which start a new interpreter each time like a user."""
     return None if request.node.get_closest_marker("soak") else forked
 
 

@@ -307,16 +307,16 @@ def test_rmft_depends_on_the_corpus_only_through_first_occurrences_and_stores(tm
     redrawn_kinds = {"EMAIL_ADDRESS"} if stores == "corpus" else set()
     changed_count = 0
     for key, row in runs["half"][1].items():
-        before = edits[key]
-        assert (row["end_byte"], row["kind"], row["part"]) == (before["end_byte"], before["kind"], before["part"])
+        edit_before = edits[key]
+        assert (row["end_byte"], row["kind"], row["part"]) == (edit_before["end_byte"], edit_before["kind"], edit_before["part"])
         if row["kind"] in redrawn_kinds:
-            changed_count += row["replacement"] != before["replacement"]
+            changed_count += row["replacement"] != edit_before["replacement"]
         else:
-            assert row["replacement"] == before["replacement"], (key, row["kind"])
+            assert row["replacement"] == edit_before["replacement"], (key, row["kind"])
     assert (changed_count > 100) == bool(redrawn_kinds)
     # a document without a new first occurrence and without a variant from the corpus has the same bytes
     changed_documents = {key[0] for key in new_kept} | {key[0] for key, row in edits.items() if row["kind"] in redrawn_kinds}
-    unchanged_rows = [no for no, key in enumerate(positions) if int(key) not in changed_documents]
+    unchanged_rows = [no for no, position in enumerate(positions) if int(position) not in changed_documents]
     assert unchanged_rows
     assert runs["half"][0].take(pa.array(unchanged_rows)).equals(runs["whole"][0].take(pa.array(positions[unchanged_rows])))
 

@@ -103,7 +103,7 @@ def test_percentiles_are_observed_values(units: list[int], expected: dict[str, f
 
 
 def test_epsilon_per_user_is_the_sum_of_their_documents(tmp_path: Path) -> None:
-    """Group privacy: m documents of one user spend the sum of theirs, whatever table lists them; documents without a user are in no sum."""
+    """Group privacy: m documents of one user spend the sum of theirs, in any table; documents without a user are in no sum."""
     draws = [(0, doc_no, 0, number) for doc_no, unit_count in enumerate([1, 2, 4, 8]) for number in range(unit_count)]
     user_tables = [*make_users((0, "u"), (1, "v")), *make_users((2, "u"), (3, None))]
     (account,) = make_accounts(tmp_path / "task", [make_editor()], draws, users=user_tables)

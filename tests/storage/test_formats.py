@@ -274,7 +274,7 @@ def test_the_mds_index_file_is_checked(corpora: Path, tmp_path: Path) -> None:
 
 
 def test_sidecar_files_of_manifest_format_1_are_read(corpora: Path) -> None:
-    """In format 1 the key was `beside`; such a corpus is still opened, checked and read."""
+    """In format 1 the key was `beside`; a corpus with it is still opened, checked and read."""
     path = corpora / "mds" / "manifest.json"
     before = path.read_text()
     manifest = json.loads(before)

@@ -78,17 +78,17 @@ def test_a_finished_task_is_not_repeated(tmp_path: Path) -> None:
 
 DAMAGES = {
     "another fingerprint": lambda folder: None,
-    "an output that was changed": lambda folder: (folder / "here" / "a").write_text("onf"),
-    "an output that grew": lambda folder: (folder / "there" / "b").write_text("twotwo"),
-    "an output that is empty": lambda folder: (folder / "there" / "b").write_text(""),
-    "an output that is gone": lambda folder: (folder / "there" / "b").unlink(),
-    "a folder of outputs that is gone": lambda folder: shutil.rmtree(folder / "here"),
-    "no record": lambda folder: (folder / "tasks" / "0.json").unlink(),
-    "a record cut short": lambda folder: (folder / "tasks" / "0.json").write_text((folder / "tasks" / "0.json").read_text()[:-9]),
-    "a record that is empty": lambda folder: (folder / "tasks" / "0.json").write_text(""),
+    "changed output": lambda folder: (folder / "here" / "a").write_text("onf"),
+    "longer output": lambda folder: (folder / "there" / "b").write_text("twotwo"),
+    "empty output": lambda folder: (folder / "there" / "b").write_text(""),
+    "missing output": lambda folder: (folder / "there" / "b").unlink(),
+    "missing output folder": lambda folder: shutil.rmtree(folder / "here"),
+    "missing record": lambda folder: (folder / "tasks" / "0.json").unlink(),
+    "truncated record": lambda folder: (folder / "tasks" / "0.json").write_text((folder / "tasks" / "0.json").read_text()[:-9]),
+    "empty record": lambda folder: (folder / "tasks" / "0.json").write_text(""),
     # regression: this raised a TypeError
-    "a record of something else": lambda folder: (folder / "tasks" / "0.json").write_text("[1, 2]"),
-    "a record without a result": lambda folder: (folder / "tasks" / "0.json").write_text('{"fingerprint": "f", "files": {}}'),
+    "JSON list as record": lambda folder: (folder / "tasks" / "0.json").write_text("[1, 2]"),
+    "record without a result": lambda folder: (folder / "tasks" / "0.json").write_text('{"fingerprint": "f", "files": {}}'),
 }
 
 

@@ -1,4 +1,4 @@
-"""Input and OUT at URLs: allowed URLs, complete downloads, and an OUT that is always the old or the new one, whatever call fails."""
+"""Input and OUT at URLs: allowed URLs, complete downloads, and an OUT that is always the old or the new one, whichever call fails."""
 
 from __future__ import annotations
 
@@ -363,7 +363,7 @@ def _make_faults() -> dict[str, Callable[..., Any]]:
             return MemoryFileSystem.pipe_file(fs, args[0], args[1][: len(args[1]) // 2])
         return call_original()
 
-    return {"fails": fail, "is done and its answer lost": fail_after_call, "writes half and says nothing": write_half}
+    return {"fails": fail, "succeeds but reports an error": fail_after_call, "writes half without an error": write_half}
 
 
 @pytest.mark.parametrize("fault_name", _make_faults())
