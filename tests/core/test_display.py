@@ -28,26 +28,26 @@ CANARIES = [f"canary{number:04d}.quill@example.com" for number in range(9)]
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The results of all functions of the public API; all texts, ids and users are canaries, the folder and columns have odd names."""
-    base = tmp_path_factory.mktemp("notebook") / "<b>&'deep'"
-    base.mkdir()
+    folder = tmp_path_factory.mktemp("notebook") / "<b>&'deep'"
+    folder.mkdir()
     texts = [
-        f"From: {one}\nTo: {CANARIES[0]}\n\nCall {one} secretword{number} or +1 555-010-{4000 + number}."
-        for number, one in enumerate(CANARIES)
+        f"From: {address}\nTo: {CANARIES[0]}\n\nCall {address} secretword{number} or +1 555-010-{4000 + number}."
+        for number, address in enumerate(CANARIES)
     ]
-    names = {"text": texts, "doc_id": [f"canary-id-{n}" for n in range(9)], "user_id": [f"canary-user-{n}" for n in range(9)]}
-    pq.write_table(pa.table(names | {"<i>\u202e": list(range(9))}), base / "in.parquet")
+    columns = {"text": texts, "doc_id": [f"canary-id-{n}" for n in range(9)], "user_id": [f"canary-user-{n}" for n in range(9)]}
+    pq.write_table(pa.table(columns | {"<i>\u202e": list(range(9))}), folder / "in.parquet")
     settings = Settings(seed=1, workers=1)
-    out = base / "out"
-    made: dict[str, Any] = {
-        "explain": sanitize.explain([base / "in.parquet"], load_plan("rmft"), settings),
-        "run": sanitize.run(base / "in.parquet", out, settings=settings),
+    out = folder / "out"
+    results: dict[str, Any] = {
+        "explain": sanitize.explain([folder / "in.parquet"], load_plan("rmft"), settings),
+        "run": sanitize.run(folder / "in.parquet", out, settings=settings),
     }
-    work = Path(made["run"]["work"])
-    made |= {
-        "again": sanitize.run(base / "in.parquet", out, settings=settings),
-        "find": sanitize.find([base / "in.parquet"], work, settings),
+    work = Path(results["run"]["work"])
+    results |= {
+        "again": sanitize.run(folder / "in.parquet", out, settings=settings),
+        "find": sanitize.find([folder / "in.parquet"], work, settings),
         "verify": sanitize.verify(out),
-        "replay": sanitize.replay(out, base / "in.parquet", base / "replayed", workers=1),
+        "replay": sanitize.replay(out, folder / "in.parquet", folder / "replayed", workers=1),
         "status": sanitize.status(work),
         "report": sanitize.report(out),
         "subject": sanitize.subject(work, [CANARIES[0]], seed=1, workers=1),
@@ -59,53 +59,53 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "sql": sanitize.sql(work, "SELECT * FROM documents"),
         "values": sanitize.sql(work, "SELECT * FROM value_spellings"),
     }
-    return made
+    return results
 
 
-def test_no_value_is_shown(results: dict[str, Any]) -> None:
+def test_results_show_no_value(results: dict[str, Any]) -> None:
     for name, result in results.items():
-        for said in (repr(result), str(result), getattr(result, "_repr_html_", str)()):
-            assert not re.search(r"canary|quill|secretword|555-010", said), name
-            assert len(said) < 20_000, name
-    assert "canary" in json.dumps(sanitize.top(results["run"]["work"], reveal=True).to_dicts())  # the canaries are there to be seen
+        for text in (repr(result), str(result), getattr(result, "_repr_html_", str)()):
+            assert not re.search(r"canary|quill|secretword|555-010", text), name
+            assert len(text) < 20_000, name
+    assert "canary" in json.dumps(sanitize.top(results["run"]["work"], reveal=True).to_dicts())  # with reveal, the canaries are shown
 
 
-def test_what_a_plan_lacks_is_shown(tmp_path: Path) -> None:
+def test_missing_requirements_of_a_plan_are_shown(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
-    told = sanitize.explain([tmp_path / "in.parquet"], load_plan("dp_mlm"), Settings(seed=1, workers=1))
-    (lacks,) = told["missing_requirements"]
-    assert f"missing   {lacks}" in repr(told) and "model" in lacks
-    assert lacks in "".join(Xml.fromstring(told._repr_html_()).itertext())
+    explanation = sanitize.explain([tmp_path / "in.parquet"], load_plan("dp_mlm"), Settings(seed=1, workers=1))
+    (missing,) = explanation["missing_requirements"]
+    assert f"missing   {missing}" in repr(explanation) and "model" in missing
+    assert missing in "".join(Xml.fromstring(explanation._repr_html_()).itertext())
 
 
-def test_what_a_plan_says_in_vain_is_shown(tmp_path: Path) -> None:
+def test_unused_settings_of_a_plan_are_shown(tmp_path: Path) -> None:
     """A notebook shows the same as `sanitize explain` at a prompt."""
     pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
     plan = load_plan(
         "redact", ['edit=[{use="redact",kinds=["EMAIL_ADDRESS"]},{use="rmft",kinds=["EMAIL_ADDRESS"]}]', 'find.kinds=["EMAIL_ADDRESS"]']
     )
-    told = sanitize.explain([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
-    (vain,) = told["notes"]
-    assert re.search(rf"^  note +{re.escape(vain)}$", repr(told), re.MULTILINE)
-    assert vain in "".join(Xml.fromstring(told._repr_html_()).itertext())
+    explanation = sanitize.explain([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
+    (note,) = explanation["notes"]
+    assert re.search(rf"^  note +{re.escape(note)}$", repr(explanation), re.MULTILINE)
+    assert note in "".join(Xml.fromstring(explanation._repr_html_()).itertext())
 
 
 def test_html_is_well_formed_and_escaped(results: dict[str, Any]) -> None:
-    shown = {name: result for name, result in results.items() if isinstance(result, CommandResult | sanitize.Corpus | Plan)}
-    assert len(shown) == 11
-    for name, result in shown.items():
-        element = Xml.fromstring(result._repr_html_())  # no element but ours, none left open
-        assert {one.tag for one in element.iter()} <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}, name
-        assert {key for one in element.iter() for key in one.attrib} <= {"style"}, name
+    html_results = {name: result for name, result in results.items() if isinstance(result, CommandResult | sanitize.Corpus | Plan)}
+    assert len(html_results) == 11
+    for name, result in html_results.items():
+        element = Xml.fromstring(result._repr_html_())  # well-formed
+        assert {child.tag for child in element.iter()} <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}, name
+        assert {key for child in element.iter() for key in child.attrib} <= {"style"}, name
         text = "".join(element.itertext())
         assert "\u202e" not in text and "\x1b" not in text
     assert "<b>&'deep'" in "".join(Xml.fromstring(results["run"]._repr_html_()).itertext())
     assert "<i>U+202E: keep" in "".join(Xml.fromstring(results["corpus"]._repr_html_()).itertext())
-    for name in ("top", "sql", "values"):  # Polars' own
+    for name in ("top", "sql", "values"):  # Polars renders these
         assert isinstance(results[name], pl.DataFrame) and "<i>" not in results[name]._repr_html_()
 
 
-def test_what_a_run_shows(results: dict[str, Any]) -> None:
+def test_repr_of_a_run_shows_its_counts(results: dict[str, Any]) -> None:
     lines = repr(results["run"]).splitlines()
     assert lines[0].startswith("sanitize run: ") and lines[0].endswith("out, plan rmft")
     assert lines[1] == "  documents  9 in = 9 out + 0 dropped + 0 in quarantine"
@@ -125,29 +125,29 @@ def test_what_a_run_shows(results: dict[str, Any]) -> None:
 
 
 def test_a_result_is_still_a_dict(results: dict[str, Any]) -> None:
-    one = results["run"]
-    assert isinstance(one, dict) and one == dict(one) and {**one} == one
-    for again in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
-        assert again == one and repr(again) == repr(one)
-    assert json.loads(json.dumps(one, default=str))["leaks"] == 0
+    result = results["run"]
+    assert isinstance(result, dict) and result == dict(result) and {**result} == result
+    for copied in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert copied == result and repr(copied) == repr(result)
+    assert json.loads(json.dumps(result, default=str))["leaks"] == 0
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_are_only_text(name: str) -> None:
-    sheet = SummaryTable(title=name, facts=[(name, name)], header=(name, name), rows=[(name, 1234567), (None, 2)])
-    element = Xml.fromstring(sheet.to_html())
-    texts = [one.text for one in element.iter() if one.text]
+def test_hostile_names_are_escaped(name: str) -> None:
+    table = SummaryTable(title=name, facts=[(name, name)], header=(name, name), rows=[(name, 1234567), (None, 2)])
+    element = Xml.fromstring(table.to_html())
+    texts = [child.text for child in element.iter() if child.text]
     assert texts.count(escape_controls(name)) == 6 and "1,234,567" in texts
-    assert "<script" not in sheet.to_html() and "<img" not in sheet.to_html()
-    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", sheet.to_text())
+    assert "<script" not in table.to_html() and "<img" not in table.to_html()
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", table.to_text())
     plan = load_plan("rmft").model_copy(update={"name": name, "about": name})
     assert Xml.fromstring(plan._repr_html_()).tag == "div" and not re.search("[\x00-\x1f\u202e]", repr(plan))
 
 
-def test_long_tables_are_cut() -> None:
-    sheet = SummaryTable(title="t", header=("kind", "n"), rows=[(f"KIND_{number}", number) for number in range(1_000)])
-    assert "and 960 more" in sheet.to_text() and "and 960 more" in sheet.to_html() and len(sheet.to_html()) < 10_000
-    assert "KIND_39" in sheet.to_text() and "KIND_40" not in sheet.to_text()
+def test_long_tables_are_truncated() -> None:
+    table = SummaryTable(title="t", header=("kind", "n"), rows=[(f"KIND_{number}", number) for number in range(1_000)])
+    assert "and 960 more" in table.to_text() and "and 960 more" in table.to_html() and len(table.to_html()) < 10_000
+    assert "KIND_39" in table.to_text() and "KIND_40" not in table.to_text()
     assert SummaryTable(title="empty").to_text() == "empty" and Xml.fromstring(SummaryTable(title="empty").to_html()).tag == "div"
 
 
@@ -156,5 +156,5 @@ def test_doctor_shows_its_checks() -> None:
         {"status": "ok", "name": "python", "detail": "3.12", "action": ""},
         {"status": "fail", "name": "space", "detail": "1 MB", "action": "make room"},
     ]
-    told = CommandResult("doctor", {"ok": False, "exit_code": 7, "checks": checks, "folder": ".", "seconds": 1.0})
-    assert repr(told).splitlines()[0] == "sanitize doctor: something fails" and "make room" in told._repr_html_()
+    doctor_result = CommandResult("doctor", {"ok": False, "exit_code": 7, "checks": checks, "folder": ".", "seconds": 1.0})
+    assert repr(doctor_result).splitlines()[0] == "sanitize doctor: something fails" and "make room" in doctor_result._repr_html_()

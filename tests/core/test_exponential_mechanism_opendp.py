@@ -1,4 +1,4 @@
-"""The mechanism beside OpenDP's: the same statement for the same noise, and draws that a test cannot tell from ours.
+"""The mechanism compared with OpenDP's: the same privacy statement for the same noise, and samples that a test cannot distinguish.
 
 Noisy max with Gumbel noise is the exponential mechanism. OpenDP takes Gumbel noise for zero-concentrated privacy only (with the pure
 measure it permutes and flips, which draws otherwise), and states rho = epsilon^2 / 8 (Cesar and Rogers 2021, for bounded range).
@@ -16,26 +16,26 @@ from scipy import stats
 from sanitize.core.exponential_mechanism import ClipBounds, draw_candidates, uniform_from_bits
 from sanitize.core.keys import Draws, Key
 
-dp: Any = pytest.importorskip("opendp.prelude", reason="a peer; comes with the extra `dev`")
+dp: Any = pytest.importorskip("opendp.prelude", reason="opendp is part of the extra `dev`")
 
 BOUNDS = ClipBounds(-5.0, 20.0)
 UTILITIES = np.array([-9.0, -5.0, 0.0, 3.0, 8.0, 12.5, 16.0, 20.0, 31.0])
 DRAWS = 12_000
 
 
-def theirs(scale: float) -> Any:
+def make_opendp_mechanism(scale: float) -> Any:
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
     return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale)
 
 
-def counts_of_theirs(epsilon: float) -> npt.NDArray[np.int64]:
-    select = theirs(BOUNDS.temperature(epsilon))
+def sample_opendp(epsilon: float) -> npt.NDArray[np.int64]:
+    select = make_opendp_mechanism(BOUNDS.temperature(epsilon))
     clipped = np.clip(UTILITIES, BOUNDS.lower, BOUNDS.upper).tolist()
     return np.bincount([select(clipped) for _ in range(DRAWS)], minlength=len(UTILITIES))
 
 
-def counts_of_ours(epsilon: float) -> npt.NDArray[np.int64]:
+def sample_sanitize(epsilon: float) -> npt.NDArray[np.int64]:
     draws = Draws.from_words(Key.from_seed(5).subkey("opendp"), np.arange(DRAWS, dtype=np.uint64))
     rows = np.broadcast_to(UTILITIES, (DRAWS, len(UTILITIES)))
     return np.bincount(
@@ -44,19 +44,19 @@ def counts_of_ours(epsilon: float) -> npt.NDArray[np.int64]:
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 100.0])
-def test_they_state_the_same(epsilon: float) -> None:
-    assert theirs(BOUNDS.temperature(epsilon)).map(BOUNDS.sensitivity) == pytest.approx(epsilon**2 / 8)
+def test_privacy_statement_equals_opendp(epsilon: float) -> None:
+    assert make_opendp_mechanism(BOUNDS.temperature(epsilon)).map(BOUNDS.sensitivity) == pytest.approx(epsilon**2 / 8)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
-def test_they_draw_the_same(epsilon: float) -> None:
+def test_samples_equal_opendp(epsilon: float) -> None:
     """Two samples of a contingency table; a sampler that forgets the factor 2, or the clipping, is detected."""
-    other = counts_of_theirs(epsilon)
+    opendp_counts = sample_opendp(epsilon)
 
-    def alike(mine: npt.NDArray[np.int64]) -> float:
-        table = np.stack([mine, other])
+    def compare_counts(counts: npt.NDArray[np.int64]) -> float:
+        table = np.stack([counts, opendp_counts])
         return float(stats.chi2_contingency(table[:, table.sum(0) > 0]).pvalue)
 
-    # OpenDP draws from the system's own randomness: refused by chance once in a million runs
-    assert alike(counts_of_ours(epsilon)) > 1e-6
-    assert alike(counts_of_ours(2 * epsilon)) < 1e-6
+    # OpenDP draws from the system's randomness: the test fails by chance once in a million runs
+    assert compare_counts(sample_sanitize(epsilon)) > 1e-6
+    assert compare_counts(sample_sanitize(2 * epsilon)) < 1e-6

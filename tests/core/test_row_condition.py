@@ -37,32 +37,32 @@ CASES = {
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_what_it_names(text: str) -> None:
-    wanted = CASES[text]
+def test_condition_selects_rows(text: str) -> None:
+    expected = CASES[text]
     condition = parse_condition(text)
-    if wanted is None:
+    if expected is None:
         with pytest.raises(PlanError, match="no column PUBLIC_IS_NOT_THIS"):
             condition.validate(TABLE.schema)
         return
     condition.validate(TABLE.schema)
-    assert condition.mask(TABLE).nonzero()[0].tolist() == wanted
+    assert condition.mask(TABLE).nonzero()[0].tolist() == expected
 
 
-WRONG = [
+INVALID = [
     "", "public", "public = ", "= false", "public = false and", "public = false; drop table x", "public == false", "public = maybe",
     "source = \"list\"", "source = 'list", "source like 'a%'", "(public = false)", "year in ()", "year in (1", "year in 1", "year = 1 2",
     "year = 1 -- x", "read_csv('x') = 1", "year = 1 or or year = 2", "year is", "year = 1e3", "year + 1 = 2", "not public = true",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", WRONG)
-def test_what_is_no_condition(text: str) -> None:
+@pytest.mark.parametrize("text", INVALID)
+def test_invalid_conditions_are_refused(text: str) -> None:
     with pytest.raises(PlanError, match="where: syntax error at character"):
         parse_condition(text)
 
 
 @pytest.mark.parametrize("text", ["public = 1", "year = 'x'", "year = true", "source = 3", "source in ('a', 3)"])
-def test_values_of_another_type(text: str) -> None:
+def test_values_of_another_type_are_refused(text: str) -> None:
     with pytest.raises(PlanError, match="compare it with"):
         parse_condition(text).validate(TABLE.schema)
 

@@ -38,7 +38,7 @@ def test_leaves_in_schema_order(kind: pa.DataType, expected: list[str]) -> None:
     assert [str(leaf) for leaf in list_text_leaves(schema)] == ["before", *expected]
 
 
-# (type, values, leaf, its texts, the row of each, the place of each)
+# (type, values, leaf, its texts, the row of each, the position of each)
 CASES: list[tuple[pa.DataType, list[Any], str, list[str | None], list[int], list[int]]] = [
     (TEXT, ["a", None, ""], "c", ["a", None, ""], [0, 1, 2], [0, 0, 0]),
     (pa.large_list(TEXT), [["a", "b"], None, [], [None, "c"]], "c[]", ["a", "b", None, "c"], [0, 0, 3, 3], [0, 1, 0, 1]),
@@ -67,33 +67,35 @@ CASES: list[tuple[pa.DataType, list[Any], str, list[str | None], list[int], list
 ]
 
 
-def leaf_of(array: pa.Array, shown: str) -> LeafPath:
-    return next(leaf for leaf in list_text_leaves(pa.schema([("c", array.type)])) if str(leaf) == shown)
+def find_leaf(array: pa.Array, leaf_name: str) -> LeafPath:
+    return next(leaf for leaf in list_text_leaves(pa.schema([("c", array.type)])) if str(leaf) == leaf_name)
 
 
-@pytest.mark.parametrize(("kind", "values", "shown", "texts", "rows", "places"), CASES, ids=[case[2] for case in CASES])
-def test_flatten(kind: pa.DataType, values: list[Any], shown: str, texts: list[str | None], rows: list[int], places: list[int]) -> None:
-    column = pa.array(values, kind)
-    flat = flatten_leaf(column, leaf_of(column, shown))
-    assert flat.texts.to_pylist() == texts
-    assert flat.rows.tolist() == rows
-    assert flat.positions.tolist() == places
-
-
-@pytest.mark.parametrize(("kind", "values", "shown", "texts", "rows", "places"), CASES, ids=[case[2] for case in CASES])
-def test_only_the_leaf_changes(
-    kind: pa.DataType, values: list[Any], shown: str, texts: list[str | None], rows: list[int], places: list[int]
+@pytest.mark.parametrize(("kind", "values", "leaf_name", "texts", "rows", "positions"), CASES, ids=[case[2] for case in CASES])
+def test_flatten_leaf_gives_texts_rows_and_positions(
+    kind: pa.DataType, values: list[Any], leaf_name: str, texts: list[str | None], rows: list[int], positions: list[int]
 ) -> None:
     column = pa.array(values, kind)
-    leaf = leaf_of(column, shown)
-    loud = replace_leaf_texts(column, leaf, pc.utf8_upper(flatten_leaf(column, leaf).texts))
-    assert loud.type == column.type
-    loud.validate(full=True)
-    assert flatten_leaf(loud, leaf).texts.to_pylist() == [None if text is None else text.upper() for text in texts]
+    flattened = flatten_leaf(column, find_leaf(column, leaf_name))
+    assert flattened.texts.to_pylist() == texts
+    assert flattened.rows.tolist() == rows
+    assert flattened.positions.tolist() == positions
+
+
+@pytest.mark.parametrize(("kind", "values", "leaf_name", "texts", "rows", "positions"), CASES, ids=[case[2] for case in CASES])
+def test_replacement_changes_only_the_leaf(
+    kind: pa.DataType, values: list[Any], leaf_name: str, texts: list[str | None], rows: list[int], positions: list[int]
+) -> None:
+    column = pa.array(values, kind)
+    leaf = find_leaf(column, leaf_name)
+    upper_cased = replace_leaf_texts(column, leaf, pc.utf8_upper(flatten_leaf(column, leaf).texts))
+    assert upper_cased.type == column.type
+    upper_cased.validate(full=True)
+    assert flatten_leaf(upper_cased, leaf).texts.to_pylist() == [None if text is None else text.upper() for text in texts]
     for other in list_text_leaves(pa.schema([("c", kind)])):
         if other != leaf:
-            assert flatten_leaf(loud, other).texts.equals(flatten_leaf(column, other).texts)
-    assert replace_leaf_texts(loud, leaf, flatten_leaf(column, leaf).texts).equals(column)
+            assert flatten_leaf(upper_cased, other).texts.equals(flatten_leaf(column, other).texts)
+    assert replace_leaf_texts(upper_cased, leaf, flatten_leaf(column, leaf).texts).equals(column)
 
 
 def test_a_null_struct_stays_null() -> None:
@@ -107,15 +109,15 @@ def test_a_null_struct_stays_null() -> None:
     ]
 
 
-def test_nested_texts_hidden_under_a_null_are_not_shown() -> None:
-    inner = pa.StructArray.from_arrays([pa.array(["seen", "hidden"], TEXT)], names=["a"], mask=pa.array([False, True]))
-    assert flatten_leaf(inner, LeafPath("c", ("a",))).texts.to_pylist() == ["seen", None]
+def test_nested_texts_under_a_null_are_left_out() -> None:
+    struct_array = pa.StructArray.from_arrays([pa.array(["seen", "hidden"], TEXT)], names=["a"], mask=pa.array([False, True]))
+    assert flatten_leaf(struct_array, LeafPath("c", ("a",))).texts.to_pylist() == ["seen", None]
     offsets, values = pa.array([0, 1, 2], pa.int64()), pa.array(["seen", "hidden"], TEXT)
     listed = pa.LargeListArray.from_arrays(offsets, values, mask=pa.array([False, True]))
-    flat = flatten_leaf(listed, LeafPath("c", ("[]",)))
-    assert flat.texts.to_pylist() == ["seen"]
-    assert flat.rows.tolist() == [0]
-    assert replace_leaf_texts(listed, LeafPath("c", ("[]",)), flat.texts).to_pylist() == [["seen"], None]
+    flattened = flatten_leaf(listed, LeafPath("c", ("[]",)))
+    assert flattened.texts.to_pylist() == ["seen"]
+    assert flattened.rows.tolist() == [0]
+    assert replace_leaf_texts(listed, LeafPath("c", ("[]",)), flattened.texts).to_pylist() == [["seen"], None]
 
 
 @pytest.mark.parametrize(
@@ -134,15 +136,15 @@ def test_nested_texts_hidden_under_a_null_are_not_shown() -> None:
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
-def test_plain(column: pa.Array, expected: list[Any]) -> None:
-    made = to_canonical_type(column)
-    assert made.type == canonical_type(column.type)
-    made.validate(full=True)
-    assert made.to_pylist() == expected
-    assert to_canonical_type(made) is made
+def test_canonical_type_keeps_values(column: pa.Array, expected: list[Any]) -> None:
+    canonical = to_canonical_type(column)
+    assert canonical.type == canonical_type(column.type)
+    canonical.validate(full=True)
+    assert canonical.to_pylist() == expected
+    assert to_canonical_type(canonical) is canonical
 
 
-def test_no_copy_where_it_is_plain() -> None:
+def test_plain_columns_are_not_copied() -> None:
     column = pa.array(["a", "b"], TEXT)
     assert flatten_leaf(column, LeafPath("c")).texts is column
 
@@ -154,18 +156,22 @@ VALUE = st.none() | st.lists(
 
 
 @given(st.lists(VALUE, max_size=8), st.integers(0, 8), st.integers(0, 8))
-def test_taken_out_and_put_back(values: list[Any], skip: int, keep: int) -> None:
-    loose = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("tags", pa.list_(pa.string()))]))
-    column = to_canonical_type(pa.array(values, loose)).slice(skip, keep)
+def test_flattened_texts_can_be_written_back(values: list[Any], skip: int, keep: int) -> None:
+    column_type = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("tags", pa.list_(pa.string()))]))
+    column = to_canonical_type(pa.array(values, column_type)).slice(skip, keep)
     rows = values[skip : skip + keep]
     for leaf in list_text_leaves(pa.schema([("c", column.type)])):
-        flat = flatten_leaf(column, leaf)
-        assert len(flat.texts) == len(flat.rows) == len(flat.positions)
-        again = replace_leaf_texts(column, leaf, flat.texts)
-        again.validate(full=True)
-        assert again.to_pylist() == rows
-        marked = replace_leaf_texts(column, leaf, pa.array([None if text is None else "!" + text for text in flat.texts.to_pylist()], TEXT))
-        assert flatten_leaf(marked, leaf).texts.to_pylist() == [None if text is None else "!" + text for text in flat.texts.to_pylist()]
-        # places count the texts of a row from 0
-        for row in set(flat.rows.tolist()):
-            assert flat.positions[flat.rows == row].tolist() == list(range(int((flat.rows == row).sum())))
+        flattened = flatten_leaf(column, leaf)
+        assert len(flattened.texts) == len(flattened.rows) == len(flattened.positions)
+        written_back = replace_leaf_texts(column, leaf, flattened.texts)
+        written_back.validate(full=True)
+        assert written_back.to_pylist() == rows
+        marked = replace_leaf_texts(
+            column, leaf, pa.array([None if text is None else "!" + text for text in flattened.texts.to_pylist()], TEXT)
+        )
+        assert flatten_leaf(marked, leaf).texts.to_pylist() == [
+            None if text is None else "!" + text for text in flattened.texts.to_pylist()
+        ]
+        # positions count the texts of a row from 0
+        for row in set(flattened.rows.tolist()):
+            assert flattened.positions[flattened.rows == row].tolist() == list(range(int((flattened.rows == row).sum())))

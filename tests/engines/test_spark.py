@@ -1,4 +1,4 @@
-"""Spark gives the results of the local engine: every table, and OUT byte for byte. One session a file; skipped without Java or pyspark."""
+"""Spark gives the results of the local engine: every table, and OUT byte for byte. One session per file; needs Java and pyspark."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ pytest.importorskip("sqlglot", reason="sqlglot is not installed")
 JAVA = int((spark_session.find_java_version() or "0").split(".")[0] or 0)
 pytestmark = [
     pytest.mark.skipif(
-        JAVA < spark_session.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {spark_session.MIN_JAVA_VERSION}, which is not here"
+        JAVA < spark_session.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {spark_session.MIN_JAVA_VERSION}, which is not installed"
     ),
     pytest.mark.xdist_group("spark"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
-LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # of a Java that lives for a minute
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a Java process of about a minute
 
-# all droppers and all editors that count: every statement but those of a mechanism with a ledger. A statement takes Spark a second or two:
-# the fast form does without the droppers that compare texts and without the blacklist.
+# All droppers and all editors with statements, except mechanisms with a ledger. A statement takes Spark a second or two: the fast form
+# leaves out the droppers that compare texts and the blacklist.
 PLAN = """
 about = "All that counts."
 leave = ["URL", "IP_ADDRESS"]
@@ -72,52 +72,52 @@ k = 3
 n = 2
 direct = true
 """
-TEXTS = ('[[drop]]\nuse = "near_dup"\n', '[[drop]]\nuse = "sequence_dup"\n', PLAN[PLAN.index("[blacklist]") :])
+SLOW_PARTS = ('[[drop]]\nuse = "near_dup"\n', '[[drop]]\nuse = "sequence_dup"\n', PLAN[PLAN.index("[blacklist]") :])
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local session with the engine's settings; code generation is off, which is faster for a few rows."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JAVA_TOOL_OPTIONS", LIGHT)
-        made, mine = spark_session.open_session(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
-    assert mine and spark_session.open_session(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (made, False)
-    made.conf.set("spark.sql.codegen.wholeStage", "false")
-    made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    yield made
-    made.stop()
+        patched.setenv("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
+        local_session, is_owner = spark_session.open_session(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
+    assert is_owner and spark_session.open_session(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (local_session, False)
+    local_session.conf.set("spark.sql.codegen.wholeStage", "false")
+    local_session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    yield local_session
+    local_session.stop()
 
 
 @pytest.fixture
 def engine(session: Any, tmp_path: Path) -> Iterator[spark.SparkEngine]:
-    one = spark.SparkEngine(workers=2, spill=tmp_path / "spill")
-    yield one
-    one.close()
-    assert list((tmp_path / "spill").iterdir()) == []  # nothing is left of any stage
+    spark_engine = spark.SparkEngine(workers=2, spill=tmp_path / "spill")
+    yield spark_engine
+    spark_engine.close()
+    assert list((tmp_path / "spill").iterdir()) == []  # no stage left files
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Mails in two formats, some of them twice: one is read in place, the other decoded."""
     folder = tmp_path_factory.mktemp("corpus")
-    made = generate_mails(90, 3)
-    pq.write_table(pa.concat_tables([made.slice(0, 50), made.slice(0, 5)]), folder / "a.parquet")
-    write_mbox(made.slice(45), folder / "b.mbox")
+    mails = generate_mails(90, 3)
+    pq.write_table(pa.concat_tables([mails.slice(0, 50), mails.slice(0, 5)]), folder / "a.parquet")
+    write_mbox(mails.slice(45), folder / "b.mbox")
     return [folder / "a.parquet", folder / "b.mbox"]
 
 
-def files(folder: Path) -> dict[str, str]:
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+def hash_files(folder: Path) -> dict[str, str]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
-def tables(work: Path) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
+def read_tables(work: Path) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
     """Every table of a WORK by its path: types and rows, in their order."""
-    found = {}
+    tables_by_path = {}
     for path in sorted(work.rglob("*.parquet")):
         table = pq.read_table(path, partitioning=None)
-        found[path.relative_to(work).as_posix()] = ([f"{field.name} {field.type}" for field in table.schema], table.to_pylist())
-    return found
+        tables_by_path[path.relative_to(work).as_posix()] = ([f"{field.name} {field.type}" for field in table.schema], table.to_pylist())
+    return tables_by_path
 
 
 def settings(**more: Any) -> Settings:
@@ -125,33 +125,34 @@ def settings(**more: Any) -> Settings:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("left_out", [TEXTS, pytest.param((), marks=pytest.mark.soak)], ids=["some", "all"])
-def test_a_run_makes_what_this_machine_makes(session: Any, corpus: list[Path], tmp_path: Path, left_out: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("omitted_parts", [SLOW_PARTS, pytest.param((), marks=pytest.mark.soak)], ids=["some", "all"])
+def test_a_spark_run_equals_a_local_run(session: Any, corpus: list[Path], tmp_path: Path, omitted_parts: tuple[str, ...]) -> None:
     plan = PLAN
-    for part in left_out:
+    for part in omitted_parts:
         assert part in plan
         plan = plan.replace(part, "")
     (tmp_path / "all.toml").write_text(plan)
-    made = {}
+    results = {}
     for engine in ("local", "spark"):
         out = tmp_path / engine / "out"
         summary = run(corpus, out, str(tmp_path / "all.toml"), settings=settings(engine=engine))
-        made[engine] = files(out), tables(tmp_path / engine / "out.private"), summary["documents_dropped"]
-    one, other = made["local"], made["spark"]
-    assert one[0] == other[0] and one[2] == other[2] >= 10
-    assert list(one[1]) == list(other[1])
-    for name in one[1]:
-        assert one[1][name] == other[1][name], name
+        results[engine] = hash_files(out), read_tables(tmp_path / engine / "out.private"), summary["documents_dropped"]
+    local, remote = results["local"], results["spark"]
+    assert local[0] == remote[0] and local[2] == remote[2] >= 10
+    assert list(local[1]) == list(remote[1])
+    for name in local[1]:
+        assert local[1][name] == remote[1][name], name
     work = tmp_path / "spark" / "out.private"
-    # a shard in shards/ is, as a link, the one that was published, with the mode of that
+    # a shard in shards/ is a hard link to the published one and has its mode
     private = [path for path in work.rglob("*") if path.parent.name != "shards"]
     assert [path.relative_to(work) for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
     assert not (work / "spill").exists()
-    again = run(corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings())  # the other engine takes it as its own
-    assert not again["changed"]
+    # the local engine accepts the output
+    second_summary = run(corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings())
+    assert not second_summary["changed"]
 
 
-# what the run above does not ask, or not with such rows: nulls, no rows, letters that sort otherwise by other rules than bytes
+# statements and rows that the run above does not cover: nulls, no rows, letters whose order differs between bytes and collations
 WORDS = ["b", "a", "B", "é", "\U0001f600", "", "z", "\uffff", "a\n", "1e5", "NULL"]
 KINDS = pa.table({"kind": ["PERSON", "URL"]})
 STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
@@ -218,41 +219,41 @@ STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "parameters"), STATEMENTS, ids=[name for name, *_ in STATEMENTS])
-def test_a_statement_gives_what_duckdb_gives(
-    engine: spark.SparkEngine, tmp_path: Path, name: str, given: dict[str, pa.Table], parameters: dict[str, object]
+@pytest.mark.parametrize(("name", "input_tables", "parameters"), STATEMENTS, ids=[name for name, *_ in STATEMENTS])
+def test_a_spark_statement_equals_duckdb(
+    engine: spark.SparkEngine, tmp_path: Path, name: str, input_tables: dict[str, pa.Table], parameters: dict[str, object]
 ) -> None:
-    folder = tmp_path / "odd = {a,b} [c]* ?"  # a name is only a name
+    folder = tmp_path / "odd = {a,b} [c]* ?"  # special characters in a path are literal
     folder.mkdir()
-    there: dict[str, list[Path]] = {}
-    for table, rows in given.items():
+    table_files: dict[str, list[Path]] = {}
+    for table, rows in input_tables.items():
         half = rows.num_rows // 2
-        there[table] = [folder / f"{table}-{no}.parquet" for no in range(2)]
-        pq.write_table(rows.slice(0, half), there[table][0])
-        pq.write_table(rows.slice(half), there[table][1])
+        table_files[table] = [folder / f"{table}-{no}.parquet" for no in range(2)]
+        pq.write_table(rows.slice(0, half), table_files[table][0])
+        pq.write_table(rows.slice(half), table_files[table][1])
     text = queries.get_query(name).sql
-    here = LocalEngine(workers=1, spill=tmp_path / "local")
-    here.sql(text, there, tmp_path / "here.parquet", **parameters)
-    here.close()
-    engine.sql(text, there, tmp_path / "there.parquet", **parameters)
-    one, other = (pq.read_table(tmp_path / f"{place}.parquet", partitioning=None) for place in ("here", "there"))
-    assert one.to_pylist() == other.to_pylist() and one.schema.types == other.schema.types
-    assert one.num_rows or name == "repeated_items"
-    column = next(iter(one.column_names))
-    assert engine.scalar(text, there, **parameters) == (one.column(column)[0].as_py() if one.num_rows else None)
+    local_engine = LocalEngine(workers=1, spill=tmp_path / "local")
+    local_engine.sql(text, table_files, tmp_path / "here.parquet", **parameters)
+    local_engine.close()
+    engine.sql(text, table_files, tmp_path / "there.parquet", **parameters)
+    duckdb_result, spark_result = (pq.read_table(tmp_path / f"{file_stem}.parquet", partitioning=None) for file_stem in ("here", "there"))
+    assert duckdb_result.to_pylist() == spark_result.to_pylist() and duckdb_result.schema.types == spark_result.schema.types
+    assert duckdb_result.num_rows or name == "repeated_items"
+    column = next(iter(duckdb_result.column_names))
+    assert engine.scalar(text, table_files, **parameters) == (duckdb_result.column(column)[0].as_py() if duckdb_result.num_rows else None)
 
 
-# ---- tasks: these functions run in Spark's workers, which find this file by its folder ----
+# ---- tasks: these functions run in Spark's workers, which import this file from its folder ----
 
 
-def _dies_once(mark: Path) -> int:
-    if not mark.exists():
-        mark.write_text("")
+def _dies_once(marker: Path) -> int:
+    if not marker.exists():
+        marker.write_text("")
         os.kill(os.getpid(), signal.SIGKILL)
     return os.getpid()
 
 
-def _at(task: tuple[int, Path]) -> int:
+def _mark_and_run(task: tuple[int, Path]) -> int:
     number, folder = task
     (folder / str(number)).write_text("")
     if number == 1:
@@ -261,18 +262,18 @@ def _at(task: tuple[int, Path]) -> int:
     return number
 
 
-def _ill(how: str) -> str:
-    if how == "crashes":
+def _run_faulty(fault: str) -> str:
+    if fault == "crashes":
         os.kill(os.getpid(), signal.SIGSEGV)
-    if how == "hangs":
+    if fault == "hangs":
         time.sleep(60)
-    if how == "swells":
+    if fault == "swells":
         bytearray(1 << 34)
-    return how
+    return fault
 
 
 @pytest.fixture
-def reached(monkeypatch: pytest.MonkeyPatch) -> Any:
+def this_module(monkeypatch: pytest.MonkeyPatch) -> Any:
     """This file as a module that workers can import as well."""
     import importlib
 
@@ -280,38 +281,47 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module(Path(__file__).stem)
 
 
-def test_a_task_is_tried_again_and_its_error_stops_the_rest(engine: spark.SparkEngine, reached: Any, tmp_path: Path) -> None:
-    marks = [tmp_path / f"mark-{no}" for no in range(3)]
-    marks[0].write_text("")
-    done = list(engine.map_shards(reached._dies_once, marks))
-    assert sorted(one.task_no for one in done) == [0, 1, 2] and os.getpid() not in {one.result for one in done}
-    assert all(one.peak_rss_mb > 10 for one in done)
+def test_a_task_is_retried_and_an_error_stops_the_stage(engine: spark.SparkEngine, this_module: Any, tmp_path: Path) -> None:
+    markers = [tmp_path / f"mark-{no}" for no in range(3)]
+    markers[0].write_text("")
+    results = list(engine.map_shards(this_module._dies_once, markers))
+    assert sorted(result.task_no for result in results) == [0, 1, 2] and os.getpid() not in {result.result for result in results}
+    assert all(result.peak_rss_mb > 10 for result in results)
     (tmp_path / "begun").mkdir()
     with pytest.raises(InputRefused, match="the second task"):
-        list(engine.map_shards(reached._at, [(number, tmp_path / "begun") for number in range(60)]))
+        list(engine.map_shards(this_module._mark_and_run, [(number, tmp_path / "begun") for number in range(60)]))
     assert len(list((tmp_path / "begun").iterdir())) < 60
 
 
 @pytest.mark.timeout(900)
-def test_strangers_files_cost_a_child(engine: spark.SparkEngine, reached: Any) -> None:
+def test_untrusted_tasks_crash_only_their_process(engine: spark.SparkEngine, this_module: Any) -> None:
     tasks = ["crashes", "well", "hangs", "swells"]
-    found = dict(engine.map_untrusted(reached._ill, tasks, time_limit=lambda how: 1.0 if how == "hangs" else 60.0, memory_bytes=1 << 30))
-    told = [one.reason if isinstance(one, WorkerDied) else one.result for one in (found[place] for place in range(4))]
-    assert told == ["crashed", "well", "timed_out", "memory"] and isinstance(found[1], TaskResult)
+    outcomes = dict(
+        engine.map_untrusted(
+            this_module._run_faulty, tasks, time_limit=lambda fault: 1.0 if fault == "hangs" else 60.0, memory_bytes=1 << 30
+        )
+    )
+    reasons = [
+        outcome.reason if isinstance(outcome, WorkerDied) else outcome.result for outcome in (outcomes[task_no] for task_no in range(4))
+    ]
+    assert reasons == ["crashed", "well", "timed_out", "memory"] and isinstance(outcomes[1], TaskResult)
 
 
-def test_workers_that_cannot_do_the_work_are_refused(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = spark._package_versions()
-    for wrong, message in (({"polars": "0.0"}, "a worker has polars .*, 0.0 runs here"), ({"nothing": "1"}, "a worker has no nothing")):
-        monkeypatch.setattr(spark, "_package_versions", lambda wrong=wrong: {**here, **wrong})
+def test_workers_with_other_versions_are_refused(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions_here = spark._package_versions()
+    for other_versions, message in (
+        ({"polars": "0.0"}, "a worker has polars .*, 0.0 runs here"),
+        ({"nothing": "1"}, "a worker has no nothing"),
+    ):
+        monkeypatch.setattr(spark, "_package_versions", lambda other_versions=other_versions: {**versions_here, **other_versions})
         with pytest.raises(UsageError, match=f"{message}.*Install the same versions"):
             spark.SparkEngine(workers=2, spill=tmp_path / "spill")
-    assert session.range(3).count() == 3  # somebody else's session is left alone
+    assert session.range(3).count() == 3  # the session of the caller is still open
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_a_cluster_loses_a_worker(corpus: list[Path], tmp_path: Path) -> None:
+def test_a_run_survives_the_loss_of_a_cluster_worker(corpus: list[Path], tmp_path: Path) -> None:
     """A master and two workers on loopback; one is killed with all its processes while a stage runs."""
     import pyspark
 
@@ -320,52 +330,52 @@ def test_a_cluster_loses_a_worker(corpus: list[Path], tmp_path: Path) -> None:
         "SPARK_HOME": os.path.dirname(pyspark.__file__),
         "SPARK_LOCAL_DIRS": str(tmp_path / "local"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "JAVA_TOOL_OPTIONS": LIGHT,
+        "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
     deploy = [os.path.join(environment["SPARK_HOME"], "bin", "spark-class"), "org.apache.spark.deploy."]
 
-    def start(what: str, *words: str) -> subprocess.Popen[bytes]:
-        command = [deploy[0], f"{deploy[1]}{what}", "--host", "127.0.0.1", "--webui-port", "0", *words]
-        with (tmp_path / f"{what.replace('.', '-')}.log").open("ab") as log:
+    def start(service: str, *options: str) -> subprocess.Popen[bytes]:
+        command = [deploy[0], f"{deploy[1]}{service}", "--host", "127.0.0.1", "--webui-port", "0", *options]
+        with (tmp_path / f"{service.replace('.', '-')}.log").open("ab") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
 
-    made = generate_mails(4_000, 5)
-    pq.write_table(made, tmp_path / "in.parquet")
-    told = ["run", tmp_path / "in.parquet", "--plan", "rmft", "--seed", "1", "--rows-per-shard", "100", "--json"]
-    words = [sys.executable, "-m", "sanitize", *map(str, told)]
-    subprocess.run([*words, "-o", str(tmp_path / "here")], cwd=ROOT, check=True, capture_output=True)
-    running = [start("master.Master", "--port", "17077")]
+    mails = generate_mails(4_000, 5)
+    pq.write_table(mails, tmp_path / "in.parquet")
+    arguments = ["run", tmp_path / "in.parquet", "--plan", "rmft", "--seed", "1", "--rows-per-shard", "100", "--json"]
+    command_line = [sys.executable, "-m", "sanitize", *map(str, arguments)]
+    subprocess.run([*command_line, "-o", str(tmp_path / "here")], cwd=ROOT, check=True, capture_output=True)
+    daemons = [start("master.Master", "--port", "17077")]
     try:
         worker = ("worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"), "spark://127.0.0.1:17077")
-        running += [start(*worker) for _ in range(2)]
+        daemons += [start(*worker) for _ in range(2)]
         time.sleep(20)
         environment["PYSPARK_SUBMIT_ARGS"] = (
             "--conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1 --conf spark.executor.memory=512m pyspark-shell"
         )
-        run_ = subprocess.Popen(
-            [*words, "-o", str(tmp_path / "there"), "--engine", "spark", "--master", "spark://127.0.0.1:17077"],
+        process = subprocess.Popen(
+            [*command_line, "-o", str(tmp_path / "there"), "--engine", "spark", "--master", "spark://127.0.0.1:17077"],
             env=environment,
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
         records = tmp_path / "there.private" / "tasks" / "detect"
-        until = time.monotonic() + 600
-        while len(list(records.glob("*.json"))) < 5 and run_.poll() is None and time.monotonic() < until:
+        deadline = time.monotonic() + 600
+        while len(list(records.glob("*.json"))) < 5 and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        at = len(list(records.glob("*.json")))
-        assert run_.poll() is None, run_.communicate()
-        os.killpg(running[1].pid, signal.SIGKILL)
-        _, said = run_.communicate(timeout=900)
-        assert run_.returncode == 0, said
-        assert 5 <= at < 40, at
-        print(f"killed with {at} of 40 tasks done")
+        finished_tasks = len(list(records.glob("*.json")))
+        assert process.poll() is None, process.communicate()
+        os.killpg(daemons[1].pid, signal.SIGKILL)
+        _, stderr = process.communicate(timeout=900)
+        assert process.returncode == 0, stderr
+        assert 5 <= finished_tasks < 40, finished_tasks
+        print(f"killed with {finished_tasks} of 40 tasks done")
     finally:
-        for one in running:
-            os.killpg(one.pid, signal.SIGKILL)
-            one.wait()
-    assert files(tmp_path / "here") == files(tmp_path / "there")
-    here, there = tables(tmp_path / "here.private"), tables(tmp_path / "there.private")
-    assert here == there
+        for daemon in daemons:
+            os.killpg(daemon.pid, signal.SIGKILL)
+            daemon.wait()
+    assert hash_files(tmp_path / "here") == hash_files(tmp_path / "there")
+    local_tables, cluster_tables = read_tables(tmp_path / "here.private"), read_tables(tmp_path / "there.private")
+    assert local_tables == cluster_tables

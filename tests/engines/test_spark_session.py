@@ -26,14 +26,14 @@ pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 
 @pytest.fixture
-def closed() -> int:
+def closed_port() -> int:
     """A port that is closed."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as probe_socket:
+        probe_socket.bind(("127.0.0.1", 0))
+        return int(probe_socket.getsockname()[1])
 
 
-def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, closed: int) -> None:
+def test_missing_requirements_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, closed_port: int) -> None:
     monkeypatch.setattr(spark_session, "find_active_session", lambda: None)
     monkeypatch.setattr(spark_session, "find_java_version", lambda: "17.0.1")
     for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
@@ -46,19 +46,19 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         (None, "http://host:1", "expected the address of a Spark Connect server, such as sc://"),
         (
             None,
-            f"sc://127.0.0.1:{closed}/;token=secret",
-            rf"--remote sc://127.0.0.1:{closed}/: no answer .*start a Spark Connect",
+            f"sc://127.0.0.1:{closed_port}/;token=secret",
+            rf"--remote sc://127.0.0.1:{closed_port}/: no answer .*start a Spark Connect",
         ),
-        (f"spark://127.0.0.1:{closed}", None, "no answer .*start a Spark master"),
+        (f"spark://127.0.0.1:{closed_port}", None, "no answer .*start a Spark master"),
         (None, "sc://127.0.0.1:port", "no answer"),
     ):
         with pytest.raises(UsageError, match=message) as raised:
             spark_session.validate_environment(master, remote)
         assert "secret" not in str(raised.value)
-    monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{closed}")
+    monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{closed_port}")
     with pytest.raises(UsageError, match="no answer"):
         spark_session.validate_environment(None, None)
-    spark_session.validate_environment("local[2]", None)  # what is said counts more than the environment
+    spark_session.validate_environment("local[2]", None)  # an explicit option overrides the environment
     monkeypatch.delenv("SPARK_REMOTE")
     for version, message in (
         (None, "there is no Java, .*openjdk-17"),
@@ -77,40 +77,40 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         spark_session.validate_environment(None, "sc://host:1")
 
 
-def test_the_command_tells_it_before_anything_is_written(tmp_path: Path, closed: int) -> None:
+def test_the_command_reports_them_before_it_writes(tmp_path: Path, closed_port: int) -> None:
     (tmp_path / "in.txt").write_text("nobody")
     out = str(tmp_path / "out")
-    for words, message in (
+    for arguments, message in (
         (["--engine", "sparc"], "Did you mean spark?"),
         (["--master", "local[2]"], "use them with --engine spark"),
-        (["--engine", "spark", "--remote", f"sc://127.0.0.1:{closed}"], "no answer"),
+        (["--engine", "spark", "--remote", f"sc://127.0.0.1:{closed_port}"], "no answer"),
     ):
-        done = CliRunner().invoke(app, ["run", str(tmp_path / "in.txt"), "-o", out, *words])
-        assert isinstance(done.exception, UsageError) and message in str(done.exception)
+        result = CliRunner().invoke(app, ["run", str(tmp_path / "in.txt"), "-o", out, *arguments])
+        assert isinstance(result.exception, UsageError) and message in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
-def test_settings_of_a_run_do_not_name_its_engine() -> None:
-    """What is published, or needed to reproduce it, is the same for every engine; an address may hold a token."""
-    told = Settings(seed=1, engine="spark", remote="sc://host:1/;token=secret").to_json()
-    assert told == Settings(seed=1).to_json() and "secret" not in json.dumps(told)
+def test_settings_of_a_run_leave_out_the_engine() -> None:
+    """The manifest is the same for every engine; an address may contain a token."""
+    settings_json = Settings(seed=1, engine="spark", remote="sc://host:1/;token=secret").to_json()
+    assert settings_json == Settings(seed=1).to_json() and "secret" not in json.dumps(settings_json)
 
 
-def test_a_probe_says_what_is_wrong(tmp_path: Path) -> None:
+def test_worker_probe_reports_problems(tmp_path: Path) -> None:
     (tmp_path / "seen").write_text("")
     rows = [pa.RecordBatch.from_pydict({"id": [0, 1]})]
 
-    def said(seen: Path, versions: dict[str, str]) -> str:
-        (batch,) = spark._make_probe(str(seen), versions, [])(rows)
+    def probe(marker: Path, versions: dict[str, str]) -> str:
+        (batch,) = spark._make_probe(str(marker), versions, [])(rows)
         assert batch.column(0)[0] == batch.column(0)[1]
         return str(batch.column(0)[0].as_py())
 
-    here = spark._package_versions()
-    assert here == manifest.get_library_versions()  # what decides what comes out is named in both
-    assert said(tmp_path / "seen", here) == ""
-    assert "does not see WORK" in said(tmp_path / "elsewhere", here)
-    assert said(tmp_path / "seen", {**here, "duckdb": "1.0"}).startswith("a worker has duckdb ")
-    assert "no other-package" in said(tmp_path / "seen", {"other-package": "1"})
+    versions_here = spark._package_versions()
+    assert versions_here == manifest.get_library_versions()  # both list the libraries that determine the output
+    assert probe(tmp_path / "seen", versions_here) == ""
+    assert "does not see WORK" in probe(tmp_path / "elsewhere", versions_here)
+    assert probe(tmp_path / "seen", {**versions_here, "duckdb": "1.0"}).startswith("a worker has duckdb ")
+    assert "no other-package" in probe(tmp_path / "seen", {"other-package": "1"})
 
 
 # ---- attempts ----
@@ -122,70 +122,70 @@ class Task:
     text: str = "made"
 
 
-def _make(task: Task) -> dict[str, Any]:
+def _write_outputs(task: Task) -> dict[str, Any]:
     (task.folder / "a.txt").write_text(task.text)
     (task.folder / "b.txt").write_text(task.text)
     return {"made": task.text}
 
 
-def job(here: Path, work: Any = _make) -> Job:
-    outputs = {name: here / "out" / name for name in ("a.txt", "b.txt")}
-    return Job(function=work, task=Task(here / "spill"), record_path=here / "tasks" / "one.json", fingerprint="f", outputs=outputs)
+def make_job(folder: Path, work: Any = _write_outputs) -> Job:
+    outputs = {name: folder / "out" / name for name in ("a.txt", "b.txt")}
+    return Job(function=work, task=Task(folder / "spill"), record_path=folder / "tasks" / "one.json", fingerprint="f", outputs=outputs)
 
 
-def test_attempts_do_not_meet(tmp_path: Path) -> None:
+def test_concurrent_attempts_do_not_interfere(tmp_path: Path) -> None:
     """A second attempt does the whole job while the first is in the middle of it; then the first continues."""
     (tmp_path / "stage" / "1").mkdir(parents=True)
     (tmp_path / "stage" / "2").mkdir()
 
-    def slow(task: Task) -> dict[str, Any]:
+    def work_with_second_attempt(task: Task) -> dict[str, Any]:
         (task.folder / "a.txt").write_text("half")
-        assert run_job(job(tmp_path).for_attempt(tmp_path / "stage" / "2")) == {"made": "made"}
+        assert run_job(make_job(tmp_path).for_attempt(tmp_path / "stage" / "2")) == {"made": "made"}
         assert task.folder.is_dir()
-        return _make(task)
+        return _write_outputs(task)
 
-    assert run_job(job(tmp_path, slow).for_attempt(tmp_path / "stage" / "1")) == {"made": "made"}
-    assert load_record(job(tmp_path).record_path, "f") == {"made": "made"}
+    assert run_job(make_job(tmp_path, work_with_second_attempt).for_attempt(tmp_path / "stage" / "1")) == {"made": "made"}
+    assert load_record(make_job(tmp_path).record_path, "f") == {"made": "made"}
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["a.txt", "b.txt", "one.json"]
 
 
 @pytest.mark.parametrize("when", ["work", "record"])
-def test_a_straggler_puts_nothing_in_place(tmp_path: Path, when: str) -> None:
+def test_a_late_attempt_publishes_nothing(tmp_path: Path, when: str) -> None:
     """A late attempt: its stage is over, and its output was written again by another plan."""
     (tmp_path / "stage" / "1").mkdir(parents=True)
     (tmp_path / "out").mkdir()
     (tmp_path / "tasks").mkdir()
     files = [tmp_path / "out" / "a.txt", tmp_path / "out" / "b.txt", tmp_path / "tasks" / "one.json"]
 
-    def late(task: Task) -> dict[str, Any]:
-        made = _make(task)
+    def work_after_the_stage(task: Task) -> dict[str, Any]:
+        outputs = _write_outputs(task)
         (tmp_path / "stage").rename(tmp_path / "over")
         if when == "work":
             shutil.rmtree(tmp_path / "over")
         for path in files:
             path.write_text("newer")
-        return made
+        return outputs
 
     with pytest.raises(FileNotFoundError):
-        run_job(job(tmp_path, late).for_attempt(tmp_path / "stage" / "1"))
+        run_job(make_job(tmp_path, work_after_the_stage).for_attempt(tmp_path / "stage" / "1"))
     assert [path.read_text() for path in files] == ["newer"] * 3
 
 
-def _answers(task: str) -> str:
+def _return_or_raise(task: str) -> str:
     if task == "refused":
         raise InputRefused("the second task")
     return task
 
 
-def test_a_worker_leaves_its_answer_and_nothing_else(tmp_path: Path) -> None:
+def test_a_worker_leaves_only_its_outcome(tmp_path: Path) -> None:
     stage = tmp_path / "stage"
     for name in ("answers", "attempts"):
         (stage / name).mkdir(parents=True)
-    spark._write_tasks(stage, _answers, ["well", "refused"], None)
-    for place in (1, 0, 0):  # one of them twice
-        spark.run_attempt(str(stage), place)
-    done = spark._read_outcome(stage, 0)
-    assert isinstance(done, TaskResult) and done.result == "well"
+    spark._write_tasks(stage, _return_or_raise, ["well", "refused"], None)
+    for task_no in (1, 0, 0):  # one task twice
+        spark.run_attempt(str(stage), task_no)
+    outcome = spark._read_outcome(stage, 0)
+    assert isinstance(outcome, TaskResult) and outcome.result == "well"
     with pytest.raises(InputRefused, match="the second task"):
         spark._read_outcome(stage, 1)
     assert list((stage / "attempts").iterdir()) == []
@@ -195,16 +195,16 @@ def test_a_worker_leaves_its_answer_and_nothing_else(tmp_path: Path) -> None:
     assert not stage.exists()
 
 
-def test_sparks_errors_quote_nothing() -> None:
+def test_spark_errors_are_translated_without_data() -> None:
     from pyspark.errors import PySparkException
 
-    for said, ours in (
+    for spark_message, expected_message in (
         ("[CAST_INVALID_INPUT] The value 'ann@example.com' of the type", "Spark failed"),
         ("Job aborted: Python worker exited unexpectedly (crashed) ann@example.com", "a Spark worker died several times"),
         ("ModuleNotFoundError: No module named 'sanitize' ann@example.com", "install the version that runs here on every worker"),
         ("[PYTHON_VERSION_MISMATCH] ann@example.com", "set PYSPARK_PYTHON"),
         ("No space left on device ann@example.com", "ran out of memory or disk"),
     ):
-        told = str(spark._translate_error(PySparkException(said)))
-        assert ours in told and "ann" not in told
+        message = str(spark._translate_error(PySparkException(spark_message)))
+        assert expected_message in message and "ann" not in message
     assert dataclasses.is_dataclass(TaskResult) and isinstance(spark._translate_error(WorkerDied("crashed")), WorkerDied)

@@ -37,8 +37,8 @@ CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORE
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS, PER_SHARD, SEED = 60, 25, 1
 
-# all that may lie in WORK between two commands; README and the design say what each is
-PLACES = re.compile(
+# all files that may exist in WORK between two commands; the README describes each
+WORK_PATHS = re.compile(
     r"""\.gitignore | run\.lock | index\.json | documents/(quarantined/)?\d{5}\.parquet
     | tasks/(read|detect)/\d{5}\.json | tasks/read/(quarantined(-\d{4})?|check-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
     | tasks/second_round/(\d{5}|input(-\d{4})?)\.json | first_round/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet
@@ -59,7 +59,7 @@ PLACES = re.compile(
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """Exit code and all output of a command."""
 
     code: int
@@ -67,18 +67,18 @@ class Said:
     err: str
 
 
-def heard(said: str) -> list[str]:
-    return [said[max(0, found.start() - 30) : found.end() + 10] for found in CANARY.finditer(said)]
+def find_canaries(text: str) -> list[str]:
+    return [text[max(0, match.start() - 30) : match.end() + 10] for match in CANARY.finditer(text)]
 
 
-def tree(folder: Path) -> str:
+def compute_tree_hash(folder: Path) -> str:
     """One hash of all files of a folder, including their names."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    told = [(path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    file_hashes = [(path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
+    return hashlib.sha256(json.dumps(file_hashes).encode()).hexdigest()
 
 
-def line(number: int) -> dict[str, Any]:
+def make_row(number: int) -> dict[str, Any]:
     address = f"canary{number:05d}@canaryhost{number:05d}.example.com"
     return {
         "text": f"Canaryword{number:05d} wrote {address}\ncall 212-555-01{number % 100:02d} canarytail{number:05d} {address}",
@@ -88,9 +88,9 @@ def line(number: int) -> dict[str, Any]:
     }
 
 
-def corpus(folder: Path, documents: int) -> list[Path]:
+def write_corpus(folder: Path, documents: int) -> list[Path]:
     """Half of it JSON lines, which are decoded into WORK, half Parquet, which is read in place."""
-    rows = [line(number) for number in range(documents)]
+    rows = [make_row(number) for number in range(documents)]
     half = documents // 2
     (folder / "in.a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:half]))
     pq.write_table(pa.Table.from_pylist(rows[half:]), folder / "in.b.parquet")
@@ -98,83 +98,83 @@ def corpus(folder: Path, documents: int) -> list[Path]:
 
 
 @dataclass
-class House:
-    """A folder with a corpus, and the two versions of OUT that runs over it make: `old` by the plan redact, `new` by rmft."""
+class RunHarness:
+    """A folder with a corpus, and the two versions of OUT that runs over it write: `old` by the plan redact, `new` by rmft."""
 
-    here: Path
+    folder: Path
     inputs: list[Path]
-    wanted: dict[str, str]  # version -> its tree hash
-    old: Path | None = None
-    told: list[object] = field(default_factory=lambda: ["--seed", SEED, "--rows-per-shard", PER_SHARD, "--replace"])
-    forked: Callable[..., Any] | None = None  # starts the command without its imports
+    expected_hashes: dict[str, str]  # version -> its tree hash
+    old_output: Path | None = None
+    options: list[object] = field(default_factory=lambda: ["--seed", SEED, "--rows-per-shard", PER_SHARD, "--replace"])
+    start_forked: Callable[..., Any] | None = None  # starts the command without its imports
 
     @property
     def out(self) -> Path:
-        return self.here / "out"
+        return self.folder / "out"
 
     @property
     def work(self) -> Path:
-        return self.here / "out.private"
+        return self.folder / "out.private"
 
-    def words(self, *more: object, workers: int = 1) -> list[str]:
-        told = [*self.inputs, "-o", self.out, *self.told, "--workers", workers, *more]
-        return [sys.executable, "-m", "sanitize", "run", *map(str, told)]
+    def command_line(self, *more: object, workers: int = 1) -> list[str]:
+        arguments = [*self.inputs, "-o", self.out, *self.options, "--workers", workers, *more]
+        return [sys.executable, "-m", "sanitize", "run", *map(str, arguments)]
 
     def start(self, *more: object, workers: int = 1, env: dict[str, str] | None = None) -> Any:
         """Start the command as the leader of a session of its own."""
-        words = self.words(*more, workers=workers)
-        told = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
-        if self.forked is not None and words[1:3] == ["-m", "sanitize"] and "LD_PRELOAD" not in told:
-            return self.forked(words[3:], self.here, told)
+        arguments = self.command_line(*more, workers=workers)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        if self.start_forked is not None and arguments[1:3] == ["-m", "sanitize"] and "LD_PRELOAD" not in environment:
+            return self.start_forked(arguments[3:], self.folder, environment)
         return subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.here, start_new_session=True, env=told
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, start_new_session=True, env=environment
         )
 
-    def ended(self, process: Any) -> Said:
+    def wait_for_end(self, process: Any) -> CommandResult:
         """Wait for a command and return its result; checks that its output has no canary and that none of its processes is left."""
         out, err = process.communicate(timeout=120)
-        assert heard(out + err) == []
+        assert find_canaries(out + err) == []
         assert "Traceback" not in err, err
-        until = time.monotonic() + 20
-        while left := of_session(process.pid):
-            assert time.monotonic() < until, f"still there: {left}"
+        deadline = time.monotonic() + 20
+        while remaining := find_session_processes(process.pid):
+            assert time.monotonic() < deadline, f"processes left: {remaining}"
             time.sleep(0.02)
-        return Said(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
 
-    def command(self, *more: object, workers: int = 1, **env: str) -> Said:
-        return self.ended(self.start(*more, workers=workers, env=env))
+    def run_command(self, *more: object, workers: int = 1, **env: str) -> CommandResult:
+        return self.wait_for_end(self.start(*more, workers=workers, env=env))
 
-    def again(self) -> dict[str, Any]:
+    def rerun(self) -> dict[str, Any]:
         """Run the same command in this process to its end; OUT must then be the expected one."""
-        told = Settings(columns=Columns(), seed=SEED, workers=1, rows_per_shard=PER_SHARD, replace=True)
-        summary = run(self.inputs, self.out, load_plan("rmft"), None, told)
-        assert tree(self.out) == self.wanted["new"]
-        self.clean()
+        settings = Settings(columns=Columns(), seed=SEED, workers=1, rows_per_shard=PER_SHARD, replace=True)
+        summary = run(self.inputs, self.out, load_plan("rmft"), None, settings)
+        assert compute_tree_hash(self.out) == self.expected_hashes["new"]
+        self.check_files()
         return summary
 
-    def put_old(self) -> None:
-        """Put an earlier version in OUT, built elsewhere with another plan."""
-        assert self.old is not None
-        shutil.copytree(self.old, self.out)
+    def place_old_output(self) -> None:
+        """Put an earlier version in OUT, built by another plan."""
+        assert self.old_output is not None
+        shutil.copytree(self.old_output, self.out)
 
-    def state(self) -> str:
+    def output_state(self) -> str:
         """The state of OUT as a reader sees it: absent, old or new, and complete."""
         if not self.out.exists():
             return "absent"
         Corpus.open(self.out).check()
-        found = tree(self.out)
-        assert found in self.wanted.values()
-        return "new" if found == self.wanted["new"] else "old"
+        tree_hash = compute_tree_hash(self.out)
+        assert tree_hash in self.expected_hashes.values()
+        return "new" if tree_hash == self.expected_hashes["new"] else "old"
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
+    def watch_output(self) -> Iterator[None]:
         """Watch OUT all the time: it is never incomplete."""
-        done, trouble = threading.Event(), []
+        finished, unexpected_listings = threading.Event(), []
 
         def watch() -> None:
-            while not done.is_set():
+            while not finished.is_set():
                 try:
-                    # read through one handle: a folder that was swapped away under a reader may be on its way out
+                    # read through one handle: a folder that was swapped out may be deleted while it is read
                     handle = os.open(self.out, os.O_RDONLY)
                 except FileNotFoundError:
                     continue
@@ -186,7 +186,7 @@ class House:
                         "manifest.json",
                         "report.html",
                     ]:
-                        trouble.append(names)
+                        unexpected_listings.append(names)
                 except FileNotFoundError:
                     pass
                 finally:
@@ -198,94 +198,95 @@ class House:
         try:
             yield
         finally:
-            done.set()
+            finished.set()
             thread.join()
-        assert trouble == []
+        assert unexpected_listings == []
 
-    def clean(self) -> None:
-        """After a command that ended by itself: no files beside OUT, only known files in WORK, all of them private, none with a canary
-        in messages."""
-        names = {path.name for path in self.here.iterdir()} - {path.name for path in self.inputs} - {"shim.so", "shim.log"}
+    def check_files(self) -> None:
+        """Check after a command that was not killed: no files next to OUT, only known files in WORK, all private, no canary in messages."""
+        names = {path.name for path in self.folder.iterdir()} - {path.name for path in self.inputs} - {"shim.so", "shim.log"}
         assert names <= {"out", "out.private"}, names
-        self.silent()
+        self.check_no_canaries()
         if not self.work.exists():
             return
         for path in self.work.rglob("*"):
-            place = path.relative_to(self.work).as_posix()
+            relative_path = path.relative_to(self.work).as_posix()
             mode = stat.S_IMODE(path.stat().st_mode)
             if path.is_dir():
-                assert mode & 0o077 == 0, f"{place}: {mode:04o}"
+                assert mode & 0o077 == 0, f"{relative_path}: {mode:04o}"
                 continue
-            assert PLACES.fullmatch(place), f"{place} has no place in WORK"
-            # what is published has the mode of the user's own files, under either of its two names
-            assert mode & 0o077 == 0 or "/shards/" in place, f"{place}: {mode:04o}"
+            assert WORK_PATHS.fullmatch(relative_path), f"{relative_path} is not a known file of WORK"
+            # a published file has the mode of the user's own files; it has a name in WORK and one in OUT
+            assert mode & 0o077 == 0 or "/shards/" in relative_path, f"{relative_path}: {mode:04o}"
 
-    def silent(self) -> None:
+    def check_no_canaries(self) -> None:
         """No canary in what is published besides the kept text, nor in a record, description or lock of WORK."""
-        for path in self.here.rglob("*"):
+        for path in self.folder.rglob("*"):
             if path.is_file() and path.suffix != ".parquet" and path not in self.inputs:
-                assert heard(path.read_bytes().decode("latin-1")) == [], path
+                assert find_canaries(path.read_bytes().decode("latin-1")) == [], path
 
 
-def of_session(leader: int) -> list[int]:
+def find_session_processes(leader: int) -> list[int]:
     """The processes of a session that still exist (Linux); zombies do not count."""
-    found = []
+    process_ids = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):
             state, _, _, session = entry.read_text().rpartition(")")[2].split()[:4]
             if int(session) == leader and state != "Z":
-                found.append(int(entry.parent.name))
-    return found
+                process_ids.append(int(entry.parent.name))
+    return process_ids
 
 
 @pytest.fixture(scope="session")
-def places() -> re.Pattern[str]:
+def work_paths() -> re.Pattern[str]:
     """All paths that may exist in WORK between two commands."""
-    return PLACES
+    return WORK_PATHS
 
 
 @pytest.fixture(scope="session")
-def hash_of_tree() -> Callable[[Path], str]:
+def hash_tree() -> Callable[[Path], str]:
     """One hash of all files of a folder."""
-    return tree
+    return compute_tree_hash
 
 
-Build = Callable[[int, str], Path]
+BuildOutput = Callable[[int, str], Path]
 
 
 @pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+def build_output(tmp_path_factory: pytest.TempPathFactory) -> BuildOutput:
     """The OUT of an undisturbed run of a plan over this many documents; built once for each."""
-    made: dict[tuple[int, str], Path] = {}
+    outputs: dict[tuple[int, str], Path] = {}
 
-    def one(documents: int, plan: str) -> Path:
-        if (documents, plan) not in made:
+    def build_once(documents: int, plan: str) -> Path:
+        if (documents, plan) not in outputs:
             folder = tmp_path_factory.mktemp("undisturbed")
-            told = Settings(seed=SEED, workers=1, rows_per_shard=PER_SHARD)
-            run(corpus(folder, documents), folder / "out", load_plan(plan), folder / "work", told)
-            made[documents, plan] = folder / "out"
-        return made[documents, plan]
+            settings = Settings(seed=SEED, workers=1, rows_per_shard=PER_SHARD)
+            run(write_corpus(folder, documents), folder / "out", load_plan(plan), folder / "work", settings)
+            outputs[documents, plan] = folder / "out"
+        return outputs[documents, plan]
 
-    return one
+    return build_once
 
 
 @pytest.fixture()
-def starter(request: pytest.FixtureRequest, start_forked_command: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """How commands are started: the long tests start a new interpreter each time, as a user does."""
+def command_starter(request: pytest.FixtureRequest, start_forked_command: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """The function that starts commands; None for soak tests, which start a new interpreter each time like a user."""
     return None if request.node.get_closest_marker("soak") else start_forked_command
 
 
 @pytest.fixture()
-def house(tmp_path: Path, build: Build, starter: Callable[..., Any] | None) -> House:
-    old = build(DOCUMENTS, "redact")
-    wanted = {"old": tree(old), "new": tree(build(DOCUMENTS, "rmft"))}
-    return House(tmp_path, corpus(tmp_path, DOCUMENTS), wanted, old, forked=starter)
+def harness(tmp_path: Path, build_output: BuildOutput, command_starter: Callable[..., Any] | None) -> RunHarness:
+    old_output = build_output(DOCUMENTS, "redact")
+    expected_hashes = {"old": compute_tree_hash(old_output), "new": compute_tree_hash(build_output(DOCUMENTS, "rmft"))}
+    return RunHarness(tmp_path, write_corpus(tmp_path, DOCUMENTS), expected_hashes, old_output, start_forked=command_starter)
 
 
 @pytest.fixture()
-def large(tmp_path: Path, build: Build, starter: Callable[..., Any] | None) -> House:
-    """The same with 600 documents in 24 tasks: long enough to be stopped in the middle of each stage."""
-    return House(tmp_path, corpus(tmp_path, 600), {"new": tree(build(600, "rmft"))}, forked=starter)
+def large_harness(tmp_path: Path, build_output: BuildOutput, command_starter: Callable[..., Any] | None) -> RunHarness:
+    """A harness with 600 documents in 24 tasks: long enough to be stopped in the middle of each stage."""
+    return RunHarness(
+        tmp_path, write_corpus(tmp_path, 600), {"new": compute_tree_hash(build_output(600, "rmft"))}, start_forked=command_starter
+    )
 
 
 @pytest.fixture(scope="session")
@@ -293,21 +294,21 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled library that makes file system calls fail."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if sys.platform != "linux" or compiler is None:
-        pytest.skip("the failing calls are made by a library that is compiled for Linux")
-    made = tmp_path_factory.mktemp("shim") / "shim.so"
+        pytest.skip("failing calls need a library that is compiled for Linux")
+    library = tmp_path_factory.mktemp("shim") / "shim.so"
     source = Path(__file__).with_name("shim.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", made, source, "-ldl"], check=True)
-    return made
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source, "-ldl"], check=True)
+    return library
 
 
 @pytest.fixture()
-def calls(shim: Path) -> Callable[..., list[list[str]]]:
+def trace_calls(shim: Path) -> Callable[..., list[list[str]]]:
     """Run a command under the shim; returns the calls it made on files below its folder."""
 
-    def command(house: Any, said: list[Any], **env: str) -> list[list[str]]:
-        log = house.here / "shim.log"
-        log.unlink(missing_ok=True)
-        said.append(house.command(LD_PRELOAD=str(shim), SHIM_UNDER=str(house.here), SHIM_LOG=str(log), **env))
-        return [line.split("\t") for line in log.read_text().splitlines()]
+    def run_traced(harness: Any, results: list[Any], **env: str) -> list[list[str]]:
+        log_file = harness.folder / "shim.log"
+        log_file.unlink(missing_ok=True)
+        results.append(harness.run_command(LD_PRELOAD=str(shim), SHIM_UNDER=str(harness.folder), SHIM_LOG=str(log_file), **env))
+        return [line.split("\t") for line in log_file.read_text().splitlines()]
 
-    return command
+    return run_traced

@@ -12,32 +12,32 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 
-TOLD = {"seed": 1, "workers": 1, "rows_per_shard": 25}
+SETTINGS = {"seed": 1, "workers": 1, "rows_per_shard": 25}
 
 
-def make(house: Any, out: Path, inputs: list[Path], **more: Any) -> dict[str, Any]:
-    return run(inputs, out, load_plan("rmft"), None, Settings(**{**TOLD, **more}))
+def run_rmft(harness: Any, out: Path, inputs: list[Path], **more: Any) -> dict[str, Any]:
+    return run(inputs, out, load_plan("rmft"), None, Settings(**{**SETTINGS, **more}))
 
 
 @pytest.mark.soak
-def test_killed_while_appending(house: Any, tmp_path_factory: Any, hash_of_tree: Any) -> None:
-    first, second = house.inputs
+def test_append_resumes_after_kills_with_identical_bytes(harness: Any, tmp_path_factory: Any, hash_tree: Any) -> None:
+    first, second = harness.inputs
     undisturbed = tmp_path_factory.mktemp("undisturbed") / "out"
-    make(house, undisturbed, [first])
-    old = hash_of_tree(undisturbed)
-    make(house, undisturbed, [first, second], append=True)
-    make(house, house.out, [first])
-    assert hash_of_tree(house.out) == old
-    house.told = ["--seed", 1, "--rows-per-shard", 25, "--append"]
-    # what is killed comes by less often each time, as tasks get done
-    for told in ("task:file_renamed:3", "detect:index_complete:1", "publish:folder_complete:1"):
-        with house.watched():
-            said = house.command(SANITIZE_CRASH_AT=told)
-        assert (said.code, said.out) == (137, ""), told
-        assert hash_of_tree(house.out) == old, told
-        Corpus.open(house.out).check()
-        house.silent()
-    summary = make(house, house.out, [second], append=True)
+    run_rmft(harness, undisturbed, [first])
+    old = hash_tree(undisturbed)
+    run_rmft(harness, undisturbed, [first, second], append=True)
+    run_rmft(harness, harness.out, [first])
+    assert hash_tree(harness.out) == old
+    harness.options = ["--seed", 1, "--rows-per-shard", 25, "--append"]
+    # finished tasks are not repeated, so a resume reaches a failpoint less often than the run before
+    for failpoint in ("task:file_renamed:3", "detect:index_complete:1", "publish:folder_complete:1"):
+        with harness.watch_output():
+            result = harness.run_command(SANITIZE_CRASH_AT=failpoint)
+        assert (result.code, result.out) == (137, ""), failpoint
+        assert hash_tree(harness.out) == old, failpoint
+        Corpus.open(harness.out).check()
+        harness.check_no_canaries()
+    summary = run_rmft(harness, harness.out, [second], append=True)
     assert summary["changed"] and summary["appended"] == {"files": 1, "documents": 30, "shards": 2}
-    assert hash_of_tree(house.out) == hash_of_tree(undisturbed)
-    house.clean()
+    assert hash_tree(harness.out) == hash_tree(undisturbed)
+    harness.check_files()

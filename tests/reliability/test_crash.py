@@ -19,9 +19,9 @@ from sanitize.storage.locks import read_lock_holder
 ROOT = Path(__file__).resolve().parents[2]
 STRIDE = int(os.environ.get("SOAK_STRIDE", "1"))
 
-# Crashes one after the other, each in the resume of the one before: none takes the work of those before for more than it is. A point
-# that a run comes by several times is told with the time; as tasks get done, a resume comes by less often.
-INTO_NOTHING = (
+# Consecutive crashes, each while the run before is resumed: no resume uses unfinished work of an earlier run. The number after a
+# failpoint says at which call the run crashes; finished tasks are not repeated, so a resume calls a failpoint less often.
+CRASHES_WITHOUT_OUTPUT = (
     "workspace:created:1",
     "json:temp_written:1",
     "task:folder_created:1",
@@ -35,7 +35,7 @@ INTO_NOTHING = (
     "task:file_renamed:10",
     "detect:index_complete:1",
 )
-OVER_AN_OLD_ONE = (
+CRASHES_OVER_OLD_OUTPUT = (
     "run:plan_written:1",
     "run:leak_checked:1",
     "publish:shard_linked:2",
@@ -43,9 +43,9 @@ OVER_AN_OLD_ONE = (
     "publish:folder_complete:1",
     "swap:complete:1",
 )
-# these have tests of their own: a key of the vault, a second round of find, lines for a person (test_verbs.py), a system that cannot
-# exchange, a stream (test_stream_state.py)
-ELSEWHERE = {
+# these have tests of their own: a key of the vault, a second round of detection, samples for annotation (test_other_commands.py),
+# a system without atomic exchange, a stream (test_stream_state.py)
+TESTED_ELSEWHERE = {
     "key:temp_written",
     "detect:second_round_input_written",
     "lines:temp_written",
@@ -56,18 +56,20 @@ ELSEWHERE = {
 }
 
 
-def test_every_point_is_passed_at_one_place() -> None:
-    found: list[str] = []
+def test_every_failpoint_is_called_at_one_place() -> None:
+    called_failpoints: list[str] = []
     for path in (ROOT / "sanitize").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "failpoints.hit":
                 assert isinstance(node.args[0], ast.Constant), path
-                found.append(node.args[0].value)
-    assert sorted(found) == sorted(failpoints.FAILPOINTS)
-    assert {told.rpartition(":")[0] for told in INTO_NOTHING + OVER_AN_OLD_ONE} | ELSEWHERE == set(failpoints.FAILPOINTS)
+                called_failpoints.append(node.args[0].value)
+    assert sorted(called_failpoints) == sorted(failpoints.FAILPOINTS)
+    assert {failpoint.rpartition(":")[0] for failpoint in CRASHES_WITHOUT_OUTPUT + CRASHES_OVER_OLD_OUTPUT} | TESTED_ELSEWHERE == set(
+        failpoints.FAILPOINTS
+    )
 
 
-def test_an_unknown_point_is_refused() -> None:
+def test_an_unknown_failpoint_is_refused() -> None:
     assert failpoints._parse_setting("task:file_renamed:12") == ("task:file_renamed", 12)
     assert failpoints._parse_setting("task:file_renamed") == ("task:file_renamed", 1)
     assert failpoints._parse_setting("") == ("", 0)
@@ -75,94 +77,95 @@ def test_an_unknown_point_is_refused() -> None:
         failpoints._parse_setting("task:unheard")
 
 
-@pytest.mark.parametrize("points", [INTO_NOTHING, OVER_AN_OLD_ONE], ids=["into nothing", "over an old one"])
-def test_crashes_one_after_another(house: Any, points: tuple[str, ...]) -> None:
-    first = "absent"
-    if points is OVER_AN_OLD_ONE:
-        first = "old"
-        house.put_old()
-    with house.watched():
-        for told in points:
-            said = house.command(SANITIZE_CRASH_AT=told)
-            assert (said.code, said.out) == (137, ""), told
-            assert house.state() == ("new" if told == "swap:complete:1" else first), told
-            # what a run that was killed leaves is a file, never a lock
-            assert (house.work / "run.lock").stat().st_size and (
-                told == "workspace:created:1" or (house.here / ".out.sanitize-lock").exists()
+@pytest.mark.parametrize("failpoints_in_order", [CRASHES_WITHOUT_OUTPUT, CRASHES_OVER_OLD_OUTPUT], ids=["no output", "old output"])
+def test_consecutive_crashes_are_resumed_to_identical_bytes(harness: Any, failpoints_in_order: tuple[str, ...]) -> None:
+    state_before = "absent"
+    if failpoints_in_order is CRASHES_OVER_OLD_OUTPUT:
+        state_before = "old"
+        harness.place_old_output()
+    with harness.watch_output():
+        for failpoint in failpoints_in_order:
+            result = harness.run_command(SANITIZE_CRASH_AT=failpoint)
+            assert (result.code, result.out) == (137, ""), failpoint
+            assert harness.output_state() == ("new" if failpoint == "swap:complete:1" else state_before), failpoint
+            # a killed run leaves the lock file, but no lock
+            assert (harness.work / "run.lock").stat().st_size and (
+                failpoint == "workspace:created:1" or (harness.folder / ".out.sanitize-lock").exists()
             )
-            assert read_lock_holder(house.work) is None
-            house.silent()
-        house.again()
-    assert not (house.work / "run.lock").stat().st_size
+            assert read_lock_holder(harness.work) is None
+            harness.check_no_canaries()
+        harness.rerun()
+    assert not (harness.work / "run.lock").stat().st_size
 
 
-def test_a_crash_before_the_key_has_its_name(house: Any) -> None:
-    house.told = ["--rows-per-shard", 25]
-    assert house.command(SANITIZE_CRASH_AT="key:temp_written").code == 137
-    assert not (house.work / "vault" / "key" / "key").exists()
-    run(house.inputs, house.out, settings=Settings(workers=1, rows_per_shard=25))
-    key = house.work / "vault" / "key" / "key"
+def test_a_crash_before_the_key_is_renamed_leaves_no_key(harness: Any) -> None:
+    harness.options = ["--rows-per-shard", 25]
+    assert harness.run_command(SANITIZE_CRASH_AT="key:temp_written").code == 137
+    assert not (harness.work / "vault" / "key" / "key").exists()
+    run(harness.inputs, harness.out, settings=Settings(workers=1, rows_per_shard=25))
+    key = harness.work / "vault" / "key" / "key"
     assert len(key.read_text()) == 65 and key.stat().st_mode & 0o777 == 0o600
-    house.clean()
+    harness.check_files()
 
 
-def test_a_crash_while_out_stands_aside(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_output_is_restored_after_a_crash_without_atomic_exchange(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a system that cannot exchange two folders, OUT is absent for a moment; the old one is kept until the new one is in place."""
 
     class Crash(BaseException):
         pass
 
-    def here(point: str) -> None:
+    def crash_after_move(point: str) -> None:
         if point == "swap:old_moved":
             raise Crash
 
-    house.put_old()
+    harness.place_old_output()
     monkeypatch.setattr(publication, "_exchange", lambda *_: False)
     with monkeypatch.context() as patch:
-        patch.setattr(failpoints, "hit", here)
+        patch.setattr(failpoints, "hit", crash_after_move)
         with pytest.raises(Crash):
-            house.again()
-    assert house.state() == "absent" and (house.here / ".out.sanitize-old").is_dir()
-    publication.recover_output(house.out)  # what the next run does first
-    assert house.state() == "old"
-    house.again()
+            harness.rerun()
+    assert harness.output_state() == "absent" and (harness.folder / ".out.sanitize-old").is_dir()
+    publication.recover_output(harness.out)  # what the next run does first
+    assert harness.output_state() == "old"
+    harness.rerun()
 
 
-def test_a_worker_that_dies_is_one_clear_error(house: Any) -> None:
-    said = house.command(workers=2, SANITIZE_CRASH_AT="task:file_renamed:6")  # this process comes by only three times before
-    assert said.code == 7 and "a worker died" in said.err and said.err.count("error: ") == 1
-    assert house.state() == "absent"
-    house.clean()
-    house.again()
+def test_a_dead_worker_is_reported_in_one_error(harness: Any) -> None:
+    # the parent process calls the failpoint only three times before
+    result = harness.run_command(workers=2, SANITIZE_CRASH_AT="task:file_renamed:6")
+    assert result.code == 7 and "a worker died" in result.err and result.err.count("error: ") == 1
+    assert harness.output_state() == "absent"
+    harness.check_files()
+    harness.rerun()
 
 
-def crashed_and_resumed(house: Any, point: str, times: int, first: str) -> bool:
+def crash_and_resume(harness: Any, point: str, occurrence: int, state_before: str) -> bool:
     """One crash, one resume; False if the run did not reach the failpoint that often."""
-    if first == "old":
-        house.put_old()
-    with house.watched():
-        said = house.command(SANITIZE_CRASH_AT=f"{point}:{times}")
-        if said.code == 0:
-            assert house.state() == "new"
+    if state_before == "old":
+        harness.place_old_output()
+    with harness.watch_output():
+        result = harness.run_command(SANITIZE_CRASH_AT=f"{point}:{occurrence}")
+        if result.code == 0:
+            assert harness.output_state() == "new"
             return False
-        assert (said.code, said.out) == (137, "")
-        assert house.state() == ("new" if point == "swap:complete" else first)
-        house.silent()
-        house.again()
+        assert (result.code, result.out) == (137, "")
+        assert harness.output_state() == ("new" if point == "swap:complete" else state_before)
+        harness.check_no_canaries()
+        harness.rerun()
     return True
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("point", [point for point in failpoints.FAILPOINTS if point not in ELSEWHERE])
-def test_a_crash_each_time(house: Any, point: str) -> None:
+@pytest.mark.parametrize("point", [point for point in failpoints.FAILPOINTS if point not in TESTED_ELSEWHERE])
+def test_a_crash_at_every_failpoint_is_resumed(harness: Any, point: str) -> None:
     """Every time that a run reaches a failpoint, with OUT absent and old. SOAK_STRIDE=n takes every n-th time."""
-    times = 1 - STRIDE
+    occurrence = 1 - STRIDE
     while True:
-        times += STRIDE
-        for first in ("absent", "old"):
-            shutil.rmtree(house.work, ignore_errors=True)
-            shutil.rmtree(house.out, ignore_errors=True)
-            if not crashed_and_resumed(house, point, times, first):
-                assert times > 1
+        occurrence += STRIDE
+        for state_before in ("absent", "old"):
+            shutil.rmtree(harness.work, ignore_errors=True)
+            shutil.rmtree(harness.out, ignore_errors=True)
+            if not crash_and_resume(harness, point, occurrence, state_before):
+                assert occurrence > 1
                 return

@@ -37,102 +37,112 @@ def corpus() -> pa.Table:
     return generate_mails(MAILS, 5)
 
 
-def told(**more: Any) -> Settings:
+def make_settings(**more: Any) -> Settings:
     return Settings(**{"seed": 7, "workers": 1, "rows_per_shard": 40, **more})
 
 
-def cut(table: pa.Table, folder: Path, files: int, group: int, write: Callable[[pa.Table, Path, int], None] | None = None) -> Path:
+def write_files(
+    table: pa.Table, folder: Path, files: int, group: int, write_file: Callable[[pa.Table, Path, int], None] | None = None
+) -> Path:
     """Write the documents as a number of files in one folder, in order."""
     folder.mkdir(parents=True)
     for no in range(files):
-        low, high = len(table) * no // files, len(table) * (no + 1) // files
-        part = table.slice(low, high - low)
-        if write is None:
+        start, end = len(table) * no // files, len(table) * (no + 1) // files
+        part = table.slice(start, end - start)
+        if write_file is None:
             pq.write_table(part, folder / f"{no:02d}.parquet", row_group_size=group)
         else:
-            write(part, folder / f"{no:02d}", group)
+            write_file(part, folder / f"{no:02d}", group)
     return folder
 
 
-def as_jsonl(table: pa.Table, path: Path, _group: int) -> None:
+def write_jsonl(table: pa.Table, path: Path, _group: int) -> None:
     path.with_suffix(".jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()), "utf-8")
 
 
-def as_json(table: pa.Table, path: Path, _group: int) -> None:
+def write_json(table: pa.Table, path: Path, _group: int) -> None:
     path.with_suffix(".json").write_text(json.dumps(table.to_pylist(), indent=1), "utf-8")
 
 
-def as_csv(table: pa.Table, path: Path, _group: int) -> None:
+def write_csv(table: pa.Table, path: Path, _group: int) -> None:
     with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, table.schema.names)
         writer.writeheader()
         writer.writerows(table.to_pylist())
 
 
-def as_arrow(table: pa.Table, path: Path, _group: int) -> None:
+def write_arrow(table: pa.Table, path: Path, _group: int) -> None:
     with pa.ipc.new_stream(path.with_suffix(".arrow"), table.schema) as stream:
         stream.write_table(table, max_chunksize=30)
 
 
-def as_mbox(table: pa.Table, path: Path, _group: int) -> None:
+def write_mbox_file(table: pa.Table, path: Path, _group: int) -> None:
     write_mbox(table, path.with_suffix(".mbox"))
 
 
-def as_mails(table: pa.Table, path: Path, _group: int) -> None:
+def write_mail_files(table: pa.Table, path: Path, _group: int) -> None:
     """Write one mail per file, in folders like those of a maildir."""
     path.mkdir()
     for no, text in enumerate(table["text"].to_pylist()):
         (path / f"{no:05d}.eml").write_text(text, "utf-8")
 
 
-def published(out: Path, below: str = "") -> dict[str, bytes]:
+def read_output_files(out: Path, subfolder: str = "") -> dict[str, bytes]:
     """Every file of OUT, or of one folder of it."""
-    files = sorted(path for path in (out / below).rglob("*") if path.is_file())
+    files = sorted(path for path in (out / subfolder).rglob("*") if path.is_file())
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 
 
-def table_of(out: Path) -> pa.Table:
+def read_output_table(out: Path) -> pa.Table:
     return pa.concat_tables([pq.read_table(path) for path in sorted((out / "data").iterdir())])
 
 
-# ---- the input, cut and written in every way ----
+# ---- input in different divisions and formats ----
 
 
-WAYS = [(files, group) for files in (1, 3, 7) for group in (100, 100_000)]  # all of them in the long form
+DIVISIONS = [(files, group) for files in (1, 3, 7) for group in (100, 100_000)]  # all of them in the soak test
 
 
-# `tests/pipeline/test_invariants.py` has all plans, over small corpora of every oddity
-@pytest.mark.parametrize(("plan", "ways"), [("rmft", [WAYS[0], WAYS[3], WAYS[4]]), ("redact", [WAYS[1], WAYS[4]])], ids=["rmft", "redact"])
-def test_files_and_row_groups_make_no_difference(tmp_path: Path, corpus: pa.Table, plan: str, ways: list[tuple[int, int]]) -> None:
-    chosen, first = load_plan(plan, ["edit.0.label=numbered"] if plan == "redact" else []), None
-    for files, group in ways:
+# `tests/pipeline/test_invariants.py` has all plans, over small generated corpora
+@pytest.mark.parametrize(
+    ("plan", "divisions"),
+    [("rmft", [DIVISIONS[0], DIVISIONS[3], DIVISIONS[4]]), ("redact", [DIVISIONS[1], DIVISIONS[4]])],
+    ids=["rmft", "redact"],
+)
+def test_output_does_not_depend_on_files_and_row_groups(
+    tmp_path: Path, corpus: pa.Table, plan: str, divisions: list[tuple[int, int]]
+) -> None:
+    loaded_plan, expected_files = load_plan(plan, ["edit.0.label=numbered"] if plan == "redact" else []), None
+    for files, group in divisions:
         name = f"{files}-{group}"
-        run(cut(corpus, tmp_path / "in" / name, files, group), tmp_path / name, chosen, settings=told())
-        found = published(tmp_path / name, "data")
-        first = first or found
-        assert len(found) == 4 and found == first, name
+        run(write_files(corpus, tmp_path / "in" / name, files, group), tmp_path / name, loaded_plan, settings=make_settings())
+        output_files = read_output_files(tmp_path / name, "data")
+        expected_files = expected_files or output_files
+        assert len(output_files) == 4 and output_files == expected_files, name
 
 
-def test_every_container_gives_the_files_that_parquet_gives(tmp_path: Path, corpus: pa.Table, whole: tuple[Path, dict[str, bytes]]) -> None:
-    assert set(corpus.schema.types) <= {pa.string(), pa.large_string()}  # all that CSV has
-    parquet = {name: raw for name, raw in whole[1].items() if name.startswith("data/")}
+def test_every_input_format_gives_the_same_output_as_parquet(
+    tmp_path: Path, corpus: pa.Table, undisturbed_run: tuple[Path, dict[str, bytes]]
+) -> None:
+    assert set(corpus.schema.types) <= {pa.string(), pa.large_string()}  # CSV has no other types
+    parquet = {name: raw for name, raw in undisturbed_run[1].items() if name.startswith("data/")}
     assert len(parquet) == 4
-    for write, files in ((as_jsonl, 3), (as_json, 2), (as_csv, 2), (as_arrow, 3)):
+    for write, files in ((write_jsonl, 3), (write_json, 2), (write_csv, 2), (write_arrow, 3)):
         name = f"{write.__name__}-{files}"
-        run(cut(corpus, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=told())
-        assert published(tmp_path / f"out-{name}", "data") == parquet, name
+        run(write_files(corpus, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=make_settings())
+        assert read_output_files(tmp_path / f"out-{name}", "data") == parquet, name
 
 
-def test_mails_in_one_mbox_in_three_or_one_a_file(tmp_path: Path, corpus: pa.Table) -> None:
-    some = corpus.slice(0, 120)
-    found = []
-    for name, files, write in (("one", 1, as_mbox), ("three", 3, as_mbox), ("each", 3, as_mails)):
-        run(cut(some, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=told())
-        found.append(published(tmp_path / f"out-{name}", "data"))
-    assert len(found[0]) == 3 and found[0] == found[1] == found[2]
+def test_mails_in_one_or_three_mboxes_or_in_single_files_give_the_same_output(tmp_path: Path, corpus: pa.Table) -> None:
+    mails = corpus.slice(0, 120)
+    output_files = []
+    for name, files, write in (("one", 1, write_mbox_file), ("three", 3, write_mbox_file), ("each", 3, write_mail_files)):
+        run(write_files(mails, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=make_settings())
+        output_files.append(read_output_files(tmp_path / f"out-{name}", "data"))
+    assert len(output_files[0]) == 3 and output_files[0] == output_files[1] == output_files[2]
 
 
-# ---- who does the work ----
+# ---- workers, threads and kills ----
 
 
 SCRIPT = """
@@ -152,31 +162,33 @@ if __name__ == "__main__":
 """
 
 
-def worked(base: Path, source: Path, out: Path, *, workers: int, threads: int, rows: int = 40, kill: tuple[str, int] = ("", 0)) -> int:
+def run_in_process_group(
+    folder: Path, source: Path, out: Path, *, workers: int, threads: int, rows: int = 40, kill: tuple[str, int] = ("", 0)
+) -> int:
     """Run in a process group of its own, where `kill` (stage, tasks done) ends all of it with SIGKILL; returns the exit code."""
-    script = base / "script.py"
+    script = folder / "script.py"
     script.write_text(SCRIPT)
-    numbers = {name: str(threads) for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "ARROW_IO_THREADS", "RAYON_NUM_THREADS")}
-    words = [sys.executable, str(script), str(source), str(out), str(workers), str(rows), kill[0], str(kill[1])]
-    done = subprocess.run(
-        words,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **numbers},
+    thread_settings = {name: str(threads) for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "ARROW_IO_THREADS", "RAYON_NUM_THREADS")}
+    arguments = [sys.executable, str(script), str(source), str(out), str(workers), str(rows), kill[0], str(kill[1])]
+    process = subprocess.run(
+        arguments,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **thread_settings},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        timeout=3600,  # of the long form, on a machine that others work on; a run that hangs ends by pytest's own limit
+        timeout=3600,  # for the soak test on a busy machine; pytest's own limit ends a run that hangs
     )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()[-2000:]
-    return done.returncode
+    assert process.returncode in (0, -signal.SIGKILL), process.stderr.decode()[-2000:]
+    return process.returncode
 
 
 @pytest.fixture(scope="module")
-def whole(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+def undisturbed_run(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
     """A corpus in three files, and the output of one uninterrupted run with one worker."""
-    base = tmp_path_factory.mktemp("whole")
-    source = cut(corpus, base / "in", 3, 40)
-    run(source, base / "out", "rmft", settings=told())
-    return source, published(base / "out")
+    folder = tmp_path_factory.mktemp("whole")
+    source = write_files(corpus, folder / "in", 3, 40)
+    run(source, folder / "out", "rmft", settings=make_settings())
+    return source, read_output_files(folder / "out")
 
 
 @pytest.mark.parametrize(
@@ -184,193 +196,199 @@ def whole(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     [(1, 8, ("detect", 2)), (2, 4, ("", 0)), (4, 2, ("rewrite", 3))],
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else str(value),
 )
-def test_workers_threads_and_kills_make_no_difference(
-    tmp_path: Path, whole: tuple[Path, dict[str, bytes]], workers: int, threads: int, kill: tuple[str, int]
+def test_output_does_not_depend_on_workers_threads_and_kills(
+    tmp_path: Path, undisturbed_run: tuple[Path, dict[str, bytes]], workers: int, threads: int, kill: tuple[str, int]
 ) -> None:
-    source, made = whole
+    source, expected_files = undisturbed_run
     out = tmp_path / "out"
     if kill[0]:
-        assert worked(tmp_path, source, out, workers=workers, threads=threads, kill=kill) == -signal.SIGKILL
+        assert run_in_process_group(tmp_path, source, out, workers=workers, threads=threads, kill=kill) == -signal.SIGKILL
         assert not out.exists()
     if kill[0] == "rewrite":
-        run(source, out, "rmft", settings=told())  # another number of workers goes on with it
+        run(source, out, "rmft", settings=make_settings())  # resumed with another number of workers
     else:
-        assert worked(tmp_path, source, out, workers=workers, threads=threads) == 0
-    # card, report and manifest too
-    assert published(out) == made
+        assert run_in_process_group(tmp_path, source, out, workers=workers, threads=threads) == 0
+    # also README, report and manifest
+    assert read_output_files(out) == expected_files
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
-def test_a_large_corpus_is_the_same_anywhere(tmp_path: Path) -> None:
+def test_output_of_a_large_corpus_does_not_depend_on_division_workers_and_kills(tmp_path: Path) -> None:
     """30,000 mails, divided in every way, with 1, 2 and 4 workers of 1 to 8 threads, each killed at another point and resumed.
     SOAK_MAILS=n sets the number of mails."""
-    many = int(os.environ.get("SOAK_MAILS", "30000"))
-    corpus, rng, first = generate_mails(many, 11), random.Random(3), None
-    ways = [(files, group, workers) for files, group in WAYS for workers in (1, 2, 4)]
-    for number, (files, group, workers) in enumerate(ways):
+    mail_count = int(os.environ.get("SOAK_MAILS", "30000"))
+    corpus, rng, expected_files = generate_mails(mail_count, 11), random.Random(3), None
+    divisions = [(files, group, workers) for files, group in DIVISIONS for workers in (1, 2, 4)]
+    for number, (files, group, workers) in enumerate(divisions):
         source, out = tmp_path / "in" / f"{files}-{group}", tmp_path / f"out-{number}"
         if not source.exists():
-            cut(corpus, source, files, group)
+            write_files(corpus, source, files, group)
         threads, kill = rng.choice([1, 2, 8]), (rng.choice(["detect", "rewrite", "verify"]), rng.randint(1, 9))
-        code = worked(tmp_path, source, out, workers=workers, threads=threads, rows=many // 10, kill=kill)
+        code = run_in_process_group(tmp_path, source, out, workers=workers, threads=threads, rows=mail_count // 10, kill=kill)
         assert code == -signal.SIGKILL and not out.exists()
-        assert worked(tmp_path, source, out, workers=rng.choice([1, 2, 4]), threads=threads, rows=many // 10) == 0
-        found = published(out, "data")
-        first = first or found
-        assert len(found) == 10 and found == first, (files, group, workers, threads, kill)
+        assert run_in_process_group(tmp_path, source, out, workers=rng.choice([1, 2, 4]), threads=threads, rows=mail_count // 10) == 0
+        output_files = read_output_files(out, "data")
+        expected_files = expected_files or output_files
+        assert len(output_files) == 10 and output_files == expected_files, (files, group, workers, threads, kill)
 
 
-# ---- what a document's result hangs on ----
+# ---- what the result of one document depends on ----
 
 
-def halved(corpus: pa.Table) -> tuple[pa.Table, np.ndarray[Any, np.dtype[np.int64]]]:
+def take_half(corpus: pa.Table) -> tuple[pa.Table, np.ndarray[Any, np.dtype[np.int64]]]:
     """A random half of the documents, and the position of each in the whole corpus."""
-    stay = np.sort(np.random.default_rng(4).choice(len(corpus), len(corpus) // 2, replace=False))
-    return corpus.take(pa.array(stay)), stay
+    positions = np.sort(np.random.default_rng(4).choice(len(corpus), len(corpus) // 2, replace=False))
+    return corpus.take(pa.array(positions)), positions
 
 
-def sanitized(base: Path, name: str, corpus: pa.Table, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path]:
+def sanitize_corpus(folder: Path, name: str, corpus: pa.Table, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path]:
     """The documents after a plan, and the folder of the run."""
-    source = cut(corpus, base / f"in-{name}", 1, 1000)
-    summary = run(source, base / name, load_plan(plan, changes), settings=told())
-    return table_of(base / name), base / f"{name}.private" / "runs" / summary["plan_hash"]
+    source = write_files(corpus, folder / f"in-{name}", 1, 1000)
+    summary = run(source, folder / name, load_plan(plan, changes), settings=make_settings())
+    return read_output_table(folder / name), folder / f"{name}.private" / "runs" / summary["plan_hash"]
 
 
-def read(folder: Path) -> Iterator[Row]:
+def read_rows(folder: Path) -> Iterator[Row]:
     for file in sorted(folder.glob("*.parquet")):
         yield from pq.read_table(file, partitioning=None).to_pylist()
 
 
 @pytest.mark.parametrize(("plan", "changes"), [("erase", []), ("redact", ["edit.0.label=numbered"])], ids=["erase", "redact"])
-def test_other_documents_and_their_order_leave_a_document_alone(tmp_path: Path, corpus: pa.Table, plan: str, changes: list[str]) -> None:
-    whole, _ = sanitized(tmp_path, "whole", corpus, plan, changes)
-    some, stay = halved(corpus)
-    half, _ = sanitized(tmp_path, "half", some, plan, changes)
-    assert half.equals(whole.take(pa.array(stay)))
+def test_result_of_a_document_does_not_depend_on_other_documents_and_order(
+    tmp_path: Path, corpus: pa.Table, plan: str, changes: list[str]
+) -> None:
+    full_table, _ = sanitize_corpus(tmp_path, "whole", corpus, plan, changes)
+    half_corpus, positions = take_half(corpus)
+    half_table, _ = sanitize_corpus(tmp_path, "half", half_corpus, plan, changes)
+    assert half_table.equals(full_table.take(pa.array(positions)))
     order = np.random.default_rng(9).permutation(len(corpus))
-    mixed, _ = sanitized(tmp_path, "mixed", corpus.take(pa.array(order)), plan, changes)
-    assert mixed.equals(whole.take(pa.array(order)))
+    shuffled_table, _ = sanitize_corpus(tmp_path, "mixed", corpus.take(pa.array(order)), plan, changes)
+    assert shuffled_table.equals(full_table.take(pa.array(order)))
 
 
-def test_without_an_id_column_draws_hang_on_the_position(tmp_path: Path, corpus: pa.Table) -> None:
-    nameless = corpus.drop_columns(["doc_id"])
-    whole, _ = sanitized(tmp_path, "whole", nameless, "erase")
-    half, _ = sanitized(tmp_path, "half", nameless.slice(1), "erase")
-    assert whole.num_rows == half.num_rows + 1
-    assert half["text"].to_pylist() != whole["text"].to_pylist()[1:]
-    label, _ = sanitized(tmp_path, "label", nameless, "redact")
-    less, _ = sanitized(tmp_path, "less", nameless.slice(1), "redact")
-    assert less["text"].to_pylist() == label["text"].to_pylist()[1:], "labels are not drawn"
+def test_without_an_id_column_draws_depend_on_the_position(tmp_path: Path, corpus: pa.Table) -> None:
+    corpus_without_ids = corpus.drop_columns(["doc_id"])
+    full_table, _ = sanitize_corpus(tmp_path, "whole", corpus_without_ids, "erase")
+    half_table, _ = sanitize_corpus(tmp_path, "half", corpus_without_ids.slice(1), "erase")
+    assert full_table.num_rows == half_table.num_rows + 1
+    assert half_table["text"].to_pylist() != full_table["text"].to_pylist()[1:]
+    labelled_table, _ = sanitize_corpus(tmp_path, "label", corpus_without_ids, "redact")
+    labelled_rest, _ = sanitize_corpus(tmp_path, "less", corpus_without_ids.slice(1), "redact")
+    assert labelled_rest["text"].to_pylist() == labelled_table["text"].to_pylist()[1:], "labels are not drawn"
 
 
 @pytest.mark.parametrize("stores", ["curated", "corpus"])
-def test_rmft_hangs_on_the_corpus_by_its_firsts_and_stores_alone(tmp_path: Path, corpus: pa.Table, stores: str) -> None:
+def test_rmft_depends_on_the_corpus_only_through_first_occurrences_and_stores(tmp_path: Path, corpus: pa.Table, stores: str) -> None:
     """Half of the documents are removed. In the others, a value whose first occurrence was removed has a new one, the first of those
     left; with pools of the corpus, variants are drawn from another list. Nothing else changes."""
-    some, stay = halved(corpus)
+    half_corpus, positions = take_half(corpus)
     runs = {}
-    for name, documents, places in (("whole", corpus, np.arange(len(corpus))), ("half", some, stay)):
-        table, folder = sanitized(tmp_path, name, documents, "rmft", [f"edit.0.stores={stores}"])
-        edits = {(int(places[row["doc_no"]]), row["cell"], row["start_byte"]): row for row in read(folder / "edits")}
-        found = [row for row in read(folder.parents[1] / "tables" / "occurrences") if row["kind"] in RMFT]
+    for name, documents, document_positions in (("whole", corpus, np.arange(len(corpus))), ("half", half_corpus, positions)):
+        table, run_folder = sanitize_corpus(tmp_path, name, documents, "rmft", [f"edit.0.stores={stores}"])
+        edits = {(int(document_positions[row["doc_no"]]), row["cell"], row["start_byte"]): row for row in read_rows(run_folder / "edits")}
+        occurrences = [row for row in read_rows(run_folder.parents[1] / "tables" / "occurrences") if row["kind"] in RMFT]
         kept = {
-            place: row["value_id"] for row in found if (place := (int(places[row["doc_no"]]), row["cell"], row["start_byte"])) not in edits
+            key: row["value_id"]
+            for row in occurrences
+            if (key := (int(document_positions[row["doc_no"]]), row["cell"], row["start_byte"])) not in edits
         }
-        assert len(kept) == sum(1 for _ in read(folder / "kept"))
+        assert len(kept) == sum(1 for _ in read_rows(run_folder / "kept"))
         runs[name] = table, edits, kept
-    left = {int(no) for no in stay}
-    edits, kept = ({place: row for place, row in runs["whole"][which].items() if place[0] in left} for which in (1, 2))
-    firsts = {value: place for place, value in runs["whole"][2].items()}
-    new = {place: value for place, value in runs["half"][2].items() if place not in kept}
-    # the kept ones stay kept, and the new ones stand for firsts that went
-    assert kept.items() <= runs["half"][2].items() and len(new) > 10
-    assert all(firsts[value][0] not in left for value in new.values())
-    # the same places are edited, but for the new firsts
-    assert edits.keys() - new.keys() == runs["half"][1].keys() and new.keys() <= edits.keys()
-    drawn = {"EMAIL_ADDRESS"} if stores == "corpus" else set()
-    changed = 0
-    for place, row in runs["half"][1].items():
-        before = edits[place]
-        assert (row["end_byte"], row["kind"], row["part"]) == (before["end_byte"], before["kind"], before["part"])
-        if row["kind"] in drawn:
-            changed += row["replacement"] != before["replacement"]
+    remaining_documents = {int(no) for no in positions}
+    edits, kept = ({key: row for key, row in runs["whole"][index].items() if key[0] in remaining_documents} for index in (1, 2))
+    first_occurrences = {value: key for key, value in runs["whole"][2].items()}
+    new_kept = {key: value for key, value in runs["half"][2].items() if key not in kept}
+    # kept occurrences stay kept; the new ones replace first occurrences in removed documents
+    assert kept.items() <= runs["half"][2].items() and len(new_kept) > 10
+    assert all(first_occurrences[value][0] not in remaining_documents for value in new_kept.values())
+    # the same spans are edited, except the new first occurrences
+    assert edits.keys() - new_kept.keys() == runs["half"][1].keys() and new_kept.keys() <= edits.keys()
+    redrawn_kinds = {"EMAIL_ADDRESS"} if stores == "corpus" else set()
+    changed_count = 0
+    for key, row in runs["half"][1].items():
+        edit_before = edits[key]
+        assert (row["end_byte"], row["kind"], row["part"]) == (edit_before["end_byte"], edit_before["kind"], edit_before["part"])
+        if row["kind"] in redrawn_kinds:
+            changed_count += row["replacement"] != edit_before["replacement"]
         else:
-            assert row["replacement"] == before["replacement"], (place, row["kind"])
-    assert (changed > 100) == bool(drawn)
-    # so a document without a new first, or a variant from the corpus, is byte for byte what it was
-    touched = {place[0] for place in new} | {place[0] for place, row in edits.items() if row["kind"] in drawn}
-    same = [no for no, place in enumerate(stay) if int(place) not in touched]
-    assert same
-    assert runs["half"][0].take(pa.array(same)).equals(runs["whole"][0].take(pa.array(stay[same])))
+            assert row["replacement"] == edit_before["replacement"], (key, row["kind"])
+    assert (changed_count > 100) == bool(redrawn_kinds)
+    # a document without a new first occurrence and without a variant from the corpus has the same bytes
+    changed_documents = {key[0] for key in new_kept} | {key[0] for key, row in edits.items() if row["kind"] in redrawn_kinds}
+    unchanged_rows = [no for no, position in enumerate(positions) if int(position) not in changed_documents]
+    assert unchanged_rows
+    assert runs["half"][0].take(pa.array(unchanged_rows)).equals(runs["whole"][0].take(pa.array(positions[unchanged_rows])))
 
 
-def test_what_is_swept_hangs_on_what_was_found_elsewhere(tmp_path: Path) -> None:
+def test_sweep_depends_on_values_found_in_other_documents(tmp_path: Path) -> None:
     """A value in look-alike characters is recognized only if its plain form was found somewhere: corpus-wide knowledge, in every plan."""
-    hidden = "write to ｂｏｂ@example.com"
-    both = pa.table({"doc_id": ["a", "b"], "text": ["bob@example.com", hidden]})
-    whole, _ = sanitized(tmp_path, "whole", both, "redact")
-    alone, _ = sanitized(tmp_path, "alone", both.slice(1), "redact")
-    assert whole["text"][1].as_py() == "write to [EMAIL_ADDRESS]"
-    assert alone["text"][0].as_py() == hidden
+    lookalike_text = "write to ｂｏｂ@example.com"
+    both_documents = pa.table({"doc_id": ["a", "b"], "text": ["bob@example.com", lookalike_text]})
+    both_table, _ = sanitize_corpus(tmp_path, "whole", both_documents, "redact")
+    single_table, _ = sanitize_corpus(tmp_path, "alone", both_documents.slice(1), "redact")
+    assert both_table["text"][1].as_py() == "write to [EMAIL_ADDRESS]"
+    assert single_table["text"][0].as_py() == lookalike_text
 
 
-# ---- twice ----
+# ---- an output as input of a second run ----
 
 
-def again(base: Path, out: Path, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path, Row]:
-    """A published folder sanitized once more, with its pseudonyms kept."""
-    settings = told(columns=Columns(policies={"user_id": "keep"}))
-    summary = run(out / "data", base / "again", load_plan(plan, changes), settings=settings)
-    return table_of(base / "again"), base / "again.private" / "runs" / summary["plan_hash"], summary
+def sanitize_again(folder: Path, out: Path, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path, Row]:
+    """Sanitize a published folder again, with its pseudonyms kept."""
+    settings = make_settings(columns=Columns(policies={"user_id": "keep"}))
+    summary = run(out / "data", folder / "again", load_plan(plan, changes), settings=settings)
+    return read_output_table(folder / "again"), folder / "again.private" / "runs" / summary["plan_hash"], summary
 
 
 @pytest.mark.parametrize("label", ["fixed", "numbered"])
-def test_redacting_twice_is_redacting_once(tmp_path: Path, corpus: pa.Table, label: str) -> None:
-    once, _ = sanitized(tmp_path, "once", corpus, "redact", [f"edit.0.label={label}"])
-    twice, _, summary = again(tmp_path, tmp_path / "once", "redact", [f"edit.0.label={label}"])
+def test_redacting_twice_gives_the_same_output_as_once(tmp_path: Path, corpus: pa.Table, label: str) -> None:
+    first_table, _ = sanitize_corpus(tmp_path, "once", corpus, "redact", [f"edit.0.label={label}"])
+    second_table, _, summary = sanitize_again(tmp_path, tmp_path / "once", "redact", [f"edit.0.label={label}"])
     assert summary["occurrences"] == 0 == summary["verify"]["swept"]
-    assert twice.equals(once)
-    # so the second corpus has the first one's very files
-    assert published(tmp_path / "again", "data") == published(tmp_path / "once", "data")
+    assert second_table.equals(first_table)
+    # so the second corpus has identical files
+    assert read_output_files(tmp_path / "again", "data") == read_output_files(tmp_path / "once", "data")
 
 
-def test_erasing_twice_touches_what_was_erased_and_nothing_else(tmp_path: Path, corpus: pa.Table) -> None:
+def test_erasing_twice_edits_only_earlier_replacements(tmp_path: Path, corpus: pa.Table) -> None:
     """A surrogate is a value like any other, so a second run replaces it with another; every edit covers a replacement of the first run."""
-    once, folder = sanitized(tmp_path, "once", corpus, "erase")
-    twice, second, summary = again(tmp_path, tmp_path / "once", "erase")
-    made = spans_of(read(folder / "edits"))
-    for edit in read(second / "edits"):
-        assert any(low <= edit["start_byte"] and edit["end_byte"] <= high for low, high in made[edit["doc_no"], edit["cell"]]), edit["kind"]
+    first_table, first_run = sanitize_corpus(tmp_path, "once", corpus, "erase")
+    second_table, second_run, summary = sanitize_again(tmp_path, tmp_path / "once", "erase")
+    replacement_spans = compute_replacement_spans(read_rows(first_run / "edits"))
+    for edit in read_rows(second_run / "edits"):
+        assert any(
+            start <= edit["start_byte"] and edit["end_byte"] <= end for start, end in replacement_spans[edit["doc_no"], edit["cell"]]
+        ), edit["kind"]
     assert summary["kept_originals"] == 0
-    originals = {row["value"] for row in read(tmp_path / "once.private" / "vault" / "values")}
-    fakes = {row["value"] for row in read(tmp_path / "again.private" / "vault" / "values")}
-    assert not originals & fakes, "no original was found again"
-    assert not pc.any(pc.equal(once["text"], twice["text"])).as_py()
+    original_values = {row["value"] for row in read_rows(tmp_path / "once.private" / "vault" / "values")}
+    surrogates = {row["value"] for row in read_rows(tmp_path / "again.private" / "vault" / "values")}
+    assert not original_values & surrogates, "no original was found again"
+    assert not pc.any(pc.equal(first_table["text"], second_table["text"])).as_py()
 
 
 def test_rmft_twice_keeps_the_same_originals(tmp_path: Path, corpus: pa.Table) -> None:
     """A variant is never a real value, so the first occurrences of the first run are the only originals of the second, and first
     occurrences again."""
-    once, folder = sanitized(tmp_path, "once", corpus, "rmft")
-    _, second, _ = again(tmp_path, tmp_path / "once", "rmft")
-    kept = [{(row["doc_no"], row["value_id"]) for row in read(place / "kept")} for place in (folder, second)]
+    first_table, first_run = sanitize_corpus(tmp_path, "once", corpus, "rmft")
+    _, second_run, _ = sanitize_again(tmp_path, tmp_path / "once", "rmft")
+    kept = [{(row["doc_no"], row["value_id"]) for row in read_rows(run_folder / "kept")} for run_folder in (first_run, second_run)]
     assert kept[0] <= kept[1], "every original that stayed stays, in its document"
-    originals, found = (
-        {row["value_id"] for row in read(tmp_path / f"{name}.private" / "vault" / "values") if row["kind"] in RMFT}
+    original_values, second_values = (
+        {row["value_id"] for row in read_rows(tmp_path / f"{name}.private" / "vault" / "values") if row["kind"] in RMFT}
         for name in ("once", "again")
     )
-    assert originals & found == {value for _, value in kept[0]}, "and no other original is there"
-    assert once.num_rows == MAILS
+    assert original_values & second_values == {value for _, value in kept[0]}, "and no other original occurs"
+    assert first_table.num_rows == MAILS
 
 
-def spans_of(edits: Iterator[Row]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+def compute_replacement_spans(edits: Iterator[Row]) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """The spans of replacements in each cell of the output, in bytes."""
-    shift: dict[tuple[int, int], int] = {}
+    byte_shift: dict[tuple[int, int], int] = {}
     spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for edit in edits:
-        place, size = (edit["doc_no"], edit["cell"]), len(edit["replacement"].encode())
-        start = edit["start_byte"] + shift.get(place, 0)
-        spans.setdefault(place, []).append((start, start + size))
-        shift[place] = shift.get(place, 0) + size - (edit["end_byte"] - edit["start_byte"])
+        text_cell, size = (edit["doc_no"], edit["cell"]), len(edit["replacement"].encode())
+        start = edit["start_byte"] + byte_shift.get(text_cell, 0)
+        spans.setdefault(text_cell, []).append((start, start + size))
+        byte_shift[text_cell] = byte_shift.get(text_cell, 0) + size - (edit["end_byte"] - edit["start_byte"])
     return spans

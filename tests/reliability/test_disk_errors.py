@@ -12,129 +12,138 @@ from typing import Any
 
 import pytest
 
-FULL, BROKEN, TOO_LARGE, TOO_MANY = 28, 5, 27, 24  # ENOSPC, EIO, EFBIG, EMFILE
+ENOSPC, EIO, EFBIG, EMFILE = 28, 5, 27, 24
 
 
-Calls = Callable[..., list[list[str]]]
+TraceCalls = Callable[..., list[list[str]]]
 
 
-def failing(house: Any, calls: Calls, number: int, code: int, stays: bool) -> bool:
+def run_with_failing_call(harness: Any, trace_calls: TraceCalls, number: int, code: int, permanent: bool) -> bool:
     """One run whose n-th call fails, and the checks after it; False if it has no such call."""
-    if house.work.exists():
-        shutil.rmtree(house.work)
-    shutil.rmtree(house.out, ignore_errors=True)
-    house.put_old()
-    said: list[Any] = []
-    with house.watched():
-        done = calls(house, said, SHIM_FAIL=str(number), SHIM_ERRNO=str(code), **({"SHIM_STAYS": "1"} if stays else {}))
-    failed = [one for one in done if one[4]]
-    if not failed:
-        assert said[0].code == 0 and house.state() == "new"
+    if harness.work.exists():
+        shutil.rmtree(harness.work)
+    shutil.rmtree(harness.out, ignore_errors=True)
+    harness.place_old_output()
+    results: list[Any] = []
+    with harness.watch_output():
+        system_calls = trace_calls(
+            harness, results, SHIM_FAIL=str(number), SHIM_ERRNO=str(code), **({"SHIM_STAYS": "1"} if permanent else {})
+        )
+    failed_calls = [call for call in system_calls if call[4]]
+    if not failed_calls:
+        assert results[0].code == 0 and harness.output_state() == "new"
         return False
-    where = f"call {number}: {failed[0][1]} {failed[0][2]}, error {code}: {said[0]}"
-    if said[0].code:
-        assert said[0].code == 7, where
-        assert said[0].err.count("error: ") == 1 and said[0].out == "", where
-        assert " MB are free there" in said[0].err and "Free some disk space" in said[0].err, where
-        assert "a run over this input needs about" in said[0].err or "out.private" in failed[0][2], where
-        # after the exchange OUT is the new one, whatever fails
-        assert house.state() == ("new" if failed[0][1] == "fsync" and failed[0][2] == str(house.here) else "old"), where
+    context = f"call {number}: {failed_calls[0][1]} {failed_calls[0][2]}, error {code}: {results[0]}"
+    if results[0].code:
+        assert results[0].code == 7, context
+        assert results[0].err.count("error: ") == 1 and results[0].out == "", context
+        assert " MB are free there" in results[0].err and "Free some disk space" in results[0].err, context
+        assert "a run over this input needs about" in results[0].err or "out.private" in failed_calls[0][2], context
+        # after the exchange OUT is the new one, whichever call fails
+        assert harness.output_state() == (
+            "new" if failed_calls[0][1] == "fsync" and failed_calls[0][2] == str(harness.folder) else "old"
+        ), context
     else:
-        assert house.state() == "new", where  # nothing hung on it, such as the word that a lock is free
-    if not stays:  # where nothing can be written or renamed, leftovers may stay
-        house.clean()
-    house.again()
+        assert harness.output_state() == "new", context  # the call did not matter, such as one that clears a lock file
+    if not permanent:  # where nothing can be written or renamed, leftovers may stay
+        harness.check_files()
+    harness.rerun()
     return True
 
 
-def test_files_are_on_the_disk_before_they_have_a_name(house: Any, calls: Calls) -> None:
+def test_files_are_synced_before_they_are_renamed(harness: Any, trace_calls: TraceCalls) -> None:
     """Each file is synced after its last write and before its rename, its folder after that and before the record that names it."""
-    house.put_old()
-    said: list[Any] = []
-    done = calls(house, said)
-    assert said[0].code == 0
-    written: dict[str, int] = {}
-    synced: dict[str, int] = {}
-    named: dict[str, int] = {}
-    for place, (_, what, path, more, _) in enumerate(done):
-        if what in ("write", "truncate"):
-            written[path] = place
-        elif what == "fsync":
-            synced[path] = place
-        elif what == "rename" and not path.endswith((".private", "/out")) and not re.search("/spill/(read-|report/)", path):
-            assert more in synced, f"{more} had its name {path} before it was on the disk"
-            assert synced[more] > written.get(more, -1), f"{more} was written after it was on the disk"
-            named[path] = place
+    harness.place_old_output()
+    results: list[Any] = []
+    system_calls = trace_calls(harness, results)
+    assert results[0].code == 0
+    last_write: dict[str, int] = {}
+    last_sync: dict[str, int] = {}
+    renamed: dict[str, int] = {}
+    for position, (_, operation, path, source, _) in enumerate(system_calls):
+        if operation in ("write", "truncate"):
+            last_write[path] = position
+        elif operation == "fsync":
+            last_sync[path] = position
+        elif operation == "rename" and not path.endswith((".private", "/out")) and not re.search("/spill/(read-|report/)", path):
+            assert source in last_sync, f"{source} was renamed to {path} before it was synced"
+            assert last_sync[source] > last_write.get(source, -1), f"{source} was written after it was synced"
+            renamed[path] = position
             if "/tasks/" in path:
-                # a record follows the files it names: all folders of files that were renamed are on the disk
-                late = [one for one, at in named.items() if one != path and synced.get(os.path.dirname(one), -1) < at]
-                assert late == [], f"{path} was recorded before the folders of {late} were on the disk"
-        elif what == "exchange":
-            new = {one: at for one, at in written.items() if one.startswith(more)}
-            assert all(synced.get(one, -1) > at for one, at in new.items()) and synced[more] > max(new.values())
-            assert synced[f"{more}/data"] > max(at for at, one in enumerate(done) if one[1] == "link")
-    assert len(named) > 40
-    after = [one for one in done if one[1] == "exchange"]
-    assert len(after) == 1 and [one[1:3] for one in done[done.index(after[0]) :]].count(["fsync", str(house.here)]) == 1
-    house.clean()
+                # a record is written after the files it names: all folders of renamed files are synced
+                unsynced = [file for file, index in renamed.items() if file != path and last_sync.get(os.path.dirname(file), -1) < index]
+                assert unsynced == [], f"{path} was recorded before the folders of {unsynced} were synced"
+        elif operation == "exchange":
+            new_files = {file: index for file, index in last_write.items() if file.startswith(source)}
+            assert all(last_sync.get(file, -1) > index for file, index in new_files.items()) and last_sync[source] > max(new_files.values())
+            assert last_sync[f"{source}/data"] > max(index for index, file in enumerate(system_calls) if file[1] == "link")
+    assert len(renamed) > 40
+    exchanges = [file for file in system_calls if file[1] == "exchange"]
+    assert (
+        len(exchanges) == 1
+        and [file[1:3] for file in system_calls[system_calls.index(exchanges[0]) :]].count(["fsync", str(harness.folder)]) == 1
+    )
+    harness.check_files()
 
 
-# some of the thousand calls of a run, each with another error, some of them failing from there on
-SOME = [(1, FULL, True), (110, FULL, False), (290, BROKEN, False), (560, TOO_LARGE, False), (840, FULL, True)]
+# some of the thousand calls of a run: number, error code, and whether all later calls fail too
+FAILING_CALLS = [(1, ENOSPC, True), (110, ENOSPC, False), (290, EIO, False), (560, EFBIG, False), (840, ENOSPC, True)]
 
 
-@pytest.mark.parametrize(("number", "code", "stays"), SOME)
-def test_a_call_that_fails(house: Any, calls: Calls, number: int, code: int, stays: bool) -> None:
-    assert failing(house, calls, number, code, stays)
+@pytest.mark.parametrize(("number", "code", "permanent"), FAILING_CALLS)
+def test_a_failing_call_is_one_error_and_the_run_resumes(
+    harness: Any, trace_calls: TraceCalls, number: int, code: int, permanent: bool
+) -> None:
+    assert run_with_failing_call(harness, trace_calls, number, code, permanent)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(("code", "stays"), [(FULL, False), (FULL, True), (BROKEN, False), (TOO_MANY, False)])
-def test_every_call_that_fails(house: Any, calls: Calls, code: int, stays: bool) -> None:
+@pytest.mark.parametrize(("code", "permanent"), [(ENOSPC, False), (ENOSPC, True), (EIO, False), (EMFILE, False)])
+def test_every_failing_call_is_one_error_and_the_run_resumes(harness: Any, trace_calls: TraceCalls, code: int, permanent: bool) -> None:
     """The first call, the second, ... until a run has no further call that could fail. SOAK_STRIDE=n takes every n-th."""
     number = 1
-    while failing(house, calls, number, code, stays):
+    while run_with_failing_call(harness, trace_calls, number, code, permanent):
         number += int(os.environ.get("SOAK_STRIDE", "1"))
     assert number > 100
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -f counts in other units elsewhere")
 @pytest.mark.parametrize("kilobytes", [4, pytest.param(0, marks=pytest.mark.soak), pytest.param(8, marks=pytest.mark.soak)])
-def test_files_that_may_not_grow(house: Any, kilobytes: int) -> None:
+def test_file_size_limit_is_one_error_and_the_run_resumes(harness: Any, kilobytes: int) -> None:
     """A limit on the size of files (RLIMIT_FSIZE); Python ignores the signal that accompanies it."""
-    house.put_old()
-    words = house.words()
-    house.words = lambda *more, workers=1: ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", *words]
-    said = house.command()
-    assert said.code == 7 and "EFBIG" in said.err and said.err.count("error: ") == 1, said
-    assert house.state() == "old"
-    house.clean()
-    house.again()
+    harness.place_old_output()
+    arguments = harness.command_line()
+    harness.command_line = lambda *more, workers=1: ["bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash", *arguments]
+    result = harness.run_command()
+    assert result.code == 7 and "EFBIG" in result.err and result.err.count("error: ") == 1, result
+    assert harness.output_state() == "old"
+    harness.check_files()
+    harness.rerun()
 
 
-def test_a_full_stdout_is_one_clear_error(house: Any) -> None:
-    words = house.words("--json")
-    house.words = lambda *more, workers=1: ["bash", "-c", 'exec "$@" > /dev/full', "bash", *words]
-    said = house.command()
-    assert said.code == 7 and "ENOSPC" in said.err and said.err.count("error: ") == 1
-    assert house.state() == "new"  # it was only not told
+def test_full_stdout_is_one_error(harness: Any) -> None:
+    arguments = harness.command_line("--json")
+    harness.command_line = lambda *more, workers=1: ["bash", "-c", 'exec "$@" > /dev/full', "bash", *arguments]
+    result = harness.run_command()
+    assert result.code == 7 and "ENOSPC" in result.err and result.err.count("error: ") == 1
+    assert harness.output_state() == "new"  # the run succeeded; only its report was lost
 
 
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounting a small tmpfs wants root on Linux")
 @pytest.mark.parametrize("kilobytes", [16, 64, 128, 192, 256, 320, 512])
-def test_a_small_disk(house: Any, kilobytes: int) -> None:
-    house.work.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", house.work], capture_output=True).returncode:
+def test_small_disk_is_one_error_and_the_run_resumes(harness: Any, kilobytes: int) -> None:
+    harness.work.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", harness.work], capture_output=True).returncode:
         pytest.skip("mounting is not permitted here")
     try:
-        house.put_old()
-        said = house.command()
-        if said.code:
-            assert said.code == 7 and "ENOSPC" in said.err and said.err.count("error: ") == 1, said
-            assert house.state() == "old"
-            subprocess.run(["mount", "-o", "remount,size=64m", house.work], check=True)
-        house.again()
+        harness.place_old_output()
+        result = harness.run_command()
+        if result.code:
+            assert result.code == 7 and "ENOSPC" in result.err and result.err.count("error: ") == 1, result
+            assert harness.output_state() == "old"
+            subprocess.run(["mount", "-o", "remount,size=64m", harness.work], check=True)
+        harness.rerun()
     finally:
-        subprocess.run(["umount", house.work], check=True)
+        subprocess.run(["umount", harness.work], check=True)

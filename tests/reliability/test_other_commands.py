@@ -1,5 +1,5 @@
-"""The guarantees of a run hold for `stream`, `label`, `subject` and `replay`: wherever the disk fails, a signal arrives or the process
-dies, there is one clear end, the output is absent, old or complete, and the same command resumes to the same bytes."""
+"""The guarantees of a run hold for `stream`, `label`, `subject` and `replay`: after a disk error, a signal or a crash the command ends with
+one clear message, the output is absent, old or complete, and the same command resumes to the same bytes."""
 
 from __future__ import annotations
 
@@ -31,67 +31,67 @@ from sanitize.plans.settings import Settings
 from sanitize.readers.staging import Columns
 from sanitize.storage.files import read_json
 
-FULL, BROKEN, TOO_MANY = 28, 5, 24  # ENOSPC, EIO, EMFILE
-VERBS = ("stream", "label", "subject", "replay")
+ENOSPC, EIO, EMFILE = 28, 5, 24
+COMMANDS = ("stream", "label", "subject", "replay")
 PERSON = "canary00003@canaryhost00003.example.com"
 
 
-def told() -> Settings:
+def make_settings() -> Settings:
     return Settings(columns=Columns(), seed=1, workers=1, rows_per_shard=25, replace=True)
 
 
-def state_of(place: Path) -> str:
+def hash_path(path: Path) -> str:
     """One hash of a file, or of all files of a folder."""
-    if not place.exists():
+    if not path.exists():
         return "absent"
-    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    told = [(path.relative_to(place).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    file_hashes = [(file.relative_to(path).as_posix(), hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+    return hashlib.sha256(json.dumps(file_hashes).encode()).hexdigest()
 
 
 @dataclass
-class Verb:
+class CommandCase:
     """A command over a corpus: its output, its arguments, and its undisturbed result."""
 
-    house: Any
+    harness: Any
     name: str
-    made: Path  # what it is judged by
-    again: Callable[[], object]  # the same command in this process
+    output: Path  # the file or folder that is compared
+    rerun: Callable[[], object]  # runs the same command in this process
 
     def __post_init__(self) -> None:
-        # all of the folder as it is before the command; put back before each attempt
-        self.before = self.house.here.with_name(self.house.here.name + ".before")
-        shutil.copytree(self.house.here, self.before, symlinks=True)
-        self.old = state_of(self.made)
-        self.again()
-        self.new = state_of(self.made)
-        assert self.new != self.old
+        # a copy of the folder before the command; restored before each attempt
+        self.snapshot = self.harness.folder.with_name(self.harness.folder.name + ".before")
+        shutil.copytree(self.harness.folder, self.snapshot, symlinks=True)
+        self.old_hash = hash_path(self.output)
+        self.rerun()
+        self.new_hash = hash_path(self.output)
+        assert self.new_hash != self.old_hash
         self.restore()
 
     def restore(self) -> None:
-        for path in self.house.here.iterdir():
+        for path in self.harness.folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.copytree(self.before, self.house.here, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(self.snapshot, self.harness.folder, symlinks=True, dirs_exist_ok=True)
 
-    def state(self) -> str:
+    def output_state(self) -> str:
         """Absent, old or new; a stream's file may also be a prefix of the final one, as it is truncated to the acknowledged records."""
-        found = state_of(self.made)
-        if self.name == "stream" and found != self.new:
+        output_hash = hash_path(self.output)
+        if self.name == "stream" and output_hash != self.new_hash:
             return "old"
-        assert found in (self.old, self.new), f"{self.made} is neither what it was nor what it is to be"
-        return "new" if found == self.new else "old"
+        assert output_hash in (self.old_hash, self.new_hash), f"{self.output} is neither the old nor the new output"
+        return "new" if output_hash == self.new_hash else "old"
 
-    def goes_on(self) -> None:
+    def check_resume(self) -> None:
         """The same command ends with the bytes of an undisturbed one, and no unknown file is left."""
-        if self.name != "label" or self.state() == "old":  # a sample that is there is never written over
-            self.again()
-        assert self.state() == "new"
-        here = {path.name for path in self.house.here.iterdir()} - {"shim.log"}
-        assert here == {path.name for path in self.before.iterdir()} | {*self.names}, here
-        self.house.silent_work()
+        if self.name != "label" or self.output_state() == "old":  # an existing sample is never overwritten
+            self.rerun()
+        assert self.output_state() == "new"
+        remaining_names = {path.name for path in self.harness.folder.iterdir()} - {"shim.log"}
+        assert remaining_names == {path.name for path in self.snapshot.iterdir()} | {*self.new_names}, remaining_names
+        self.harness.check_work_paths()
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def new_names(self) -> tuple[str, ...]:
         return {
             "stream": ("out.jsonl", "state"),
             "label": (),
@@ -101,87 +101,95 @@ class Verb:
 
 
 @pytest.fixture()
-def verb(request: pytest.FixtureRequest, house: Any, places: Any) -> Iterator[Verb]:
-    name, here = request.param, house.here
-    words: dict[str, list[Any]] = {
-        "stream": [*house.inputs[:1], "-o", here / "out.jsonl", "--state", here / "state", "--seed", 1, "--batch", 7],
-        "label": [house.work, "--n", 12],
-        "subject": [house.work, "--match", here / "who.txt", "--erase", "--documents", here / "ids.txt", "--seed", 1, "--workers", 1],
-        "replay": [here / "manifest.json", *house.inputs, "-o", here / "again", "--workers", 1],
+def command_case(request: pytest.FixtureRequest, harness: Any, work_paths: Any) -> Iterator[CommandCase]:
+    name, folder = request.param, harness.folder
+    arguments: dict[str, list[Any]] = {
+        "stream": [*harness.inputs[:1], "-o", folder / "out.jsonl", "--state", folder / "state", "--seed", 1, "--batch", 7],
+        "label": [harness.work, "--n", 12],
+        "subject": [harness.work, "--match", folder / "who.txt", "--erase", "--documents", folder / "ids.txt", "--seed", 1, "--workers", 1],
+        "replay": [folder / "manifest.json", *harness.inputs, "-o", folder / "again", "--workers", 1],
     }
     if name == "replay":
-        assert house.old is not None
-        shutil.copy(house.old / "manifest.json", here / "manifest.json")
+        assert harness.old_output is not None
+        shutil.copy(harness.old_output / "manifest.json", folder / "manifest.json")
     elif name != "stream":
-        run(house.inputs, house.out, load_plan("rmft"), None, told())
-        (here / "who.txt").write_text(PERSON + "\n")
-    shutil.rmtree(here / "cache", ignore_errors=True)
-    again: dict[str, Callable[[], object]] = {
+        run(harness.inputs, harness.out, load_plan("rmft"), None, make_settings())
+        (folder / "who.txt").write_text(PERSON + "\n")
+    shutil.rmtree(folder / "cache", ignore_errors=True)
+    reruns: dict[str, Callable[[], object]] = {
         "stream": lambda: run_stream(
-            house.inputs[:1], here / "out.jsonl", load_plan("rmft"), here / "state", StreamSettings(seed=1, max_batch_records=7)
+            harness.inputs[:1], folder / "out.jsonl", load_plan("rmft"), folder / "state", StreamSettings(seed=1, max_batch_records=7)
         ),
-        "label": lambda: label(house.work, n=12),
-        "subject": lambda: subject(house.work, here / "who.txt", erase=True, documents=here / "ids.txt", seed=1, workers=1),
-        "replay": lambda: replay(here / "manifest.json", house.inputs, here / "again", workers=1),
+        "label": lambda: label(harness.work, n=12),
+        "subject": lambda: subject(harness.work, folder / "who.txt", erase=True, documents=folder / "ids.txt", seed=1, workers=1),
+        "replay": lambda: replay(folder / "manifest.json", harness.inputs, folder / "again", workers=1),
     }
-    made = {
-        "stream": here / "out.jsonl",
-        "label": house.work / "labels" / "sample.jsonl",
-        "subject": house.out,
-        "replay": here / "again",
+    outputs = {
+        "stream": folder / "out.jsonl",
+        "label": harness.work / "labels" / "sample.jsonl",
+        "subject": harness.out,
+        "replay": folder / "again",
     }
-    house.words = lambda *more, workers=1: [sys.executable, "-m", "sanitize", name, *map(str, words[name])]
+    harness.command_line = lambda *more, workers=1: [sys.executable, "-m", "sanitize", name, *map(str, arguments[name])]
 
-    def silent_work() -> None:
-        for work in (house.work, here / "again.private"):
-            for path in work.rglob("*") if work.exists() else ():
-                place = path.relative_to(work).as_posix()
-                assert path.is_dir() or places.fullmatch(place), f"{place} has no place in WORK"
+    def check_work_paths() -> None:
+        for folder_of_work in (harness.work, folder / "again.private"):
+            for file in folder_of_work.rglob("*") if folder_of_work.exists() else ():
+                relative_path = file.relative_to(folder_of_work).as_posix()
+                assert file.is_dir() or work_paths.fullmatch(relative_path), f"{relative_path} is not a known file of WORK"
 
-    house.silent_work = silent_work
-    one = Verb(house, name, made[name], again[name])
-    yield one
-    shutil.rmtree(one.before)
-
-
-Calls = Callable[..., list[list[str]]]
+    harness.check_work_paths = check_work_paths
+    case = CommandCase(harness, name, outputs[name], reruns[name])
+    yield case
+    shutil.rmtree(case.snapshot)
 
 
-def failing(verb: Verb, calls: Calls, number: int, code: int, stays: bool = False) -> bool:
+TraceCalls = Callable[..., list[list[str]]]
+
+
+def run_with_failing_call(command_case: CommandCase, trace_calls: TraceCalls, number: int, code: int, permanent: bool = False) -> bool:
     """One command whose n-th call fails, and the checks after it; False if it has no such call."""
-    verb.restore()
-    said: list[Any] = []
-    done = calls(verb.house, said, SHIM_FAIL=str(number), SHIM_ERRNO=str(code), **({"SHIM_STAYS": "1"} if stays else {}))
-    failed = [one for one in done if one[4]]
-    where = f"call {number} of {len(done)}: {failed[0][1:4] if failed else ''}, error {code}: {said[0]}"
-    if said[0].code:
-        assert failed and said[0].code == 7, where
-        assert said[0].err.count("error: ") == 1 and " MB are free there" in said[0].err and "Free some disk space" in said[0].err, where
-        assert said[0].out == "" or verb.name == "stream", where
-        verb.state()
+    command_case.restore()
+    results: list[Any] = []
+    system_calls = trace_calls(
+        command_case.harness, results, SHIM_FAIL=str(number), SHIM_ERRNO=str(code), **({"SHIM_STAYS": "1"} if permanent else {})
+    )
+    failed_calls = [call for call in system_calls if call[4]]
+    context = f"call {number} of {len(system_calls)}: {failed_calls[0][1:4] if failed_calls else ''}, error {code}: {results[0]}"
+    if results[0].code:
+        assert failed_calls and results[0].code == 7, context
+        assert (
+            results[0].err.count("error: ") == 1 and " MB are free there" in results[0].err and "Free some disk space" in results[0].err
+        ), context
+        assert results[0].out == "" or command_case.name == "stream", context
+        command_case.output_state()
     else:
-        assert verb.state() == "new", where
-    verb.goes_on()
-    return bool(failed)
+        assert command_case.output_state() == "new", context
+    command_case.check_resume()
+    return bool(failed_calls)
 
 
-# of the calls of each, one in the middle of what it makes
-SOME = [("stream", 31, FULL), ("label", 3, FULL), ("subject", 40, FULL), ("replay", 200, BROKEN)]
+# one call of each command, while it writes its output
+FAILING_CALLS = [("stream", 31, ENOSPC), ("label", 3, ENOSPC), ("subject", 40, ENOSPC), ("replay", 200, EIO)]
 
 
-@pytest.mark.parametrize(("verb", "number", "code"), SOME, indirect=["verb"], ids=VERBS)
-def test_a_call_that_fails(verb: Verb, calls: Calls, number: int, code: int) -> None:
-    assert failing(verb, calls, number, code)
+@pytest.mark.parametrize(("command_case", "number", "code"), FAILING_CALLS, indirect=["command_case"], ids=COMMANDS)
+def test_a_failing_call_is_one_error_and_the_command_resumes(
+    command_case: CommandCase, trace_calls: TraceCalls, number: int, code: int
+) -> None:
+    assert run_with_failing_call(command_case, trace_calls, number, code)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(("code", "stays"), [(FULL, False), (FULL, True), (BROKEN, False), (TOO_MANY, False)])
-@pytest.mark.parametrize("verb", VERBS, indirect=True)
-def test_every_call_that_fails(verb: Verb, calls: Calls, code: int, stays: bool) -> None:
+@pytest.mark.parametrize(("code", "permanent"), [(ENOSPC, False), (ENOSPC, True), (EIO, False), (EMFILE, False)])
+@pytest.mark.parametrize("command_case", COMMANDS, indirect=True)
+def test_every_failing_call_is_one_error_and_the_command_resumes(
+    command_case: CommandCase, trace_calls: TraceCalls, code: int, permanent: bool
+) -> None:
     """The first call, the second, ... until a command has no further call that could fail. SOAK_STRIDE=n takes every n-th."""
     number = 1
-    while failing(verb, calls, number, code, stays):
+    while run_with_failing_call(command_case, trace_calls, number, code, permanent):
         number += int(os.environ.get("SOAK_STRIDE", "1"))
     assert number > 5
 
@@ -189,146 +197,151 @@ def test_every_call_that_fails(verb: Verb, calls: Calls, code: int, stays: bool)
 # ---- crashes ----
 
 
-def crashing(verb: Verb, point: str, times: int) -> bool:
+def run_with_crash(command_case: CommandCase, point: str, occurrence: int) -> bool:
     """One command that dies at a failpoint, and the checks after it; False if it does not reach the failpoint."""
-    verb.restore()
-    said = verb.house.command(SANITIZE_CRASH_AT=f"{point}:{times}")
-    assert said.code in (0, 137), said
-    assert said.code == 137 or verb.state() == "new"
-    verb.state()
-    verb.goes_on()
-    return bool(said.code)
+    command_case.restore()
+    result = command_case.harness.run_command(SANITIZE_CRASH_AT=f"{point}:{occurrence}")
+    assert result.code in (0, 137), result
+    assert result.code == 137 or command_case.output_state() == "new"
+    command_case.output_state()
+    command_case.check_resume()
+    return bool(result.code)
 
 
 @pytest.mark.parametrize(
-    ("verb", "point"),
+    ("command_case", "point"),
     [
         ("stream", "stream:state_written"),
         ("label", "lines:temp_written"),
         ("subject", "swap:complete"),
         ("replay", "publish:folder_complete"),
     ],
-    indirect=["verb"],
-    ids=VERBS,
+    indirect=["command_case"],
+    ids=COMMANDS,
 )
-def test_a_crash(verb: Verb, point: str) -> None:
-    assert crashing(verb, point, 1)
+def test_a_crashed_command_resumes(command_case: CommandCase, point: str) -> None:
+    assert run_with_crash(command_case, point, 1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("verb", VERBS, indirect=True)
-def test_a_crash_at_every_point(verb: Verb) -> None:
+@pytest.mark.parametrize("command_case", COMMANDS, indirect=True)
+def test_a_crash_at_every_failpoint_is_resumed(command_case: CommandCase) -> None:
     """Each time a failpoint is reached. SOAK_STRIDE=n takes every n-th."""
-    come = set()
+    reached = set()
     for point in FAILPOINTS:
-        times = 1
-        while crashing(verb, point, times):
-            come.add(point)
-            times += int(os.environ.get("SOAK_STRIDE", "1"))
-    wanted = {
+        occurrence = 1
+        while run_with_crash(command_case, point, occurrence):
+            reached.add(point)
+            occurrence += int(os.environ.get("SOAK_STRIDE", "1"))
+    expected_failpoints = {
         "stream": {"workspace:created", "stream:output_written", "stream:state_written", "stream:committed", "json:temp_written"}
         - {"workspace:created"},
         "label": {"lines:temp_written"},
         "subject": {"lines:temp_written", "json:temp_written", "task:record_written", "publish:folder_complete", "swap:complete"},
         "replay": {"json:temp_written", "task:record_written", "detect:index_complete", "publish:folder_complete", "swap:complete"},
-    }[verb.name]
-    assert wanted <= come
+    }[command_case.name]
+    assert expected_failpoints <= reached
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("verb", VERBS, indirect=True)
-def test_killed_at_any_moment(verb: Verb) -> None:
+@pytest.mark.parametrize("command_case", COMMANDS, indirect=True)
+def test_a_command_killed_at_any_moment_resumes(command_case: CommandCase) -> None:
     """SIGKILL to the group, also while the command resumes, up to three times in a row. SOAK_KILLS=n sets the number of times."""
-    draw = random.Random(f"{verb.name}")
-    began = time.monotonic()
-    verb.restore()
-    assert verb.house.command().code == 0
-    whole, killed, wanted = time.monotonic() - began, 0, int(os.environ.get("SOAK_KILLS", "300")) // 4
-    while killed < wanted:
-        verb.restore()
-        for _ in range(draw.randint(1, 3)):
-            process = verb.house.start()
-            time.sleep(draw.uniform(0, whole))
+    rng = random.Random(f"{command_case.name}")
+    start_time = time.monotonic()
+    command_case.restore()
+    assert command_case.harness.run_command().code == 0
+    duration, kill_count, kill_target = time.monotonic() - start_time, 0, int(os.environ.get("SOAK_KILLS", "300")) // 4
+    while kill_count < kill_target:
+        command_case.restore()
+        for _ in range(rng.randint(1, 3)):
+            process = command_case.harness.start()
+            time.sleep(rng.uniform(0, duration))
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            killed += process.returncode == -signal.SIGKILL
-            verb.state()
-        verb.goes_on()
+            kill_count += process.returncode == -signal.SIGKILL
+            command_case.output_state()
+        command_case.check_resume()
 
 
 # ---- signals ----
 
-# something that lies in the folder when the command is at work
-BEGUN = {"stream": "state/state.json", "label": "out.private", "subject": "out.private/spill/subject", "replay": "again.private/run.lock"}
+# a path that exists once the command works
+START_MARKERS = {
+    "stream": "state/state.json",
+    "label": "out.private",
+    "subject": "out.private/spill/subject",
+    "replay": "again.private/run.lock",
+}
 
 
-def stopped(verb: Verb, number: signal.Signals, group: bool, later: float = 0.0) -> bool:
+def run_with_signal(command_case: CommandCase, number: signal.Signals, group: bool, delay: float = 0.0) -> bool:
     """One command that gets a signal when it has started, or some seconds later; False if it had ended before."""
-    verb.restore()
-    process = verb.house.start()
-    until = time.monotonic() + 100
-    while not list(verb.house.here.glob(BEGUN[verb.name])) and process.poll() is None:
-        assert time.monotonic() < until
+    command_case.restore()
+    process = command_case.harness.start()
+    deadline = time.monotonic() + 100
+    while not list(command_case.harness.folder.glob(START_MARKERS[command_case.name])) and process.poll() is None:
+        assert time.monotonic() < deadline
         time.sleep(0.001)
-    if verb.name == "label":  # nothing tells when a sample is being drawn
-        later += 0.5 if verb.house.forked is None else 0.1
-    time.sleep(later)
-    began = time.monotonic()
-    with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody waits for it any more
+    if command_case.name == "label":  # no file shows when a sample is being drawn
+        delay += 0.5 if command_case.harness.start_forked is None else 0.1
+    time.sleep(delay)
+    start_time = time.monotonic()
+    with contextlib.suppress(ProcessLookupError):  # it has ended already
         (os.killpg if group else os.kill)(process.pid, number)
-    said = verb.house.ended(process)
-    assert time.monotonic() - began < 10  # 5 on a machine that does nothing else
-    ended = said.code == 0 or (said.code == -number and said.out)  # it had answered; the signal met the interpreter on its way out
-    assert ended or said.code == 128 + number, said
+    result = command_case.harness.wait_for_end(process)
+    assert time.monotonic() - start_time < 10  # 5 on an idle machine
+    ended = result.code == 0 or (result.code == -number and result.out)  # it had finished; the signal arrived while the interpreter exited
+    assert ended or result.code == 128 + number, result
     if not ended:
-        assert "stopped; the same command resumes from here" in said.err and "error: " not in said.err
-    verb.state()
-    verb.goes_on()
+        assert "stopped; the same command resumes from here" in result.err and "error: " not in result.err
+    command_case.output_state()
+    command_case.check_resume()
     return not ended
 
 
 @pytest.mark.parametrize(
-    ("verb", "number"),
-    list(zip(VERBS, (signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGTERM), strict=True)),
-    indirect=["verb"],
-    ids=VERBS,
+    ("command_case", "number"),
+    list(zip(COMMANDS, (signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGTERM), strict=True)),
+    indirect=["command_case"],
+    ids=COMMANDS,
 )
-def test_a_signal_stops_in_good_order(verb: Verb, number: signal.Signals) -> None:
-    assert stopped(verb, number, group=True) or verb.name in ("label", "stream")  # these may have ended
+def test_a_signal_stops_the_command_cleanly(command_case: CommandCase, number: signal.Signals) -> None:
+    assert run_with_signal(command_case, number, group=True) or command_case.name in ("label", "stream")  # these may have ended
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("verb", VERBS, indirect=True)
-def test_a_signal_at_many_moments(verb: Verb, number: signal.Signals) -> None:
-    for place in range(10):
-        stopped(verb, number, group=bool(place % 2), later=0.3 * place)
+@pytest.mark.parametrize("command_case", COMMANDS, indirect=True)
+def test_a_signal_at_many_moments_stops_the_command_cleanly(command_case: CommandCase, number: signal.Signals) -> None:
+    for moment in range(10):
+        run_with_signal(command_case, number, group=bool(moment % 2), delay=0.3 * moment)
 
 
-def test_a_stream_that_waits_is_stopped(tmp_path: Path) -> None:
+def test_a_waiting_stream_is_stopped_by_a_signal(tmp_path: Path) -> None:
     """A stream that waits for the next record reacts to a signal at once, and the records sent before are acknowledged."""
     rows = [json.dumps({"text": f"mail w{number}@example.com"}) + "\n" for number in range(6)]
-    words = [sys.executable, "-m", "sanitize", "stream", "--state", str(tmp_path / "state"), "--seed", "1"]
-    told = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    got = []
-    for some in (rows[:3], rows[3:]):
+    arguments = [sys.executable, "-m", "sanitize", "stream", "--state", str(tmp_path / "state"), "--seed", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    output_lines = []
+    for batch in (rows[:3], rows[3:]):
         process = subprocess.Popen(
-            words, cwd=tmp_path, env=told, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            arguments, cwd=tmp_path, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write("".join(some))
+        process.stdin.write("".join(batch))
         process.stdin.flush()
-        got += [process.stdout.readline() for _ in some]
-        until = time.monotonic() + 20
-        # what was sent is acknowledged a moment later
-        while (read_json(tmp_path / "state" / "state.json") or {}).get("records", 0) < len(got) and time.monotonic() < until:
+        output_lines += [process.stdout.readline() for _ in batch]
+        deadline = time.monotonic() + 20
+        # the records are acknowledged shortly after their output
+        while (read_json(tmp_path / "state" / "state.json") or {}).get("records", 0) < len(output_lines) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        began = time.monotonic()
+        start_time = time.monotonic()
         _, err = process.communicate(timeout=60)
-        assert process.returncode == 143 and "stopped" in err and time.monotonic() - began < 10
-    assert [json.loads(line).keys() for line in got] == [{"text"}] * 6
+        assert process.returncode == 143 and "stopped" in err and time.monotonic() - start_time < 10
+    assert [json.loads(line).keys() for line in output_lines] == [{"text"}] * 6
     assert (read_json(tmp_path / "state" / "state.json") or {})["records"] == 6

@@ -34,59 +34,59 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def told(**more: Any) -> Settings:
+def make_settings(**more: Any) -> Settings:
     return Settings(**{"seed": 7, "workers": 1, "rows_per_shard": 25, **more})
 
 
 @pytest.fixture(scope="module")
-def wanted(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """An undisturbed run: its folder and its summary."""
+def undisturbed_run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The folder and the summary of an undisturbed run."""
     folder = tmp_path_factory.mktemp("wanted")
-    return folder, run(corpus, folder / "out", "names", settings=told())
+    return folder, run(corpus, folder / "out", "names", settings=make_settings())
 
 
-def occurrences(work: Path) -> pl.DataFrame:
+def read_occurrences(work: Path) -> pl.DataFrame:
     files = sorted((work / "tables" / "occurrences").glob("*.parquet"))
     texts = [pl.col(name).cast(pl.String) for name in ("kind", "finder", "section")]
     return pl.concat(pl.DataFrame(pq.read_table(file, partitioning=None)).with_columns(texts) for file in files)
 
 
-def test_what_two_rounds_find(wanted: tuple[Path, dict[str, Any]]) -> None:
-    folder, summary = wanted
+def test_two_rounds_find_people_and_link_their_values(undisturbed_run: tuple[Path, dict[str, Any]]) -> None:
+    folder, summary = undisturbed_run
     assert summary["leaks"] == 0
-    found = occurrences(folder / "out.private")
+    found = read_occurrences(folder / "out.private")
     people = found.filter(pl.col("kind") == "PERSON")
     assert people.height > 100 and set(people["finder"]) <= {"names", "known"} and "patterns" in set(found["finder"])
-    # an address and the name beside it are one person's, wherever they stand
-    known = found.drop_nulls("entity_id").group_by("entity_id").agg(pl.col("kind").unique())
-    assert known.height > 20 and all({"PERSON", "EMAIL_ADDRESS"} <= set(kinds) for kinds in known["kind"])
+    # an address and the name next to it belong to one entity in the whole corpus
+    linked_values = found.drop_nulls("entity_id").group_by("entity_id").agg(pl.col("kind").unique())
+    assert linked_values.height > 20 and all({"PERSON", "EMAIL_ADDRESS"} <= set(kinds) for kinds in linked_values["kind"])
     assert found.group_by("value_id").agg(pl.col("entity_id").n_unique())["entity_id"].max() == 1
     assert found.equals(found.sort("doc_no", "cell", "start", -pl.col("end"), maintain_order=True))
 
 
 @pytest.mark.parametrize(("workers", "rows"), [(2, 25), (1, 25)])
-def test_batches_and_workers_do_not_matter(
+def test_result_does_not_depend_on_batches_and_workers(
     corpus: Path,
-    wanted: tuple[Path, dict[str, Any]],
+    undisturbed_run: tuple[Path, dict[str, Any]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    hash_of_tree: Callable[[Path], str],
+    hash_tree: Callable[[Path], str],
     workers: int,
     rows: int,
 ) -> None:
     if workers == 1:
         monkeypatch.setattr(shards, "BATCH_ROWS", 7)
-    run(corpus, tmp_path / "out", "names", settings=told(workers=workers, rows_per_shard=rows))
-    assert hash_of_tree(tmp_path / "out") == hash_of_tree(wanted[0] / "out")
-    assert occurrences(tmp_path / "out.private").equals(occurrences(wanted[0] / "out.private"))
+    run(corpus, tmp_path / "out", "names", settings=make_settings(workers=workers, rows_per_shard=rows))
+    assert hash_tree(tmp_path / "out") == hash_tree(undisturbed_run[0] / "out")
+    assert read_occurrences(tmp_path / "out.private").equals(read_occurrences(undisturbed_run[0] / "out.private"))
 
 
-def test_shards_do_not_matter(corpus: Path, wanted: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    run(corpus, tmp_path / "out", "names", settings=told(rows_per_shard=60))
-    assert occurrences(tmp_path / "out.private").equals(occurrences(wanted[0] / "out.private"))
-    outs = (tmp_path / "out", wanted[0] / "out")
-    both = [pa.concat_tables(map(pq.read_table, sorted((out / "data").iterdir()))).column("text") for out in outs]
-    assert both[0].equals(both[1])
+def test_result_does_not_depend_on_shards(corpus: Path, undisturbed_run: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    run(corpus, tmp_path / "out", "names", settings=make_settings(rows_per_shard=60))
+    assert read_occurrences(tmp_path / "out.private").equals(read_occurrences(undisturbed_run[0] / "out.private"))
+    outputs = (tmp_path / "out", undisturbed_run[0] / "out")
+    texts = [pa.concat_tables(map(pq.read_table, sorted((out / "data").iterdir()))).column("text") for out in outputs]
+    assert texts[0].equals(texts[1])
 
 
 CRASHES = (
@@ -98,57 +98,57 @@ CRASHES = (
 )
 
 
-def test_killed_and_resumed(
+def test_crashes_in_both_rounds_are_resumed_to_identical_bytes(
     corpus: Path,
-    wanted: tuple[Path, dict[str, Any]],
+    undisturbed_run: tuple[Path, dict[str, Any]],
     tmp_path: Path,
-    hash_of_tree: Callable[[Path], str],
-    places: re.Pattern[str],
-    starter: Callable[..., Any] | None,
+    hash_tree: Callable[[Path], str],
+    work_paths: re.Pattern[str],
+    command_starter: Callable[..., Any] | None,
 ) -> None:
-    """One crash after the other, each in the resume of the one before: within a round, between the two, and after them."""
-    words = [sys.executable, "-m", "sanitize", "run", corpus, "-o", tmp_path / "out", "--plan", "names", "--seed", 7]
-    words += ["--rows-per-shard", 25, "--workers", 1]
+    """Consecutive crashes, each while the run before is resumed: within a round, between the two, and after them."""
+    arguments = [sys.executable, "-m", "sanitize", "run", corpus, "-o", tmp_path / "out", "--plan", "names", "--seed", 7]
+    arguments += ["--rows-per-shard", 25, "--workers", 1]
     for point in CRASHES:
         env = {**os.environ, "PYTHONPATH": str(ROOT), "SANITIZE_CRASH_AT": point}
-        if starter is not None:
-            process = starter(list(map(str, words[3:])), tmp_path, env)
+        if command_starter is not None:
+            process = command_starter(list(map(str, arguments[3:])), tmp_path, env)
         else:
-            process = subprocess.Popen(list(map(str, words)), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        said, _ = process.communicate(timeout=120)
-        assert (process.returncode, said) == (137, ""), point
+            process = subprocess.Popen(list(map(str, arguments)), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        output, _ = process.communicate(timeout=120)
+        assert (process.returncode, output) == (137, ""), point
         assert not (tmp_path / "out").exists()
-    run(corpus, tmp_path / "out", "names", settings=told())
-    assert hash_of_tree(tmp_path / "out") == hash_of_tree(wanted[0] / "out")
+    run(corpus, tmp_path / "out", "names", settings=make_settings())
+    assert hash_tree(tmp_path / "out") == hash_tree(undisturbed_run[0] / "out")
     work = tmp_path / "out.private"
     for path in work.rglob("*"):
-        place = path.relative_to(work).as_posix()
-        assert path.stat().st_mode & 0o077 == 0 or "/shards/" in place, place
-        assert path.is_dir() or places.fullmatch(place), f"{place} has no place in WORK"
+        relative_path = path.relative_to(work).as_posix()
+        assert path.stat().st_mode & 0o077 == 0 or "/shards/" in relative_path, relative_path
+        assert path.is_dir() or work_paths.fullmatch(relative_path), f"{relative_path} is not a known file of WORK"
 
 
 def test_an_index_serves_all_plans_of_its_finders(corpus: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
-    first = find([corpus], work, told(), "names")
+    first = find([corpus], work, make_settings(), "names")
     assert first["changed"] and first["by_kind"]["PERSON"] > 100
-    assert not find([corpus], work, told(), "names")["changed"]
-    # a plan with the same finders that does other things with what they find
-    other = load_plan("names", ["edit.0.keep=0"])
-    summary = run(corpus, tmp_path / "out", other, work, told())
+    assert not find([corpus], work, make_settings(), "names")["changed"]
+    # a plan with the same finders and another editor setting
+    changed_plan = load_plan("names", ["edit.0.keep=0"])
+    summary = run(corpus, tmp_path / "out", changed_plan, work, make_settings())
     assert summary["notes"] == [] and summary["by_kind"]["PERSON"]["kept"] == 0
-    # one with others has the index made again, and says so
-    summary = run(corpus, tmp_path / "plain", "rmft", work, told())
+    # a plan with other finders rebuilds the index and reports it
+    summary = run(corpus, tmp_path / "plain", "rmft", work, make_settings())
     (note,) = summary["notes"]
     assert "built with other finders (patterns, names, known); it is rebuilt" in note
     assert "PERSON" not in summary["by_kind"] and not (work / "first_round").exists() and not (work / "vault" / "first_round").exists()
 
 
-def test_a_users_list(tmp_path: Path) -> None:
+def test_known_values_from_a_list_are_found(tmp_path: Path) -> None:
     texts = ["Zyqtown is a town. In ZYQTOWN we met", "zyqtown bicycles and the Blorb Works", "the blorb works of Petra Haas"]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     (tmp_path / "list.csv").write_text("kind,value\nLOCATION,Zyqtown\nORGANIZATION,Blorb Works\n")
     source = tmp_path / "in.jsonl"
-    settings = told(known=tmp_path / "list.csv", verify="full")
+    settings = make_settings(known=tmp_path / "list.csv", verify="full")
     with pytest.raises(UsageError, match="lists values of LOCATION, and plan rmft does not name that kind") as caught:
         run(source, tmp_path / "out", "rmft", settings=settings)
     assert "Zyq" not in str(caught.value) and not (tmp_path / "out.private").exists()
@@ -156,30 +156,30 @@ def test_a_users_list(tmp_path: Path) -> None:
     plan = load_plan("redact", [f"find.kinds={kinds}", f"edit.0.kinds={kinds}", 'find.finders=["patterns", "known"]'])
     summary = run(source, tmp_path / "out", plan, settings=settings)
     assert summary["leaks"] == 0
-    made = [row["text"] for path in sorted((tmp_path / "out" / "data").iterdir()) for row in pq.read_table(path).to_pylist()]
-    assert made == [
+    output_texts = [row["text"] for path in sorted((tmp_path / "out" / "data").iterdir()) for row in pq.read_table(path).to_pylist()]
+    assert output_texts == [
         "[LOCATION] is a town. In [LOCATION] we met",
         "zyqtown bicycles and the [ORGANIZATION]",
         "the [ORGANIZATION] of Petra Haas",
     ]
     (tmp_path / "list.csv").write_text("kind,value\nLOCATION,Zyqtown\n")
-    summary = run(source, tmp_path / "out", plan, settings=told(known=tmp_path / "list.csv", replace=True))
+    summary = run(source, tmp_path / "out", plan, settings=make_settings(known=tmp_path / "list.csv", replace=True))
     assert any("another list of known values" in note for note in summary["notes"])
     assert "ORGANIZATION" not in {kind for kind, entry in summary["by_kind"].items() if entry["occurrences"]}
 
 
-@pytest.mark.parametrize("verb", [run, find])
-def test_known_without_a_list_is_refused_where_nothing_else_finds_the_kind(tmp_path: Path, verb: Callable[..., object]) -> None:
+@pytest.mark.parametrize("command", [run, find])
+def test_known_without_a_list_is_refused_where_nothing_else_finds_the_kind(tmp_path: Path, command: Callable[..., object]) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Ann Roe of Zyqtown"}) + "\n")
     (tmp_path / "list.csv").write_text("kind,value\nPERSON,Ann Roe\n")
     plan = load_plan("redact", ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]', 'find.finders=["patterns", "known"]'])
-    second = {"out": tmp_path / "out"} if verb is run else {"work": tmp_path / "work"}
+    second_argument = {"out": tmp_path / "out"} if command is run else {"work": tmp_path / "work"}
     with pytest.raises(
         PlanError, match="plan redact: PERSON: find.finders has only `known` for this kind, .*--known FILE, or add one of .*names"
     ):
-        verb([tmp_path / "in.jsonl"], plan=plan, settings=told(), **second)
+        command([tmp_path / "in.jsonl"], plan=plan, settings=make_settings(), **second_argument)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "list.csv"]
-    verb([tmp_path / "in.jsonl"], plan=plan, settings=told(known=tmp_path / "list.csv"), **second)
+    command([tmp_path / "in.jsonl"], plan=plan, settings=make_settings(known=tmp_path / "list.csv"), **second_argument)
 
 
 def test_a_kind_that_no_finder_finds_is_refused() -> None:

@@ -20,7 +20,7 @@ from sanitize.engines.local import LocalEngine
 from sanitize.errors import Locked
 from sanitize.storage.locks import lock_output, lock_workspace
 
-# a stage has begun when this lies in the folder
+# a stage has begun when this path exists in the folder
 STAGES = {
     "begin": "out.private/run.lock",
     "read": "out.private/spill/read-*",
@@ -31,40 +31,40 @@ STAGES = {
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
-def stopped(house: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> bool:
-    """A run that gets a signal in a stage, and the checks then; False if it had ended before."""
-    process: subprocess.Popen[str] = house.start(workers=workers)
-    until = time.monotonic() + 100
-    while not list(house.here.glob(STAGES[stage])) and process.poll() is None:
-        assert time.monotonic() < until
+def run_with_signal(harness: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> bool:
+    """Run, send a signal in a stage, and check the end; False if the run had ended before."""
+    process: subprocess.Popen[str] = harness.start(workers=workers)
+    deadline = time.monotonic() + 100
+    while not list(harness.folder.glob(STAGES[stage])) and process.poll() is None:
+        assert time.monotonic() < deadline
         time.sleep(0.001)
     if group:
         os.killpg(process.pid, number)
     else:
         os.kill(process.pid, number)
-    said = house.ended(process)
-    if said.code == 0:
-        assert house.state() == "new"
+    result = harness.wait_for_end(process)
+    if result.code == 0:
+        assert harness.output_state() == "new"
         return False
-    assert said.code == CODES[number], said
-    assert "stopped; the same command resumes from here" in said.err and "error: " not in said.err
-    assert house.state() == "absent"
-    house.clean()
+    assert result.code == CODES[number], result
+    assert "stopped; the same command resumes from here" in result.err and "error: " not in result.err
+    assert harness.output_state() == "absent"
+    harness.check_files()
     return True
 
 
 @pytest.mark.parametrize(
     ("stage", "number", "group", "workers"),
     [
-        ("find", signal.SIGINT, True, 2),  # every stage with every signal: in the long form
+        ("find", signal.SIGINT, True, 2),  # every stage with every signal: in the soak tests
         ("find", signal.SIGTERM, False, 1),
     ],
 )
-def test_a_signal_stops_in_good_order(large: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
-    assert stopped(large, stage, number, group, workers)
-    assert len(list(large.work.glob("tasks/detect/*.json"))) >= 3
+def test_a_signal_stops_the_run_cleanly(large_harness: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
+    assert run_with_signal(large_harness, stage, number, group, workers)
+    assert len(list(large_harness.work.glob("tasks/detect/*.json"))) >= 3
     if workers == 2:
-        large.again()
+        large_harness.rerun()
 
 
 @pytest.mark.soak
@@ -73,12 +73,14 @@ def test_a_signal_stops_in_good_order(large: Any, stage: str, number: signal.Sig
 @pytest.mark.parametrize("group", [True, False])
 @pytest.mark.parametrize("number", CODES)
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_signal_in_every_stage(large: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
-    stopped(large, stage, number, group, workers)
-    large.again()
+def test_a_signal_in_every_stage_stops_the_run_cleanly(
+    large_harness: Any, stage: str, number: signal.Signals, group: bool, workers: int
+) -> None:
+    run_with_signal(large_harness, stage, number, group, workers)
+    large_harness.rerun()
 
 
-def test_a_query_is_stopped(tmp_path: Path) -> None:
+def test_a_signal_stops_a_running_query(tmp_path: Path) -> None:
     """A DuckDB query can take minutes: a signal is handled nevertheless."""
     script = (
         "import sys; from pathlib import Path; import duckdb; from sanitize.cli import main as cli; "
@@ -106,7 +108,7 @@ def test_a_query_is_stopped(tmp_path: Path) -> None:
     assert process.returncode == 143 and "stopped" in err and "Traceback" not in err, err
 
 
-SLOW = """
+SLOW_IMPORT_SCRIPT = """
 import sys, time
 from sanitize.cli import main as cli
 sys.argv = ["sanitize", "--version"]
@@ -120,97 +122,102 @@ cli.main()
 """
 
 
-def test_an_import_is_not_broken_off(tmp_path: Path) -> None:
+def test_a_signal_during_an_import_is_handled_after_it(tmp_path: Path) -> None:
     """A C++ library that is interrupted during its import aborts the process; the signal is handled after the import."""
     (tmp_path / "slow.py").write_text(
         "import time\nuntil = time.monotonic() + 0.5\nwhile time.monotonic() < until: time.sleep(0.01)\nprint('whole', flush=True)\n"
     )
-    told = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[2])])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[2])])}
     process = subprocess.Popen(
-        [sys.executable, "-c", SLOW], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=told
+        [sys.executable, "-c", SLOW_IMPORT_SCRIPT], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
     assert process.stdout is not None and process.stdout.readline() == "begun\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=20)
-    # it ends at the first moment at which no import is under way, not at the end of all that was to come
+    # it ends as soon as no import is running, not at the end of the script
     assert process.returncode == 143 and "stopped" in err and "Traceback" not in err, err
     assert out.startswith("whole\n")
 
 
 @pytest.mark.soak
-def test_a_signal_while_libraries_are_imported(house: Any) -> None:
+def test_a_signal_at_startup_stops_the_command(harness: Any) -> None:
     """Thirty moments in the first seconds of a command."""
     for moment in range(30):
-        process = house.start()
+        process = harness.start()
         time.sleep(0.1 * moment)
         process.send_signal(signal.SIGTERM)
-        said = house.ended(process)
-        # before the command has begun to listen Python ends as it always does
-        assert said.code in (143, 0, -signal.SIGTERM), (moment, said)
+        result = harness.wait_for_end(process)
+        # before the command has installed its handler, Python ends in its default way
+        assert result.code in (143, 0, -signal.SIGTERM), (moment, result)
 
 
-# ---- two at once ----
+# ---- concurrent runs ----
 
 
-def test_a_held_work_and_a_held_out_are_left_alone(house: Any) -> None:
+def test_a_locked_workspace_or_output_stays_unchanged(harness: Any) -> None:
     """The exit code of `Locked` is checked in the tests of the command line."""
-    house.put_old()
-    house.work.mkdir()
-    for name, hold in (("out.private", lock_workspace(house.work)), ("out", lock_output(house.out))):
+    harness.place_old_output()
+    harness.work.mkdir()
+    for name, hold in (("out.private", lock_workspace(harness.work)), ("out", lock_output(harness.out))):
         with hold, pytest.raises(Locked) as caught:
-            house.again()
-        said = rf"{house.here}/{name}: locked by process {os.getpid()} on {os.uname().nodename} for [0-9]+ s; wait until it ends"
-        assert re.match(said, str(caught.value))
-        assert house.state() == "old"
-    house.again()
+            harness.rerun()
+        expected_message = (
+            rf"{harness.folder}/{name}: locked by process {os.getpid()} on {os.uname().nodename} for [0-9]+ s; wait until it ends"
+        )
+        assert re.match(expected_message, str(caught.value))
+        assert harness.output_state() == "old"
+    harness.rerun()
 
 
-def test_two_runs_at_once(house: Any) -> None:
-    """One publishes; the other stops, or comes so late that there is nothing to do."""
-    both = [house.start("--json") for _ in range(2)]
-    said = [house.ended(one) for one in both]
-    codes = sorted(one.code for one in said)
-    assert codes in ([0, 6], [0, 0]), said
-    assert sum('"changed": true' in one.out for one in said) == 1
-    assert house.state() == "new"
-    house.clean()
+def test_of_two_concurrent_runs_one_publishes(harness: Any) -> None:
+    """One publishes; the other stops, or starts so late that there is nothing to do."""
+    processes = [harness.start("--json") for _ in range(2)]
+    results = [harness.wait_for_end(process) for process in processes]
+    codes = sorted(result.code for result in results)
+    assert codes in ([0, 6], [0, 0]), results
+    assert sum('"changed": true' in result.out for result in results) == 1
+    assert harness.output_state() == "new"
+    harness.check_files()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("own_work", [False, True])
-def test_twenty_times_two_runs_at_once(house: Any, own_work: bool) -> None:
-    draw, refused = random.Random(7), 0
+def test_of_two_concurrent_runs_one_publishes_repeatedly(harness: Any, own_work: bool) -> None:
+    rng, refused = random.Random(7), 0
     for number in range(20):
-        shutil.rmtree(house.work, ignore_errors=True)
-        shutil.rmtree(house.out, ignore_errors=True)
-        more = [["--work", str(house.here / "out.private")], ["--work", str(house.here / ("other" if own_work else "out.private"))]]
-        both = []
-        for words in more:
-            both.append(house.start("--json", *words))
-            time.sleep(draw.uniform(0, 0.4) if number % 2 else 0)
-        said = [house.ended(one) for one in both]
-        assert {one.code for one in said} <= {0, 6} and sum('"changed": true' in one.out for one in said) == 1, said
-        refused += sum(one.code == 6 for one in said)
-        assert house.state() == "new"
-        shutil.rmtree(house.here / "other", ignore_errors=True)
+        shutil.rmtree(harness.work, ignore_errors=True)
+        shutil.rmtree(harness.out, ignore_errors=True)
+        options_of_both = [
+            ["--work", str(harness.folder / "out.private")],
+            ["--work", str(harness.folder / ("other" if own_work else "out.private"))],
+        ]
+        processes = []
+        for options in options_of_both:
+            processes.append(harness.start("--json", *options))
+            time.sleep(rng.uniform(0, 0.4) if number % 2 else 0)
+        results = [harness.wait_for_end(process) for process in processes]
+        assert {result.code for result in results} <= {0, 6} and sum('"changed": true' in result.out for result in results) == 1, results
+        refused += sum(result.code == 6 for result in results)
+        assert harness.output_state() == "new"
+        shutil.rmtree(harness.folder / "other", ignore_errors=True)
     assert refused
 
 
-def test_a_lock_whose_file_went_away_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_acquired_again_when_its_file_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The holder of OUT's lock deletes the lock file: a process that opened it just before must not hold a file without a name."""
-    out, whole, times = tmp_path / "out", fcntl.flock, [0]
+    out, real_flock, call_count = tmp_path / "out", fcntl.flock, [0]
 
-    def late(handle: int, how: int) -> None:
-        times[0] += 1
-        if times[0] == 1:
+    def delete_then_lock(handle: int, operation: int) -> None:
+        call_count[0] += 1
+        if call_count[0] == 1:
             (tmp_path / ".out.sanitize-lock").unlink()
-        whole(handle, how)
+        real_flock(handle, operation)
 
-    monkeypatch.setattr(fcntl, "flock", late)
+    monkeypatch.setattr(fcntl, "flock", delete_then_lock)
     with lock_output(out):
-        assert times[0] == 2 and (tmp_path / ".out.sanitize-lock").stat().st_size
+        assert call_count[0] == 2 and (tmp_path / ".out.sanitize-lock").stat().st_size
         with pytest.raises(Locked), lock_output(out):
             pass
     assert not list(tmp_path.iterdir())
@@ -219,12 +226,12 @@ def test_a_lock_whose_file_went_away_is_taken_anew(tmp_path: Path, monkeypatch: 
 # ---- the engine ----
 
 
-def test_workers_at_work_are_ended(tmp_path: Path) -> None:
+def test_busy_workers_are_terminated_on_close(tmp_path: Path) -> None:
     engine = LocalEngine(workers=2, spill=tmp_path)
     tasks = engine.map_shards(time.sleep, [0.0, 600.0, 600.0])
     next(tasks)
-    workers = [child._process.pid for child in engine._workers if child._process is not None]
-    began = time.monotonic()
+    worker_pids = [child._process.pid for child in engine._workers if child._process is not None]
+    start_time = time.monotonic()
     engine.close()
-    assert len(workers) == 2 and time.monotonic() - began < 20
-    assert [pid for pid in workers if Path(f"/proc/{pid}").exists()] == []
+    assert len(worker_pids) == 2 and time.monotonic() - start_time < 20
+    assert [pid for pid in worker_pids if Path(f"/proc/{pid}").exists()] == []

@@ -27,98 +27,100 @@ from sanitize.stages import detection, rewriting
 from sanitize.storage import table_schemas
 from sanitize.storage.task_records import load_record
 
-ROOMS = {"find": (detection, "find_task"), "apply": (rewriting, "rewrite_task"), "verify": (shard_checking, "verify_task")}
+STAGE_TASKS = {"find": (detection, "find_task"), "apply": (rewriting, "rewrite_task"), "verify": (shard_checking, "verify_task")}
 
 
 @pytest.fixture()
-def done(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+def task_counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """How often the tasks of each stage ran."""
-    times: Counter[str] = Counter()
-    for name, (room, task) in ROOMS.items():
-        whole = getattr(room, task)
+    counts: Counter[str] = Counter()
+    for name, (module, task) in STAGE_TASKS.items():
+        original_task = getattr(module, task)
 
-        def counting(one: Any, name: str = name, whole: Callable[[Any], Any] = whole) -> Any:
-            times[name] += 1
-            return whole(one)
+        def count_and_run(task_input: Any, name: str = name, original_task: Callable[[Any], Any] = original_task) -> Any:
+            counts[name] += 1
+            return original_task(task_input)
 
-        monkeypatch.setattr(room, task, counting)
-    drilled = canaries.check_canaries
+        monkeypatch.setattr(module, task, count_and_run)
+    check_canaries = canaries.check_canaries
 
-    def drilling(*given: Any) -> dict[str, Any]:
-        before = Counter(times)
-        told = drilled(*given)
-        times.clear()
-        times.update(before)  # the drill goes through the rooms with documents of its own
-        return told
+    def check_without_counting(*arguments: Any) -> dict[str, Any]:
+        counts_before = Counter(counts)
+        result = check_canaries(*arguments)
+        counts.clear()
+        counts.update(counts_before)  # the canary check runs the stages with documents of its own
+        return result
 
-    monkeypatch.setattr(canaries, "check_canaries", drilling)
-    decode = SandboxedReader._stage_units
+    monkeypatch.setattr(canaries, "check_canaries", check_without_counting)
+    stage_units = SandboxedReader._stage_units
 
-    def decoding(self: SandboxedReader, units: list[InputUnit]) -> dict[int, dict[str, Any]]:
-        # this happens in a process of its own: what has no record that fits is done there
-        times.update("read" for job in map(self._staging_job, units) if load_record(job.record_path, job.fingerprint) is None)
-        return decode(self, units)
+    def count_and_stage(self: SandboxedReader, units: list[InputUnit]) -> dict[int, dict[str, Any]]:
+        # the reader runs in another process: it stages the units without a matching record
+        counts.update("read" for job in map(self._staging_job, units) if load_record(job.record_path, job.fingerprint) is None)
+        return stage_units(self, units)
 
-    monkeypatch.setattr(SandboxedReader, "_stage_units", decoding)
-    yield times
-
-
-def again(house: Any, **more: Any) -> dict[str, Any]:
-    told = {"columns": Columns(), "seed": 1, "workers": 1, "rows_per_shard": 25, "replace": True, **more}
-    return run(house.inputs, house.out, load_plan("rmft"), None, Settings(**told))
+    monkeypatch.setattr(SandboxedReader, "_stage_units", count_and_stage)
+    yield counts
 
 
-def another(name: str) -> Callable[[pytest.MonkeyPatch], None]:
+def run_rmft(harness: Any, **more: Any) -> dict[str, Any]:
+    settings = {"columns": Columns(), "seed": 1, "workers": 1, "rows_per_shard": 25, "replace": True, **more}
+    return run(harness.inputs, harness.out, load_plan("rmft"), None, Settings(**settings))
+
+
+def set_library_version(name: str) -> Callable[[pytest.MonkeyPatch], None]:
     """A library with another version."""
-    there = {**index_state.get_library_versions(), name: "0.0.1"}
-    return lambda patch: patch.setattr(index_state, "get_library_versions", lambda: there)
+    versions = {**index_state.get_library_versions(), name: "0.0.1"}
+    return lambda patch: patch.setattr(index_state, "get_library_versions", lambda: versions)
 
 
-def version(room: Any, name: str = "VERSION") -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda patch: patch.setattr(room, name, getattr(room, name) + 1)
+def bump_version(module: Any, name: str = "VERSION") -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda patch: patch.setattr(module, name, getattr(module, name) + 1)
 
 
-EVERY = {"read": 1, "find": 3, "apply": 3, "verify": 3}  # of 60 documents in shards of 25, half of them staged
-PLAN = {"apply": 3, "verify": 3}
-FOUND = {"find": 3, **PLAN}
+ALL_TASKS = {"read": 1, "find": 3, "apply": 3, "verify": 3}  # for 60 documents in shards of 25, half of them staged
+PLAN_TASKS = {"apply": 3, "verify": 3}
+DETECT_AND_PLAN_TASKS = {"find": 3, **PLAN_TASKS}
 Change = tuple[str, Callable[[pytest.MonkeyPatch], None], dict[str, Any], dict[str, int]]
-# one after the other on the same WORK; each is seen against the one before
-OF_THE_PLAN: list[Change] = [
-    ("nothing", lambda patch: None, {}, {"verify": 3}),  # the last gate looks anew
-    ("an editor", version(Rmft), {}, PLAN),
-    ("another editor", version(Redact), {}, PLAN),
-    ("apply", version(rewriting), {}, PLAN),
-    ("verify", version(run_state, "LEAK_CHECK_VERSION"), {}, PLAN),
+# applied in order on the same WORK; each is compared with the one before
+PLAN_CHANGES: list[Change] = [
+    ("nothing", lambda patch: None, {}, {"verify": 3}),  # the leak check always runs again
+    ("an editor", bump_version(Rmft), {}, PLAN_TASKS),
+    ("another editor", bump_version(Redact), {}, PLAN_TASKS),
+    ("apply", bump_version(rewriting), {}, PLAN_TASKS),
+    ("verify", bump_version(run_state, "LEAK_CHECK_VERSION"), {}, PLAN_TASKS),
     ("no verify", lambda patch: None, {"verify": "off"}, {}),
-    ("polars", another("polars"), {}, PLAN),
+    ("polars", set_library_version("polars"), {}, PLAN_TASKS),
 ]
-OF_THE_INDEX: list[Change] = [
-    ("the finders", version(detection), {}, FOUND),
-    ("the tables", version(table_schemas), {}, FOUND),
-    ("the key", lambda patch: None, {"seed": 2}, FOUND),
-    ("the shards", lambda patch: None, {"rows_per_shard": 20}, FOUND),
-    ("the limit of a document", lambda patch: None, {"max_doc_bytes": 1 << 20}, EVERY),
-    ("the readers", version(staging), {}, EVERY),
-    ("phonenumbers", another("phonenumbers"), {}, EVERY),
-    ("sanitize", another("corpus-sanitize"), {}, EVERY),
+INDEX_CHANGES: list[Change] = [
+    ("the finders", bump_version(detection), {}, DETECT_AND_PLAN_TASKS),
+    ("the tables", bump_version(table_schemas), {}, DETECT_AND_PLAN_TASKS),
+    ("the key", lambda patch: None, {"seed": 2}, DETECT_AND_PLAN_TASKS),
+    ("the shards", lambda patch: None, {"rows_per_shard": 20}, DETECT_AND_PLAN_TASKS),
+    ("the limit of a document", lambda patch: None, {"max_doc_bytes": 1 << 20}, ALL_TASKS),
+    ("the readers", bump_version(staging), {}, ALL_TASKS),
+    ("phonenumbers", set_library_version("phonenumbers"), {}, ALL_TASKS),
+    ("sanitize", set_library_version("corpus-sanitize"), {}, ALL_TASKS),
 ]
 
 
-@pytest.mark.parametrize("changes", [OF_THE_PLAN, OF_THE_INDEX], ids=["plan", "index"])
-def test_a_change_redoes_what_depends_on_it(house: Any, done: Counter[str], monkeypatch: pytest.MonkeyPatch, changes: list[Change]) -> None:
-    house.again()
-    assert done == EVERY
+@pytest.mark.parametrize("changes", [PLAN_CHANGES, INDEX_CHANGES], ids=["plan", "index"])
+def test_a_change_repeats_only_dependent_tasks(
+    harness: Any, task_counts: Counter[str], monkeypatch: pytest.MonkeyPatch, changes: list[Change]
+) -> None:
+    harness.rerun()
+    assert task_counts == ALL_TASKS
     for name, change, settings, expected in changes:
-        shutil.rmtree(house.out)  # as if it had been stopped just before the end
-        done.clear()
+        shutil.rmtree(harness.out)  # as if the run had been stopped just before publication
+        task_counts.clear()
         with monkeypatch.context() as patch:
             change(patch)
-            again(house, **settings)
-        assert done == expected, name
-        house.clean()
+            run_rmft(harness, **settings)
+        assert task_counts == expected, name
+        harness.check_files()
 
 
-SPOILED = {
+DAMAGED_FILES = {
     "tables/occurrences/00001.parquet": "find",
     "vault/values/00000.parquet": "find",
     "tables/value_counts/all.parquet": "",
@@ -130,91 +132,93 @@ SPOILED = {
 }
 
 
-def test_what_was_spoiled_is_made_again(house: Any, done: Counter[str]) -> None:
-    house.again()
-    for place, room in SPOILED.items():
-        shutil.rmtree(house.out)
-        done.clear()
-        (path,) = house.work.glob(place)
+def test_damaged_files_are_rebuilt(harness: Any, task_counts: Counter[str]) -> None:
+    harness.rerun()
+    for pattern, stage in DAMAGED_FILES.items():
+        shutil.rmtree(harness.out)
+        task_counts.clear()
+        (path,) = harness.work.glob(pattern)
         raw = bytearray(path.read_bytes())
         raw[len(raw) // 3] ^= 1
         path.write_bytes(raw)
-        house.again()
-        assert done == {"verify": 3} | ({room: 1} if room else {}), place
+        harness.rerun()
+        assert task_counts == {"verify": 3} | ({stage: 1} if stage else {}), pattern
 
 
-def test_another_input_is_told_in_numbers(house: Any, done: Counter[str]) -> None:
-    house.again()
-    done.clear()
-    shutil.rmtree(house.out)
-    inputs, texts = list(house.inputs), house.inputs[0].read_bytes()
-    for change, said in (
-        (lambda: house.inputs[0].write_bytes(texts.replace(b"wrote", b"wrotE", 1)), "1 of 2 files changed: file 1, "),
-        (lambda: house.inputs.pop(), "2 files, now 1, 1 of them missing or changed, 0 new"),
-        (lambda: house.inputs.reverse(), "the same files, in another order"),
+def test_changed_input_is_reported_without_file_names(harness: Any, task_counts: Counter[str]) -> None:
+    harness.rerun()
+    task_counts.clear()
+    shutil.rmtree(harness.out)
+    inputs, texts = list(harness.inputs), harness.inputs[0].read_bytes()
+    for change, expected_message in (
+        (lambda: harness.inputs[0].write_bytes(texts.replace(b"wrote", b"wrotE", 1)), "1 of 2 files changed: file 1, "),
+        (lambda: harness.inputs.pop(), "2 files, now 1, 1 of them missing or changed, 0 new"),
+        (lambda: harness.inputs.reverse(), "the same files, in another order"),
     ):
         change()
         with pytest.raises(UsageError) as caught:
-            again(house, replace=False)
+            run_rmft(harness, replace=False)
         message = str(caught.value)
-        assert said in message and all(way in message for way in ("Restore the input", "--replace", "another --work"))
-        assert "in.a" not in message and not done  # a file's name may be a person's
-        house.inputs[:] = inputs
+        assert expected_message in message and all(option in message for option in ("Restore the input", "--replace", "another --work"))
+        assert "in.a" not in message and not task_counts  # a file's name may be a person's
+        harness.inputs[:] = inputs
         inputs[0].write_bytes(texts)
-    house.again()
-    assert done == {"verify": 3}
-    done.clear()
+    harness.rerun()
+    assert task_counts == {"verify": 3}
+    task_counts.clear()
     inputs[0].write_bytes(texts.replace(b"wrote", b"wrotE", 1))
     with pytest.raises(UsageError, match="was made from another input .1 of 2 files changed: file 1, "):
-        again(house, replace=False)
-    summary = again(house)
-    assert "another input (1 of 2 files changed" in " ".join(summary["notes"]) and done == EVERY
+        run_rmft(harness, replace=False)
+    summary = run_rmft(harness)
+    assert "another input (1 of 2 files changed" in " ".join(summary["notes"]) and task_counts == ALL_TASKS
 
 
-def test_an_input_that_changes_under_our_hands_is_refused(house: Any, done: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the end of find and again just before OUT is swapped; what was read of the input is deleted."""
-    house.put_old()
-    texts = house.inputs[0].read_bytes()
-    for room, name in ((detection, "find_task"), (shard_checking, "verify_task")):
-        whole = getattr(room, name)
+def test_an_input_that_changes_during_a_run_is_refused(harness: Any, task_counts: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checked at the end of detection and again just before OUT is swapped; what was read of the input is deleted."""
+    harness.place_old_output()
+    texts = harness.inputs[0].read_bytes()
+    for module, name in ((detection, "find_task"), (shard_checking, "verify_task")):
+        original_task = getattr(module, name)
 
-        def writing(task: Any, whole: Callable[[Any], Any] = whole) -> Any:
-            house.inputs[0].write_bytes(texts + b'{"text": "canary late"}\n')
-            return whole(task)
+        def change_input_and_run(task: Any, original_task: Callable[[Any], Any] = original_task) -> Any:
+            harness.inputs[0].write_bytes(texts + b'{"text": "canary late"}\n')
+            return original_task(task)
 
         with monkeypatch.context() as patch:
-            patch.setattr(room, name, writing)
+            patch.setattr(module, name, change_input_and_run)
             with pytest.raises(InputRefused, match="file 1 of the input changed while it was being read; nothing was published"):
-                again(house)
-        assert house.state() == "old" and not (house.work / "index.json").exists() and not (house.work / "tasks").exists()
-        house.inputs[0].write_bytes(texts)
-    done.clear()
-    house.again()
-    assert done == EVERY
-    # touched, but the same: no reason to stop
-    shutil.rmtree(house.out)
+                run_rmft(harness)
+        assert harness.output_state() == "old" and not (harness.work / "index.json").exists() and not (harness.work / "tasks").exists()
+        harness.inputs[0].write_bytes(texts)
+    task_counts.clear()
+    harness.rerun()
+    assert task_counts == ALL_TASKS
+    # a new modification time with the same content does not stop the run
+    shutil.rmtree(harness.out)
     with monkeypatch.context() as patch:
-        whole = shard_checking.verify_task
-        patch.setattr(shard_checking, "verify_task", lambda task: (os.utime(house.inputs[0]), whole(task))[1])
-        house.again()
+        original_task = shard_checking.verify_task
+        patch.setattr(shard_checking, "verify_task", lambda task: (os.utime(harness.inputs[0]), original_task(task))[1])
+        harness.rerun()
 
 
-def test_what_a_killed_run_left_is_taken_away(house: Any) -> None:
-    house.again()
-    shutil.rmtree(house.out)
-    for left in ("tasks/find/00009.json.tmp", "index.json.tmp", "spill/find-1/half.parquet", "spill/duckdb_temp_storage.tmp"):
-        (house.work / left).parent.mkdir(parents=True, exist_ok=True)
-        (house.work / left).write_text("canary")
-    house.again()  # which asks that all in WORK has a place there
+def test_leftovers_of_a_killed_run_are_deleted(harness: Any) -> None:
+    harness.rerun()
+    shutil.rmtree(harness.out)
+    for leftover in ("tasks/find/00009.json.tmp", "index.json.tmp", "spill/find-1/half.parquet", "spill/duckdb_temp_storage.tmp"):
+        (harness.work / leftover).parent.mkdir(parents=True, exist_ok=True)
+        (harness.work / leftover).write_text("canary")
+    harness.rerun()  # checks that WORK has only known files
 
 
-def test_records_hold_no_text(house: Any) -> None:
-    house.again()
-    records = sorted(house.work.rglob("tasks/**/*.json"))
+def test_records_hold_no_text(harness: Any) -> None:
+    harness.rerun()
+    records = sorted(harness.work.rglob("tasks/**/*.json"))
     assert len(records) == 1 + 1 + 1 + 3 + 1 + 3 + 2
     for path in records:
-        found = json.loads(path.read_text())
-        assert set(found) == {"fingerprint", "files", "result"} and (found["files"] or path.name.startswith("view-"))
-        assert all((path.parent / file).resolve().is_relative_to(house.work.resolve()) for file in found["files"])
-        assert not any(Path(file).is_absolute() for file in found["files"]) and all(len(known) == 64 for known in found["files"].values())
-    house.silent()
+        record = json.loads(path.read_text())
+        assert set(record) == {"fingerprint", "files", "result"} and (record["files"] or path.name.startswith("view-"))
+        assert all((path.parent / file).resolve().is_relative_to(harness.work.resolve()) for file in record["files"])
+        assert not any(Path(file).is_absolute() for file in record["files"]) and all(
+            len(file_hash) == 64 for file_hash in record["files"].values()
+        )
+    harness.check_no_canaries()

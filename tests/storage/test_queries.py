@@ -41,15 +41,15 @@ OCCURRENCES = [  # doc_no, cell, start, stop, kind, value_id, section
 ]
 
 
-def edit(doc_no: int, start_byte: int, end_byte: int, replacement: str, part: str, kind: str) -> dict[str, object]:
+def make_edit_row(doc_no: int, start_byte: int, end_byte: int, replacement: str, part: str, kind: str) -> dict[str, object]:
     return dict(zip(table_schemas.EDITS.schema.names, (doc_no, 0, start_byte, end_byte, replacement, part, kind), strict=True))
 
 
-def made(name: str, rows: list[dict[str, object]]) -> pa.Table:
+def make_table(name: str, rows: list[dict[str, object]]) -> pa.Table:
     return pa.Table.from_pylist(rows, table_schemas.ALL_TABLES[name].schema)
 
 
-def occurrences() -> pa.Table:
+def make_occurrences() -> pa.Table:
     rows = [
         {
             "doc_no": d,
@@ -67,41 +67,44 @@ def occurrences() -> pa.Table:
         }
         for d, c, a, b, k, v, s in OCCURRENCES
     ]
-    return made("occurrences", rows)
+    return make_table("occurrences", rows)
 
 
-def counts(rows: list[tuple[int, str, int, int, int, int, int]]) -> pa.Table:
-    return made("value_counts", [dict(zip(table_schemas.VALUE_COUNTS.schema.names, row, strict=True)) for row in rows])
+def make_value_counts(rows: list[tuple[int, str, int, int, int, int, int]]) -> pa.Table:
+    return make_table("value_counts", [dict(zip(table_schemas.VALUE_COUNTS.schema.names, row, strict=True)) for row in rows])
 
 
-def values() -> pa.Table:
-    return made("value_spellings", [dict(zip(table_schemas.VALUE_SPELLINGS.schema.names, row, strict=True)) for row in VALUES])
+def make_value_spellings() -> pa.Table:
+    return make_table("value_spellings", [dict(zip(table_schemas.VALUE_SPELLINGS.schema.names, row, strict=True)) for row in VALUES])
 
 
-def table_of(names: str, *rows: tuple[object, ...]) -> pa.Table:
+def make_plan_table(names: str, *rows: tuple[object, ...]) -> pa.Table:
     """A table that exists only while a plan runs."""
     return pa.table(dict(zip(names.split(), map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def small_tables() -> dict[str, pa.Table]:
     return {
-        "occurrences": occurrences(),
-        "remaining_occurrences": occurrences(),
-        "partial_counts": counts(
+        "occurrences": make_occurrences(),
+        "remaining_occurrences": make_occurrences(),
+        "partial_counts": make_value_counts(
             [(ADA, MAIL, 2, 2, 0, 0, 6), (TEL, PHONE, 1, 1, 0, 0, 40), (BEA, MAIL, 1, 1, 1, 0, 50), (ADA, MAIL, 1, 1, 3, 1, 0)]
         ),
-        "value_counts": counts([(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)]),
-        "value_spellings": values(),
+        "value_counts": make_value_counts([(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)]),
+        "value_spellings": make_value_spellings(),
         "chosen_kinds": pa.table({"kind": [MAIL]}),
         "first_occurrences": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start": [6, 50], "value_id": [ADA, BEA]}),
         "claimed_spans": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "end_byte": [60, 50]}),
-        "drops": made("drops", [{"doc_no": 3, "part": "near_dup", "reason": "copy", "kept_doc_no": 1}]),
-        "edits": made(
+        "drops": make_table("drops", [{"doc_no": 3, "part": "near_dup", "reason": "copy", "kept_doc_no": 1}]),
+        "edits": make_table(
             "edits",
-            [edit(1, 6, 32, "Ada.Moor@hill.example.org", "rmft", MAIL), edit(0, 40, 57, "+1 (555) 019-9010", "redact", PHONE)],
+            [
+                make_edit_row(1, 6, 32, "Ada.Moor@hill.example.org", "rmft", MAIL),
+                make_edit_row(0, 40, 57, "+1 (555) 019-9010", "redact", PHONE),
+            ],
         ),
-        # of two shards: two stand-ins of one text, two originals of another, and where the four stood
-        "shard_outcomes": table_of(
+        # of two shards: two surrogates of one text, two originals of another, and the sections of the four
+        "shard_outcomes": make_plan_table(
             "kind outcome section result_id occurrences",
             (MAIL, "stand_in", None, 7, 1),
             (MAIL, "stand_in", None, 7, 1),
@@ -113,7 +116,7 @@ def small_tables() -> dict[str, pa.Table]:
             (PHONE, "label", None, 0, 3),
             (PHONE, "label", "body", 0, 3),
         ),
-        "labels": made(
+        "labels": make_table(
             "labels",
             [
                 {"doc_no": d, "label": word, "value_id": v}
@@ -125,12 +128,12 @@ def small_tables() -> dict[str, pa.Table]:
                 )
             ],
         ),
-        "quarantine": made("quarantine", [{"doc_no": 2, "source": "a.jsonl", "location": "line 3", "reason": "not_json"}]),
-        "document_ids": made("document_ids", [{"doc_id_hash": n} for n in (7, 5, 7, 9, 5, 7)]),
+        "quarantine": make_table("quarantine", [{"doc_no": 2, "source": "a.jsonl", "location": "line 3", "reason": "not_json"}]),
+        "document_ids": make_table("document_ids", [{"doc_id_hash": n} for n in (7, 5, 7, 9, 5, 7)]),
         "documents": pa.table({"doc_no": [0, 1, 2, 3], "user_id": ["zoe", "abe", None, "zoe"]}),
-        "users": made("users", [{"doc_no": d, "user_no": u} for d, u in ((0, 0), (1, 1), (3, 0))]),
-        "value_users": made("value_users", [{"value_id": v, "user_no": u} for v, u in ((ADA, 0), (ADA, 1), (BEA, 1), (TEL, 0))]),
-        "ngrams": made(
+        "users": make_table("users", [{"doc_no": d, "user_no": u} for d, u in ((0, 0), (1, 1), (3, 0))]),
+        "value_users": make_table("value_users", [{"value_id": v, "user_no": u} for v, u in ((ADA, 0), (ADA, 1), (BEA, 1), (TEL, 0))]),
+        "ngrams": make_table(
             "ngrams",
             [
                 dict(zip(table_schemas.NGRAMS.schema.names, row, strict=True))
@@ -142,44 +145,46 @@ def small_tables() -> dict[str, pa.Table]:
                 )
             ],
         ),
-        "blacklist": made("blacklist", [{"ngram": w, "n": 1, "users": u, "reason": r} for w, u, r in (("ada", 2, "direct"), ("x", 1, ""))]),
-        "ledger": made(
+        "blacklist": make_table(
+            "blacklist", [{"ngram": w, "n": 1, "users": u, "reason": r} for w, u, r in (("ada", 2, "direct"), ("x", 1, ""))]
+        ),
+        "ledger": make_table(
             "ledger",
             [
                 {"part": "dp_mlm", "privacy_unit": "word", "doc_no": d, "unit_count": u, "epsilon_per_unit": 0.5}
                 for d, u in ((0, 3), (0, 1), (1, 6))
             ],
         ),
-        "parts": made(
+        "parts": make_table(
             "parts",
             [{"part_no": n, "stage": r, "part": p} for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))],
         ),
-        # 1 has one user, in two parts; 2 has one in each of two parts; 3 had k of them in one part
-        "ngram_users": table_of("ngram_id user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)),
-        "ngram_user_counts": table_of("ngram_id users", (1, 1), (2, 2)),
-        "word_spellings": table_of("ngram_id word", (1, "quill"), (2, "call"), (2, "call")),
-        "direct_ngrams": table_of("ngram n", ("ada hill", 2), ("ada", 1), ("ada hill", 2)),
-        "digests": table_of("doc_no high low", (0, 1, 1), (1, 1, 1), (2, 1, 2), (3, 1, 1)),
+        # 1 has one user, in two parts; 2 has one in each of two parts; 3 reached k users in one part
+        "ngram_users": make_plan_table("ngram_id user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)),
+        "ngram_user_counts": make_plan_table("ngram_id users", (1, 1), (2, 2)),
+        "word_spellings": make_plan_table("ngram_id word", (1, "quill"), (2, "call"), (2, "call")),
+        "direct_ngrams": make_plan_table("ngram n", ("ada hill", 2), ("ada", 1), ("ada hill", 2)),
+        "digests": make_plan_table("doc_no high low", (0, 1, 1), (1, 1, 1), (2, 1, 2), (3, 1, 1)),
         # 2 has the signature of 0, which meets 1 in band 0; 1 meets 3 in band 1
-        "bands": table_of(
+        "bands": make_plan_table(
             "doc_no band hash",
             *((0, -1, 10), (1, -1, 11), (2, -1, 10), (3, -1, 12)),
             *((0, 0, 5), (1, 0, 5), (2, 0, 5), (3, 0, 6), (0, 1, 7), (1, 1, 8), (2, 1, 7), (3, 1, 8)),
         ),
-        "pairs": table_of("doc_no earlier_doc_no", (1, 0), (3, 1)),
-        "shingles": table_of(
+        "pairs": make_plan_table("doc_no earlier_doc_no", (1, 0), (3, 1)),
+        "shingles": make_plan_table(
             "doc_no shingle", *((doc, run) for doc, row in ((0, "12345"), (1, "12346"), (3, "2346")) for run in map(int, row))
         ),
-        "items": table_of("group_no item_id", (0, 50), (1, 50), (1, 60), (2, 60), (3, 70)),
-        "header_occurrences": table_of(
+        "items": make_plan_table("group_no item_id", (0, 50), (1, 50), (1, 60), (2, 60), (3, 70)),
+        "header_occurrences": make_plan_table(
             "doc_no cell start value_id field line_start line_end "
             "unit_start entry_start entry_end previous_end next_start entry_no entry_count",
             (0, 0, 6, ADA, "from", 0, 33, 6, 6, 32, 6, 32, 0, 1),
-            (1, 0, 6, BEA, "to", 0, 33, 6, 6, 32, 6, 32, 0, 1),  # no occurrence that is left
+            (1, 0, 6, BEA, "to", 0, 33, 6, 6, 32, 6, 32, 0, 1),  # not among the remaining occurrences
             (1, 0, 50, BEA, "to", 40, 90, 50, 50, 69, 50, 70, 0, 2),
         ),
-        # a line of three entries whose first and third go, and one of one entry
-        "units": table_of(
+        # a line of three entries whose first and third are removed, and a line of one entry
+        "units": make_plan_table(
             "group_no item_id doc_no cell start field line_start line_end "
             "entry_start entry_end previous_end next_start entry_no entry_count",
             (0, ADA, 0, 0, 5, "to", 0, 40, 4, 10, 4, 12, 0, 3),
@@ -187,14 +192,14 @@ def small_tables() -> dict[str, pa.Table]:
             (2, ADA, 0, 0, 23, "to", 0, 40, 22, 30, 20, 30, 2, 3),
             (3, ADA, 1, 0, 7, "cc", 0, 30, 4, 29, 4, 29, 0, 1),
         ),
-        "removed_groups": table_of("group_no", (0,), (2,), (3,)),
-        "removed_occurrences": table_of(
+        "removed_groups": make_plan_table("group_no", (0,), (2,), (3,)),
+        "removed_occurrences": make_plan_table(
             "doc_no cell start start_byte field whole_line",
             *((0, 0, 5, 4, "to", 0), (0, 0, 6, 4, "to", 0), (1, 0, 7, 0, "to", 1), (2, 0, 7, 0, "cc", 1)),
         ),
-        "subject": table_of("value_id", (ADA,), (TEL,)),
-        "published_documents": table_of("doc_no", (0,), (1,)),
-        "skipped": made("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
+        "subject": make_plan_table("value_id", (ADA,), (TEL,)),
+        "published_documents": make_plan_table("doc_no", (0,), (1,)),
+        "skipped": make_table("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
     }
 
 
@@ -257,7 +262,7 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "word_user_counts": [("call", 2, 2), ("quill", 1, 1)],
     "blacklist_coverage": [(1, "direct", 1, 5, 0.3333, 0.5), (1, "indirect", 1, 2, 0.3333, 0.2)],
     "duplicate_groups": [("near_dup", "copy", 1, 1, 3, 3)],
-    # six ids are six documents that could be read
+    # six ids are six readable documents
     "counts_by_part": [(0, "drop", "near_dup", 6, 5, 5, 4), (1, "edit", "redact", 5, 5, 4, 3), (2, "edit", "rmft", 5, 5, 3, 2)],
     "ledger_summary": [("dp_mlm", "word", 2, 10, 0.5, 2.5, 3.0)],
     "exact_dup_links": [(1, 0), (3, 0)],
@@ -313,7 +318,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 @pytest.mark.parametrize("name", q.load_queries())
-def test_a_header_says_what_duckdb_says(name: str, database: duckdb.DuckDBPyConnection) -> None:
+def test_query_header_matches_duckdb(name: str, database: duckdb.DuckDBPyConnection) -> None:
     query = q.get_query(name)
     assert database.get_table_names(re.sub(r"\$\w+", "1", query.sql)) == set(query.tables)  # it takes no parameters
     assert set(re.findall(r"\$(\w+)", query.sql)) == {parameter.name for parameter in query.parameters}
@@ -325,7 +330,7 @@ def test_a_header_says_what_duckdb_says(name: str, database: duckdb.DuckDBPyConn
 
 
 @pytest.mark.parametrize("name", q.load_queries())
-def test_a_query_gives_what_it_promises(name: str, database: duckdb.DuckDBPyConnection) -> None:
+def test_query_returns_the_expected_rows(name: str, database: duckdb.DuckDBPyConnection) -> None:
     query = q.get_query(name)
     assert database.execute(query.sql, query.bind() or None).fetchall() == EXPECTED[name]
 
@@ -338,8 +343,8 @@ def test_first_occurrences_keep_as_many_as_asked_in_corpus_order(database: duckd
     assert first_occurrences(2) == [(0, 0, 6, ADA), (1, 0, 6, ADA), (1, 0, 50, BEA)]
 
 
-# What the SQL engines read differently or not at all (hash, first, strlen, list, a cast that rounds, an order of nulls).
-UNPORTABLE = {
+# Syntax that SQL engines interpret differently or do not support (hash, first, strlen, list, a cast that rounds, an order of nulls).
+NON_PORTABLE_PATTERNS = {
     r"::": "CAST(x AS T)",
     r"\b(list|array_agg|string_agg|hash|random|uuid|strlen|md5_number\w*|concat)\s*\(": "a portable function",
     r"\b(first|last|any_value|arbitrary)\s*\(": "min, max, min_by",
@@ -360,11 +365,11 @@ UNPORTABLE = {
 @pytest.mark.parametrize("name", q.load_queries())
 def test_a_query_is_portable(name: str) -> None:
     text = q.get_query(name).sql
-    for pattern, instead in UNPORTABLE.items():
-        assert not re.search(pattern, text, re.IGNORECASE), f"{name}.sql: {pattern}; use {instead}"
+    for pattern, replacement in NON_PORTABLE_PATTERNS.items():
+        assert not re.search(pattern, text, re.IGNORECASE), f"{name}.sql: {pattern}; use {replacement}"
     assert len(re.findall(r"count\(DISTINCT", text, re.IGNORECASE)) <= 1, f"{name}.sql: one distinct count each"
-    last = text.rsplit("ORDER BY", 1)
-    assert len(last) == 2 and "FROM" not in last[1].upper(), f"{name}.sql: ends in a full order"
+    order_by_parts = text.rsplit("ORDER BY", 1)
+    assert len(order_by_parts) == 2 and "FROM" not in order_by_parts[1].upper(), f"{name}.sql: ends in a full order"
 
 
 # Spark's reserved keywords in ANSI mode (sql-ref-ansi-compliance.html of Spark 4); DuckDB lists its own in duckdb_keywords().
@@ -377,13 +382,13 @@ SPARK_RESERVED = set(
 
 
 def reserved_words() -> set[str]:
-    rows_ = duckdb.connect().execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
-    return SPARK_RESERVED | {name for (name,) in rows_}
+    keyword_rows = duckdb.connect().execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
+    return SPARK_RESERVED | {name for (name,) in keyword_rows}
 
 
 def bare_names(text: str, names: set[str]) -> list[str]:
     """Occurrences of `names` in a statement that are neither quoted nor behind a dot. An `end` that closes a CASE is not a name."""
-    found, open_cases = [], 0
+    found_names, open_cases = [], 0
     for match in re.finditer(r"'[^']*'|\"[^\"]*\"|--[^\n]*|\$\w+|(?<![\w.])[A-Za-z_]\w*", text):
         word = match[0].lower()
         if word == "case":
@@ -391,8 +396,8 @@ def bare_names(text: str, names: set[str]) -> list[str]:
         elif word == "end" and open_cases:
             open_cases -= 1
         elif word in names:
-            found.append(word)
-    return found
+            found_names.append(word)
+    return found_names
 
 
 def test_reserved_words_are_known() -> None:
@@ -403,7 +408,7 @@ def test_reserved_words_are_known() -> None:
 
 @pytest.mark.parametrize("name", q.load_queries())
 def test_reserved_names_are_quoted_or_qualified(name: str) -> None:
-    """A column such as `end` is a keyword in DuckDB and Spark, unless it is quoted or stands behind a dot."""
+    """A column such as `end` is a keyword in DuckDB and Spark, unless it is quoted or follows a dot."""
     query = q.get_query(name)
     table_columns = {column for table in query.tables for column in small_tables()[table].column_names}
     names = {*table_columns, *query.tables, *query.output_columns}
@@ -427,16 +432,16 @@ def test_bare_names_are_found(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(q.load_queries()) - {"quarantine_by_reason", "drops_by_part"}))
-def test_the_order_is_full(name: str, database: duckdb.DuckDBPyConnection) -> None:
+def test_query_order_is_total(name: str, database: duckdb.DuckDBPyConnection) -> None:
     """The final ORDER BY is a total order over the test tables, even if every value occurs equally often."""
     database.execute("UPDATE value_counts SET occurrences = 1, documents = 1")
-    query, seen = q.get_query(name), set()
+    query, results = q.get_query(name), set()
     for _ in range(3):
         database.execute("SET threads = 1")
         for table in query.tables:
             database.execute(f'CREATE OR REPLACE TABLE "{table}" AS SELECT * FROM "{table}" ORDER BY random()')
-        seen.add(str(database.execute(query.sql, query.bind() or None).fetchall()))
-    assert len(seen) == 1
+        results.add(str(database.execute(query.sql, query.bind() or None).fetchall()))
+    assert len(results) == 1
 
 
 # ---------------------------------------------------------------- headers and parameters
@@ -447,7 +452,7 @@ HEADER = (
 )
 
 
-def test_a_header_is_read() -> None:
+def test_query_header_is_parsed() -> None:
     query = q.parse_query(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
     assert (query.description, query.output_columns, query.sql) == ("Something, in two lines.", ("a", "b"), "SELECT 1")
     assert query.signature == "k=2 share=0.5 kind=all deep=true n=(number)"
@@ -455,7 +460,7 @@ def test_a_header_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "part"),
+    ("parameter_values", "message_part"),
     [
         ({}, "needs the parameter n"),
         ({"n": 1, "m": 1}, "has no parameter 'm'; known: deep, k, kind, n, share."),
@@ -468,33 +473,33 @@ def test_a_header_is_read() -> None:
         ({"n": 1, "kind": 3}, "a text"),
     ],
 )
-def test_wrong_parameters_are_named(given_: dict[str, object], part: str) -> None:
+def test_wrong_parameters_are_named(parameter_values: dict[str, object], message_part: str) -> None:
     query = q.parse_query(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
-    with pytest.raises(UsageError, match=re.escape(part)):
-        query.bind(given_)
+    with pytest.raises(UsageError, match=re.escape(message_part)):
+        query.bind(parameter_values)
 
 
 @pytest.mark.parametrize("params", ["$k = ?", "$k", "$k = 'a"])
-def test_a_header_that_cannot_be_read_is_our_mistake(params: str) -> None:
+def test_malformed_query_header_is_an_assertion_error(params: str) -> None:
     with pytest.raises(AssertionError):
         q.parse_query(HEADER.format(params), "x")
 
 
-def test_settings_and_names() -> None:
+def test_set_options_and_query_names_are_validated() -> None:
     assert q.parse_set_options(["k=3", "kind=A=B"]) == {"k": "3", "kind": "A=B"}
-    for wrong in (["k"], ["=3"], ["k=1", "k=2"]):
+    for options in (["k"], ["=3"], ["k=1", "k=2"]):
         with pytest.raises(UsageError):
-            q.parse_set_options(wrong)
+            q.parse_set_options(options)
     with pytest.raises(UsageError, match="Did you mean top_values"):
         q.get_query("top_valuse")
 
 
 # ---------------------------------------------------------------- masks
 
-MASKS = [
+MASK_EXAMPLES = [
     ("Ada.Quill@mail.example.org", MAIL, "A***@m***.org"),
     ("x@y.co", MAIL, "x***@y***.co"),
-    ("ada@quill.engineering", MAIL, "aaa@aaaa.aaaa"),  # a last label that long may be a name
+    ("ada@quill.engineering", MAIL, "aaa@aaaa.aaaa"),  # such a long last label may be a name
     ("ada@[192.0.2.7]", MAIL, "aaa@[999.9.9.9]"),
     ("+1 (555) 010-0199", PHONE, "+9 (999) 999-9999"),
     ("4111111111111111", "CREDIT_CARD", "9999"),
@@ -503,17 +508,17 @@ MASKS = [
 ]
 
 
-def test_masks_show_a_shape_and_agree() -> None:
-    texts, kinds, expected = (list(column) for column in zip(*MASKS, strict=True))
+def test_polars_and_sql_masks_agree() -> None:
+    texts, kinds, expected = (list(column) for column in zip(*MASK_EXAMPLES, strict=True))
     assert v.mask_texts(pl.Series("t", texts), pl.Series(kinds)).to_list() == expected
     connection = duckdb.connect()
-    for text, kind, mask in MASKS:
+    for text, kind, mask in MASK_EXAMPLES:
         expression = v.mask_expression("v", "k")
         assert connection.execute(f"SELECT {expression} FROM (SELECT ? AS v, ? AS k)", [text, kind]).fetchone() == (mask,)
 
 
 @given(st.lists(st.none() | st.text(), max_size=20))
-def test_a_shape_is_only_a_shape(texts: list[str | None]) -> None:
+def test_masks_contain_only_shape_characters(texts: list[str | None]) -> None:
     clean = [None if text is None else text.encode("utf-8", "replace").decode() for text in texts]
     for text, shape in zip(clean, v.mask_texts(pl.Series(clean, dtype=pl.String)).to_list(), strict=True):
         assert (shape is None) == (text is None)
@@ -524,17 +529,17 @@ def test_a_shape_is_only_a_shape(texts: list[str | None]) -> None:
     assert v.mask_texts(masked).equals(masked, null_equal=True)
 
 
-# ---------------------------------------------------------------- looking at WORK
+# ---------------------------------------------------------------- reading WORK
 
 
 @dataclass
-class File:
+class DocumentFile:
     path: str
     first_doc_no: int
     columns: dict[str, str] = field(default_factory=dict)
 
 
-def write(table: pa.Table, path: Path) -> None:
+def write_parquet(table: pa.Table, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path)
 
@@ -542,16 +547,16 @@ def write(table: pa.Table, path: Path) -> None:
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     root = tmp_path / "out [1]*?'\"; -- user=eve.private"
-    small = small_tables()
-    write(small["occurrences"].slice(0, 3), root / "tables/occurrences/00000.parquet")
-    write(small["occurrences"].slice(3), root / "tables/occurrences/00001.parquet")
-    write(small["value_counts"], root / "tables/value_counts/00000.parquet")
-    write(small["value_spellings"], root / "vault/values/00000.parquet")
-    write(small["quarantine"], root / "quarantine/00000.parquet")
+    tables = small_tables()
+    write_parquet(tables["occurrences"].slice(0, 3), root / "tables/occurrences/00000.parquet")
+    write_parquet(tables["occurrences"].slice(3), root / "tables/occurrences/00001.parquet")
+    write_parquet(tables["value_counts"], root / "tables/value_counts/00000.parquet")
+    write_parquet(tables["value_spellings"], root / "vault/values/00000.parquet")
+    write_parquet(tables["quarantine"], root / "quarantine/00000.parquet")
     for age, run in enumerate(("bbbb", "aaaa")):
-        write(small["edits"].slice(0, age + 1), root / f"runs/{run}/edits/00000.parquet")
-        write(
-            made("blacklist", [{"ngram": "quill lane", "n": 2, "users": 1, "reason": "indirect"}]),
+        write_parquet(tables["edits"].slice(0, age + 1), root / f"runs/{run}/edits/00000.parquet")
+        write_parquet(
+            make_table("blacklist", [{"ngram": "quill lane", "n": 2, "users": 1, "reason": "indirect"}]),
             root / f"runs/{run}/vault/blacklist/00000.parquet",
         )
         (root / f"runs/{run}/plan.json").write_text("{}")
@@ -559,11 +564,13 @@ def work(tmp_path: Path) -> Path:
     return root
 
 
-def rows(connection: duckdb.DuckDBPyConnection, sql: str | q.Query, params: dict[str, object] | None = None) -> list[tuple[object, ...]]:
+def fetch_rows(
+    connection: duckdb.DuckDBPyConnection, sql: str | q.Query, params: dict[str, object] | None = None
+) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in q.run_query(connection, sql, params).to_pylist()]
 
 
-def test_every_named_query_answers_on_a_whole_and_on_an_empty_work(work: Path, tmp_path: Path) -> None:
+def test_every_user_query_runs_on_a_full_and_on_an_empty_workspace(work: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     user_queries = {name for name, query in q.load_queries().items() if not query.table_columns}
     with q.open_connection(work) as full, q.open_connection(tmp_path / "empty") as empty:
@@ -576,49 +583,49 @@ def test_every_named_query_answers_on_a_whole_and_on_an_empty_work(work: Path, t
 
 def test_texts_are_masked_unless_revealed(work: Path) -> None:
     raw = re.compile("quill|bea@|moor|0199|9010|lane", re.IGNORECASE)
-    tables_ = ("value_spellings", "edits", "blacklist", "labels")
+    masked_tables = ("value_spellings", "edits", "blacklist", "labels")
     with q.open_connection(work) as masked, q.open_connection(work, reveal=True) as revealed:
-        for name in tables_:
-            assert not raw.search(str(rows(masked, f'SELECT * FROM "{name}"')))
-        assert rows(masked, q.get_query("top_values"), {"limit": "1"}) == [(1, MAIL, "a***@m***.org", 3, 3)]
-        assert rows(masked, "SELECT ngram FROM blacklist") == [("aaaa aaaa",)]
-        assert rows(revealed, q.get_query("top_values"), {"limit": "1"}) == [(1, MAIL, "ada.quill@mail.example.org", 3, 3)]
-        assert rows(masked, "SELECT count(*) FROM value_spellings WHERE value ILIKE '%quill%'") == [(0,)]
-        assert rows(masked, "SELECT part, kind FROM edits ORDER BY doc_no") == [("redact", PHONE), ("rmft", MAIL)]
+        for name in masked_tables:
+            assert not raw.search(str(fetch_rows(masked, f'SELECT * FROM "{name}"')))
+        assert fetch_rows(masked, q.get_query("top_values"), {"limit": "1"}) == [(1, MAIL, "a***@m***.org", 3, 3)]
+        assert fetch_rows(masked, "SELECT ngram FROM blacklist") == [("aaaa aaaa",)]
+        assert fetch_rows(revealed, q.get_query("top_values"), {"limit": "1"}) == [(1, MAIL, "ada.quill@mail.example.org", 3, 3)]
+        assert fetch_rows(masked, "SELECT count(*) FROM value_spellings WHERE value ILIKE '%quill%'") == [(0,)]
+        assert fetch_rows(masked, "SELECT part, kind FROM edits ORDER BY doc_no") == [("redact", PHONE), ("rmft", MAIL)]
 
 
-def test_the_latest_run_is_shown_or_the_one_that_is_named(work: Path) -> None:
+def test_latest_run_is_the_default_and_another_can_be_named(work: Path) -> None:
     with q.open_connection(work) as latest, q.open_connection(work, run="bbbb") as named:
-        assert rows(latest, "SELECT count(*) FROM edits") == [(2,)]
-        assert rows(named, "SELECT count(*) FROM edits") == [(1,)]
+        assert fetch_rows(latest, "SELECT count(*) FROM edits") == [(2,)]
+        assert fetch_rows(named, "SELECT count(*) FROM edits") == [(1,)]
     with pytest.raises(UsageError, match="known: aaaa, bbbb"):
         q.open_connection(work, run="cccc")
     with pytest.raises(UsageError, match="no such WORK"):
         q.open_connection(work / "nowhere")
 
 
-def test_documents_get_their_numbers_and_lose_their_words(work: Path, tmp_path: Path) -> None:
+def test_documents_are_numbered_and_masked(work: Path, tmp_path: Path) -> None:
     nested = pa.array(
         [[{"role": "user", "content": "I am Ada Quill"}], None],
         pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])),
     )
-    write(
+    write_parquet(
         pa.table({"body": ["Dear Ada,", "Hi"], "id": ["a", "b"], "n": [1, 2], "raw": [b"Ada", None], "chat": nested}),
         tmp_path / "in[1].parquet",
     )
     columns = {"doc_id": "id", "text": "body", "n": "n", "raw": "raw", "chat": "chat"}
-    files = [File(str(tmp_path / "in[1].parquet"), first, columns) for first in (0, 5)]
+    files = [DocumentFile(str(tmp_path / "in[1].parquet"), first, columns) for first in (0, 5)]
     with q.open_connection(work, documents=files) as masked, q.open_connection(work, documents=files, reveal=True) as revealed:
-        shape = [{"role": "aaaa", "content": "A aa Aaa Aaaaa"}]
-        assert rows(masked, "SELECT * FROM documents WHERE doc_no < 2 ORDER BY doc_no") == [
-            (0, "a", None, "Aaaa Aaa,", 1, "?", shape),
+        masked_chat = [{"role": "aaaa", "content": "A aa Aaa Aaaaa"}]
+        assert fetch_rows(masked, "SELECT * FROM documents WHERE doc_no < 2 ORDER BY doc_no") == [
+            (0, "a", None, "Aaaa Aaa,", 1, "?", masked_chat),
             (1, "a", None, "Aa", 2, None, None),
         ]
-        assert rows(masked, "SELECT doc_no FROM documents ORDER BY doc_no") == [(0,), (1,), (5,), (6,)]
-        assert rows(revealed, "SELECT text FROM documents WHERE doc_no = 5") == [("Dear Ada,",)]
+        assert fetch_rows(masked, "SELECT doc_no FROM documents ORDER BY doc_no") == [(0,), (1,), (5,), (6,)]
+        assert fetch_rows(revealed, "SELECT text FROM documents WHERE doc_no = 5") == [("Dear Ada,",)]
 
 
-REFUSED = [
+REFUSED_STATEMENTS = [
     "SELECT * FROM read_text('{raw}')",
     "SELECT * FROM read_parquet('{raw}')",
     "SELECT * FROM '{raw}'",
@@ -661,14 +668,14 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("sql", REFUSED)
-def test_ways_out_are_refused(sql: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sql", REFUSED_STATEMENTS)
+def test_statements_that_leave_the_workspace_are_refused(sql: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(work)
     secret_frame = pa.table({"value": ["Ada Quill"]})  # noqa: F841 - a table name must not find it
     raw = str(work / "vault/values/00000.parquet").replace("'", "''")
-    for spelled in {raw, "vault/values/00000.parquet"}:
+    for spelling in {raw, "vault/values/00000.parquet"}:
         with q.open_connection(work) as connection, pytest.raises(UsageError) as refused:
-            q.run_query(connection, sql.format(raw=spelled))
+            q.run_query(connection, sql.format(raw=spelling))
         assert "Quill" not in str(refused.value)
     assert not (work / "stolen.csv").exists()
 
@@ -689,7 +696,7 @@ def test_ways_out_are_refused(sql: str, work: Path, monkeypatch: pytest.MonkeyPa
         "SELECT * FROM main.occurrences AS o WHERE o.kind IN (SELECT kind FROM Value_Counts)",
     ],
 )
-def test_looking_is_allowed(sql: str, work: Path) -> None:
+def test_read_only_statements_are_allowed(sql: str, work: Path) -> None:
     with q.open_connection(work, memory_limit="200MB") as connection:
         assert q.run_query(connection, sql).num_columns
 
@@ -711,7 +718,7 @@ def test_the_connection_itself_is_locked(work: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "part"),
+    ("sql", "message_part"),
     [
         ("SELEKT 1", "syntax error"),
         ("SELECT nothing FROM value_counts", "nothing"),
@@ -720,8 +727,8 @@ def test_the_connection_itself_is_locked(work: Path) -> None:
         ("SELECT error(ngram) FROM blacklist", "InvalidInputException"),
     ],
 )
-def test_errors_speak_of_the_statement_and_never_of_data(sql: str, part: str, work: Path) -> None:
-    with q.open_connection(work, reveal=True) as connection, pytest.raises(UsageError, match=part) as raised:
+def test_errors_mention_the_statement_and_no_data(sql: str, message_part: str, work: Path) -> None:
+    with q.open_connection(work, reveal=True) as connection, pytest.raises(UsageError, match=message_part) as raised:
         q.run_query(connection, sql)
     assert "quill" not in str(raised.value)
 
@@ -733,12 +740,12 @@ def test_a_broken_table_is_named_without_its_bytes(work: Path) -> None:
     assert "Quill" not in str(raised.value) and raised.value.__cause__ is None
 
 
-def test_a_wrong_memory_limit_is_said(work: Path) -> None:
+def test_a_wrong_memory_limit_is_reported(work: Path) -> None:
     with pytest.raises(UsageError, match="--memory-limit lots"):
         q.open_connection(work, memory_limit="lots")
 
 
-def test_init_sql_makes_the_same_views_elsewhere(work: Path) -> None:
+def test_views_sql_creates_the_same_views_in_another_database(work: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(q.create_views_sql(work))
         assert connection.execute("SELECT count(*), min(value) FROM value_spellings").fetchall() == [(4, "+9 (999) 999-9999")]
@@ -752,7 +759,7 @@ NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 
 
 @given(NAMES)
-def test_literals_and_names_survive(text: str) -> None:
+def test_quoted_literals_and_names_round_trip(text: str) -> None:
     with duckdb.connect() as connection:
         assert connection.execute(f"SELECT {v.quote_literal(text)}").fetchone() == (text,)
         if text:
@@ -763,31 +770,31 @@ def test_literals_and_names_survive(text: str) -> None:
     "name",
     ["b[1]", "a*", "a?", "[!a]", "x' OR 1=1; --", 'q"q', "user=eve", "back\\slash", "{a,b}", "$$", "new\nline", "~", "**", "é%20#"],
 )
-def test_a_file_name_is_only_a_name(name: str, tmp_path: Path) -> None:
+def test_special_characters_in_a_path_are_literal(name: str, tmp_path: Path) -> None:
     for decoy in ("b1", "aa", "ab", "a", "b"):
-        write(pa.table({"x": [decoy]}), tmp_path / decoy / "tables/t" / f"{decoy}.parquet")
+        write_parquet(pa.table({"x": [decoy]}), tmp_path / decoy / "tables/t" / f"{decoy}.parquet")
     root = tmp_path / name
-    write(pa.table({"x": [7]}), root / "tables/t" / f"{name}.parquet")
+    write_parquet(pa.table({"x": [7]}), root / "tables/t" / f"{name}.parquet")
     with q.open_connection(root) as connection:
-        assert rows(connection, "SELECT * FROM t") == [(7,)]
+        assert fetch_rows(connection, "SELECT * FROM t") == [(7,)]
 
 
 def test_a_name_that_cannot_be_escaped_is_refused(tmp_path: Path) -> None:
-    write(pa.table({"x": [7]}), tmp_path / "a\\[b]" / "tables/t/0.parquet")
+    write_parquet(pa.table({"x": [7]}), tmp_path / "a\\[b]" / "tables/t/0.parquet")
     with pytest.raises(InputRefused, match="Rename it"):
         q.open_connection(tmp_path / "a\\[b]")
 
 
-# ---------------------------------------------------------------- showing
+# ---------------------------------------------------------------- rendering
 
 RESULT = pa.table({"n": [1, None], "-formula": ["=HYPERLINK(1)", "\x1b]0;gone\x07\u202e"], "f": [float("nan"), -2.5]})
 
 
 def test_csv_is_guarded_against_formulas() -> None:
-    lines = list(csv.reader(io.StringIO(str(table_rendering.render_table(RESULT, "csv")))))
-    assert lines[0] == ["n", "'-formula", "f"]
-    assert lines[1] == ["1", "'=HYPERLINK(1)", ""]
-    assert lines[2][2] == "-2.5"
+    csv_rows = list(csv.reader(io.StringIO(str(table_rendering.render_table(RESULT, "csv")))))
+    assert csv_rows[0] == ["n", "'-formula", "f"]
+    assert csv_rows[1] == ["1", "'=HYPERLINK(1)", ""]
+    assert csv_rows[2][2] == "-2.5"
 
 
 def test_json_is_an_array_of_row_objects() -> None:
@@ -796,7 +803,7 @@ def test_json_is_an_array_of_row_objects() -> None:
     assert text.count("\n") == 1 and "\x1b" not in text and "\u202e" not in text
 
 
-def test_a_table_on_a_terminal_has_no_controls() -> None:
+def test_terminal_table_has_no_control_characters() -> None:
     text = str(table_rendering.render_table(RESULT, "table", width=100))
     assert "U+001B]0;goneU+0007U+202E" in text and "\x1b" not in text
     long = str(table_rendering.render_table(pa.table({"x": list(range(30))}), "table", max_rows=10))
@@ -807,7 +814,7 @@ def test_a_table_on_a_terminal_has_no_controls() -> None:
     )
 
 
-def test_parquet_comes_as_bytes_and_formats_are_known() -> None:
+def test_parquet_is_rendered_as_bytes_and_unknown_formats_are_refused() -> None:
     data = table_rendering.render_table(RESULT, "parquet")
     assert isinstance(data, bytes) and pq.read_table(io.BytesIO(data)).num_rows == 2
     with pytest.raises(UsageError, match="known: csv, json, parquet, table"):

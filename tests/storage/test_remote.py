@@ -1,4 +1,4 @@
-"""Input and OUT at URLs: allowed URLs, complete downloads, and an OUT that is always the old or the new one, whatever call fails."""
+"""Input and OUT at URLs: allowed URLs, complete downloads, and an OUT that is always the old or the new one, whichever call fails."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from sanitize.storage.remote_storage import ObjectMissing, RemoteStorage, check_
 from sanitize.verification.leak_check import verify
 
 CANARY = "canary-of-a-library"
-CALLS = ("info", "find", "cat_file", "get_file", "put_file", "pipe_file", "rm", "mv", "cp_file")
+STORAGE_CALLS = ("info", "find", "cat_file", "get_file", "put_file", "pipe_file", "rm", "mv", "cp_file")
 
 
-class Faulty(MemoryFileSystem):  # type: ignore[misc]
+class FaultyFileSystem(MemoryFileSystem):  # type: ignore[misc]
     """An in-memory storage in which any call can fail: `fault(call, number, do)` is called each time."""
 
     protocol = "faulty"
@@ -46,50 +46,50 @@ class Faulty(MemoryFileSystem):  # type: ignore[misc]
     pseudo_dirs: ClassVar[list[str]] = [""]  # type: ignore[misc]
     calls = 0
     fault: ClassVar[Callable[..., Any] | None] = None
-    _inside = False
+    _in_call = False
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
         return str(super()._strip_protocol(str(path).replace("faulty://", "memory://")))
 
 
-def _wrapped(name: str) -> Callable[..., Any]:
-    plain = getattr(MemoryFileSystem, name)
+def _wrap_call(name: str) -> Callable[..., Any]:
+    original = getattr(MemoryFileSystem, name)
 
-    def call(self: Faulty, *given: Any, **more: Any) -> Any:
-        if Faulty._inside or Faulty.fault is None:
-            return plain(self, *given, **more)
-        Faulty.calls += 1
-        Faulty._inside = True
+    def call(self: FaultyFileSystem, *args: Any, **more: Any) -> Any:
+        if FaultyFileSystem._in_call or FaultyFileSystem.fault is None:
+            return original(self, *args, **more)
+        FaultyFileSystem.calls += 1
+        FaultyFileSystem._in_call = True
         try:
-            return Faulty.fault(name, Faulty.calls, lambda: plain(self, *given, **more), given, self)
+            return FaultyFileSystem.fault(name, FaultyFileSystem.calls, lambda: original(self, *args, **more), args, self)
         finally:
-            Faulty._inside = False
+            FaultyFileSystem._in_call = False
 
     return call
 
 
-for _name in CALLS:
-    setattr(Faulty, _name, _wrapped(_name))
-fsspec.register_implementation("faulty", Faulty, clobber=True)
+for _name in STORAGE_CALLS:
+    setattr(FaultyFileSystem, _name, _wrap_call(_name))
+fsspec.register_implementation("faulty", FaultyFileSystem, clobber=True)
 
 
 @pytest.fixture(autouse=True)
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFileSystem]:
     monkeypatch.setattr(remote_storage, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(remote_input, "MAX_PARALLEL_REQUESTS", 1)  # one call after the other, so that the n-th is always the same
-    Faulty.store.clear()
-    Faulty.pseudo_dirs[:] = [""]
-    Faulty.fault, Faulty.calls, Faulty._inside = None, 0, False
+    monkeypatch.setattr(remote_input, "MAX_PARALLEL_REQUESTS", 1)  # no parallel calls, so that the n-th call is always the same
+    FaultyFileSystem.store.clear()
+    FaultyFileSystem.pseudo_dirs[:] = [""]
+    FaultyFileSystem.fault, FaultyFileSystem.calls, FaultyFileSystem._in_call = None, 0, False
     yield fsspec.filesystem("faulty")
-    Faulty.fault = None
+    FaultyFileSystem.fault = None
 
 
 # ---- URLs ----
 
 
 @pytest.mark.parametrize(
-    ("place", "url", "said"),
+    ("location", "is_remote", "redacted"),
     [
         ("s3://bucket/a/b", True, "s3://bucket/a/b"),
         ("S3://bucket/a", True, "s3://bucket/a"),
@@ -102,14 +102,14 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFileSystem]:
         ("/abs/path", False, ""),
     ],
 )
-def test_a_url_is_known_and_shown_without_its_secrets(place: str, url: bool, said: str) -> None:
-    assert is_url(place) is url and not is_url(Path(place))
-    if url:
-        assert redact_url(place) == said
+def test_urls_are_recognized_and_redacted(location: str, is_remote: bool, redacted: str) -> None:
+    assert is_url(location) is is_remote and not is_url(Path(location))
+    if is_remote:
+        assert redact_url(location) == redacted
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message_part"),
     [
         ("s3://AKIAX:secret@bucket/x", "credentials"),
         ("s3://AKIAX@bucket/x", "credentials"),
@@ -117,15 +117,15 @@ def test_a_url_is_known_and_shown_without_its_secrets(place: str, url: bool, sai
         ("simplecache::s3://bucket/x", "chained"),
     ],
 )
-def test_a_url_with_credentials_or_a_chain_is_refused_unquoted(url: str, words: str) -> None:
+def test_a_url_with_credentials_or_a_chain_is_refused_without_quoting_it(url: str, message_part: str) -> None:
     if "::" in url:
         url = url.replace("simplecache::s3", "s3::simplecache") if not is_url(url) else url
-    with pytest.raises(UsageError, match=words) as error:
+    with pytest.raises(UsageError, match=message_part) as error:
         check_url("zip://x.zip::" + url if "::" in url else url)
     assert "secret" not in str(error.value) and "AKIAX" not in str(error.value)
 
 
-def test_a_scheme_nobody_knows_a_missing_package_and_a_missing_login(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_schemes_and_missing_packages_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="unknown storage s4://.*s3"):
         RemoteStorage("s4://bucket/x")
     monkeypatch.setitem(sys.modules, "gcsfs", None)
@@ -141,7 +141,7 @@ class NoCredentialsError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "output", "kind", "tries"),
+    ("error", "output", "kind", "expected_tries"),
     [
         (NoCredentialsError(CANARY), False, UsageError, 1),
         (PermissionError(CANARY), False, InputRefused, 1),
@@ -151,28 +151,30 @@ class NoCredentialsError(Exception):
         (RuntimeError(CANARY), False, ResourceError, 3),
     ],
 )
-def test_trouble_is_one_error_that_quotes_nobody(error: Exception, output: bool, kind: type[SanitizeError], tries: int) -> None:
-    def fault(name: str, number: int, do: Callable[[], Any], *_: Any) -> Any:
+def test_storage_errors_are_reported_without_their_text(
+    error: Exception, output: bool, kind: type[SanitizeError], expected_tries: int
+) -> None:
+    def fault(name: str, number: int, call_original: Callable[[], Any], *_: Any) -> Any:
         raise error
 
-    here = RemoteStorage("faulty://in/x", is_output=output)
-    Faulty.fault = fault
-    with pytest.raises(SanitizeError) as told:
-        here.info("/in/x")
-    assert type(told.value) is kind and Faulty.calls == tries
-    assert CANARY not in str(told.value) and "faulty://in/x" in str(told.value)
+    storage = RemoteStorage("faulty://in/x", is_output=output)
+    FaultyFileSystem.fault = fault
+    with pytest.raises(SanitizeError) as caught:
+        storage.info("/in/x")
+    assert type(caught.value) is kind and FaultyFileSystem.calls == expected_tries
+    assert CANARY not in str(caught.value) and "faulty://in/x" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("work", "words"),
+    ("work", "message_part"),
     [
         (None, "the private folder must be named too"),
         ("s3://bucket/private", "folder on this machine"),
         ("https://ann:secret@host.example.com/x", "folder on this machine"),
     ],
 )
-def test_work_is_named_and_local(work: str | None, words: str) -> None:
-    with pytest.raises(UsageError, match=words) as error:
+def test_workspace_of_a_remote_output_must_be_named_and_local(work: str | None, message_part: str) -> None:
+    with pytest.raises(UsageError, match=message_part) as error:
         require_workspace(work, "faulty://out")
     assert "secret" not in str(error.value)
 
@@ -180,114 +182,114 @@ def test_work_is_named_and_local(work: str | None, words: str) -> None:
 # ---- INPUT ----
 
 
-def bring(inputs: list[str], work: Path) -> remote_input.InputSet:
-    found = remote_input.list_inputs(inputs, work)
+def fetch_inputs(inputs: list[str], work: Path) -> remote_input.InputSet:
+    input_set = remote_input.list_inputs(inputs, work)
     work.mkdir(exist_ok=True)
-    found.fetch()
-    return found
+    input_set.fetch()
+    return input_set
 
 
 def test_folders_files_and_patterns_come_in_corpus_order(storage: MemoryFileSystem, tmp_path: Path) -> None:
     for name in ("in/b/2.txt", "in/a.txt", "in/b/10.txt", "in/Z.txt", "more/y.txt", "more/x.txt"):
         storage.pipe_file(f"/{name}", name.encode())
     (tmp_path / "here.txt").write_text("here")
-    found = bring(["faulty://more/*.txt", str(tmp_path / "here.txt"), "faulty://in", "faulty://in/a.txt"], tmp_path / "work")
-    told = [
+    input_set = fetch_inputs(["faulty://more/*.txt", str(tmp_path / "here.txt"), "faulty://in", "faulty://in/a.txt"], tmp_path / "work")
+    fetched = [
         sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.read_text()
-        for path in found.paths_to_read
+        for path in input_set.paths_to_read
     ]
-    assert told == ["more/x.txt", "more/y.txt", "here", ["Z.txt", "a.txt", "b/10.txt", "b/2.txt"], "in/a.txt"]
-    assert found.display_names == ["faulty://more/*.txt", str(tmp_path / "here.txt"), "faulty://in", "faulty://in/a.txt"]
+    assert fetched == ["more/x.txt", "more/y.txt", "here", ["Z.txt", "a.txt", "b/10.txt", "b/2.txt"], "in/a.txt"]
+    assert input_set.display_names == ["faulty://more/*.txt", str(tmp_path / "here.txt"), "faulty://in", "faulty://in/a.txt"]
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in [tmp_path / "work" / "fetched"])
-    found.remove_fetched({})
+    input_set.remove_fetched({})
     assert not (tmp_path / "work" / "fetched").exists() and (tmp_path / "here.txt").exists()
 
 
-def test_only_what_changed_is_fetched_again_and_what_is_gone_goes(storage: MemoryFileSystem, tmp_path: Path) -> None:
+def test_only_changed_objects_are_fetched_again_and_deleted_ones_removed(storage: MemoryFileSystem, tmp_path: Path) -> None:
     for name in "abc":
         storage.pipe_file(f"/in/{name}", name.encode())
-    got: list[str] = []
+    fetched_paths: list[str] = []
 
-    def fault(name: str, number: int, do: Callable[[], Any], given: Any, fs: Any) -> Any:
+    def fault(name: str, number: int, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
         if name == "get_file":
-            got.append(str(given[0]))
-        return do()
+            fetched_paths.append(str(args[0]))
+        return call_original()
 
-    Faulty.fault = fault
-    bring(["faulty://in"], tmp_path)
-    assert got == ["/in/a", "/in/b", "/in/c"]
+    FaultyFileSystem.fault = fault
+    fetch_inputs(["faulty://in"], tmp_path)
+    assert fetched_paths == ["/in/a", "/in/b", "/in/c"]
     storage.pipe_file("/in/b", b"B")
     storage.rm("/in/c")
-    got.clear()
-    bring(["faulty://in"], tmp_path)
-    assert got == ["/in/b"]
+    fetched_paths.clear()
+    fetch_inputs(["faulty://in"], tmp_path)
+    assert fetched_paths == ["/in/b"]
     assert {path.name: path.read_bytes() for path in (tmp_path / "fetched").rglob("*") if path.is_file()} == {"a": b"a", "b": b"B"}
 
 
-@pytest.mark.parametrize("times", [1, 99])
-def test_a_read_that_breaks_off_is_no_file(times: int, storage: MemoryFileSystem, tmp_path: Path) -> None:
+@pytest.mark.parametrize("failures", [1, 99])
+def test_an_incomplete_download_is_retried_or_refused(failures: int, storage: MemoryFileSystem, tmp_path: Path) -> None:
     storage.pipe_file("/in/a", b"0123456789" * 100)
-    left = [times]
+    failures_left = [failures]
 
-    def fault(name: str, number: int, do: Callable[[], Any], given: Any, fs: Any) -> Any:
-        do()
-        if name == "get_file" and left[0]:
-            left[0] -= 1
-            Path(given[1]).write_bytes(b"0123456789")  # and nothing is said
-        return do() if name != "get_file" else None
+    def fault(name: str, number: int, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
+        call_original()
+        if name == "get_file" and failures_left[0]:
+            failures_left[0] -= 1
+            Path(args[1]).write_bytes(b"0123456789")  # without an error
+        return call_original() if name != "get_file" else None
 
-    Faulty.fault = fault
-    if times == 1:
-        bring(["faulty://in"], tmp_path)
+    FaultyFileSystem.fault = fault
+    if failures == 1:
+        fetch_inputs(["faulty://in"], tmp_path)
         assert (tmp_path / "fetched" / "0-00000" / "in" / "a").read_bytes() == b"0123456789" * 100
     else:
         with pytest.raises(ResourceError, match="failed 3 times"):
-            bring(["faulty://in"], tmp_path)
+            fetch_inputs(["faulty://in"], tmp_path)
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_what_changes_while_it_is_read_is_noticed(storage: MemoryFileSystem, tmp_path: Path) -> None:
+def test_an_object_that_changes_during_a_run_is_refused(storage: MemoryFileSystem, tmp_path: Path) -> None:
     storage.pipe_file("/in/a", b"one")
     storage.pipe_file("/in/b", b"two")
-    found = remote_input.list_inputs(["faulty://in"], tmp_path)
+    input_set = remote_input.list_inputs(["faulty://in"], tmp_path)
     storage.pipe_file("/in/b", b"TWO")  # of the same size, between the listing and the reading
     with pytest.raises(InputRefused, match="changed or was removed"):
-        found.fetch()
-    found = bring(["faulty://in"], tmp_path)
-    found.check_unchanged()
+        input_set.fetch()
+    input_set = fetch_inputs(["faulty://in"], tmp_path)
+    input_set.check_unchanged()
     storage.pipe_file("/in/b", b"two")
     with pytest.raises(InputRefused, match="file 2 of the input changed"):
-        found.check_unchanged()
+        input_set.check_unchanged()
     storage.rm("/in/a")
     with pytest.raises(InputRefused, match="file 1 of the input changed"):
-        found.check_unchanged()
+        input_set.check_unchanged()
 
 
-def test_a_listing_that_lags(storage: MemoryFileSystem, tmp_path: Path) -> None:
+def test_a_stale_listing_is_detected(storage: MemoryFileSystem, tmp_path: Path) -> None:
     storage.pipe_file("/in/a", b"one")
     storage.pipe_file("/in/b", b"two")
-    old = storage.find("/in", detail=True)
+    old_listing = storage.find("/in", detail=True)
     storage.rm("/in/b")
     storage.pipe_file("/in/a", b"three")
-    Faulty.fault = lambda name, number, do, *_: old if name == "find" else do()
+    FaultyFileSystem.fault = lambda name, number, call_original, *_: old_listing if name == "find" else call_original()
     with pytest.raises(InputRefused, match="1 listed objects are not there"):
         remote_input.list_inputs(["faulty://in"], tmp_path)
-    del old["/in/b"]
-    found = bring(["faulty://in"], tmp_path)  # size and time are asked for anew
-    assert (found.paths_to_read[0] / "a").read_bytes() == b"three"
+    del old_listing["/in/b"]
+    input_set = fetch_inputs(["faulty://in"], tmp_path)  # size and time are requested again
+    assert (input_set.paths_to_read[0] / "a").read_bytes() == b"three"
 
 
 @pytest.mark.parametrize("names", [["/in/../x"], ["/in/a//b"], ["/in/./b"], ["/in/a", "/in/a/b"], ["/in/" + "x" * 256]])
-def test_names_that_no_file_can_have_lead_nowhere(names: list[str], storage: MemoryFileSystem, tmp_path: Path) -> None:
+def test_object_names_that_are_no_file_names_are_refused(names: list[str], storage: MemoryFileSystem, tmp_path: Path) -> None:
     storage.pipe_file("/in/good", b"x")
     listing = {name: {"name": name, "size": 1, "type": "file"} for name in ["/in/good", *names]}
-    Faulty.fault = lambda name, number, do, *_: listing if name == "find" else do()
+    FaultyFileSystem.fault = lambda name, number, call_original, *_: listing if name == "find" else call_original()
     with pytest.raises(InputRefused, match="names that cannot be file names"):
         remote_input.list_inputs(["faulty://in"], tmp_path)
 
 
 @pytest.mark.parametrize("url", ["faulty://none", "faulty://none/*.txt"])
-def test_an_input_that_is_not_there(url: str, tmp_path: Path) -> None:
+def test_a_missing_input_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(InputRefused, match="no such file|nothing matches"):
         remote_input.list_inputs([url], tmp_path)
 
@@ -295,8 +297,8 @@ def test_an_input_that_is_not_there(url: str, tmp_path: Path) -> None:
 # ---- OUT ----
 
 
-def corpus(folder: Path, word: str, shards: int = 2) -> Path:
-    """A folder as a run publishes it, with what an upload reads of it."""
+def write_corpus(folder: Path, word: str, shards: int = 2) -> Path:
+    """A folder as a run publishes it, with the files that an upload reads."""
     (folder / "data").mkdir(parents=True)
     entries = []
     for number in range(shards):
@@ -308,192 +310,206 @@ def corpus(folder: Path, word: str, shards: int = 2) -> Path:
     return folder
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def read_tree(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def upload(out: str, folder: Path, work: Path, keep: bool = False) -> bool:
+def upload(out: str, folder: Path, work: Path, keep_versions: bool = False) -> bool:
     prefix = RemoteOutput(out)
     with prefix.hold_lock(work):
-        return prefix.publish(folder, keep_versions=keep, before_switch=lambda: None)
+        return prefix.publish(folder, keep_versions=keep_versions, before_switch=lambda: None)
 
 
-def seen(out: str, folder: Path) -> dict[str, bytes] | None:
+def read_published(out: str, folder: Path) -> dict[str, bytes] | None:
     """What a reader finds through the manifest; None without a manifest."""
-    Faulty.fault = None
+    FaultyFileSystem.fault = None
     prefix = RemoteOutput(out)
     if prefix.read_manifest() is None:
         return None
     folder.mkdir(exist_ok=True)
-    with prefix.download_corpus(folder) as there:
-        return tree(there)
+    with prefix.download_corpus(folder) as downloaded:
+        return read_tree(downloaded)
 
 
 @pytest.mark.parametrize("scheme", ["faulty", "file"])
-def test_a_version_is_published_replaced_and_kept(scheme: str, tmp_path: Path) -> None:
+def test_versions_are_published_replaced_and_kept(scheme: str, tmp_path: Path) -> None:
     out = "faulty://pub/out" if scheme == "faulty" else f"file://{tmp_path}/pub/out"
-    one, two, work = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), tmp_path / "work"
-    assert upload(out, one, work) and not upload(out, one, work)
-    assert seen(out, tmp_path / "a") == tree(one)
-    assert upload(out, two, work, keep=True)
-    assert seen(out, tmp_path / "b") == tree(two)
+    first_corpus, second_corpus, work = write_corpus(tmp_path / "one", "one"), write_corpus(tmp_path / "two", "two"), tmp_path / "work"
+    assert upload(out, first_corpus, work) and not upload(out, first_corpus, work)
+    assert read_published(out, tmp_path / "a") == read_tree(first_corpus)
+    assert upload(out, second_corpus, work, keep_versions=True)
+    assert read_published(out, tmp_path / "b") == read_tree(second_corpus)
     fs, top = RemoteOutput(out).storage.fs, RemoteOutput(out).storage.path
-    said = json.loads(fs.cat_file(f"{top}/manifest.json"))
-    for entry in said["shards"]:
+    manifest = json.loads(fs.cat_file(f"{top}/manifest.json"))
+    for entry in manifest["shards"]:
         assert hashlib.sha256(fs.cat_file(f"{top}/{entry['path']}")).hexdigest() == entry["sha256"]
     assert len(fs.ls(f"{top}/versions", detail=False)) == 2
-    assert not upload(out, two, work)  # without --keep-versions the other goes
+    assert not upload(out, second_corpus, work)  # without --keep-versions the other version is deleted
     assert len(fs.ls(f"{top}/versions", detail=False)) == 1 and not fs.exists(f"{top}/{LOCK_NAME}")
 
 
-def _faults() -> dict[str, Callable[..., Any]]:
-    def fail(name: str, do: Callable[[], Any], given: Any, fs: Any) -> Any:
+def _make_faults() -> dict[str, Callable[..., Any]]:
+    def fail(name: str, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
         raise OSError(CANARY)
 
-    def lost(name: str, do: Callable[[], Any], given: Any, fs: Any) -> Any:
-        do()
+    def fail_after_call(name: str, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
+        call_original()
         raise ConnectionError(CANARY)
 
-    def half(name: str, do: Callable[[], Any], given: Any, fs: Any) -> Any:
+    def write_half(name: str, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
         if name == "put_file":
-            data = Path(given[0]).read_bytes()
-            return MemoryFileSystem.pipe_file(fs, given[1], data[: len(data) // 2])
+            data = Path(args[0]).read_bytes()
+            return MemoryFileSystem.pipe_file(fs, args[1], data[: len(data) // 2])
         if name == "pipe_file":
-            return MemoryFileSystem.pipe_file(fs, given[0], given[1][: len(given[1]) // 2])
-        return do()
+            return MemoryFileSystem.pipe_file(fs, args[0], args[1][: len(args[1]) // 2])
+        return call_original()
 
-    return {"fails": fail, "is done and its answer lost": lost, "writes half and says nothing": half}
+    return {"fails": fail, "succeeds but reports an error": fail_after_call, "writes half without an error": write_half}
 
 
-@pytest.mark.parametrize("how", _faults())
-@pytest.mark.parametrize("first", [True, False], ids=["first", "replaced"])
-def test_whatever_call_fails_readers_see_a_whole_version(how: str, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fault_name", _make_faults())
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "replaced"])
+def test_readers_see_a_complete_version_whichever_call_fails(
+    fault_name: str, is_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote_storage, "MAX_TRIES", 1)
-    one, two, work, out = corpus(tmp_path / "one", "one", 1), corpus(tmp_path / "two", "two", 1), tmp_path / "work", "faulty://pub/out"
+    first_corpus, second_corpus, work, out = (
+        write_corpus(tmp_path / "one", "one", 1),
+        write_corpus(tmp_path / "two", "two", 1),
+        tmp_path / "work",
+        "faulty://pub/out",
+    )
     (work / "remote").mkdir(parents=True)
-    inject, failed = _faults()[how], 0
+    inject_fault, old_version_count = _make_faults()[fault_name], 0
     for n in range(1, 200):
-        Faulty.store.clear()
-        Faulty.fault = None
-        if not first:
-            upload(out, one, work)
-        Faulty.calls = 0
-        Faulty.fault = lambda name, number, do, given, fs, n=n: inject(name, do, given, fs) if number == n else do()
+        FaultyFileSystem.store.clear()
+        FaultyFileSystem.fault = None
+        if not is_first:
+            upload(out, first_corpus, work)
+        FaultyFileSystem.calls = 0
+        FaultyFileSystem.fault = lambda name, number, call_original, args, fs, n=n: (
+            inject_fault(name, call_original, args, fs) if number == n else call_original()
+        )
         with contextlib.suppress(SanitizeError):
-            upload(out, two, work)
-        last = Faulty.calls < n
-        Faulty.fault = None
-        old = None if first else tree(one)
-        found = seen(out, tmp_path / f"seen-{n}")
-        assert found in (old, tree(two))
-        failed += found == old
-        upload(out, two, work)  # the same command again
-        assert seen(out, tmp_path / f"again-{n}") == tree(two)
+            upload(out, second_corpus, work)
+        is_last = FaultyFileSystem.calls < n
+        FaultyFileSystem.fault = None
+        old = None if is_first else read_tree(first_corpus)
+        published_files = read_published(out, tmp_path / f"seen-{n}")
+        assert published_files in (old, read_tree(second_corpus))
+        old_version_count += published_files == old
+        upload(out, second_corpus, work)  # the same command again
+        assert read_published(out, tmp_path / f"again-{n}") == read_tree(second_corpus)
         names = RemoteOutput(out).storage.fs.find("/pub/out")
         assert len({name.split("/")[4] for name in names if "/versions/" in name}) == 1 and len(names) == 4
-        if last:
+        if is_last:
             break
     else:
-        raise AssertionError("never came to an end")
-    assert failed > (2 if how.startswith("writes") else 5)
+        raise AssertionError("the upload never ended")
+    assert old_version_count > (2 if fault_name.startswith("writes") else 5)
 
 
-def test_one_fault_is_tried_again_and_nobody_notices(tmp_path: Path) -> None:
-    one, out = corpus(tmp_path / "one", "one", 1), "faulty://pub/out"
-    for inject in _faults().values():
+def test_a_single_fault_is_retried(tmp_path: Path) -> None:
+    first_corpus, out = write_corpus(tmp_path / "one", "one", 1), "faulty://pub/out"
+    for inject_fault in _make_faults().values():
         for n in range(1, 60):
-            Faulty.store.clear()
-            Faulty.calls = 0
-            Faulty.fault = lambda name, number, do, given, fs, n=n, inject=inject: (
-                inject(name, do, given, fs) if number == n and name != "rm" else do()
+            FaultyFileSystem.store.clear()
+            FaultyFileSystem.calls = 0
+            FaultyFileSystem.fault = lambda name, number, call_original, args, fs, n=n, inject_fault=inject_fault: (
+                inject_fault(name, call_original, args, fs) if number == n and name != "rm" else call_original()
             )
-            upload(out, one, tmp_path / "work")
-            last = Faulty.calls < n
-            Faulty.fault = None
-            assert seen(out, tmp_path / "seen") == tree(one)
-            if last:
+            upload(out, first_corpus, tmp_path / "work")
+            is_last = FaultyFileSystem.calls < n
+            FaultyFileSystem.fault = None
+            assert read_published(out, tmp_path / "seen") == read_tree(first_corpus)
+            if is_last:
                 break
 
 
-def test_a_stopped_upload_goes_on_with_what_is_there(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    one, work, out = corpus(tmp_path / "one", "one", 5), tmp_path / "work", "faulty://pub/out"
-    put: list[str] = []
+def test_a_stopped_upload_resumes_with_uploaded_objects(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    first_corpus, work, out = write_corpus(tmp_path / "one", "one", 5), tmp_path / "work", "faulty://pub/out"
+    uploaded: list[str] = []
 
-    def fault(name: str, number: int, do: Callable[[], Any], given: Any, fs: Any) -> Any:
+    def fault(name: str, number: int, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
         if name == "put_file":
-            put.append(str(given[1]))
-            if len(put) == 4:
+            uploaded.append(str(args[1]))
+            if len(uploaded) == 4:
                 raise KeyboardInterrupt
-        return do()
+        return call_original()
 
-    Faulty.fault = fault
+    FaultyFileSystem.fault = fault
     with pytest.raises(KeyboardInterrupt):
-        upload(out, one, work)
+        upload(out, first_corpus, work)
     assert not storage.exists("/pub/out/manifest.json")
-    assert upload(out, one, work)
-    assert len(put) == 4 + 7 - 3  # three were there and whole
+    assert upload(out, first_corpus, work)
+    assert len(uploaded) == 4 + 7 - 3  # three were uploaded completely
 
 
-def test_what_never_became_whole_goes_though_versions_are_kept(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    one, two, work, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), tmp_path / "work", "faulty://pub/out"
+def test_incomplete_versions_are_deleted_with_keep_versions(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    first_corpus, second_corpus, work, out = (
+        write_corpus(tmp_path / "one", "one"),
+        write_corpus(tmp_path / "two", "two"),
+        tmp_path / "work",
+        "faulty://pub/out",
+    )
 
-    def fault(name: str, number: int, do: Callable[[], Any], given: Any, fs: Any) -> Any:
-        if name == "put_file" and str(given[1]).endswith("-00001-of-00002.parquet"):
+    def fault(name: str, number: int, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
+        if name == "put_file" and str(args[1]).endswith("-00001-of-00002.parquet"):
             raise KeyboardInterrupt
-        return do()
+        return call_original()
 
-    Faulty.fault = fault
+    FaultyFileSystem.fault = fault
     with pytest.raises(KeyboardInterrupt):
-        upload(out, one, work)
-    Faulty.fault = None
+        upload(out, first_corpus, work)
+    FaultyFileSystem.fault = None
     assert len(storage.ls("/pub/out/versions")) == 1
-    upload(out, two, work, keep=True)
-    assert len(storage.ls("/pub/out/versions")) == 1 and seen(out, tmp_path / "seen") == tree(two)
+    upload(out, second_corpus, work, keep_versions=True)
+    assert len(storage.ls("/pub/out/versions")) == 1 and read_published(out, tmp_path / "seen") == read_tree(second_corpus)
 
 
-def test_one_run_at_a_time(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    one, two, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), "faulty://pub/out"
+def test_only_one_run_publishes_at_a_time(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    first_corpus, second_corpus, out = write_corpus(tmp_path / "one", "one"), write_corpus(tmp_path / "two", "two"), "faulty://pub/out"
     with RemoteOutput(out).hold_lock(tmp_path / "work"), pytest.raises(Locked, match="another run has been publishing"):
-        upload(out, one, tmp_path / "other")
-    upload(out, one, tmp_path / "other")
-    killed = RemoteOutput(out).hold_lock(tmp_path / "work")
-    killed.__enter__()  # its lock stays
+        upload(out, first_corpus, tmp_path / "other")
+    upload(out, first_corpus, tmp_path / "other")
+    killed_lock = RemoteOutput(out).hold_lock(tmp_path / "work")
+    killed_lock.__enter__()  # the lock is not released
     with pytest.raises(Locked, match=LOCK_NAME):
-        upload(out, two, tmp_path / "other")
-    assert upload(out, two, tmp_path / "work")  # whoever has its WORK knows that it is over
+        upload(out, second_corpus, tmp_path / "other")
+    assert upload(out, second_corpus, tmp_path / "work")  # a run with the same WORK knows that the lock is stale
     prefix = RemoteOutput(out)
     with prefix.hold_lock(tmp_path / "work"), pytest.raises(Locked, match="meanwhile"):
         storage.pipe_file(f"/pub/out/{LOCK_NAME}", b"{}")
-        prefix.publish(one, keep_versions=False, before_switch=lambda: None)
-    assert seen(out, tmp_path / "seen") == tree(two)
+        prefix.publish(first_corpus, keep_versions=False, before_switch=lambda: None)
+    assert read_published(out, tmp_path / "seen") == read_tree(second_corpus)
 
 
-def test_another_publication_in_between_is_noticed(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    one, two, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), "faulty://pub/out"
-    upload(out, one, tmp_path / "work")
-    other = storage.cat_file("/pub/out/manifest.json").replace(b'"one"', b'"two"')
+def test_a_concurrent_publication_is_detected(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    first_corpus, second_corpus, out = write_corpus(tmp_path / "one", "one"), write_corpus(tmp_path / "two", "two"), "faulty://pub/out"
+    upload(out, first_corpus, tmp_path / "work")
+    other_manifest = storage.cat_file("/pub/out/manifest.json").replace(b'"one"', b'"two"')
     prefix = RemoteOutput(out)
     with prefix.hold_lock(tmp_path / "work"), pytest.raises(Locked, match="meanwhile"):
-        prefix.publish(two, keep_versions=True, before_switch=lambda: storage.pipe_file("/pub/out/manifest.json", other))
-    assert storage.cat_file("/pub/out/manifest.json") == other
+        prefix.publish(second_corpus, keep_versions=True, before_switch=lambda: storage.pipe_file("/pub/out/manifest.json", other_manifest))
+    assert storage.cat_file("/pub/out/manifest.json") == other_manifest
 
 
-def test_a_place_that_is_not_ours_is_refused(storage: MemoryFileSystem, tmp_path: Path) -> None:
+def test_a_prefix_with_foreign_objects_is_refused(storage: MemoryFileSystem, tmp_path: Path) -> None:
     storage.pipe_file("/pub/out/notes.txt", b"x")
     with pytest.raises(UsageError, match="contains 1 objects that sanitize did not write"):
         RemoteOutput("faulty://pub/out").check_replaceable("one", False)
     storage.pipe_file("/pub/other/manifest.json", b'{"shards": []}')
     with pytest.raises(UsageError, match="sanitize did not write"):
         RemoteOutput("faulty://pub/other").check_replaceable("one", True)
-    upload("faulty://pub/mine", corpus(tmp_path / "one", "one"), tmp_path / "work")
+    upload("faulty://pub/mine", write_corpus(tmp_path / "one", "one"), tmp_path / "work")
     RemoteOutput("faulty://pub/mine").check_replaceable("one", False)
     RemoteOutput("faulty://pub/mine").check_replaceable("two", True)
     with pytest.raises(UsageError, match="--replace"):
         RemoteOutput("faulty://pub/mine").check_replaceable("two", False)
 
 
-def test_what_is_not_as_it_was_published_is_found(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    one, out = corpus(tmp_path / "one", "one"), "faulty://pub/out"
+def test_changed_missing_and_extra_objects_are_found(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    first_corpus, out = write_corpus(tmp_path / "one", "one"), "faulty://pub/out"
     with pytest.raises(OutputBroken, match=r"no manifest\.json"), RemoteOutput(out).download_corpus(tmp_path):
         pass
     cases: list[tuple[str, Callable[[str], Any], str]] = [
@@ -501,16 +517,16 @@ def test_what_is_not_as_it_was_published_is_found(storage: MemoryFileSystem, tmp
         ("missing", lambda base: storage.rm(f"{base}/data/train-00001-of-00002.parquet"), "is missing"),
         ("more", lambda base: storage.pipe_file(f"{base}/data/more.parquet", b"x"), "not in the manifest"),
     ]
-    for name, harm, words in cases:
-        Faulty.store.clear()
-        upload(out, one, tmp_path / "work")
-        harm(f"/pub/out/versions/{json.loads(storage.cat_file('/pub/out/manifest.json'))['version']}")
+    for name, damage, message_part in cases:
+        FaultyFileSystem.store.clear()
+        upload(out, first_corpus, tmp_path / "work")
+        damage(f"/pub/out/versions/{json.loads(storage.cat_file('/pub/out/manifest.json'))['version']}")
         (tmp_path / name).mkdir()
-        with pytest.raises(OutputBroken, match=words), RemoteOutput(out).download_corpus(tmp_path / name):
+        with pytest.raises(OutputBroken, match=message_part), RemoteOutput(out).download_corpus(tmp_path / name):
             pass
-    said = json.loads(storage.cat_file("/pub/out/manifest.json"))
-    storage.pipe_file("/pub/out/manifest.json", json.dumps({**said, "files": {"../../escaped": {"sha256": "x"}}}).encode())
-    storage.rm(f"/pub/out/versions/{said['version']}", recursive=True)
+    manifest = json.loads(storage.cat_file("/pub/out/manifest.json"))
+    storage.pipe_file("/pub/out/manifest.json", json.dumps({**manifest, "files": {"../../escaped": {"sha256": "x"}}}).encode())
+    storage.rm(f"/pub/out/versions/{manifest['version']}", recursive=True)
     with pytest.raises(OutputBroken, match="outside"), RemoteOutput(out).download_corpus(tmp_path / "more"):
         pass
     with pytest.raises(ObjectMissing):
@@ -518,7 +534,7 @@ def test_what_is_not_as_it_was_published_is_found(storage: MemoryFileSystem, tmp
 
 
 @pytest.mark.parametrize(
-    ("given", "out", "fits"),
+    ("input_url", "out", "is_allowed"),
     [
         ("faulty://b/in", "faulty://b/in/clean", False),
         ("faulty://b/in/*.jsonl", "faulty://b/in/clean", False),
@@ -529,25 +545,28 @@ def test_what_is_not_as_it_was_published_is_found(storage: MemoryFileSystem, tmp
         ("s3://b/in", "faulty://b/in/clean", True),
     ],
 )
-def test_an_input_and_out_lie_apart(given: str, out: str, fits: bool) -> None:
-    with contextlib.nullcontext() if fits else pytest.raises(UsageError, match="inside each other"):
-        check_urls_disjoint([given, Path("/tmp/in")], out)
+def test_input_and_output_urls_must_not_contain_each_other(input_url: str, out: str, is_allowed: bool) -> None:
+    with contextlib.nullcontext() if is_allowed else pytest.raises(UsageError, match="inside each other"):
+        check_urls_disjoint([input_url, Path("/tmp/in")], out)
 
 
-def test_what_stands_there_is_copied_there(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    one, two, out = corpus(tmp_path / "one", "one"), corpus(tmp_path / "two", "two"), "faulty://pub/out"
-    upload(out, one, tmp_path / "work")
-    put: list[str] = []
-    Faulty.fault = lambda name, number, do, given, fs: (put.append(Path(given[1]).name) if name == "put_file" else None, do())[1]
-    upload(out, two, tmp_path / "work")
-    assert put == ["README.md", "train-00001-of-00002.parquet", "manifest.json"]
-    assert seen(out, tmp_path / "seen") == tree(two)
+def test_unchanged_objects_are_copied_inside_the_storage(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    first_corpus, second_corpus, out = write_corpus(tmp_path / "one", "one"), write_corpus(tmp_path / "two", "two"), "faulty://pub/out"
+    upload(out, first_corpus, tmp_path / "work")
+    uploaded: list[str] = []
+    FaultyFileSystem.fault = lambda name, number, call_original, args, fs: (
+        uploaded.append(Path(args[1]).name) if name == "put_file" else None,
+        call_original(),
+    )[1]
+    upload(out, second_corpus, tmp_path / "work")
+    assert uploaded == ["README.md", "train-00001-of-00002.parquet", "manifest.json"]
+    assert read_published(out, tmp_path / "seen") == read_tree(second_corpus)
 
 
 # ---- a whole run ----
 
 
-def test_a_run_from_url_to_url_is_the_local_run(storage: MemoryFileSystem, tmp_path: Path) -> None:
+def test_a_run_from_url_to_url_equals_a_local_run(storage: MemoryFileSystem, tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"}).encode() for no in range(30)]
     for name, rows in (("b/x.jsonl", lines[:12]), ("a.jsonl", lines[12:])):
         storage.pipe_file(f"/in/{name}", b"\n".join(rows) + b"\n")
@@ -558,131 +577,131 @@ def test_a_run_from_url_to_url_is_the_local_run(storage: MemoryFileSystem, tmp_p
     summary = run(["faulty://in"], url, "rmft", work, settings)
     run([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
     assert summary["changed"] and summary["out"] == url
-    assert seen(url, tmp_path / "seen") == tree(tmp_path / "out")
+    assert read_published(url, tmp_path / "seen") == read_tree(tmp_path / "out")
     fingerprints = [(read_json(folder / "index.json") or {})["fingerprint"] for folder in (work, tmp_path / "other")]
     assert fingerprints[0] == fingerprints[1]
-    # nothing of the input is left but the index, and all of WORK is private
+    # only the index of the input is left, and all of WORK is private
     assert not (work / "fetched").exists()
     assert all(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in work.rglob("*"))
     assert verify(url, work, mode="fast", workers=1)["leaks"] == 0
     with pytest.raises(UsageError, match="is not the private folder of the run"):
         verify(url, tmp_path / "nobody")
-    # somebody is to be forgotten: every version that has them goes, whatever the run was told
+    # an erasure deletes every version with the person, also with keep_versions
     assert subject(work, ["ann3@example.com"], erase=True)["erased"]["outputs"][0]["erased"]
     assert len(storage.ls("/pub/clean/versions")) == 1
-    published = seen(url, tmp_path / "erased") or {}
+    published = read_published(url, tmp_path / "erased") or {}
     texts = [
         text for name, raw in published.items() if name.endswith(".parquet") for text in pq.read_table(io.BytesIO(raw))["text"].to_pylist()
     ]
     assert len(texts) == 30 and not any("ann3@" in text for text in texts) and any("ann4@" in text for text in texts)
-    # a change behind the run's back stops it before anything is switched
-    before = dict(Faulty.store)
-    changed = [False]
+    # an input that changes during the run stops it before the output is switched
+    store_before = dict(FaultyFileSystem.store)
+    is_changed = [False]
 
-    def fault(name: str, number: int, do: Callable[[], Any], given: Any, fs: Any) -> Any:
-        if name == "put_file" and not changed[0]:
-            changed[0] = True
+    def fault(name: str, number: int, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
+        if name == "put_file" and not is_changed[0]:
+            is_changed[0] = True
             MemoryFileSystem.pipe_file(fs, "/in/a.jsonl", b"{}")
-        return do()
+        return call_original()
 
-    Faulty.fault = fault
+    FaultyFileSystem.fault = fault
     with pytest.raises(InputRefused, match="file 1 of the input changed"):
         run(["faulty://in"], url, "redact", work, Settings(seed=1, workers=1, rows_per_shard=20, replace=True))
-    Faulty.fault = None
-    assert Faulty.store["/pub/clean/manifest.json"] is before["/pub/clean/manifest.json"]
+    FaultyFileSystem.fault = None
+    assert FaultyFileSystem.store["/pub/clean/manifest.json"] is store_before["/pub/clean/manifest.json"]
 
 
-def test_each_night_is_added_from_where_it_lies(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    def night(name: str, first: int) -> None:
-        rows = [json.dumps({"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"}) for no in range(first, first + 10)]
+def test_remote_files_are_appended_and_fetched_once(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    def write_input(name: str, start: int) -> None:
+        rows = [json.dumps({"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"}) for no in range(start, start + 10)]
         storage.pipe_file(f"/in/{name}.jsonl", "\n".join(rows).encode() + b"\n")
         (tmp_path / "in").mkdir(exist_ok=True)
         (tmp_path / "in" / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
 
-    got: list[str] = []
+    fetched_paths: list[str] = []
 
-    def fault(name: str, number: int, do: Callable[[], Any], given: Any, fs: Any) -> Any:
+    def fault(name: str, number: int, call_original: Callable[[], Any], args: Any, fs: Any) -> Any:
         if name == "get_file":
-            got.append(str(given[0]))
-        return do()
+            fetched_paths.append(str(args[0]))
+        return call_original()
 
-    first = Settings(seed=1, workers=1)
+    settings_of_first_run = Settings(seed=1, workers=1)
     work, url = tmp_path / "work", "faulty://pub/clean"
 
-    def go(source: str, settings: Settings = first) -> dict[str, Any]:
-        got.clear()
-        Faulty.fault = fault  # `seen` takes it away
+    def run_both(source: str, settings: Settings = settings_of_first_run) -> dict[str, Any]:
+        fetched_paths.clear()
+        FaultyFileSystem.fault = fault  # `read_published` resets it
         run([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
         summary = run([source], url, "rmft", work, settings)
-        assert seen(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == tree(tmp_path / "out")
+        assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_tree(tmp_path / "out")
         assert not (work / "fetched").exists()
         return dict(summary)
 
-    night("1", 0)
-    go("faulty://in")
-    again = dataclasses.replace(first, append=True)
-    # the whole folder, a pattern, an object of its own: what was read is not fetched again, however it is named
+    write_input("1", 0)
+    run_both("faulty://in")
+    append_settings = dataclasses.replace(settings_of_first_run, append=True)
+    # a folder, a pattern, a single object: objects that were read are not fetched again, however they are named
     for no, source in enumerate(("faulty://in", "faulty://in/*.jsonl", "faulty://in/4.jsonl"), 2):
-        night(str(no), 10 * no)
-        assert go(source, again)["appended"]["files"] == 1
-        assert got == [f"/in/{no}.jsonl"]
+        write_input(str(no), 10 * no)
+        assert run_both(source, append_settings)["appended"]["files"] == 1
+        assert fetched_paths == [f"/in/{no}.jsonl"]
     # nothing is new, and nothing is fetched
-    assert go("faulty://in", again)["changed"] is False and got == []
-    # an object written anew with the same bytes is the same document
+    assert run_both("faulty://in", append_settings)["changed"] is False and fetched_paths == []
+    # an object written again with the same bytes is the same document
     storage.pipe_file("/in/2.jsonl", storage.cat_file("/in/2.jsonl"))
     storage.store["/in/2.jsonl"].modified += datetime.timedelta(seconds=5)
-    assert go("faulty://in", again)["changed"] is False and got == ["/in/2.jsonl"]
-    # one that changed, and one that is gone, are refused as local files are
-    before = dict(Faulty.store)
+    assert run_both("faulty://in", append_settings)["changed"] is False and fetched_paths == ["/in/2.jsonl"]
+    # a changed and a deleted object are refused, like local files
+    store_before = dict(FaultyFileSystem.store)
     storage.pipe_file("/in/2.jsonl", b'{"text": "other"}\n')
     with pytest.raises(UsageError, match="was read by an earlier run and has changed"):
-        run(["faulty://in"], url, "rmft", work, again)
+        run(["faulty://in"], url, "rmft", work, append_settings)
     storage.rm("/in/2.jsonl")
     with pytest.raises(UsageError, match="1 files that an earlier run read are missing"):
-        run(["faulty://in"], url, "rmft", work, again)
-    assert Faulty.store["/pub/clean/manifest.json"] is before["/pub/clean/manifest.json"]
+        run(["faulty://in"], url, "rmft", work, append_settings)
+    assert FaultyFileSystem.store["/pub/clean/manifest.json"] is store_before["/pub/clean/manifest.json"]
 
 
-def test_what_was_read_in_place_stays_with_the_index(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    def night(name: str, first: int) -> None:
-        rows = [{"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"} for no in range(first, first + 10)]
+def test_parquet_inputs_remain_readable_from_the_index(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    def write_input(name: str, start: int) -> None:
+        rows = [{"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"} for no in range(start, start + 10)]
         (tmp_path / "in").mkdir(exist_ok=True)
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in" / f"{name}.parquet")
         storage.pipe_file(f"/in/{name}.parquet", (tmp_path / "in" / f"{name}.parquet").read_bytes())
 
     work, url = tmp_path / "work", "faulty://pub/clean"
-    there = {tmp_path / "in": (tmp_path / "out", tmp_path / "other"), "faulty://in": (url, work)}
+    outputs_by_source = {tmp_path / "in": (tmp_path / "out", tmp_path / "other"), "faulty://in": (url, work)}
 
-    def go(**more: Any) -> None:
-        for source, (out, private) in there.items():
-            run([source], out, "rmft", private, Settings(seed=1, workers=1, rows_per_shard=4, **more))
+    def run_both(**more: Any) -> None:
+        for source, (out, private_folder) in outputs_by_source.items():
+            run([source], out, "rmft", private_folder, Settings(seed=1, workers=1, rows_per_shard=4, **more))
         assert not (work / "fetched").exists()
-        assert seen(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == tree(tmp_path / "out")
+        assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_tree(tmp_path / "out")
 
-    def found(private: Path, **more: Any) -> dict[str, Any]:
-        said = subject(private, ["ann3@example.com"], **more)
-        return {name: said[name] for name in ("documents", "occurrences", "occurrences_by_section")}
+    def erase_and_count(private_folder: Path, **more: Any) -> dict[str, Any]:
+        receipt = subject(private_folder, ["ann3@example.com"], **more)
+        return {name: receipt[name] for name in ("documents", "occurrences", "occurrences_by_section")}
 
-    night("1", 0)
-    go()
+    write_input("1", 0)
+    run_both()
     assert sql_api.sql(work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [10]
-    night("2", 10)
-    go(append=True)
-    # another run over what the index holds takes its place in WORK, and nothing else
+    write_input("2", 10)
+    run_both(append=True)
+    # a run over another input is refused
     with pytest.raises(UsageError, match="another input"):
         run(["faulty://in/2.parquet"], url, "rmft", work, Settings(seed=1, workers=1, rows_per_shard=4))
-    # nobody has to bring anything back, though the storage has lost it
+    # the index suffices although the storage has lost the object
     storage.rm("/in/1.parquet")
     assert sql_api.sql(work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [20]
-    assert found(work, erase=True) == found(tmp_path / "other", erase=True)
-    assert seen(url, tmp_path / "erased") == tree(tmp_path / "out")
+    assert erase_and_count(work, erase=True) == erase_and_count(tmp_path / "other", erase=True)
+    assert read_published(url, tmp_path / "erased") == read_tree(tmp_path / "out")
     texts = Corpus.open(tmp_path / "out").table(["text"]).column(0).to_pylist()
     assert len(texts) == 20 and not any("ann3@" in text for text in texts)
 
 
-def test_a_leak_is_told_where_it_was_published(storage: MemoryFileSystem, tmp_path: Path) -> None:
-    hidden = base64.b64encode(b"to ann3@example.com, again").decode()
-    rows = [{"text": "to ann3@example.com"}, {"text": "to ann3@example.com"}, {"text": f"see {hidden}"}]
+def test_a_leak_is_reported_with_its_url(storage: MemoryFileSystem, tmp_path: Path) -> None:
+    encoded_address = base64.b64encode(b"to ann3@example.com, again").decode()
+    rows = [{"text": "to ann3@example.com"}, {"text": "to ann3@example.com"}, {"text": f"see {encoded_address}"}]
     storage.pipe_file("/in/a.jsonl", "\n".join(map(json.dumps, rows)).encode())
     run(["faulty://in"], "faulty://pub/clean", "erase", tmp_path / "work", Settings(seed=1, workers=1))
     with pytest.raises(LeakFound, match=r"\Afaulty://pub/clean: 1 matches"):
