@@ -303,9 +303,9 @@ def bench_or_none() -> list[str]:
 def parts_block() -> list[str]:
     """All droppers and editors, each with the first line of its docstring."""
     return [
-        f"- `{name}` ({action}): {(importlib.import_module(f'sanitize.{parts.PACKAGES[stage]}.{name}').__doc__ or '').partition(chr(10))[0]}"
-        for stage, action in (("drop", "drops"), ("edit", "edits"))
-        for name in parts.list_part_names(stage)  # type: ignore[arg-type]
+        f"- `{name}` ({action}): {(importlib.import_module(f'sanitize.{parts.PACKAGES[part]}.{name}').__doc__ or '').partition(chr(10))[0]}"
+        for part, action in (("drop", "drops"), ("edit", "edits"))
+        for name in parts.list_part_names(part)  # type: ignore[arg-type]
     ]
 
 

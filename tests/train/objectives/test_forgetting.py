@@ -27,7 +27,7 @@ PrepareObjective = Callable[..., tuple[Any, Any, Any, Any]]
 
 @pytest.fixture
 def prepare_objective(corpus: Any, recipe: Any, tmp_path: Path) -> PrepareObjective:
-    """An objective after setup() that forgets four of thirty documents, a live model with changed weights, the model before that change, and
+    """An objective after setup() that forgets four of thirty documents, a live model with changed weights, the original model, and
     the collated first rows. Documents have a prompt, so that answers and prompts differ."""
 
     def make(use: str, **settings: Any) -> tuple[Any, Any, Any, Any]:
