@@ -15,7 +15,7 @@ from benchmarks.criteria import lots, own, split
 def test_a_sample_of_a_given_corpus_is_split_into_all_parts(tmp_path: Path) -> None:
     ids = [f"d{number}" for number in range(300)]
     (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"doc_id": ids, "text": [f"Note {one}." for one in ids]}), tmp_path / "in" / "a.parquet")
+    pq.write_table(pa.table({"doc_id": ids, "text": [f"Note {doc_id}." for doc_id in ids]}), tmp_path / "in" / "a.parquet")
     arguments = argparse.Namespace(data=tmp_path / "in", text_column="text", documents=60)
     path = own(arguments, tmp_path)
     assert path is not None

@@ -60,8 +60,8 @@ def test_tofu_is_read_with_its_authors() -> None:
         140,
     )
     assert [len(questions.forgotten(count)) for count in (2, 10, 20)] == [40, 200, 400]
-    asked = {row["doc_id"] for row in questions.asked}
-    assert asked >= questions.forgotten(20) and len(asked) > 700
+    asked_doc_ids = {row["doc_id"] for row in questions.asked}
+    assert asked_doc_ids >= questions.forgotten(20) and len(asked_doc_ids) > 700
     sample = tofu(TOFU, authors=60, each=6, lands=5, seed=0)
     assert sample.about["rows"] == 360 and len(sample.authors) == len(set(sample.authors)) == 60
     assert sum(author < 20 for author in sample.authors) == 60 * 20 // 140 and sample.authors[:2] == questions.authors[:2]

@@ -18,21 +18,21 @@ def test_records_depend_on_seed_and_name() -> None:
     assert len(texts) == 20 and all(texts.isdisjoint(table["text"].to_pylist()) for table in other_records)
 
 
-def test_every_record_holds_a_value_of_each_kind() -> None:
+def test_every_record_contains_a_value_of_each_kind() -> None:
     texts = records(200, seed=3, name="a")["text"].to_pylist()
-    found = find_values(texts)
-    kinds = found.group_by("text_no").agg(pl.col("kind").unique().sort(), pl.len())
+    values_found = find_values(texts)
+    kinds = values_found.group_by("text_no").agg(pl.col("kind").unique().sort(), pl.len())
     assert kinds.height == 200 and all(row == ["EMAIL_ADDRESS", "IP_ADDRESS", "PHONE_NUMBER"] for row in kinds["kind"].to_list())
     assert set(kinds["len"].unique()) == {3, 4}  # a third of them repeat one value
     assert 0.2 < (kinds["len"] == 4).mean() < 0.5  # type: ignore[operator]
     # three adjacent values, with at most a word or a comma between them: only the first one has a context of its own
-    row = found.sort("text_no", "start").with_columns(
+    row = values_found.sort("text_no", "start").with_columns(
         previous_end=pl.col("end").shift(1).over("text_no"), position=pl.int_range(pl.len()).over("text_no")
     )
     gaps = row.filter(pl.col("position").is_in([1, 2])).select(gap=pl.col("start") - pl.col("previous_end"))["gap"]
     assert gaps.max() <= len(" and ") and row.filter(pl.col("position") == 0)["start"].min() >= len("Record: ")  # type: ignore[operator]
     # reserved ranges only, and few values that two records share
-    values = found.unique(["text_no", "value"])
+    values = values_found.unique(["text_no", "value"])
     assert values.filter(pl.col("kind") == "PHONE_NUMBER")["value"].str.contains(r"\A[2-9][0-9]{2}-555-01[0-9]{2}\z").all()
     assert values.filter(pl.col("kind") == "EMAIL_ADDRESS")["value"].str.contains(r"@example[.](com|org|net)\z").all()
     assert values.filter(pl.col("kind") == "IP_ADDRESS")["value"].str.contains(r"\A(192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.]").all()

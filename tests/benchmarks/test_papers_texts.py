@@ -15,8 +15,8 @@ def test_tickets_depend_on_seed_and_name() -> None:
     other_texts = {*tickets(50, seed=4, name="private")["text"].to_pylist(), *tickets(50, seed=3, name="public")["text"].to_pylist()}
     assert not other_texts & set(table["text"].to_pylist())
     for text, label in zip(table["text"].to_pylist(), table["label"].to_pylist(), strict=True):
-        before, _, answer = text.rpartition(QUESTION)
-        assert answer.strip() == label
+        before, _, label_text = text.rpartition(QUESTION)
+        assert label_text.strip() == label
         assert [name for name, states in PRIORITY.items() if before.endswith(tuple(f" {state}." for state in states))] == [label]
         assert "{" not in text
 

@@ -303,7 +303,7 @@ def test_a_wrong_command_line_is_exit_2(working_folder: Path, sanitize: Command,
     assert read_tree(working_folder) == before
 
 
-def test_a_bad_file_in_a_folder_goes_to_quarantine(working_folder: Path, sanitize: Command) -> None:
+def test_a_bad_file_in_a_folder_is_quarantined(working_folder: Path, sanitize: Command) -> None:
     write_nested_input(working_folder)
     (working_folder / "data" / "bad.parquet").write_text("no")
     (working_folder / "data" / "bad.jsonl.gz").write_bytes(gzip.compress(b"\x00\x01"))
@@ -694,7 +694,7 @@ def test_every_option_that_is_a_path_refuses_a_url() -> None:
             if "pathlib" in str(hint):
                 option_count += 1
                 unchecked += [f"{command_name} {option}"] if hint.__metadata__[0].parser is not local_path else []
-    assert option_count > 20 and unchecked == [], "give it parser=local_path, or take a string and ask is_url"
+    assert option_count > 20 and unchecked == [], "give it parser=local_path, or take a string and check is_url"
 
 
 @pytest.mark.parametrize(
@@ -956,5 +956,5 @@ def test_kept_binary_columns_are_leak_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "size"), [("1", 1), ("200000000", 200_000_000), ("32MB", 32 << 20), ("1.5KB", 1536), ("512MB", 1 << 29)])
-def test_the_size_of_a_document(text: str, size: int) -> None:
+def test_document_sizes_are_parsed(text: str, size: int) -> None:
     assert parse_document_size(text) == size

@@ -92,7 +92,7 @@ def replace_words(text: str) -> str:
 def test_all_words_are_rewritten_and_the_text_between_is_unchanged(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     model = request.getfixturevalue(name)
     summary, out, run_folder = run_plan(tmp_path, load_plan("dp_mlm", [f'edit.0.model="{model}"', "edit.0.epsilon=20.0"]), verify="full")
-    known = set(MaskedModel(model).candidate_words)
+    candidate_words = set(MaskedModel(model).candidate_words)
     changed = 0
     for before, after in zip(ROWS, out, strict=True):
         for column in ("text", "more"):
@@ -100,7 +100,7 @@ def test_all_words_are_rewritten_and_the_text_between_is_unchanged(name: str, tm
                 assert after[column] is None
                 continue
             assert replace_words(after[column]) == replace_words(before[column])  # every byte between words is the input's
-            assert set(WORD.findall(after[column])) <= known
+            assert set(WORD.findall(after[column])) <= candidate_words
             changed += sum(x != y for x, y in zip(WORD.findall(before[column]), WORD.findall(after[column]), strict=True))
         assert [after[column] for column in ("doc_id", "public")] == [before[column] for column in ("doc_id", "public")]
     unit_counts = {no: sum(len(WORD.findall(row[column] or "")) for column in ("text", "more")) for no, row in enumerate(ROWS)}
@@ -133,7 +133,7 @@ def test_the_ledger_is_on_the_page_the_card_and_in_sql(bert: Path, tmp_path: Pat
     ]
 
 
-def test_a_seeded_run_claims_nothing(bert: Path, tmp_path: Path) -> None:
+def test_a_seeded_run_has_no_privacy_claim(bert: Path, tmp_path: Path) -> None:
     summary, _, _ = run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 10.0"), key_file=None, seed=1)
     assert summary["ledger"][0]["claim"].startswith("none (seeded run") and "document" not in summary["ledger"][0]["adjacency"]
 
@@ -289,7 +289,7 @@ def test_claim_with_redact_covers_draws_only(bert: Path, tmp_path: Path) -> None
     assert summary["ledger"][0]["claim"] == "token" and summary["publishable"]
 
 
-def test_casing(bert: Path, tmp_path: Path) -> None:
+def test_casing_of_the_first_letter_is_kept(bert: Path, tmp_path: Path) -> None:
     summary, out, _ = run_plan(tmp_path, write_plan(tmp_path, bert, 'epsilon = 1.0\ncasing = "first"'))
     for before, after in zip(ROWS, out, strict=True):
         for old_word, new_word in zip(WORD.findall(before["text"]), WORD.findall(after["text"]), strict=True):
@@ -390,7 +390,7 @@ def test_logits_equal_those_of_the_complete_model(name: str, request: pytest.Fix
     assert np.allclose(head_logits[0], model_logits, atol=1e-4)
 
 
-def test_windows(bert: Path) -> None:
+def test_windows_around_a_word(bert: Path) -> None:
     """A window has the word and as many tokens around it as fit; more on one side where the other has too few."""
     model = MaskedModel(bert)
     text = "one two three four five two three four five one"
@@ -427,7 +427,7 @@ def _copy_model(model: Path, target: Path, **settings: object) -> Path:
     return folder
 
 
-def test_a_plan_without_a_model(tmp_path: Path) -> None:
+def test_a_plan_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"--set edit\.0\.model=PATH"):
         run_plan(tmp_path, load_plan("dp_mlm"))
     assert not (tmp_path / "out").exists()
@@ -516,7 +516,7 @@ def test_a_changed_model_gives_another_plan(bert: Path, tmp_path: Path) -> None:
 
 
 def test_target_nouns_needs_a_tagger(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without spaCy a clear error; with it (here a stub of spaCy, not of our code) its nouns and proper nouns are replaced."""
+    """Without spaCy a clear error; with it (in this test a stub of spaCy, not of our code) its nouns and proper nouns are replaced."""
     plan = write_plan(tmp_path, bert, 'epsilon = 1\ntargets = ["nouns"]\ntagger = "some_pipeline"')
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(MissingExtra):

@@ -184,17 +184,17 @@ def find_entries(text: str, begin: int, end: int) -> list[tuple[int, int]]:
 
 def reference_dedup(mails: Sequence[tuple[str, Sequence[Span]]], scope: str) -> list[str]:
     """The mails after header deduplication; each is given with the addresses that occur in it."""
-    seen: set[int] = set()
+    seen_values: set[int] = set()
     output_texts = []
     for text, spans in mails:
         removed_spans: list[tuple[int, int]] = []
         for begin, end, name, is_list in find_fields(text):
             field_spans = [span for span in spans if begin <= span[0] < end]
             if scope == "line":
-                if {span[2] for span in field_spans} & seen:
+                if {span[2] for span in field_spans} & seen_values:
                     removed_spans.append((begin, end))
                 else:
-                    seen |= {span[2] for span in field_spans}
+                    seen_values |= {span[2] for span in field_spans}
                 continue
             if not field_spans:
                 continue
@@ -206,8 +206,8 @@ def reference_dedup(mails: Sequence[tuple[str, Sequence[Span]]], scope: str) -> 
             is_duplicate = []
             for low, high in entries:
                 values = {value for a, _, value in field_spans if low <= a < high}
-                is_duplicate.append(bool(values & seen))
-                seen |= set() if is_duplicate[-1] else values
+                is_duplicate.append(bool(values & seen_values))
+                seen_values |= set() if is_duplicate[-1] else values
             low, high = entries[0]
             is_single = len(entries) == 1 and name and text.find(":", begin, low) >= 0
             is_bare = is_single and not (text[text.index(":", begin) + 1 : low] + text[high:end]).strip(" \t\r\n")

@@ -225,9 +225,9 @@ def build_kind_values(name: str, values: list[str], real: list[str]) -> _KindVal
     kind = get_kind(name)
     ids = compute_value_ids(to_large_string(kind.normalise(pl.Series(values))), name, KEY)
     order = np.argsort(ids)
-    taken = np.unique(compute_value_ids(to_large_string(kind.normalise(pl.Series([*values, *real]))), name, KEY))
+    taken_ids = np.unique(compute_value_ids(to_large_string(kind.normalise(pl.Series([*values, *real]))), name, KEY))
     return _KindValues(
-        taken, ids[order], pa.array([values[row] for row in order], pa.large_string()), pa.array([], pa.large_string()), np.empty(0)
+        taken_ids, ids[order], pa.array([values[row] for row in order], pa.large_string()), pa.array([], pa.large_string()), np.empty(0)
     )
 
 
@@ -251,7 +251,7 @@ def test_pseudonyms_are_distinct_and_no_real_values() -> None:
     assert sum(pseudonyms[value] != text for value, text in fewer.items()) < 0.1 * len(fewer)
 
 
-def test_reserved_ranges_are_left_when_they_are_exhausted() -> None:
+def test_values_beyond_exhausted_reserved_ranges_get_other_addresses() -> None:
     """768 addresses are reserved by RFC 5737; the first of 900 values get them."""
     pseudonyms = draw_pseudonyms(
         build_kind_values("IP_ADDRESS", [f"9.9.{no // 200}.{10 + no % 200}" for no in range(900)], []), "IP_ADDRESS", reserved=True

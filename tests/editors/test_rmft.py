@@ -23,9 +23,9 @@ def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
     plan = load_plan("erase", [f"edit.0.avoid={avoid}"])
     summary = run(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
     first, second = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"]
-    drawn = re.findall(r"http://(\w) and", first)
+    variants = re.findall(r"http://(\w) and", first)
     excluded = {"a", "b"} if avoid == "corpus" else {"a"}  # values that a variant must avoid
-    assert first.count("[URL]") == 60 - len(drawn) and 20 <= len(drawn) == len(set(drawn) - excluded)
+    assert first.count("[URL]") == 60 - len(variants) and 20 <= len(variants) == len(set(variants) - excluded)
     short_url = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
     assert re.fullmatch(rf"See {short_url} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
     assert summary["by_kind"]["URL"]["replaced"] == 62 and summary["leaks"] == 0
@@ -49,7 +49,7 @@ def test_stream_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])
 def test_run_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, draws_per_call: int) -> None:
-    """The same for a run, where variants are unique per document: only the first attempts are free here."""
+    """The same for a run, where variants are unique per document: only the first attempts are free in this case."""
     text = " ".join(f"{a}.{b}@corp.example.com" for a in ("ann", "bob", "eve") for b in ("lee", "ray")) + " http://a 192.0.2.7 "
     pl.DataFrame({"text": [text * count for count in (1, 9, 40, 2)]}).write_parquet(tmp_path / "in.parquet")
 

@@ -55,8 +55,8 @@ def test_results_without_the_attention_mask_differ(model: LanguageModel, gpt2: A
 
     prompts = make_prompts()
     maskless_model = dataclasses.replace(model, model=Maskless())
-    right, wrong = model.generate(prompts, new_tokens=16), maskless_model.generate(prompts, new_tokens=16)
-    assert sum(expected == actual for expected, actual in zip(right, wrong, strict=True)) < len(prompts) // 2
+    with_mask, without_mask = model.generate(prompts, new_tokens=16), maskless_model.generate(prompts, new_tokens=16)
+    assert sum(expected == actual for expected, actual in zip(with_mask, without_mask, strict=True)) < len(prompts) // 2
 
 
 def test_greedy_equals_transformers(model: LanguageModel, gpt2: Any) -> None:
@@ -85,11 +85,11 @@ def test_sampling_follows_the_softmax(model: LanguageModel, gpt2: Any) -> None:
     import torch
 
     prompt = make_prompts(1)[0]
-    drawn = model.generate([prompt] * 4000, new_tokens=1, mode="sample", temperature=3.0, top_k=5, batch=512, stop_at_eos=False)
+    samples = model.generate([prompt] * 4000, new_tokens=1, mode="sample", temperature=3.0, top_k=5, batch=512, stop_at_eos=False)
     with torch.no_grad():
         top, token_ids = (gpt2(torch.tensor([prompt])).logits[0, -1] / 3.0).topk(5)
     expected = dict(zip(token_ids.tolist(), top.softmax(0).tolist(), strict=True))
-    sampled_tokens = np.array([row[0] for row in drawn])
+    sampled_tokens = np.array([row[0] for row in samples])
     assert set(sampled_tokens.tolist()) <= set(expected)
     for token, share in expected.items():
         assert abs((sampled_tokens == token).mean() - share) < 4 * np.sqrt(share * (1 - share) / 4000) + 1e-9

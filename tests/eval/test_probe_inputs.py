@@ -66,8 +66,8 @@ def test_shards_of_every_format_are_read(format: str, tmp_path: Path) -> None:
 
 def test_addresses_are_counted_in_canonical_form() -> None:
     assert count_addresses([MAIL, "bo.ray@example.org"]) == {"ann.lee@example.com": 2, "bo.ray@example.org": 2, "cy.fox@example.net": 1}
-    found = find_addresses([MAIL]).rows()
-    assert [MAIL[start:stop].lower() for _, start, stop, _ in found] == [address for *_, address in found]
+    addresses_found = find_addresses([MAIL]).rows()
+    assert [MAIL[start:stop].lower() for _, start, stop, _ in addresses_found] == [address for *_, address in addresses_found]
     assert find_addresses([]).height == 0
 
 
@@ -84,10 +84,10 @@ def test_the_vault_has_the_same_addresses(tmp_path: Path) -> None:
 
 
 def test_unseen_addresses_combine_known_parts() -> None:
-    known = {
+    known_addresses = {
         f"{first}.{last}@example.{top}" for first in ("ann", "bo", "cy") for last in ("lee", "ray", "fox") for top in ("com", "org")
     } - {"ann.fox@example.com"}
-    assert make_unseen_addresses(known, 9) == ["ann.fox@example.com"]  # the only other combination
+    assert make_unseen_addresses(known_addresses, 9) == ["ann.fox@example.com"]  # the only other combination
     addresses = make_unseen_addresses({"ann.lee@example.com", "bo.ray@example.org", "x@example.net"}, 4, seed=2)
     assert len(addresses) == 4 == len(set(addresses)) and addresses == make_unseen_addresses(
         {"x@example.net", "bo.ray@example.org", "ann.lee@example.com"}, 4, seed=2

@@ -155,9 +155,11 @@ def test_candidates_are_values_that_the_finder_reports(model: LanguageModel, mon
         "gamma": ["today"],
     }
     calls = replace_generation(monkeypatch, completions)
-    found = rr.recollect_candidates(model, RECORDS, AttackSettings(queries=3, longest=50))
+    candidates = rr.recollect_candidates(model, RECORDS, AttackSettings(queries=3, longest=50))
     assert calls[0][0] == 9 and calls[0][1]["temperature"] == 1.2 and calls[0][1]["mode"] == "sample"
-    candidates_by_key = {key: rows.select("candidate", "query").rows() for (key,), rows in found.partition_by("key", as_dict=True).items()}
+    candidates_by_key = {
+        key: rows.select("candidate", "query").rows() for (key,), rows in candidates.partition_by("key", as_dict=True).items()
+    }
     both_candidates = [(BO, 0), (ANN, 0)]
     assert (
         candidates_by_key[0] == both_candidates and candidates_by_key[1] == both_candidates
@@ -165,20 +167,21 @@ def test_candidates_are_values_that_the_finder_reports(model: LanguageModel, mon
     assert candidates_by_key[2] == [("212-555-0142", 1)]
     assert candidates_by_key[3] == [(ANN.upper(), 0), (ANN, 0), (CY, 1)]  # spellings are distinguished, the longest address is left out
     assert 4 not in candidates_by_key  # no value of its kind was generated
-    assert found["place"].to_list() == [0, 1, 0, 1, 0, 0, 1, 2]
-    votes = found.filter(pl.col("key").is_in([0, 3])).select("key", "votes").rows()
+    assert candidates["place"].to_list() == [0, 1, 0, 1, 0, 0, 1, 2]
+    votes = candidates.filter(pl.col("key").is_in([0, 3])).select("key", "votes").rows()
     assert votes == [(0, 1), (0, 2), (3, 1), (3, 1), (3, 1)]  # two of three completions contain ANN; spellings are counted separately
 
 
 def test_a_query_has_one_vote(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_generation(monkeypatch, {"beta": [f"{ANN} {ANN} {ANN}", f"{BO}", f"{BO} {ANN}", f"{BO}"]})
     records = MaskedRecords.from_texts(["beta [EMAIL_ADDRESS-1]"], [{"[EMAIL_ADDRESS-1]": [BO]}])
-    found = rr.recollect_candidates(model, records, AttackSettings(queries=4))
-    assert found.select("candidate", "query", "votes").rows() == [(ANN, 0, 2), (BO, 1, 3)]
-    losses = rr.compute_candidate_losses(model, model, records, found, AttackSettings())
+    candidates = rr.recollect_candidates(model, records, AttackSettings(queries=4))
+    assert candidates.select("candidate", "query", "votes").rows() == [(ANN, 0, 2), (BO, 1, 3)]
+    losses = rr.compute_candidate_losses(model, model, records, candidates, AttackSettings())
     assert losses["votes"].to_list() == [2, 3]
     assert (
-        rr.answer_accuracy(rr.select_answers(records.keys, rr.judge_candidates(records, found), rr.rank_candidates(losses, "votes"))) == 1
+        rr.answer_accuracy(rr.select_answers(records.keys, rr.judge_candidates(records, candidates), rr.rank_candidates(losses, "votes")))
+        == 1
     )
 
 
@@ -236,7 +239,7 @@ def test_the_metric_uses_the_named_finders(model: LanguageModel, monkeypatch: py
     replace_generation(monkeypatch, {"gamma": ["my name is Ann Larsson"]})  # the text before the label is the word, for the baselines too
     records = MaskedRecords.from_texts(["gamma [PERSON-1]"], [{"[PERSON-1]": ["Ann Larsson"]}])
     attack = AttackSettings(queries=2)
-    assert run_attack(model, model, records, attack)["recall"] == 0  # patterns knows no names
+    assert run_attack(model, model, records, attack)["recall"] == 0  # patterns finds no names
     results = run_attack(model, model, records, attack, value_finder=make_value_finder(["names"]))
     assert results["recall"] == results["top1"] == 1
     baselines = run_baselines(model, records, attack, queries=2, value_finder=make_value_finder(["names"]))
@@ -247,15 +250,15 @@ def test_one_prompt_for_each_key(model: LanguageModel, monkeypatch: pytest.Monke
     calls = replace_generation(
         monkeypatch, {"<[EMAIL_ADDRESS-1]>": [ANN], "<[EMAIL_ADDRESS-2]>": [BO], "<[PHONE_NUMBER-1]>": [""], "<[PERSON-1]>": [CY]}
     )
-    found = rr.recollect_candidates(model, RECORDS, AttackSettings(layout="key", queries=2, key_prompt="{text} <{key}>"))
+    candidates = rr.recollect_candidates(model, RECORDS, AttackSettings(layout="key", queries=2, key_prompt="{text} <{key}>"))
     assert calls[0][0] == 10
-    assert found.select("key", "candidate").rows() == [(0, ANN), (1, BO), (3, ANN)]
+    assert candidates.select("key", "candidate").rows() == [(0, ANN), (1, BO), (3, ANN)]
 
 
 def test_a_text_longer_than_the_context_is_skipped(model: LanguageModel) -> None:
     records = MaskedRecords.from_texts(["word " * 20 + "[EMAIL_ADDRESS-1]", "[EMAIL_ADDRESS-1]"], [{"[EMAIL_ADDRESS-1]": [ANN]}] * 2)
-    found = rr.recollect_candidates(model, records, AttackSettings(queries=2, whole_prompt="{text}"))
-    assert 0 not in found["key"].to_list()
+    candidates = rr.recollect_candidates(model, records, AttackSettings(queries=2, whole_prompt="{text}"))
+    assert 0 not in candidates["key"].to_list()
     assert rr.recollect_candidates(model, MaskedRecords.from_texts([], []), AttackSettings(whole_prompt="{text}")).height == 0
 
 
@@ -310,32 +313,32 @@ def compute_reference_losses(model: LanguageModel, before: str, candidate: str, 
 
 def test_losses_cover_the_candidate_and_the_text_after_it(model: LanguageModel) -> None:
     cases = [("ab ", "cd", " ef"), ("", "cd", ""), ("é ", "ü", "."), ("x" * 70 + " ", "y", " z"), ("ab ", "c", "")]
-    partial, whole = rr.compute_segment_losses(model, *map(list, zip(*cases, strict=True)))
+    partial, complete = rr.compute_segment_losses(model, *map(list, zip(*cases, strict=True)))
     for number, case in enumerate(cases):
-        assert (partial[number], whole[number]) == pytest.approx(compute_reference_losses(model, *case), rel=1e-5)
+        assert (partial[number], complete[number]) == pytest.approx(compute_reference_losses(model, *case), rel=1e-5)
     assert [len(losses) for losses in rr.compute_segment_losses(model, [], [], [])] == [0, 0]
 
 
 def test_a_segment_that_begins_with_its_label_scores_the_first_token(model: LanguageModel) -> None:
-    partial, whole = rr.compute_segment_losses(model, ["", ""], ["a", ""], ["", ""])
-    assert np.isfinite(partial[0]) and partial[0] == whole[0]
-    assert np.isinf(partial[1]) and np.isinf(whole[1])  # no token is scored
+    partial, complete = rr.compute_segment_losses(model, ["", ""], ["a", ""], ["", ""])
+    assert np.isfinite(partial[0]) and partial[0] == complete[0]
+    assert np.isinf(partial[1]) and np.isinf(complete[1])  # no token is scored
 
 
 def test_losses_table(model: LanguageModel, gpt2: Any, tokenizer: Any) -> None:
     rows = {"key": [0, 0, 3], "place": [0, 1, 0], "candidate": [ANN, BO, CY], "query": [0, 0, 0], "votes": [1, 2, 1]}
-    found = pl.DataFrame(rows, schema=dict(rr.CANDIDATE_SCHEMA))
-    losses = rr.compute_candidate_losses(model, model, RECORDS, found, AttackSettings())
+    candidates = pl.DataFrame(rows, schema=dict(rr.CANDIDATE_SCHEMA))
+    losses = rr.compute_candidate_losses(model, model, RECORDS, candidates, AttackSettings())
     assert losses.select("key", "place").rows() == [
         (0, 0),
         (0, 0),
         (0, 1),
         (0, 1),
         (3, 0),
-    ]  # two places of the label, one of the other text
+    ]  # two occurrences of the label, and one in the other text
     assert (losses["victim"] == losses["reference"]).all()
     assert losses["victim"][4] == pytest.approx(compute_reference_losses(model, "beta ", CY, "")[0], rel=1e-5)
-    assert rr.compute_candidate_losses(model, None, RECORDS, found, AttackSettings())["reference"].to_list() == [0.0] * 5
+    assert rr.compute_candidate_losses(model, None, RECORDS, candidates, AttackSettings())["reference"].to_list() == [0.0] * 5
 
 
 @given(LOSS, LOSS, LOSS, LOSS, st.floats(1e-6, 100))
@@ -408,7 +411,7 @@ VOTE_CASES = {
 
 
 @pytest.mark.parametrize("case", VOTE_CASES)
-def test_votes(case: str) -> None:
+def test_ranks_by_votes(case: str) -> None:
     rows, votes, votes_subtract = VOTE_CASES[case]
     losses = build_loss_table([(0, place, times, victim, reference) for place, times, victim, reference in rows])
     for criterion, order in (("votes", votes), ("votes_subtract", votes_subtract)):
@@ -439,7 +442,7 @@ def test_vote_criteria_equal_the_reference(rows: list[tuple[float, float, int]])
     ("candidate", "truths", "hit", "exact", "f1"),
     [
         (ANN.upper(), [ANN], True, True, 1.0),
-        (f"mail {ANN}", [ANN], True, False, 2 * 4 / 9),  # a part is enough; not the other way round
+        (f"mail {ANN}", [ANN], True, False, 2 * 4 / 9),  # the candidate may contain the value, but not the reverse
         ("ann.lee@example", [ANN], False, False, 2 * 3 / 7),
         ("Bo", [ANN, "bo"], True, True, 1.0),
         ("--", ["-"], True, False, 0.0),
@@ -452,11 +455,11 @@ def test_judged_candidates(candidate: str, truths: list[str], hit: bool, exact: 
 
 def test_rates_by_hand() -> None:
     keys = RECORDS.keys
-    found = pl.DataFrame(
+    candidates = pl.DataFrame(
         {"key": [0, 0, 1, 3], "place": [0, 1, 0, 0], "candidate": [BO, ANN, ANN, CY], "query": [0, 4, 1, 2], "votes": [1, 2, 1, 1]},
         schema=dict(rr.CANDIDATE_SCHEMA),
     )
-    worth = rr.judge_candidates(RECORDS, found)
+    worth = rr.judge_candidates(RECORDS, candidates)
     losses = pl.DataFrame(
         {"key": [0, 0, 1, 3], "place": [0, 1, 0, 0], "votes": [1, 2, 1, 1], "victim": [1.0, 2, 1, 1], "reference": [1.0, 9, 1, 1],
          "whole": [1.0] * 4}

@@ -14,7 +14,7 @@ from sanitize.eval.run_folder import RunFolder
 
 
 def write_run_folder(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
-    """A run with empty weights, which are never loaded here."""
+    """A run with empty weights, which are never loaded in this file."""
     for step in steps:
         checkpoint_folder = folder / "checkpoints" / f"step-{step:06d}"
         checkpoint_folder.mkdir(parents=True)
@@ -35,7 +35,7 @@ def write_run_folder(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
     return folder
 
 
-def test_a_run_is_read(tmp_path: Path) -> None:
+def test_a_run_folder_is_read(tmp_path: Path) -> None:
     run = RunFolder.open(write_run_folder(tmp_path))
     assert [(checkpoint.step, checkpoint.epoch, checkpoint.name) for checkpoint in run.checkpoints] == [
         (0, 0, "step-000000"),
@@ -70,7 +70,7 @@ def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
         (lambda run: (run / "checkpoints/step-000005/checkpoint.json").write_text("{}"), OutputBroken, "no step and epoch"),
     ],
 )
-def test_what_is_missing_is_named(tmp_path: Path, damage, error: type[Exception], message: str) -> None:  # type: ignore[no-untyped-def]
+def test_missing_parts_are_named(tmp_path: Path, damage, error: type[Exception], message: str) -> None:  # type: ignore[no-untyped-def]
     run = write_run_folder(tmp_path / "run")
     damage(run)
     with pytest.raises(error, match=message):

@@ -128,6 +128,6 @@ def test_scores_are_within_their_bounds(values: list[float], data: st.DataObject
 
 
 @pytest.mark.parametrize(("first", "second"), [([1.0], [1.0, 2.0]), ([], []), ([float("nan")], [1.0])])
-def test_what_cannot_be_compared_is_refused(first: list[float], second: list[float]) -> None:
+def test_invalid_comparisons_are_refused(first: list[float], second: list[float]) -> None:
     with pytest.raises(ValueError, match=r"expected the same questions|not a number"):
         compare_models(np.array(first), np.array(second))

@@ -578,9 +578,9 @@ def test_python_blocks_run(readme_run: tuple[Path, dict[str, str]]) -> None:
 
 def test_the_shown_plan_is_valid(tmp_path: Path) -> None:
     pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
-    shown = [text for language, text in BLOCKS if language == "toml" and "[[edit]]" in text and "[[kind]]" not in text]
-    assert len(shown) == 1
-    (tmp_path / "mine.toml").write_text(shown[0], "utf-8")
+    plans_shown = [text for language, text in BLOCKS if language == "toml" and "[[edit]]" in text and "[[kind]]" not in text]
+    assert len(plans_shown) == 1
+    (tmp_path / "mine.toml").write_text(plans_shown[0], "utf-8")
     plan = load_plan(str(tmp_path / "mine.toml"))
     assert [dropper.use for dropper in plan.droppers] == ["exact_dup", "near_dup"] and len(plan.editors) == 2
 
@@ -634,9 +634,9 @@ def test_every_option_exists() -> None:
             ["sanitize.eval.cli", "frontier", "--help"],
         )
     ]
-    known = set(re.findall(r"--[a-z-]+", "".join(helps)))
+    known_options = set(re.findall(r"--[a-z-]+", "".join(helps)))
     upcoming = {"--verify"}  # `--verify full` is named as planned; the option exists
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--version"} <= known | upcoming
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--version"} <= known_options | upcoming
 
 
 def read_help(command_name: str) -> str:

@@ -127,7 +127,7 @@ def test_shares_partition_a_step(count: int, batch: int, epochs: int, ranks: int
     for epoch in range(epochs):
         first = epoch * plan.steps_per_epoch
         steps = [plan.get_step_rows(step) for step in range(first, first + plan.steps_per_epoch)]
-        assert sorted(np.concatenate(steps).tolist()) == list(range(count)), "an epoch holds every row once"
+        assert sorted(np.concatenate(steps).tolist()) == list(range(count)), "an epoch contains every row once"
     for step in range(plan.step_count):
         shared = [
             share for rank in range(ranks) for share in plan.get_micro_batches(step, rank=rank, world_size=ranks, n_micro_batches=pieces)

@@ -149,7 +149,7 @@ def test_each_unit_is_clipped(make_step: MakeStep) -> None:
     step = make_step(sigma=0.0, clip=0.5)
     row_numbers = step.batch_plan.get_step_rows(0)
     row_gradients = compute_row_gradients(step, row_numbers)
-    assert min(map(compute_norm, row_gradients)) > 0.5, "all are clipped here"
+    assert min(map(compute_norm, row_gradients)) > 0.5, "all units are clipped"
     clipped = [{name: value * 0.5 / compute_norm(gradient) for name, value in gradient.items()} for gradient in row_gradients]
     step.set_gradients(0)
     assert relative_distance(get_step_gradient(step), sum_gradients(clipped)) < 1e-4
@@ -258,18 +258,18 @@ def test_units_are_drawn_independently() -> None:
 
 def test_keyed_random_draws() -> None:
     random, other_random = KeyedRandom(b"a" * 32), KeyedRandom(b"b" * 32)
-    drawn = random.draw_normal(400_001, "noise", 0, "w")
-    assert drawn.shape == (400_001,) and drawn.dtype == np.float32
-    assert abs(drawn.mean()) < 0.01 and drawn.std() == pytest.approx(1, rel=0.01)
-    assert (np.abs(drawn) > 3).mean() == pytest.approx(0.0027, rel=0.15) and abs((drawn**3).mean()) < 0.03
-    assert len(np.unique(drawn)) > 390_000 and abs(np.corrcoef(drawn[:200_000], drawn[-200_000:])[0, 1]) < 0.01
-    assert np.array_equal(drawn, random.draw_normal(400_001, "noise", 0, "w"))
+    draws = random.draw_normal(400_001, "noise", 0, "w")
+    assert draws.shape == (400_001,) and draws.dtype == np.float32
+    assert abs(draws.mean()) < 0.01 and draws.std() == pytest.approx(1, rel=0.01)
+    assert (np.abs(draws) > 3).mean() == pytest.approx(0.0027, rel=0.15) and abs((draws**3).mean()) < 0.03
+    assert len(np.unique(draws)) > 390_000 and abs(np.corrcoef(draws[:200_000], draws[-200_000:])[0, 1]) < 0.01
+    assert np.array_equal(draws, random.draw_normal(400_001, "noise", 0, "w"))
     for other_draws in (
         random.draw_normal(9, "noise", 1, "w"),
         random.draw_normal(9, "noise", 0, "v"),
         other_random.draw_normal(9, "noise", 0, "w"),
     ):
-        assert not np.isin(other_draws, drawn[:9]).any()
+        assert not np.isin(other_draws, draws[:9]).any()
     uniform = random.draw_uniform(100_000, "sample", 0)
     assert uniform.min() > 0 and uniform.max() < 1 and abs(uniform.mean() - 0.5) < 0.005
     assert repr(random) == "KeyedRandom()"
@@ -390,7 +390,7 @@ def test_spent_epsilon_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> 
     assert untrained["privacy"]["epsilon"] == 0.0
 
 
-def test_a_seeded_run_claims_nothing(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_a_seeded_run_has_no_privacy_claim(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     privacy = train.fit(make_private_recipe(recipe, corpus(), run={"epochs": 1}), tmp_path / "run")["privacy"]
     assert privacy["claim"].startswith("none") and not privacy["secret_randomness"]
 
@@ -444,7 +444,7 @@ def test_noise_for_an_epsilon() -> None:
     assert accountant.compute_epsilon("rdp", noise_multiplier=0.0, sample_rate=0.1, steps=1, delta=1e-5) is None
 
 
-def test_a_group_spends_more() -> None:
+def test_group_privacy() -> None:
     assert accountant.group_privacy(0.5, 1e-6, 1) == pytest.approx((0.5, 1e-6))
     epsilon, delta = accountant.group_privacy(0.5, 1e-6, 3)
     assert epsilon == 1.5 and delta == pytest.approx(3e-6 * math.e)

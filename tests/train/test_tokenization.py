@@ -56,7 +56,7 @@ def test_tokens_inside_spans_are_left_out(tokenizer: Any) -> None:
     assert [text.replace(" ", "") for text in kept] == ["DearAda,callnow!", "wrote", "", TEXTS[3].replace(" ", "")]
 
 
-def test_spans_of_further_texts_are_not_those_of_the_main_one(tokenizer: Any) -> None:
+def test_spans_of_other_text_cells_are_ignored(tokenizer: Any) -> None:
     kind = pa.list_(pa.struct([("cell", pa.int32()), ("start", pa.int64()), ("end", pa.int64())]))
     column = pa.array([[{"cell": 1, "start": 0, "end": 4}, {"cell": 0, "start": 5, "end": 8}]], kind)
     tokens = tokenize_documents(make_documents(TEXTS[:1], pii_spans=column), tokenizer, leave_out_pii=True)
@@ -145,7 +145,7 @@ def test_every_word_is_a_unit_of_its_tokens(tokenizer: Any, texts: list[str]) ->
         decoded = [
             tokenizer.decode(tokens.token_ids[first:last][units == unit]) for unit in dict.fromkeys(units[units != NO_WORD].tolist())
         ]
-        # the text of a unit has punctuation only where a token spans a word and punctuation
+        # the text of a unit has punctuation only if a token covers a word and punctuation
         assert [word for text_of_unit in decoded for word in split_words(text_of_unit)] == split_words(text)
         assert not allowed[units == NO_WORD].any()
         for unit in set(units[units != NO_WORD].tolist()):

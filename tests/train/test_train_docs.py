@@ -28,9 +28,9 @@ def test_all_objectives_and_their_settings_are_documented() -> None:
         kind = type(objectives.load_objective({"use": name}, "recipe"))
         assert issubclass(kind, Objective)
         named = {word for word in re.findall(r"`(\w+)`", settings) if word in kind.model_fields}
-        own = set(kind.model_fields) - {"use"}
+        settings_of_class = set(kind.model_fields) - {"use"}
         base = {"share", "replace"} if name in ("ppmlm", "mlma") else set()
-        assert named == own - base, name
+        assert named == settings_of_class - base, name
 
 
 def test_all_named_keys_exist() -> None:

@@ -91,8 +91,8 @@ def test_contents_of_a_run_folder(corpus: Any, recipe: Any, tmp_path: Path) -> N
     assert infos[0]["documents_seen"] == 0 and infos[-1]["documents_seen"] == result["documents"] == 30
     assert infos[0]["train_loss"] is None and infos[-1]["validation_loss"] < infos[0]["validation_loss"] - 0.5
     assert infos[-1]["epoch"] == 2.0 and infos[-1]["tokens"] == result["tokens"]
-    seen = pq.read_table(run / "seen.parquet")
-    assert sorted(seen.column("doc_id").to_pylist()) == sorted(f"m{number}" for number in range(30))
+    first_steps = pq.read_table(run / "seen.parquet")
+    assert sorted(first_steps.column("doc_id").to_pylist()) == sorted(f"m{number}" for number in range(30))
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in log] == list(range(1, result["steps"] + 1))
     assert {"step", "epoch", "loss", "lr", "tokens"} <= log[0].keys()
@@ -386,13 +386,13 @@ def test_the_stream_equals_the_batches_of_a_run(corpus: Any, recipe: Any, tmp_pa
     settings = recipe(corpus(), data={"limit": 20})
     stream = train.stream_batches(settings)
     train.fit(settings, tmp_path / "run")
-    seen = pq.read_table(tmp_path / "run" / "seen.parquet")
-    assert compute_first_steps(stream.rows, stream.batch_plan).equals(seen) and seen.num_rows == 20
+    first_steps = pq.read_table(tmp_path / "run" / "seen.parquet")
+    assert compute_first_steps(stream.rows, stream.batch_plan).equals(first_steps) and first_steps.num_rows == 20
     streamed: set[str] = set()
     for batch in stream:
         streamed.update(doc_id for ids in stream.get_doc_ids(batch.row_numbers) for doc_id in ids)
         step = stream.position
-        assert streamed == {name for name, first in zip(*seen.to_pydict().values(), strict=True) if first <= step}
+        assert streamed == {name for name, first in zip(*first_steps.to_pydict().values(), strict=True) if first <= step}
 
 
 def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> None:

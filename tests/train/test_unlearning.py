@@ -73,8 +73,8 @@ def test_the_loss_of_forgotten_documents_grows(data: Path, base_checkpoint: Path
     assert result["steps"] == 4, "an epoch is a pass over the documents to forget"
     increase = mean_loss(after, data, FORGOTTEN) - mean_loss(base_checkpoint, data, FORGOTTEN)
     assert increase > 0.2 and increase > mean_loss(after, data, KEPT) - mean_loss(base_checkpoint, data, KEPT)
-    seen = set(pq.read_table(out / "seen.parquet").column("doc_id").to_pylist())
-    assert seen >= FORGOTTEN and (seen == FORGOTTEN) == (method == "ga"), "retained documents were used, too"
+    seen_doc_ids = set(pq.read_table(out / "seen.parquet").column("doc_id").to_pylist())
+    assert seen_doc_ids >= FORGOTTEN and (seen_doc_ids == FORGOTTEN) == (method == "ga"), "retained documents were used, too"
     assert json.loads((out / "recipe.json").read_text())["base_model"] == str(base_checkpoint)
     assert unlearn_documents(
         method, model=base_checkpoint, id_list=tmp_path / "ids.txt", data=data, out=out, changes=["run.lr=3e-3", "run.epochs=4"]
@@ -95,9 +95,9 @@ def test_refusals_are_learned(data: Path, base_checkpoint: Path, tmp_path: Path,
 
 
 def test_a_model_of_another_corpus_is_refused(corpus: Any, base_checkpoint: Path, tmp_path: Path) -> None:
-    other = corpus("other.jsonl", count=29)
+    other_data = corpus("other.jsonl", count=29)
     with pytest.raises(UsageError, match=r"holds other documents \(29\) than those the model was trained on \(30\)"):
-        unlearn_documents("ga", model=base_checkpoint, id_list=write_ids(tmp_path / "ids.txt", "m3"), data=other, out=tmp_path / "out")
+        unlearn_documents("ga", model=base_checkpoint, id_list=write_ids(tmp_path / "ids.txt", "m3"), data=other_data, out=tmp_path / "out")
     with pytest.raises(UsageError, match="names a document that the data does not have"):
         unlearn_documents(
             "ga", model=base_checkpoint, id_list=write_ids(tmp_path / "ids.txt", "m30"), data=tmp_path / "mails.jsonl", out=tmp_path / "out"
@@ -266,7 +266,7 @@ def test_statements_of_a_guarantee() -> None:
 
 @pytest.mark.parametrize("key", ["statements", "words"], ids=["manifest format 2", "manifest format 1"])
 def test_the_guarantee_repeats_the_ledger_of_the_rewritten_texts(tmp_path: Path, key: str) -> None:
-    """The guarantee repeats the ledger of the base model's shards; without one it says where to read it."""
+    """The guarantee repeats the ledger of the base model's shards; without a ledger it names the place where to read it."""
     base = {"privacy": None, "data": {"path": str(tmp_path)}}
     assert (
         "see the privacy ledger" in describe_guarantee(base, 2)["statement"]

@@ -202,8 +202,8 @@ def test_regurgitation_by_frequency() -> None:
 
 
 def test_own_identifiers_of_users() -> None:
-    own = identifiers.find_own_identifiers(TEXTS, ["ada", "bob", "eve", "ada"], {"fjord", "the oboe", "naïve", "absent"})
-    assert own == {"ada": {"the oboe", "naïve"}, "bob": {"fjord"}, "eve": set()}
+    own_identifiers = identifiers.find_own_identifiers(TEXTS, ["ada", "bob", "eve", "ada"], {"fjord", "the oboe", "naïve", "absent"})
+    assert own_identifiers == {"ada": {"the oboe", "naïve"}, "bob": {"fjord"}, "eve": set()}
 
 
 def test_a_blacklist_is_read_by_path(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ SCORES = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 
 
 def test_a_score_is_the_number_of_generated_own_words() -> None:
-    own = {"ada": {"oboe", "fjord"}, "bob": set(), "eve": {"kelp"}}
-    assert membership.compute_membership_scores(own, ["fjord", "oboe", "else"]) == {"ada": 2.0, "bob": 0.0, "eve": 0.0}
-    assert membership.compute_membership_scores(own, ["fjord"], by="share") == {"ada": 0.5, "bob": 0.0, "eve": 0.0}
+    own_words = {"ada": {"oboe", "fjord"}, "bob": set(), "eve": {"kelp"}}
+    assert membership.compute_membership_scores(own_words, ["fjord", "oboe", "else"]) == {"ada": 2.0, "bob": 0.0, "eve": 0.0}
+    assert membership.compute_membership_scores(own_words, ["fjord"], by="share") == {"ada": 0.5, "bob": 0.0, "eve": 0.0}
 
 
 def test_a_curve_with_ties_by_hand() -> None:
@@ -59,7 +59,7 @@ def test_exact_intervals_equal_those_of_scipy(hits: int, trials: int) -> None:
     assert membership.clopper_pearson_interval(hits, trials) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-def test_an_attack_in_one_row() -> None:
+def test_summary_of_an_attack() -> None:
     row = membership.summarize_membership([5, 4, 3, 0], [0, 0, 0, 1])
     assert row["members"] == 4 and row["tpr_at_0.1%"] == 0.75 and row["tpr_at_10%"] == 0.75
     assert row["tpr_at_1%_low"] < 0.75 < row["tpr_at_1%_high"]

@@ -126,7 +126,7 @@ def test_stopping_rules() -> None:
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(0, 100))
-def test_nothing_up_to_the_stop_is_above_the_threshold(scores: list[float], threshold: float) -> None:
+def test_scores_up_to_the_stop_are_below_the_threshold(scores: list[float], threshold: float) -> None:
     stop = ngram.stop_by_ngram(scores, threshold=threshold)
     assert all(score <= threshold for score in scores[: stop.evaluation + 1]) or stop.note.startswith("above")
 

@@ -211,8 +211,8 @@ def test_each_row_is_paired_with_a_retained_document(prepare_objective: PrepareO
     objective, _, _, _ = prepare_objective("gd")
     assert sorted(set(objective._retain_rows.doc_ids.to_pylist()) & {"m1", "m7", "m8", "m29"}) == []
     assert len(objective._retain_rows.doc_ids) == 26
-    drawn = np.concatenate([objective.draw_retain_rows(np.arange(4), epoch) for epoch in range(3000)])
-    counts = np.bincount(drawn, minlength=26)
+    row_numbers = np.concatenate([objective.draw_retain_rows(np.arange(4), epoch) for epoch in range(3000)])
+    counts = np.bincount(row_numbers, minlength=26)
     assert len(counts) == len(objective._retain_rows) == 26 and counts.min() > 380 and counts.max() < 550
     assert objective.draw_retain_rows(np.arange(4), 0).tolist() != objective.draw_retain_rows(np.arange(4), 1).tolist()
     plan = BatchPlan(row_count=4, batch_size=3, seed=0, epochs=2)
