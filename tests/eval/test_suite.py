@@ -130,7 +130,7 @@ def test_the_list_of_leaked_values_is_private_and_masked(
     ("options", "message"),
     [
         (["--reveal"], "--leaked FILE.csv"),
-        (["--leaked", "told/list.csv"], "may be shared"),
+        (["--leaked", "report/list.csv"], "may be shared"),
         (["--leaked", "list.txt"], ".csv or .parquet"),
         (["--figures", "drawn", "--format", "pdf"], "known: png, svg"),
     ],
