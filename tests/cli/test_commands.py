@@ -571,7 +571,7 @@ def test_a_dry_run_writes_nothing(working_folder: Path, sanitize: Command) -> No
 
 @pytest.fixture(scope="module")
 def finished_run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ran")
+    folder = tmp_path_factory.mktemp("run")
     pq.write_table(pa.table({"text": LINES}), folder / "in.parquet")
     script = Path(sys.executable).parent / "sanitize"
     subprocess.run([script, "run", "in.parquet", "-o", "out"], cwd=folder, check=True, capture_output=True)
