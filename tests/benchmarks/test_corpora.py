@@ -1,4 +1,4 @@
-"""The generator's corpora follow from their arguments, hold what the benchmark says of them, and name nobody who exists."""
+"""The generated corpora depend on their arguments only, have the stated density, and contain reserved addresses only."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from sanitize.cli.demo import MAIL_SCHEMA, MAILS_PER_CHUNK, generate_mail_batches, generate_mails, write_mbox
 
 ADDRESS = re.compile(r"[\w.+-]+@([\w-]+(?:\.[\w-]+)+)")
-SEEN = re.compile(
+VALUE_PATTERN = re.compile(
     r"https?://\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\d{3}\)?[-. ]555[-. ]01\d\d"
     r"|\b(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d+|2001:db8::[0-9a-f]+"
     r"|\b\d{4}[ -]?\d{4,6}[ -]?\d{4,5}(?:[ -]?\d{4})?\b|\b(?:GB|DE|NL)\d\d[ 0-9A-Z]{14,}|\b[78]\d\d-\d\d-\d{4}\b"
 )
 
 
-def texts(table: pa.Table) -> list[str]:
+def list_texts(table: pa.Table) -> list[str]:
     return list(table["text"].to_pylist())
 
 
@@ -33,7 +33,7 @@ def test_the_same_arguments_give_the_same_mails() -> None:
     assert not generate_mails(300, 5).equals(generate_mails(300, 6))
 
 
-def test_batches_are_the_table_in_pieces() -> None:
+def test_batches_equal_the_table() -> None:
     pieces = list(generate_mail_batches(MAILS_PER_CHUNK + 10, 2))
     assert [len(piece) for piece in pieces] == [MAILS_PER_CHUNK, 10]
     table = generate_mails(MAILS_PER_CHUNK + 10, 2)
@@ -44,41 +44,41 @@ def test_batches_are_the_table_in_pieces() -> None:
 
 def test_size_and_density(corpus: tuple[bool, pa.Table]) -> None:
     dense, table = corpus
-    size = sum(len(text.encode()) for text in texts(table))
-    rate = sum(len(SEEN.findall(text)) for text in texts(table)) / size * 1_000
+    size = sum(len(text.encode()) for text in list_texts(table))
+    rate = sum(len(VALUE_PATTERN.findall(text)) for text in list_texts(table)) / size * 1_000
     assert 1_700 < size / len(table) < 2_100
     assert (4.0 < rate < 5.0) if dense else (0.9 < rate < 1.4)
-    assert 0.10 < sum(not text.isascii() for text in texts(table)) / len(table) < 0.20
+    assert 0.10 < sum(not text.isascii() for text in list_texts(table)) / len(table) < 0.20
 
 
-def test_frequencies_fall_like_a_power(corpus: tuple[bool, pa.Table]) -> None:
+def test_frequencies_follow_a_power_law(corpus: tuple[bool, pa.Table]) -> None:
     counts: dict[str, int] = {}
-    for text in texts(corpus[1]):
-        for found in ADDRESS.finditer(text):
-            counts[found[0].lower()] = counts.get(found[0].lower(), 0) + 1
+    for text in list_texts(corpus[1]):
+        for match in ADDRESS.finditer(text):
+            counts[match[0].lower()] = counts.get(match[0].lower(), 0) + 1
     ranked = sorted(counts.values(), reverse=True)
     assert ranked[0] > 50
     assert ranked[len(ranked) // 2] <= 2
 
 
-def test_nobody_exists(corpus: tuple[bool, pa.Table]) -> None:
-    for text in texts(corpus[1]):
+def test_addresses_and_numbers_are_reserved(corpus: tuple[bool, pa.Table]) -> None:
+    for text in list_texts(corpus[1]):
         for domain in ADDRESS.findall(text):
             assert domain.lower().endswith(".example") or re.search(r"(^|\.)example\.(com|org|net)$", domain.lower())
         for number in re.findall(r"\d{3}\)?[-. ]\d{3}[-. ]\d{4}\b", text):
             assert re.search(r"555[-. ]01\d\d$", number)
 
 
-def test_mbox_gives_the_mails_back(tmp_path: Path) -> None:
+def test_mbox_round_trip(tmp_path: Path) -> None:
     table = generate_mails(200, 3)
-    tricky = [*texts(table)[:-1], texts(table)[-1] + "From here on\n>From there\n"]
-    changed = table.set_column(2, "text", pa.array(tricky, pa.large_string()))
+    with_from_lines = [*list_texts(table)[:-1], list_texts(table)[-1] + "From here on\n>From there\n"]
+    changed = table.set_column(2, "text", pa.array(with_from_lines, pa.large_string()))
     write_mbox(changed, tmp_path / "mails.mbox")
     box = mailbox.mbox(tmp_path / "mails.mbox")
     assert len(box) == 200
-    for message, text in zip(box, texts(changed), strict=True):
+    for message, text in zip(box, list_texts(changed), strict=True):
         payload = message.get_payload(decode=True)
         assert isinstance(payload, bytes)
         body = payload.decode("utf-8")
-        wanted = text.partition("\n\n")[2]
-        assert re.sub(r"^>(>*From )", r"\1", body, flags=re.MULTILINE).rstrip("\n") == wanted.rstrip("\n")
+        expected_body = text.partition("\n\n")[2]
+        assert re.sub(r"^>(>*From )", r"\1", body, flags=re.MULTILINE).rstrip("\n") == expected_body.rstrip("\n")

@@ -1,4 +1,4 @@
-"""What the papers' scripts share: a corpus of one's own is sampled and split by lots that know nothing of each other."""
+"""Shared functions of the papers' scripts: a given corpus is sampled and split by independent draws."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import pytest
 from benchmarks.criteria import lots, own, split
 
 
-def test_a_sample_of_ones_own_falls_into_all_parts(tmp_path: Path) -> None:
+def test_a_sample_of_a_given_corpus_is_split_into_all_parts(tmp_path: Path) -> None:
     ids = [f"d{number}" for number in range(300)]
     (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"doc_id": ids, "text": [f"Note {one}." for one in ids]}), tmp_path / "in" / "a.parquet")
-    asked = argparse.Namespace(data=tmp_path / "in", text_column="text", documents=60)
-    found = own(asked, tmp_path)
-    assert found is not None
-    table = pq.read_table(found)
+    pq.write_table(pa.table({"doc_id": ids, "text": [f"Note {doc_id}." for doc_id in ids]}), tmp_path / "in" / "a.parquet")
+    arguments = argparse.Namespace(data=tmp_path / "in", text_column="text", documents=60)
+    path = own(arguments, tmp_path)
+    assert path is not None
+    table = pq.read_table(path)
     assert table.num_rows == 60 and set(table["doc_id"].to_pylist()) < set(ids)
     for seed in range(3):
         parts = split(table, seed, {"public": 0.5, "private": 0.2, "held": 0.3})
-        assert sum(one.num_rows for one in parts.values()) == 60
-        assert parts["public"].num_rows == pytest.approx(30, abs=12) and min(one.num_rows for one in parts.values()) >= 4
+        assert sum(part.num_rows for part in parts.values()) == 60
+        assert parts["public"].num_rows == pytest.approx(30, abs=12) and min(part.num_rows for part in parts.values()) >= 4
 
 
-def test_lots_hang_on_the_id_the_seed_and_what_they_are_for() -> None:
-    one = lots(["a", "b"], 0)
-    assert one.tolist() == lots(["b", "a"], 0)[::-1].tolist() and ((one >= 0) & (one < 1)).all()
-    assert one[0] != lots(["a"], 1)[0] and one[0] != lots(["a"], 0, what=b"own")[0]
+def test_draws_depend_on_id_seed_and_purpose() -> None:
+    draws = lots(["a", "b"], 0)
+    assert draws.tolist() == lots(["b", "a"], 0)[::-1].tolist() and ((draws >= 0) & (draws < 1)).all()
+    assert draws[0] != lots(["a"], 1)[0] and draws[0] != lots(["a"], 0, what=b"own")[0]

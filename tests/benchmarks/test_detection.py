@@ -12,10 +12,10 @@ import pytest
 from benchmarks import detection
 
 TEXT = "Call 713-555-0123 or (713) 555-0124. Ann Lee, ann@example.com"
-PHONE, OTHER, MAIL = (5, 17, "PHONE_NUMBER"), (21, 35, "PHONE_NUMBER"), (46, 61, "EMAIL_ADDRESS")
+PHONE, OTHER_PHONE, MAIL = (5, 17, "PHONE_NUMBER"), (21, 35, "PHONE_NUMBER"), (46, 61, "EMAIL_ADDRESS")
 
 
-def data(folder: Path, *records: tuple[str, list[tuple[int, int, str]]], name: str = "presidio_synth_x.jsonl") -> Path:
+def write_records(folder: Path, *records: tuple[str, list[tuple[int, int, str]]], name: str = "presidio_synth_x.jsonl") -> Path:
     lines = [
         json.dumps({"text": text, "spans": [{"start": start, "end": stop, "label": label} for start, stop, label in spans]})
         for text, spans in records
@@ -27,7 +27,7 @@ def data(folder: Path, *records: tuple[str, list[tuple[int, int, str]]], name: s
 @pytest.mark.parametrize(
     ("text", "span", "expected"),
     [
-        ("see (713) 555-0124.", (4, 19), (5, 18)),  # the bracket of an area code goes on both sides alike
+        ("see (713) 555-0124.", (4, 19), (5, 18)),  # the bracket of an area code is trimmed on both sides
         ("<ann@example.com>", (0, 17), (1, 16)),
         ("a  - \n b", (1, 7), None),
         ("ann", (0, 3), (0, 3)),
@@ -39,19 +39,19 @@ def test_edges_are_trimmed(text: str, span: tuple[int, int], expected: tuple[int
 
 def test_counts_of_one_record() -> None:
     labelled = {(0, 5, "URL"), (10, 20, "URL"), (30, 35, "URL")}
-    found = {(0, 5, "URL"), (12, 20, "URL"), (20, 30, "URL")}  # exact; inside a label; beside two
+    found = {(0, 5, "URL"), (12, 20, "URL"), (20, 30, "URL")}  # exact; inside a label; touching two labels
     assert detection.counted(labelled, found) == (3, 3, 1, 2, 2)
     assert detection.counted(set(), found) == (0, 3, 0, 0, 0)
 
 
-def test_wilson_is_the_published_one() -> None:
+def test_wilson_equals_the_published_interval() -> None:
     low, high = detection.wilson(81, 263) or (0, 0)  # Newcombe 1998, table I
     assert (round(low, 4), round(high, 4)) == (0.2553, 0.3662)
     assert [round(edge, 3) for edge in detection.wilson(0, 20) or ()] == [0.0, 0.161]
     assert detection.wilson(0, 0) is None
 
 
-def test_f2_weighs_recall_four_times() -> None:
+def test_f2_weights_recall_four_times() -> None:
     assert detection.f2(10, 10, 10) == 1.0
     precision, recall = 6 / 8, 6 / 12
     assert detection.f2(12, 8, 6) == pytest.approx(5 * precision * recall / (4 * precision + recall))
@@ -59,9 +59,9 @@ def test_f2_weighs_recall_four_times() -> None:
 
 
 def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None:
-    data(tmp_path, (TEXT, [PHONE, OTHER, MAIL]), ("nothing", []))
-    # lifebench labels no dates: what is found of them there is not counted, for or against
-    data(tmp_path, ("on 2001-05-04, 713-555-0125", [(15, 27, "PHONE")]), name="lifebench_x.jsonl")
+    write_records(tmp_path, (TEXT, [PHONE, OTHER_PHONE, MAIL]), ("nothing", []))
+    # lifebench labels no dates: dates found there are not counted
+    write_records(tmp_path, ("on 2001-05-04, 713-555-0125", [(15, 27, "PHONE")]), name="lifebench_x.jsonl")
     sets = detection.read(tmp_path)
     found: list[list[detection.Span]] = [
         [(3, 13, "DATE_TIME")],
@@ -77,11 +77,11 @@ def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None
     assert scores["PERSON"]["pooled"]["precision"] == 0.0
 
 
-def test_an_interval_holds_the_figure() -> None:
-    one = detection.score([(1, 1, 1, 1, 1)] * 30 + [(1, 1, 0, 0, 0)] * 10)
-    assert one["f2"] == pytest.approx(0.75)
-    assert one["f2_interval"][0] < 0.75 < one["f2_interval"][1]
-    assert one["recall_interval"][0] < 0.75 < one["recall_interval"][1]
+def test_an_interval_contains_the_score() -> None:
+    score = detection.score([(1, 1, 1, 1, 1)] * 30 + [(1, 1, 0, 0, 0)] * 10)
+    assert score["f2"] == pytest.approx(0.75)
+    assert score["f2_interval"][0] < 0.75 < score["f2_interval"][1]
+    assert score["recall_interval"][0] < 0.75 < score["recall_interval"][1]
 
 
 def test_every_label_is_a_known_kind_and_complete_sets_have_labels() -> None:
@@ -90,25 +90,25 @@ def test_every_label_is_a_known_kind_and_complete_sets_have_labels() -> None:
         assert set(detection.COMPLETE[name]) <= set(labels.values())
 
 
-def test_ours_runs_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One finder of ours, one peer that is not installed and patterns of the standard library; what is told holds no text."""
-    data(tmp_path, (TEXT, [PHONE, OTHER, MAIL]))
+def test_the_benchmark_runs_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One finder of ours, one peer that is not installed and patterns of the standard library; the output contains no text."""
+    write_records(tmp_path, (TEXT, [PHONE, OTHER_PHONE, MAIL]))
     results = tmp_path / "results"
     detection.main(["--data", str(tmp_path), "--finders", "sanitize;plain patterns;scrubadub", "--results", str(results)])
-    told = json.loads((results / "detection.json").read_text("utf-8"))
+    result = json.loads((results / "detection.json").read_text("utf-8"))
     for kind in ("PHONE_NUMBER", "EMAIL_ADDRESS"):
-        assert told["finders"]["sanitize"]["scores"][kind]["pooled"]["f2"] == 1.0
-    assert told["finders"]["sanitize"]["cost"]["cpu_s"] >= 0
-    if "scores" not in told["finders"]["scrubadub"]:
-        assert told["finders"]["scrubadub"]["missing"].startswith("not installed")
-    said = capsys.readouterr()
-    everything = said.out + said.err + "".join(path.read_text("utf-8") for path in results.iterdir())
-    assert "555-01" not in everything and "ann@" not in everything
-    assert "| PHONE_NUMBER |" in said.out
+        assert result["finders"]["sanitize"]["scores"][kind]["pooled"]["f2"] == 1.0
+    assert result["finders"]["sanitize"]["cost"]["cpu_s"] >= 0
+    if "scores" not in result["finders"]["scrubadub"]:
+        assert result["finders"]["scrubadub"]["missing"].startswith("not installed")
+    output = capsys.readouterr()
+    printed = output.out + output.err + "".join(path.read_text("utf-8") for path in results.iterdir())
+    assert "555-01" not in printed and "ann@" not in printed
+    assert "| PHONE_NUMBER |" in output.out
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "."])
-def test_without_data_it_says_what_is_missing(tmp_path: Path, folder: str) -> None:
+def test_missing_data_is_reported(tmp_path: Path, folder: str) -> None:
     with pytest.raises(SystemExit, match="--data DIR|holds no set of presidio_synth"):
         detection.main(["--data", str(tmp_path / folder)])
 
@@ -118,11 +118,11 @@ def test_the_page_has_the_tables_of_the_results() -> None:
     assert detection.page(result) == detection.PAGE.read_text("utf-8"), "run python -m benchmarks.detection"
 
 
-def test_an_unknown_finder_lists_what_there_is(tmp_path: Path) -> None:
+def test_an_unknown_finder_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="presidio; scrubadub"):
-        detection.main(["--data", str(data(tmp_path, (TEXT, []))), "--finders", "presido"])
+        detection.main(["--data", str(write_records(tmp_path, (TEXT, []))), "--finders", "presido"])
 
 
 def test_peers_are_imported_in_their_own_process_only() -> None:
-    seen = "import sys, benchmarks.detection; print({'presidio_analyzer', 'scrubadub', 'datatrove'} & set(sys.modules) or 'none')"
-    assert subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout == "none\n"
+    code = "import sys, benchmarks.detection; print({'presidio_analyzer', 'scrubadub', 'datatrove'} & set(sys.modules) or 'none')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "none\n"

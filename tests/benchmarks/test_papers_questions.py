@@ -1,4 +1,4 @@
-"""The invented questions of the unlearning script, TOFU's where it lies beside the repository, and what the script makes of its table."""
+"""The questions of the unlearning script (invented, and TOFU's if available), and the criteria that the script computes from its table."""
 
 from __future__ import annotations
 
@@ -14,54 +14,61 @@ from benchmarks.papers_questions import RUN, generated, tofu, together
 TOFU = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tofu"
 
 
-def test_questions_follow_from_the_seed_and_hold_what_they_claim() -> None:
-    one, other = (generated(authors=10, each=6, public=3, lands=4, seed=seed) for seed in (0, 1))
-    again = generated(authors=10, each=6, public=3, lands=4, seed=0)
-    assert one.taught == again.taught and one.asked == again.asked and one.taught != other.taught
-    assert one.taught.num_rows == 10 * 6 + 3 * 6 + 4 and one.before.num_rows == 2 * (3 * 6 + 4)
-    assert len(set(one.taught["doc_id"].to_pylist())) == one.taught.num_rows
-    assert one.taught["public"].to_pylist() == [False] * 60 + [True] * 22
-    private = set(one.taught["text"].to_pylist()[:60])
-    assert not private & set(one.before["text"].to_pylist()), "what is private was not read before"
-    for row in [*one.asked, *one.real_authors, *one.world_facts]:
-        said = [row["answer"], row.get("paraphrased_answer", row["answer"]), *row["perturbed_answer"]]
+def test_generated_questions_are_deterministic_and_well_formed() -> None:
+    first, other_seed = (generated(authors=10, each=6, public=3, lands=4, seed=seed) for seed in (0, 1))
+    repeated = generated(authors=10, each=6, public=3, lands=4, seed=0)
+    assert first.taught == repeated.taught and first.asked == repeated.asked and first.taught != other_seed.taught
+    assert first.taught.num_rows == 10 * 6 + 3 * 6 + 4 and first.before.num_rows == 2 * (3 * 6 + 4)
+    assert len(set(first.taught["doc_id"].to_pylist())) == first.taught.num_rows
+    assert first.taught["public"].to_pylist() == [False] * 60 + [True] * 22
+    private = set(first.taught["text"].to_pylist()[:60])
+    assert not private & set(first.before["text"].to_pylist()), "private texts are not in the pretraining data"
+    for row in [*first.asked, *first.real_authors, *first.world_facts]:
+        answers = [row["answer"], row.get("paraphrased_answer", row["answer"]), *row["perturbed_answer"]]
         assert len(row["perturbed_answer"]) == (5 if "paraphrased_answer" in row else 3)
-        assert len(set(row["perturbed_answer"])) == len(row["perturbed_answer"]) and said[1] not in row["perturbed_answer"]
-        assert not any("{" in text or not text[0].isupper() for text in [row["question"], *said])
-        # a wrong answer has the paraphrase's words but one
-        for wrong in row["perturbed_answer"]:
-            assert sum(a != b for a, b in zip(re.findall(r"\w+", said[1]), re.findall(r"\w+", wrong), strict=True)) == 1
+        assert len(set(row["perturbed_answer"])) == len(row["perturbed_answer"]) and answers[1] not in row["perturbed_answer"]
+        assert not any("{" in text or not text[0].isupper() for text in [row["question"], *answers])
+        # a wrong answer differs from the paraphrase in one word
+        for wrong_answer in row["perturbed_answer"]:
+            assert sum(a != b for a, b in zip(re.findall(r"\w+", answers[1]), re.findall(r"\w+", wrong_answer), strict=True)) == 1
 
 
-def test_requests_add_up() -> None:
-    them = generated(authors=10, each=6, public=3, lands=4, seed=0)
-    sizes = [len(them.forgotten(count)) for count in (0, 1, 3, 10)]
-    assert sizes == [0, 6, 18, 60] and them.forgotten(1) < them.forgotten(3)
-    numbers = dict(zip(them.taught["doc_id"].to_pylist(), them.taught["author"].to_pylist(), strict=True))
-    assert {numbers[one] for one in them.forgotten(3)} == set(them.authors[:3])
+def test_requests_accumulate() -> None:
+    questions = generated(authors=10, each=6, public=3, lands=4, seed=0)
+    sizes = [len(questions.forgotten(count)) for count in (0, 1, 3, 10)]
+    assert sizes == [0, 6, 18, 60] and questions.forgotten(1) < questions.forgotten(3)
+    numbers = dict(zip(questions.taught["doc_id"].to_pylist(), questions.taught["author"].to_pylist(), strict=True))
+    assert {numbers[doc_id] for doc_id in questions.forgotten(3)} == set(questions.authors[:3])
 
 
-def test_a_run_is_of_one_author() -> None:
-    mine = [{"question": f"What did Ann Roe do in {year}?", "answer": f"In that year Ann Roe wrote {year} pages."} for year in range(RUN)]
-    others = [{"question": f"What did B{year}ob do?", "answer": "Nothing at all."} for year in range(RUN)]
-    assert together(mine) and not together(others) and not together([*mine[: RUN // 2], *others[: RUN // 2]])
-    assert not together([{"question": "Why?", "answer": "Because."}] * RUN), "a word at a sentence's start is no name"
+def test_blocks_of_one_author_are_recognised() -> None:
+    one_author = [
+        {"question": f"What did Ann Roe do in {year}?", "answer": f"In that year Ann Roe wrote {year} pages."} for year in range(RUN)
+    ]
+    several_authors = [{"question": f"What did B{year}ob do?", "answer": "Nothing at all."} for year in range(RUN)]
+    assert together(one_author) and not together(several_authors) and not together([*one_author[: RUN // 2], *several_authors[: RUN // 2]])
+    assert not together([{"question": "Why?", "answer": "Because."}] * RUN), "a capitalised word at the start of a sentence is no name"
 
 
-@pytest.mark.skipif(not TOFU.is_dir(), reason="TOFU lies beside the repository, and is not there")
+@pytest.mark.skipif(not TOFU.is_dir(), reason="TOFU is not available beside the repository")
 def test_tofu_is_read_with_its_authors() -> None:
-    them = tofu(TOFU, authors=1000, each=RUN, lands=5, seed=0)
-    assert (them.about["authors"], them.about["rows"], them.about["runs"], them.about["held_together"]) == (140, 2800, 140, 140)
-    assert [len(them.forgotten(count)) for count in (2, 10, 20)] == [40, 200, 400]
-    asked = {row["doc_id"] for row in them.asked}
-    assert asked >= them.forgotten(20) and len(asked) > 700
-    few = tofu(TOFU, authors=60, each=6, lands=5, seed=0)
-    assert few.about["rows"] == 360 and len(few.authors) == len(set(few.authors)) == 60
-    assert sum(one < 20 for one in few.authors) == 60 * 20 // 140 and few.authors[:2] == them.authors[:2]
+    questions = tofu(TOFU, authors=1000, each=RUN, lands=5, seed=0)
+    assert (questions.about["authors"], questions.about["rows"], questions.about["runs"], questions.about["held_together"]) == (
+        140,
+        2800,
+        140,
+        140,
+    )
+    assert [len(questions.forgotten(count)) for count in (2, 10, 20)] == [40, 200, 400]
+    asked_doc_ids = {row["doc_id"] for row in questions.asked}
+    assert asked_doc_ids >= questions.forgotten(20) and len(asked_doc_ids) > 700
+    sample = tofu(TOFU, authors=60, each=6, lands=5, seed=0)
+    assert sample.about["rows"] == 360 and len(sample.authors) == len(set(sample.authors)) == 60
+    assert sum(author < 20 for author in sample.authors) == 60 * 20 // 140 and sample.authors[:2] == questions.authors[:2]
 
 
-def test_the_script_reads_its_table() -> None:
-    """Criteria from a table that was made up: which rates of learning count where, and what is divided by what."""
+def test_criteria_of_the_unlearning_script() -> None:
+    """Criteria from an invented table: which learning rates count for which criterion, and which values are divided."""
     pytest.importorskip("torch")
     from benchmarks.papers import unlearning as paper
 
@@ -83,14 +90,14 @@ def test_the_script_reads_its_table() -> None:
                 rows.append(
                     {**shared, "method": name, "lr": lr, "model_utility": utility, "forget_quality": quality, "seconds": 1.0, "steps": 5}
                 )
-    told, tables = paper.criteria([paper.Seed(rows, [{"seconds": 1.0}], 14, {})], size)
-    values = {name: one.value for name, one in told.items()}
+    criteria, tables = paper.criteria([paper.Seed(rows, [{"seconds": 1.0}], 14, {})], size)
+    values = {name: criterion.value for name, criterion in criteria.items()}
     assert values["fq_dp2u"] == 0.5 and values["fq_over_approximate"] == pytest.approx(10) and values["mu_ratio"] == pytest.approx(0.95)
     assert values["cost_off"] == pytest.approx(0.04) and values["cost_off_seconds"] == pytest.approx(0.2)
     assert values["fq_over_approximate_any_lr"] == pytest.approx(2) and values["fq_over_approximate_that_keep"] == pytest.approx(2)
     assert values["fq_dp2u_sgd"] == 0.4 and values["mu_ratio_sgd"] == pytest.approx(0.5) and values["ga_utility_any_lr"] == 0.1
     assert values["rouge_rule"] == 14 and all(np.isfinite(list(values.values())))
-    headline = {name for name, one in told.items() if one.headline}
+    headline = {name for name, criterion in criteria.items() if criterion.headline}
     assert headline == {"fq_dp2u", "fq_over_approximate", "mu_ratio", "cost_off"}
     assert len(tables["published"]) == 3 * (len(paper.PUBLISHED["Phi"]) + len(paper.PUBLISHED["Llama2"]))
-    assert [one["authors"] for one in tables["power"]] == list(size.forget)
+    assert [row["authors"] for row in tables["power"]] == list(size.forget)

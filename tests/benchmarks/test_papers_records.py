@@ -1,4 +1,4 @@
-"""The invented records of the script on recollection, and what the script makes of the attacks of several seeds."""
+"""The invented records of the script on recollection, and the pooled results of several seeds."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from sanitize.eval.probe_inputs import find_values
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
 
 
-def test_records_follow_from_their_seed() -> None:
+def test_records_depend_on_seed_and_name() -> None:
     assert records(20, seed=1, name="a").equals(records(20, seed=1, name="a"))
-    others = [records(20, seed=2, name="a"), records(20, seed=1, name="b")]
-    mine = set(records(20, seed=1, name="a")["text"].to_pylist())
-    assert len(mine) == 20 and all(mine.isdisjoint(other["text"].to_pylist()) for other in others)
+    other_records = [records(20, seed=2, name="a"), records(20, seed=1, name="b")]
+    texts = set(records(20, seed=1, name="a")["text"].to_pylist())
+    assert len(texts) == 20 and all(texts.isdisjoint(table["text"].to_pylist()) for table in other_records)
 
 
-def test_every_record_holds_a_value_of_each_kind() -> None:
+def test_every_record_contains_a_value_of_each_kind() -> None:
     texts = records(200, seed=3, name="a")["text"].to_pylist()
-    found = find_values(texts)
-    kinds = found.group_by("text_no").agg(pl.col("kind").unique().sort(), pl.len())
+    values_found = find_values(texts)
+    kinds = values_found.group_by("text_no").agg(pl.col("kind").unique().sort(), pl.len())
     assert kinds.height == 200 and all(row == ["EMAIL_ADDRESS", "IP_ADDRESS", "PHONE_NUMBER"] for row in kinds["kind"].to_list())
-    assert set(kinds["len"].unique()) == {3, 4}  # a third of them say one value twice
+    assert set(kinds["len"].unique()) == {3, 4}  # a third of them repeat one value
     assert 0.2 < (kinds["len"] == 4).mean() < 0.5  # type: ignore[operator]
-    # three in a row, with no more than a word or a comma between them: who continues what stands before knows the first one's context only
-    row = found.sort("text_no", "start").with_columns(
-        behind=pl.col("end").shift(1).over("text_no"), at=pl.int_range(pl.len()).over("text_no")
+    # three adjacent values, with at most a word or a comma between them: only the first one has a context of its own
+    row = values_found.sort("text_no", "start").with_columns(
+        previous_end=pl.col("end").shift(1).over("text_no"), position=pl.int_range(pl.len()).over("text_no")
     )
-    gaps = row.filter(pl.col("at").is_in([1, 2])).select(gap=pl.col("start") - pl.col("behind"))["gap"]
-    assert gaps.max() <= len(" and ") and row.filter(pl.col("at") == 0)["start"].min() >= len("Record: ")  # type: ignore[operator]
-    # reserved ranges only, and hardly a value that two records share
-    values = found.unique(["text_no", "value"])
+    gaps = row.filter(pl.col("position").is_in([1, 2])).select(gap=pl.col("start") - pl.col("previous_end"))["gap"]
+    assert gaps.max() <= len(" and ") and row.filter(pl.col("position") == 0)["start"].min() >= len("Record: ")  # type: ignore[operator]
+    # reserved ranges only, and few values that two records share
+    values = values_found.unique(["text_no", "value"])
     assert values.filter(pl.col("kind") == "PHONE_NUMBER")["value"].str.contains(r"\A[2-9][0-9]{2}-555-01[0-9]{2}\z").all()
     assert values.filter(pl.col("kind") == "EMAIL_ADDRESS")["value"].str.contains(r"@example[.](com|org|net)\z").all()
     assert values.filter(pl.col("kind") == "IP_ADDRESS")["value"].str.contains(r"\A(192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.]").all()
     assert values["value"].n_unique() > 0.85 * values.height
 
 
-def test_seeds_are_counted_together() -> None:
+def test_results_of_seeds_are_pooled() -> None:
     pytest.importorskip("torch")
     from benchmarks.papers.recollect_rank import Told
 
-    one = MaskedRecords.from_texts(["[A-1] x", "[A-1]"], [{"[A-1]": ["yes"]}] * 2)
-    said = pl.DataFrame(
+    masked_records = MaskedRecords.from_texts(["[A-1] x", "[A-1]"], [{"[A-1]": ["yes"]}] * 2)
+    candidates = pl.DataFrame(
         {"key": [0, 0], "place": [0, 1], "candidate": ["no", "yes"], "query": [0, 2], "votes": [1, 3]}, schema=dict(rr.CANDIDATE_SCHEMA)
     )
-    numbers = {"key": [0, 0], "place": [0, 1], "votes": [1, 3], "victim": [1.0, 2.0], "reference": [1.0, 8.0], "whole": [1.0, 2.0]}
-    told = Told(one.keys, rr.judge_candidates(one, said), pl.DataFrame(numbers))
-    both = Told.together([told, told])
-    assert both.keys["key"].to_list() == [0, 1, 2, 3] and both.worth["key"].to_list() == [0, 0, 2, 2]
-    assert both.top1("ratio") == told.top1("ratio") == 0.5 and both.top1("partial") == 0
-    assert both.top1("votes") == 0.5
-    assert (both.recall(2), both.recall(3)) == (0, 0.5)
+    losses = {"key": [0, 0], "place": [0, 1], "votes": [1, 3], "victim": [1.0, 2.0], "reference": [1.0, 8.0], "whole": [1.0, 2.0]}
+    result = Told(masked_records.keys, rr.judge_candidates(masked_records, candidates), pl.DataFrame(losses))
+    combined = Told.together([result, result])
+    assert combined.keys["key"].to_list() == [0, 1, 2, 3] and combined.worth["key"].to_list() == [0, 0, 2, 2]
+    assert combined.top1("ratio") == result.top1("ratio") == 0.5 and combined.top1("partial") == 0
+    assert combined.top1("votes") == 0.5
+    assert (combined.recall(2), combined.recall(3)) == (0, 0.5)
 
 
-def test_a_direct_answer_is_asked_as_it_was_taught() -> None:
-    """The lesson's prompt gets a line end, the answer begins with the label: together what the attack asks."""
+def test_direct_prompts_equal_the_training_texts() -> None:
+    """The training prompt ends with a line feed and the answer begins with the label, as in the attack."""
     from benchmarks.papers.recollect_rank import DIRECT, WHOLE
 
     attack = AttackSettings(whole_prompt=WHOLE, direct_prompt=DIRECT)

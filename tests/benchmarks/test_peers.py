@@ -1,4 +1,4 @@
-"""The page of peers: what each rewriter is handed, what is counted, and that a tool that is not there is said to be missing."""
+"""The page of peers: the input of each rewriter, the counts, and that a missing tool is reported."""
 
 import sys
 from pathlib import Path
@@ -22,24 +22,24 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("job", "kinds"), [("addresses", 1), ("all kinds", 7)])
-def test_floor_replaces_what_its_patterns_find(corpus: Path, job: str, kinds: int) -> None:
+def test_plain_patterns_replace_values(corpus: Path, job: str, kinds: int) -> None:
     clean, named = peers.plain_re(job)
     assert len(named) == kinds
     assert clean(["Write to anna@example.com."]) == ["Write to [EMAIL_ADDRESS]."]
-    found = peers.rewrite("re", job, corpus, megabytes=1)
-    assert (found["documents"], found["changed"]) == (6, pytest.approx(2 / 3))
+    result = peers.rewrite("re", job, corpus, megabytes=1)
+    assert (result["documents"], result["changed"]) == (6, pytest.approx(2 / 3))
 
 
 @pytest.mark.parametrize("name", ["re", "plain copy"])
-def test_no_more_documents_than_asked_for(corpus: Path, name: str) -> None:
+def test_the_number_of_documents_is_limited(corpus: Path, name: str) -> None:
     assert peers.rewrite(name, "addresses", corpus, megabytes=0.00001)["documents"] == 3
 
 
-def test_plan_of_addresses_alone_is_a_plan(tmp_path: Path) -> None:
+def test_generated_plans_are_valid(tmp_path: Path) -> None:
     assert load_plan(str(peers.plan_of("addresses", tmp_path)), []).find.kinds == ("EMAIL_ADDRESS",)
     assert len(load_plan(str(peers.plan_of("all kinds", tmp_path)), []).find.kinds) > 5
 
 
-def test_tool_that_is_not_there_is_said_to_be_missing(corpus: Path) -> None:
-    said = peers.handed(sys.executable, "--worker", "rewrite", "scrubadub", str(corpus), "1", "addresses")
-    assert said == "not installed (scrubadub)"
+def test_a_missing_tool_is_reported(corpus: Path) -> None:
+    message = peers.handed(sys.executable, "--worker", "rewrite", "scrubadub", str(corpus), "1", "addresses")
+    assert message == "not installed (scrubadub)"

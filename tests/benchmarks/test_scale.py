@@ -1,4 +1,4 @@
-"""The cost model behind docs/scale.md, against draws and against costs that are known."""
+"""The cost model behind docs/scale.md, against simulated draws and known costs."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from benchmarks.scale import distinct, fitted, load, power_law, simulated
 
 
-def test_shares_add_up_and_fall() -> None:
+def test_shares_sum_to_one_and_decrease() -> None:
     shares = power_law(1_000, 1.0)
     assert shares.sum() == pytest.approx(1)
     assert (np.diff(shares) < 0).all()
@@ -21,18 +21,18 @@ def test_distinct_values_by_hand(shares: list[float], draws: int, expected: floa
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.6, 1.0, 1.4])
-def test_model_is_what_draws_show(exponent: float) -> None:
+def test_the_model_agrees_with_simulated_draws(exponent: float) -> None:
     shares = power_law(20_000, exponent)
-    said, seen = load(shares, 20, 5_000), simulated(shares, 20, 5_000, seed=1)
-    assert said["rows_plain"] == seen["rows_plain"] == 100_000
-    assert said["rows_counted"] == pytest.approx(seen["rows_counted"], rel=0.01)
+    predicted, drawn = load(shares, 20, 5_000), simulated(shares, 20, 5_000, seed=1)
+    assert predicted["rows_plain"] == drawn["rows_plain"] == 100_000
+    assert predicted["rows_counted"] == pytest.approx(drawn["rows_counted"], rel=0.01)
     if exponent:
-        assert said["heaviest_plain"] == pytest.approx(seen["heaviest_plain"], rel=0.1)
-    assert seen["heaviest_counted"] <= 20
-    assert said["rows_counted"] <= said["rows_plain"]
+        assert predicted["heaviest_plain"] == pytest.approx(drawn["heaviest_plain"], rel=0.1)
+    assert drawn["heaviest_counted"] <= 20
+    assert predicted["rows_counted"] <= predicted["rows_plain"]
 
 
-def test_counting_first_binds_the_heaviest_value() -> None:
+def test_counting_first_limits_the_heaviest_value() -> None:
     steep = load(power_law(20_000, 1.4), 20, 5_000)
     assert steep["heaviest_plain"] > 10_000
     assert steep["heaviest_counted"] == pytest.approx(20)
@@ -41,18 +41,18 @@ def test_counting_first_binds_the_heaviest_value() -> None:
 @pytest.mark.parametrize(("start", "per_mb"), [(0.5, 0.03), (0.0, 0.02), (2.0, 0.001)])
 def test_fit_finds_start_and_slope(start: float, per_mb: float) -> None:
     sizes = [25.0, 50.0, 100.0, 200.0]
-    found = fitted(sizes, [start + per_mb * size for size in sizes])
-    assert (found["start"], found["per_mb"]) == pytest.approx((start, per_mb), abs=1e-6)
-    assert found["exponent"] == pytest.approx(1) if not start else found["exponent"] < 1
+    fit = fitted(sizes, [start + per_mb * size for size in sizes])
+    assert (fit["start"], fit["per_mb"]) == pytest.approx((start, per_mb), abs=1e-6)
+    assert fit["exponent"] == pytest.approx(1) if not start else fit["exponent"] < 1
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
-def test_exponent_is_that_of_the_whole_cost(exponent: float) -> None:
+def test_the_exponent_covers_the_total_cost(exponent: float) -> None:
     sizes = [100.0, 1_000.0, 5_000.0]
     assert fitted(sizes, [0.01 * size**exponent for size in sizes])["exponent"] == pytest.approx(exponent)
 
 
-def test_fit_never_says_that_a_start_gives_time_back() -> None:
-    found = fitted([1.0, 2.0, 4.0], [1.0, 4.0, 16.0])
-    assert found["start"] == 0
-    assert found["exponent"] == pytest.approx(2)
+def test_a_fitted_start_is_never_negative() -> None:
+    fit = fitted([1.0, 2.0, 4.0], [1.0, 4.0, 16.0])
+    assert fit["start"] == 0
+    assert fit["exponent"] == pytest.approx(2)

@@ -40,31 +40,31 @@ def sanitize(work: Path, monkeypatch: pytest.MonkeyPatch, console: Command) -> C
     monkeypatch.chdir(work.parent)
     monkeypatch.setenv("COLUMNS", "120")
 
-    def command(*words: object) -> tuple[int, str, str]:
-        code, out, err = console(*words)
-        assert not [value for value in (ANN, BOB, "ann.", "bob.", "555-0123") if value in out + err] or "--reveal" in words
+    def command(*arguments: object) -> tuple[int, str, str]:
+        code, out, err = console(*arguments)
+        assert not [value for value in (ANN, BOB, "ann.", "bob.", "555-0123") if value in out + err] or "--reveal" in arguments
         return code, out, err
 
     return command
 
 
-def typed(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) -> None:
-    """What someone types, line by line; an exception is a key such as ctrl-C."""
-    given = iter(lines)
+def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) -> None:
+    """Replaces the keyboard input by lines; an exception is a key such as ctrl-C."""
+    remaining = iter(lines)
 
-    def asked(_prompt: str) -> str:
-        line = next(given, EOFError)
+    def read_line(_prompt: str) -> str:
+        line = next(remaining, EOFError)
         if isinstance(line, str):
             return line
         raise line
 
-    monkeypatch.setattr("builtins.input", asked)
+    monkeypatch.setattr("builtins.input", read_line)
 
 
 # ---- the list and one query ----
 
 
-def test_the_list_says_what_each_does_and_takes(sanitize: Command) -> None:
+def test_the_list_has_all_user_queries_and_parameters(sanitize: Command) -> None:
     code, out, _ = sanitize("sql", "work", "--list")
     assert code == 0 and max(map(len, out.splitlines())) <= 120
     listed = json.loads(sanitize("sql", "work", "--list", "--json")[1])
@@ -85,7 +85,7 @@ def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "parts"),
+    ("arguments", "parts"),
     [
         (["--name", "top_values", "--set", "k=3"], ["query top_values has no parameter 'k'", "known: by, kind, limit"]),
         (["--name", "top_values", "--set", "limit=many"], ["limit = 'many'", "whole number"]),
@@ -103,34 +103,34 @@ def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
         (["SELECT value FROM occurrences"], ["value"]),
     ],
 )
-def test_a_mistake_is_one_line(words: list[str], parts: list[str], sanitize: Command) -> None:
-    code, out, err = sanitize("sql", "work", *words)
+def test_a_mistake_is_one_error_line(arguments: list[str], parts: list[str], sanitize: Command) -> None:
+    code, out, err = sanitize("sql", "work", *arguments)
     (line,) = err.splitlines()
     assert code == 2 and out == "" and line.startswith("error: ")
     assert all(part in line for part in parts), line
 
 
-def test_a_parameter_without_default_is_asked_for(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_parameter_is_reported(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "-- name: mine\n-- description: It.\n-- tables: value_counts\n-- columns: n\n-- params: $k number\n"
     source = head + "SELECT count(*) AS n FROM value_counts WHERE occurrences = $k"
-    known = q.load_queries()
-    monkeypatch.setattr(q, "load_queries", lambda: {**known, "mine": q.parse_query(source, "mine")})
+    query_by_name = q.load_queries()
+    monkeypatch.setattr(q, "load_queries", lambda: {**query_by_name, "mine": q.parse_query(source, "mine")})
     assert "query mine needs the parameter k, which has no default. Set it: --set k=2" in sanitize("sql", "work", "--name", "mine")[2]
     assert json.loads(sanitize("sql", "work", "--name", "mine", "--set", "k=3", "--json")[1]) == [{"n": 1}]
 
 
-def test_the_latest_run_is_said_where_there_are_several(sanitize: Command) -> None:
+def test_the_latest_run_is_named_among_several(sanitize: Command) -> None:
     parts = {}
-    for words in ([], ["--run", "erase"], ["--run", "redact"]):
-        _, out, err = sanitize("sql", "work", "--name", "edits_by_part", "--json", *words)
-        parts[" ".join(words)] = {row["part"] for row in json.loads(out)}
-        assert ("note: drops, edits of run" in err and "(plan redact), the latest of 2" in err) is not words, err
+    for arguments in ([], ["--run", "erase"], ["--run", "redact"]):
+        _, out, err = sanitize("sql", "work", "--name", "edits_by_part", "--json", *arguments)
+        parts[" ".join(arguments)] = {row["part"] for row in json.loads(out)}
+        assert ("note: drops, edits of run" in err and "(plan redact), the latest of 2" in err) is not arguments, err
     assert parts == {"": {"redact"}, "--run erase": {"rmft"}, "--run redact": {"redact"}}
     assert sanitize("sql", "work", "--name", "kind_counts")[2] == ""
     assert "note: edits of run" in sanitize("sql", "work", "SELECT count(*) FROM edits")[2]
 
 
-def test_a_table_says_that_it_ends_early_and_csv_does_not(sanitize: Command) -> None:
+def test_tables_are_truncated_with_a_note_and_csv_is_not(sanitize: Command) -> None:
     _, out, _ = sanitize("sql", "work", "SELECT range AS n FROM range(5000)")
     assert out.splitlines()[-1].startswith("only the first 1,000 rows") and len(out.splitlines()) == 1003
     assert len(sanitize("sql", "work", "SELECT range AS n FROM range(5000)", "--format", "csv")[1].splitlines()) == 5001
@@ -140,8 +140,8 @@ def test_a_table_says_that_it_ends_early_and_csv_does_not(sanitize: Command) -> 
 # ---- the shell ----
 
 
-def test_the_shell_answers_and_goes_on(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    typed(
+def test_the_shell_runs_commands_and_queries(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    type_lines(
         monkeypatch,
         ".tables",
         ".columns edits",
@@ -192,37 +192,37 @@ def test_the_shell_answers_and_goes_on(sanitize: Command, monkeypatch: pytest.Mo
         ("SELECT 1; SELECT 2;", "refused"),
     ],
 )
-def test_a_mistake_in_the_shell_is_a_line_and_the_next_is_answered(
+def test_a_mistake_in_the_shell_is_one_line_and_the_next_query_runs(
     line: str, part: str, sanitize: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    typed(monkeypatch, line, "SELECT 'still ' || 'here' AS x;")
+    type_lines(monkeypatch, line, "SELECT 'still ' || 'here' AS x;")
     code, out, err = sanitize("sql", "work")
     _, error = err.splitlines()
     assert code == 0 and "still here" in out
     assert error.startswith("error: ") and part in error, error
 
 
-def test_what_the_shell_says_of_raw_values_quotes_none(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shell_errors_quote_no_raw_values(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for line in (
         "SELECT CAST(value AS BIGINT) FROM value_spellings;",
         "SELECT error(value) FROM value_spellings;",
         "SELECT CAST(text AS DATE) FROM documents;",
     ):
-        typed(monkeypatch, line)
+        type_lines(monkeypatch, line)
         _, out, err = sanitize("sql", "work", "--reveal")
         assert "RAW values are shown" in err and "error: SQL" in err
         assert not [value for value in (ANN, BOB, "ann.", "bob.") if value in out + err]
 
 
-def test_ctrl_c_takes_back_the_line_and_not_the_shell(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    typed(monkeypatch, "SELECT 'half", KeyboardInterrupt, "SELECT 'wh' || 'ole' AS x;")
+def test_ctrl_c_cancels_the_line_and_keeps_the_shell(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    type_lines(monkeypatch, "SELECT 'half", KeyboardInterrupt, "SELECT 'wh' || 'ole' AS x;")
     code, out, err = sanitize("sql", "work")
     assert code == 0 and "whole" in out and "half" not in out + err
 
-    def stopped(*_: object, **__: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    typed(monkeypatch, "SELECT 1;", ".tables")
-    monkeypatch.setattr(q, "run_query", stopped)
+    type_lines(monkeypatch, "SELECT 1;", ".tables")
+    monkeypatch.setattr(q, "run_query", interrupt)
     code, out, err = sanitize("sql", "work")
     assert code == 0 and "stopped" in err and "occurrences" in out

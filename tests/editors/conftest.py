@@ -38,12 +38,12 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()] + list("éß")
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters), *dict.fromkeys(WORDS)]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    wordpiece_tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    wordpiece_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
+    wordpiece_tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    wordpiece_tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=wordpiece_tokenizer,
         pad_token="[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",
@@ -71,17 +71,17 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
     torch.manual_seed(2)
-    made = ByteLevelBPETokenizer()
-    made.train_from_iterator(
+    bpe_tokenizer = ByteLevelBPETokenizer()
+    bpe_tokenizer.train_from_iterator(
         [" ".join(WORDS), *TEXTS] * 3,
         vocab_size=400,
         min_frequency=2,
         special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
         show_progress=False,
     )
-    made._tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    bpe_tokenizer._tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made._tokenizer,
+        tokenizer_object=bpe_tokenizer._tokenizer,
         bos_token="<s>",
         cls_token="<s>",
         eos_token="</s>",
@@ -92,7 +92,7 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model_max_length=160,
     )
     config = RobertaConfig(
-        vocab_size=made.get_vocab_size(),
+        vocab_size=bpe_tokenizer.get_vocab_size(),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,

@@ -29,58 +29,61 @@ from sanitize.plans.settings import Settings
 KEY = Key.from_seed(1)
 
 
-def ids_of(name: str, values: list[str]) -> Any:
+def compute_ids(name: str, values: list[str]) -> Any:
     return compute_value_ids(to_large_string(get_kind(name).normalise(pl.Series(values, dtype=pl.String))), name, KEY)
 
 
-def mentions(scopes: list[list[str]], stay: tuple[str, ...] = ()) -> pl.DataFrame:
+def build_mentions(scopes: list[list[str]], kept: tuple[str, ...] = ()) -> pl.DataFrame:
     rows = [(no, value, EMAIL_ADDRESS if "@" in value else PERSON) for no, values in enumerate(scopes) for value in values]
     frame = pl.DataFrame(rows, schema={"scope": pl.Int64, "value": pl.String, "kind": pl.String}, orient="row")
-    ids = [int(ids_of(name, [value])[0]) for _, value, name in rows]
+    ids = [int(compute_ids(name, [value])[0]) for _, value, name in rows]
     return frame.with_columns(
         value_id=pl.Series(ids, dtype=pl.Int64),
         seed=pl.col("scope").cast(pl.UInt64) + 7,
-        is_replaced=~pl.col("value").is_in(list(stay)),
+        is_replaced=~pl.col("value").is_in(list(kept)),
     )
 
 
-def known(*people: list[str]) -> Entities:
+def build_entities(*persons: list[str]) -> Entities:
     """The entities of persons; each list has the values of one person."""
-    table = mentions([list(one) for one in people])
+    table = build_mentions([list(values) for values in persons])
     return Entities.from_table(table.select("value_id", "kind", "value", entity_id=pl.col("value_id").min().over("scope")).unique())
 
 
-def drawn(
+def draw_surrogates(
     scopes: list[list[str]],
     entities: Entities | None = None,
-    stay: tuple[str, ...] = (),
+    kept: tuple[str, ...] = (),
     anchors: tuple[int, ...] = (),
     real: tuple[str, ...] = (),
-    **more: Any,
+    **options: Any,
 ) -> list[str]:
     """The surrogates of the mentions, in order."""
-    cast = PersonGroups(mentions(scopes, stay), entities or known([]), KEY, "test", **more)
-    there = {
-        name: ids_of(name, [one for one in (*sum(scopes, []), *real) if ("@" in one) == (name == EMAIL_ADDRESS)])
+    groups = PersonGroups(build_mentions(scopes, kept), entities or build_entities([]), KEY, "test", **options)
+    taken_ids = {
+        name: compute_ids(name, [value for value in (*sum(scopes, []), *real) if ("@" in value) == (name == EMAIL_ADDRESS)])
         for name in identities.LINKED_KINDS
     }
 
-    def tail(rows: Any, draws: Draws, anchor: Any) -> pa.LargeStringArray:
-        own = cast.rows["value"].gather(rows).str.extract("(@.*)").to_list()
-        return pa.array([mine if it == DOMAIN else "@new.example" for mine, it in zip(own, anchor, strict=True)], pa.large_string())
+    def draw_domains(rows: Any, draws: Draws, anchor: Any) -> pa.LargeStringArray:
+        domains = groups.rows["value"].gather(rows).str.extract("(@.*)").to_list()
+        return pa.array(
+            [domain if anchor_no == DOMAIN else "@new.example" for domain, anchor_no in zip(domains, anchor, strict=True)],
+            pa.large_string(),
+        )
 
-    texts = cast.draw_texts(lambda name, ids: np.isin(ids, there[name]), tail, anchors)
-    return [str(one) for one in texts.take(pa.array(cast.mention_rows)).to_pylist()]
+    texts = groups.draw_texts(lambda name, ids: np.isin(ids, taken_ids[name]), draw_domains, anchors)
+    return [str(text) for text in texts.take(pa.array(groups.mention_rows)).to_pylist()]
 
 
 N = r"([A-Z][a-z]+)"
-# mentions of one document, and what must stand for them: \1 is the first new word, \2 the second ...
+# mentions of one document, and a pattern of their surrogates: \1 is the first new word, \2 the second ...
 FORMS: dict[str, tuple[list[str], str]] = {
     "greeting, address": (["Anna", "Anna Smith", "anna.smith@example.com"], rf"{N}|\1 {N}|(?i:\1\.\2)@new\.example"),
     "order and letter case": (["Anna Smith", "SMITH, ANNA", "anna smith", "Smith, A."], rf"{N} {N}|(?i:\2, \1)|(?i:\1 \2)|\2, [A-Z]\."),
-    "titles stay": (["Dr. Anna Smith", "Mr. Anna Smith", "Ms. Smith"], rf"Dr\. {N} {N}|Mr\. \1 \2|Ms\. \2"),
-    "an initial is that of the name": (["Anna Smith", "A. Smith", "A Smith"], rf"(([A-Z])[a-z]+) {N}|\2\. \3|\2 \3"),
-    "what stands between": (
+    "titles are kept": (["Dr. Anna Smith", "Mr. Anna Smith", "Ms. Smith"], rf"Dr\. {N} {N}|Mr\. \1 \2|Ms\. \2"),
+    "initials follow the name": (["Anna Smith", "A. Smith", "A Smith"], rf"(([A-Z])[a-z]+) {N}|\2\. \3|\2 \3"),
+    "middle name": (
         ["Anna Maria Smith", "anna.m.smith@example.com", "Anna M. Smith"],
         rf"{N} (([A-Z])[a-z]+) {N}|(?i:\1\.\3\.\4)@new\.example|\1 \3\. \4",
     ),
@@ -88,7 +91,7 @@ FORMS: dict[str, tuple[list[str], str]] = {
         ["Anna Smith", "asmith@example.com", "smitha@example.com"],
         rf"(([A-Z])[a-z]+) {N}|(?i:\2\3)@new\.example|(?i:\3\2)@new\.example",
     ),
-    "one run": (
+    "no separator": (
         ["Anna Smith", "annasmith7@example.com", "annas@example.com"],
         rf"{N} (([A-Z])[a-z]+)|(?i:\1\2)[0-9]@new\.example|(?i:\1\3)@new\.example",
     ),
@@ -119,7 +122,7 @@ FORMS: dict[str, tuple[list[str], str]] = {
         ["Anna M. Smith", "amsmith@example.com", "ams@example.com", "smitham@example.com"],
         r"(([A-Z])[a-z]+) ([A-Z])\. (([A-Z])[a-z]+)|(?i:\2\3\4)@new\.example|(?i:\2\3\5)@new\.example|(?i:\4\2\3)@new\.example",
     ),
-    "the letter between": (["Anna K. Smith", "k..smith@example.com"], rf"{N} [A-Z]\. {N}|[a-z]\.\.(?i:\2)@new\.example"),
+    "middle initial": (["Anna K. Smith", "k..smith@example.com"], rf"{N} [A-Z]\. {N}|[a-z]\.\.(?i:\2)@new\.example"),
     "Smith-Jones": (
         ["Mary Smith-Jones", "msmithjones@example.com", "mary.smith-jones@example.com", "Smith-Jones", "Mary Smith"],
         rf"(([A-Z])[a-z]+) {N}-{N}|(?i:\2\3\4)@new\.example|(?i:\1\.\3-\4)@new\.example|\3-\4|\1 \3",
@@ -132,108 +135,116 @@ FORMS: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("case", FORMS)
-@pytest.mark.parametrize("turn", [1, -1])
-def test_every_form_of_a_name_shows_one_identity(case: str, turn: int) -> None:
+@pytest.mark.parametrize("step", [1, -1])
+def test_all_forms_of_a_name_show_one_identity(case: str, step: int) -> None:
     values, expected = FORMS[case]
-    made = "|".join(drawn([values[::turn]])[::turn])
-    assert re.fullmatch(expected.replace("|", r"\|"), made), made
-    assert not set(re.findall("[a-z]{3,}", made.lower())) & {"anna", "smith", "maria", "cleo", "berg", "bob", "jones"}
+    surrogates = "|".join(draw_surrogates([values[::step]])[::step])
+    assert re.fullmatch(expected.replace("|", r"\|"), surrogates), surrogates
+    assert not set(re.findall("[a-z]{3,}", surrogates.lower())) & {"anna", "smith", "maria", "cleo", "berg", "bob", "jones"}
 
 
-def test_whom_a_word_can_mean_by_the_persons_of_its_document() -> None:
+def test_a_given_name_is_linked_only_if_its_document_has_one_such_person() -> None:
     """With two Annas the greeting is assigned to none. `B. Smith` is not Anna. In another document the same word may mean a person."""
-    one, two, greeting, other = drawn([["Anna Smith", "Anna Jones", "Anna", "B. Smith"]])
-    assert len({one.split()[0], two.split()[0], greeting}) == 3 and one.split()[1] != other.split()[1]
-    made = drawn([["Anna Smith", "Anna"], ["Anna Jones", "Anna"], ["Anna"]])
-    assert made[0].split()[0] == made[1] and made[2].split()[0] == made[3] and len({made[1], made[3], made[4]}) == 3
+    anna_smith, anna_jones, greeting, b_smith = draw_surrogates([["Anna Smith", "Anna Jones", "Anna", "B. Smith"]])
+    assert len({anna_smith.split()[0], anna_jones.split()[0], greeting}) == 3 and anna_smith.split()[1] != b_smith.split()[1]
+    surrogates = draw_surrogates([["Anna Smith", "Anna"], ["Anna Jones", "Anna"], ["Anna"]])
+    assert (
+        surrogates[0].split()[0] == surrogates[1]
+        and surrogates[2].split()[0] == surrogates[3]
+        and len({surrogates[1], surrogates[3], surrogates[4]}) == 3
+    )
 
 
-def test_an_entity_is_known_by_what_stands_in_other_documents() -> None:
+def test_entities_of_the_index_link_values_of_a_document() -> None:
     """The address does not contain the name; the index has its person."""
-    who = known(["Anna Smith", "bluebird@example.com"])
-    address, greeting = drawn([["bluebird@example.com", "Anna"]], who)
-    assert drawn([["bluebird@example.com", "Anna"]])[1] != greeting  # nobody's
-    name, *others = drawn([["Anna Smith", "bluebird@example.com", "Anna"]], who)
-    assert others == [address, greeting] and name.split()[0] == greeting  # not by who else is there
+    entities = build_entities(["Anna Smith", "bluebird@example.com"])
+    address, greeting = draw_surrogates([["bluebird@example.com", "Anna"]], entities)
+    assert draw_surrogates([["bluebird@example.com", "Anna"]])[1] != greeting  # unassigned
+    name, *surrogates = draw_surrogates([["Anna Smith", "bluebird@example.com", "Anna"]], entities)
+    assert surrogates == [address, greeting] and name.split()[0] == greeting  # the other values of the document do not matter
     assert re.fullmatch(f"[a-z]{name.split()[1].lower()}@new.example", address)
 
 
 def test_one_name_is_one_person_in_a_document() -> None:
     """The index may have two entities for a person with two addresses. John A. and John B. differ, and so do people of other documents."""
-    who = known(["Anna M. Smith", "anna@example.com"], ["Anna Smith", "bluebird@example.com"])
-    made = drawn([["Anna M. Smith", "Anna Smith", "Anna", "anna.smith@example.org", "bluebird@example.com"], ["Anna Smith"]], who)
+    entities = build_entities(["Anna M. Smith", "anna@example.com"], ["Anna Smith", "bluebird@example.com"])
+    surrogates = draw_surrogates(
+        [["Anna M. Smith", "Anna Smith", "Anna", "anna.smith@example.org", "bluebird@example.com"], ["Anna Smith"]], entities
+    )
     expected = rf"(([A-Z])[a-z]+) [A-Z]\. {N}\|\1 \3\|\1\|(?i:\1\.\3)@new\.example\|(?i:[a-z]\3)@new\.example"
-    assert re.fullmatch(expected, "|".join(made[:5])), made
-    assert made[5].split()[0] != made[2]
-    two = known(["John A. Smith", "one@example.com"], ["John B. Smith", "other@example.com"])
-    one, other = (text.split() for text in drawn([["John A. Smith", "John B. Smith"]], two))
-    assert one[0] != other[0] and one[2] != other[2]
-    two = known(["A. Smith", "one@example.com"], ["A Smith", "Anna B Smith", "other@example.com"])  # a letter is no given name
-    one, other, _ = (text.split() for text in drawn([["A. Smith", "A Smith", "Anna B Smith"]], two))
-    assert one[1] != other[1]
+    assert re.fullmatch(expected, "|".join(surrogates[:5])), surrogates
+    assert surrogates[5].split()[0] != surrogates[2]
+    entities = build_entities(["John A. Smith", "one@example.com"], ["John B. Smith", "other@example.com"])
+    first, second = (text.split() for text in draw_surrogates([["John A. Smith", "John B. Smith"]], entities))
+    assert first[0] != second[0] and first[2] != second[2]
+    entities = build_entities(["A. Smith", "one@example.com"], ["A Smith", "Anna B Smith", "other@example.com"])  # A. is no given name
+    first, second, _ = (text.split() for text in draw_surrogates([["A. Smith", "A Smith", "Anna B Smith"]], entities))
+    assert first[1] != second[1]
 
 
-def test_draws_hang_on_the_document_and_the_person_and_on_no_order() -> None:
+def test_draws_depend_on_document_and_person_not_on_order() -> None:
     values = ["Anna Smith", "asmith@example.com", "Bob Jones", "Bob", "Cleo Berg"]
-    one, again = drawn([values, values[:2]]), drawn([values[::-1], values[1::-1]])
-    assert one[:5] == again[4::-1] and one[5:] == again[:4:-1]
-    assert one[5] != one[0]  # another document, another identity
+    forward, backward = draw_surrogates([values, values[:2]]), draw_surrogates([values[::-1], values[1::-1]])
+    assert forward[:5] == backward[4::-1] and forward[5:] == backward[:4:-1]
+    assert forward[5] != forward[0]  # another document, another identity
 
 
-def test_no_text_is_a_real_value_or_that_of_another_person() -> None:
-    first = drawn([["Anna Smith", "asmith@example.com"]])
-    for one in first:
-        made = drawn([["Anna Smith", "asmith@example.com"]], real=(one,))
-        assert not set(made) & set(first)  # all of the person is drawn anew
+def test_no_surrogate_equals_a_real_value() -> None:
+    first = draw_surrogates([["Anna Smith", "asmith@example.com"]])
+    for surrogate in first:
+        surrogates = draw_surrogates([["Anna Smith", "asmith@example.com"]], real=(surrogate,))
+        assert not set(surrogates) & set(first)  # all values of the person are drawn again
 
 
 @given(st.lists(st.sampled_from(["anna", "bob", "cleo", "a.", "smith", "jones", "berg"]), min_size=1, max_size=3), st.integers(0, 2**32))
 @settings(max_examples=6, deadline=None)
-def test_one_value_one_text_and_two_values_two(words: list[str], seed: int) -> None:
+def test_equal_values_share_a_surrogate_and_different_values_do_not(words: list[str], seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = [" ".join(rng.permutation(words)).title() for _ in range(3)]
     values += [f"{'.'.join(rng.permutation([word.strip('.') for word in words]))}@example.com" for _ in range(2)]
-    made = drawn([values])
-    forms = {value: int(ids_of(EMAIL_ADDRESS if "@" in value else PERSON, [value])[0]) for value in values}
-    of: dict[int, set[int]] = defaultdict(set)
-    for value, text in zip(values, made, strict=True):
-        of[forms[value]].add(int(ids_of(EMAIL_ADDRESS if "@" in value else PERSON, [text])[0]))
-    assert {len(texts) for texts in of.values()} == {1} and len(set().union(*of.values())) == len(of)
+    surrogates = draw_surrogates([values])
+    value_ids = {value: int(compute_ids(EMAIL_ADDRESS if "@" in value else PERSON, [value])[0]) for value in values}
+    ids_by_value: dict[int, set[int]] = defaultdict(set)
+    for value, text in zip(values, surrogates, strict=True):
+        ids_by_value[value_ids[value]].add(int(compute_ids(EMAIL_ADDRESS if "@" in value else PERSON, [text])[0]))
+    assert {len(surrogate_ids) for surrogate_ids in ids_by_value.values()} == {1} and len(set().union(*ids_by_value.values())) == len(
+        ids_by_value
+    )
 
 
-KEPT: list[tuple[list[str], tuple[str, ...], tuple[int, ...], str]] = [
-    # mentions, those that stay, anchors, and what must stand there
+ANCHOR_CASES: list[tuple[list[str], tuple[str, ...], tuple[int, ...], str]] = [
+    # mentions, kept mentions, anchors, pattern of the surrogates
     (["Anna Smith", "anna.smith@example.com"], (), (GIVEN_ROLE,), r"Anna {N}|anna\.(?i:\1)@new\.example"),
     (["Anna McSmith", "anna.mcsmith@example.com"], (), (SURNAME_ROLE,), r"{N} McSmith|(?i:\1)\.mcsmith@new\.example"),
     (["Anna Smith", "anna.smith@example.com"], (), (DOMAIN,), r"{N} {N}|(?i:\1\.\2)@example\.com"),
-    # the greeting would stand there as it is
+    # a kept anchor would leave the greeting unchanged
     (["Anna", "Anna Smith"], (), (GIVEN_ROLE,), r"{N}|\1 {N}"),
     (["Anna", "Anna Smith"], (), (GIVEN_ROLE, SURNAME_ROLE), r"{N}|\1 Smith"),
-    # of what a kept mention shows
+    # a component that a kept mention shows
     (["Anna", "Anna Smith", "asmith@example.com"], ("Anna",), (GIVEN_ROLE, SURNAME_ROLE, DOMAIN), r"None|Anna {N}|a(?i:\1)@new\.example"),
     (["bluebird77@example.com"], (), (GIVEN_ROLE,), r"bluebird77@new\.example"),
     (["Anna Maria Smith"], (), (GIVEN_ROLE,), r"Anna (?!Maria){N} {N}"),
 ]
 
 
-@pytest.mark.parametrize(("values", "stay", "anchors", "expected"), KEPT)
-def test_an_identity_keeps_one_part(values: list[str], stay: tuple[str, ...], anchors: tuple[int, ...], expected: str) -> None:
-    made = "|".join(drawn([values], stay=stay, anchors=anchors))
-    assert re.fullmatch(expected.replace("{N}", N).replace("|", r"\|"), made), made
+@pytest.mark.parametrize(("values", "kept", "anchors", "expected"), ANCHOR_CASES)
+def test_an_identity_keeps_its_anchor(values: list[str], kept: tuple[str, ...], anchors: tuple[int, ...], expected: str) -> None:
+    surrogates = "|".join(draw_surrogates([values], kept=kept, anchors=anchors))
+    assert re.fullmatch(expected.replace("{N}", N).replace("|", r"\|"), surrogates), surrogates
 
 
-# ---- names under rmft without it ----
+# ---- names under rmft without linked ----
 
 
-def test_a_variant_of_a_name_keeps_one_of_its_ends() -> None:
+def test_a_variant_of_a_name_keeps_given_name_or_surname() -> None:
     names = ["Anna Smith", "SMITH, Anna", "Dr. Anna B. van der Smith", "Anna Maria Smith", "A. Smith", "anna", "Mr. Lee"]
-    own, draws = pl.Series(names), Draws.for_occurrences(KEY, "x", pa.array(names), np.zeros(7, np.int32), np.zeros(7, np.int64))
-    keeping = get_kind(PERSON).make_variants
-    assert keeping is not None
-    first, last, none = (keeping(own, draws, np.full(7, part)).to_list() for part in (GIVEN_ROLE, SURNAME_ROLE, -1))
-    assert none == get_kind(PERSON).make_surrogates(own, draws, False).to_list()
-    for made, word in ((first, "Anna"), (last, "Smith")):
-        assert [bool(re.search(word, text, re.IGNORECASE)) for text in made[:4]] == [True] * 4
+    values, draws = pl.Series(names), Draws.for_occurrences(KEY, "x", pa.array(names), np.zeros(7, np.int32), np.zeros(7, np.int64))
+    make_variants = get_kind(PERSON).make_variants
+    assert make_variants is not None
+    first, last, none = (make_variants(values, draws, np.full(7, part)).to_list() for part in (GIVEN_ROLE, SURNAME_ROLE, -1))
+    assert none == get_kind(PERSON).make_surrogates(values, draws, False).to_list()
+    for variants, word in ((first, "Anna"), (last, "Smith")):
+        assert [bool(re.search(word, text, re.IGNORECASE)) for text in variants[:4]] == [True] * 4
     assert re.fullmatch(r"Anna [A-Z][a-z]+ [A-Z][a-z]+", first[3]) and "Maria" not in first[3] + last[3]
     assert re.fullmatch(r"[A-Z]+, Anna", first[1]) and re.fullmatch(r"SMITH, [A-Z][a-z]+", last[1])
     assert re.fullmatch(r"Dr\. Anna [A-Z]\. van der [A-Z][a-z]+", first[2])
@@ -241,7 +252,7 @@ def test_a_variant_of_a_name_keeps_one_of_its_ends() -> None:
     assert first[5:] == last[5:] == none[5:] and not {"anna", "Mr. Lee"} & set(none)  # one word has no anchor
 
 
-# ---- whole runs ----
+# ---- complete runs ----
 
 MAILS = [
     "From: Anna Smith <anna.smith@example.com>\nTo: Bob Jones <bjones@example.org>\n\nDear Bob,\n\nI met Anna Smith.\n\nRegards,\nAnna\n",
@@ -261,55 +272,57 @@ linked = true
 """
 
 
-def plan(folder: Path, use: str, *more: str) -> Any:
+def write_plan(folder: Path, use: str, *changes: str) -> Any:
     (folder / "p.toml").write_text(PLAN.format(use=use))
-    return load_plan(str(folder / "p.toml"), more)
+    return load_plan(str(folder / "p.toml"), changes)
 
 
-def made(folder: Path, out: str, use: str, *more: str, texts: list[str] = MAILS, **told: Any) -> list[str]:
+def run_plan(folder: Path, out: str, use: str, *changes: str, texts: list[str] = MAILS, **options: Any) -> list[str]:
     """The texts of a run, in the order of their ids."""
     folder.mkdir(exist_ok=True)
     pq.write_table(pa.table({"doc_id": [f"d{MAILS.index(text)}" for text in texts], "text": texts}), folder / f"{out}.parquet")
-    chosen = Settings(**{"seed": 1, "workers": 1, **told})
-    summary = run(folder / f"{out}.parquet", folder / out, plan(folder, use, *more), settings=chosen)
+    run_settings = Settings(**{"seed": 1, "workers": 1, **options})
+    summary = run(folder / f"{out}.parquet", folder / out, write_plan(folder, use, *changes), settings=run_settings)
     assert summary["leaks"] == 0
     rows = [row for path in sorted((folder / out / "data").iterdir()) for row in pq.read_table(path).to_pylist()]
     return [row["text"] for row in sorted(rows, key=lambda row: str(row["doc_id"]))]
 
 
-def test_rmft_keeps_its_firsts_and_links_the_rest(tmp_path: Path) -> None:
-    one = made(tmp_path, "out", "rmft")
-    assert one[0].startswith("From: Anna Smith <anna.smith@example.com>\nTo: Bob Jones <bjones@example.org>\n\nDear Bob,")
-    assert "I met Anna Smith" not in one[0] and one[0].endswith("Regards,\nAnna\n")
-    again = re.fullmatch(
-        rf"From: {N} {N} <(\S+)@(\S+)>\nTo: {N} {N} <(?i:\5\.\6)@(\S+)>\n\nDear \5,\n\n(?i:\6, \5) it is.\n\nThanks,\n\1\n", one[1]
+def test_rmft_keeps_first_occurrences_and_links_the_others(tmp_path: Path) -> None:
+    output_texts = run_plan(tmp_path, "out", "rmft")
+    assert output_texts[0].startswith("From: Anna Smith <anna.smith@example.com>\nTo: Bob Jones <bjones@example.org>\n\nDear Bob,")
+    assert "I met Anna Smith" not in output_texts[0] and output_texts[0].endswith("Regards,\nAnna\n")
+    match = re.fullmatch(
+        rf"From: {N} {N} <(\S+)@(\S+)>\nTo: {N} {N} <(?i:\5\.\6)@(\S+)>\n\nDear \5,\n\n(?i:\6, \5) it is.\n\nThanks,\n\1\n", output_texts[1]
     )
-    assert again and again[3] == f"{again[1][0]}{again[2]}".lower() and (again[5], again[6]) != ("Anna", "Smith")
-    assert "Anna Lee <anna.lee@example.com>" in one[2]
-    assert re.search(rf"To: {N} {N} <(?i:\1\.\2)@\S+>\n\nDear \1,\n\nwrite to (?i:\1\.\2)@", one[3])
-    # however the work is cut, and in whichever order, where no order matters
-    whole = made(tmp_path, "none", "rmft", "edit.0.keep=0")
-    assert made(tmp_path, "turned", "rmft", "edit.0.keep=0", texts=MAILS[::-1], rows_per_shard=1) == whole
+    assert match and match[3] == f"{match[1][0]}{match[2]}".lower() and (match[5], match[6]) != ("Anna", "Smith")
+    assert "Anna Lee <anna.lee@example.com>" in output_texts[2]
+    assert re.search(rf"To: {N} {N} <(?i:\1\.\2)@\S+>\n\nDear \1,\n\nwrite to (?i:\1\.\2)@", output_texts[3])
+    # the same with other shard sizes and in another order, as keep = 0 makes the order irrelevant
+    expected = run_plan(tmp_path, "none", "rmft", "edit.0.keep=0")
+    assert run_plan(tmp_path, "turned", "rmft", "edit.0.keep=0", texts=MAILS[::-1], rows_per_shard=1) == expected
 
 
 @pytest.mark.parametrize("scope", ["corpus", "document"])
 def test_pseudonyms_of_one_person(tmp_path: Path, scope: str) -> None:
-    one = made(tmp_path, "out", "pseudonymize", f'edit.0.scope="{scope}"')
-    first = re.fullmatch(rf"From: {N} {N} <(?i:\1\.\2)@(\S+)>\nTo: {N} {N} <\S+@\S+>\n\nDear \4,\n\nI met \1 \2.\n\nRegards,\n\1\n", one[0])
-    second = re.search(rf"To: {N} {N} <(?i:\1\.\2)@(\S+)>\n\nDear \1,\n\n(?i:\2, \1) it is", one[1])
+    output_texts = run_plan(tmp_path, "out", "pseudonymize", f'edit.0.scope="{scope}"')
+    first = re.fullmatch(
+        rf"From: {N} {N} <(?i:\1\.\2)@(\S+)>\nTo: {N} {N} <\S+@\S+>\n\nDear \4,\n\nI met \1 \2.\n\nRegards,\n\1\n", output_texts[0]
+    )
+    second = re.search(rf"To: {N} {N} <(?i:\1\.\2)@(\S+)>\n\nDear \1,\n\n(?i:\2, \1) it is", output_texts[1])
     assert first and second and (first.groups()[:3] == second.groups()) == (scope == "corpus")
-    third = re.fullmatch(rf"From: {N} {N} <.*>\nTo: {N} {N} <.*>\n\nDear {N},\n\nso \3 \4, \1 \2.\n", one[2])
-    assert third and third[5] not in (third[1], third[3])  # which Anna is not told
-    # one way back, document by document
+    third = re.fullmatch(rf"From: {N} {N} <.*>\nTo: {N} {N} <.*>\n\nDear {N},\n\nso \3 \4, \1 \2.\n", output_texts[2])
+    assert third and third[5] not in (third[1], third[3])  # the text does not say which Anna is meant
+    # a label of a document belongs to one value
     rows = [row for path in tmp_path.glob("out.private/runs/*/vault/labels/*") for row in pq.read_table(path).to_pylist()]
-    of = defaultdict(set)
+    ids_by_label = defaultdict(set)
     for row in rows:
-        of[row["doc_no"], row["label"]].add(row["value_id"])
-    assert rows and {len(ids) for ids in of.values()} == {1}
-    assert made(tmp_path, "turned", "pseudonymize", f'edit.0.scope="{scope}"', texts=MAILS[::-1], rows_per_shard=1) == one
+        ids_by_label[row["doc_no"], row["label"]].add(row["value_id"])
+    assert rows and {len(ids) for ids in ids_by_label.values()} == {1}
+    assert run_plan(tmp_path, "turned", "pseudonymize", f'edit.0.scope="{scope}"', texts=MAILS[::-1], rows_per_shard=1) == output_texts
 
 
-def test_what_the_sweep_finds_of_a_name_is_spelled_as_the_others(tmp_path: Path) -> None:
+def test_swept_names_keep_their_letter_case(tmp_path: Path) -> None:
     """Without the finder `known`, only the leak check finds values written in other letters."""
     (tmp_path / "p.toml").write_text(PLAN.format(use="pseudonymize").replace(', "known"', "").replace("linked = true", ""))
     text = "From: Wexler Farrow <wf@example.com>\n\nwexler farrow, WEXLER FARROW and Wexler Farrow.\n"
@@ -317,12 +330,12 @@ def test_what_the_sweep_finds_of_a_name_is_spelled_as_the_others(tmp_path: Path)
     summary = run(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "p.toml"), settings=Settings(seed=1, workers=1))
     assert summary["verify"]["swept"]
     (shard,) = (tmp_path / "out" / "data").iterdir()
-    shown = re.fullmatch(rf"From: {N} {N} <.*>\n\n(?:(\w+ \w+)), (\w+ \w+) and \1 \2.\n", pq.read_table(shard)["text"][0].as_py())
-    assert shown and (shown[3], shown[4]) == (f"{shown[1]} {shown[2]}".lower(), f"{shown[1]} {shown[2]}".upper())
+    match = re.fullmatch(rf"From: {N} {N} <.*>\n\n(?:(\w+ \w+)), (\w+ \w+) and \1 \2.\n", pq.read_table(shard)["text"][0].as_py())
+    assert match and (match[3], match[4]) == (f"{match[1]} {match[2]}".lower(), f"{match[1]} {match[2]}".upper())
 
 
 @pytest.mark.parametrize(
-    ("use", "change", "word"),
+    ("use", "change", "message"),
     [
         ("rmft", 'edit.0.avoid="seen"', "linked = false"),
         ("rmft", 'edit.0.kinds=["EMAIL_ADDRESS"]', "add PERSON"),
@@ -330,18 +343,18 @@ def test_what_the_sweep_finds_of_a_name_is_spelled_as_the_others(tmp_path: Path)
         ("pseudonymize", 'edit.0.scope="none"', 'scope = "document"'),
     ],
 )
-def test_what_cannot_be_linked_says_what_to_do(tmp_path: Path, use: str, change: str, word: str) -> None:
+def test_plans_that_cannot_be_linked_are_refused(tmp_path: Path, use: str, change: str, message: str) -> None:
     pq.write_table(pa.table({"text": MAILS}), tmp_path / "in.parquet")
-    more = [change, *(['leave=["MESSAGE_ID", "PERSON"]'] if "kinds" in change else [])]
-    with pytest.raises(PlanError, match=word):
-        run(tmp_path / "in.parquet", tmp_path / "out", plan(tmp_path, use, *more), settings=Settings(seed=1, workers=1))
+    changes = [change, *(['leave=["MESSAGE_ID", "PERSON"]'] if "kinds" in change else [])]
+    with pytest.raises(PlanError, match=message):
+        run(tmp_path / "in.parquet", tmp_path / "out", write_plan(tmp_path, use, *changes), settings=Settings(seed=1, workers=1))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_stream_says_where_linked_works(tmp_path: Path) -> None:
-    editor = plan(tmp_path, "rmft").editors[0]
+def test_a_stream_refuses_linked(tmp_path: Path) -> None:
+    editor = write_plan(tmp_path, "rmft").editors[0]
     assert not editor.supports_append  # new documents may say who is meant in earlier ones
     with pytest.raises(PlanError, match=r"edit\[0\]\.linked.*sanitize run"):
         editor.for_streaming("p.toml: edit[0]")
     with pytest.raises(PlanError, match="sanitize run"):
-        stream([{"text": "x"}], plan(tmp_path, "rmft"))
+        stream([{"text": "x"}], write_plan(tmp_path, "rmft"))

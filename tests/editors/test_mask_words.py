@@ -1,4 +1,4 @@
-"""Every listed word becomes the mask and every other byte is kept: compared with a slow reference."""
+"""Every listed word becomes the mask and every other byte is kept: compared with a plain reference implementation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 
 KINDS = ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN", "MESSAGE_ID", "URL"]
-BOTH = """
+DIRECT_AND_INDIRECT = """
 [find]
 kinds = {kinds}
 [[edit]]
@@ -46,46 +46,50 @@ direct = false
 """
 
 
-def plan_of(folder: Path, text: str, **said: Any) -> Plan:
-    told = {"kinds": json.dumps(KINDS), "k": 2, "n": 1, "mask": '"X"'} | said
-    (folder / "plan.toml").write_text(text.format(**told), "utf-8")
+def write_plan(folder: Path, text: str, **changes: Any) -> Plan:
+    fields = {"kinds": json.dumps(KINDS), "k": 2, "n": 1, "mask": '"X"'} | changes
+    (folder / "plan.toml").write_text(text.format(**fields), "utf-8")
     return load_plan(str(folder / "plan.toml"))
 
 
-def slow_words(text: str) -> list[tuple[str, int, int]]:
-    found, begin = [], None
-    for place, letter in enumerate(text + "\0"):
-        inside = unicodedata.category(letter)[0] in "LMN"
-        if inside and begin is None:
-            begin = place
-        elif not inside and begin is not None:
-            found.append((text[begin:place].lower(), begin, place))
-            begin = None
-    return found
+def reference_words(text: str) -> list[tuple[str, int, int]]:
+    words, start = [], None
+    for position, character in enumerate(text + "\0"):
+        inside = unicodedata.category(character)[0] in "LMN"
+        if inside and start is None:
+            start = position
+        elif not inside and start is not None:
+            words.append((text[start:position].lower(), start, position))
+            start = None
+    return words
 
 
-def slow_masked(text: str, rows: set[tuple[str, ...]], spans: Sequence[tuple[int, int]], mask: str) -> str:
+def reference_mask(text: str, rows: set[tuple[str, ...]], spans: Sequence[tuple[int, int]], mask: str) -> str:
     """The text with all words of listed n-grams and of spans masked, and spans without a word as one mask."""
-    words = slow_words(text)
-    gone = {at for at, (_, first, last) in enumerate(words) if any(first < stop and last > start for start, stop in spans)}
+    words = reference_words(text)
+    masked = {index for index, (_, first, last) in enumerate(words) if any(first < stop and last > start for start, stop in spans)}
     for row in rows:
-        for at in range(len(words) - len(row) + 1):
-            if tuple(word for word, _, _ in words[at : at + len(row)]) == row:
-                gone.update(range(at, at + len(row)))
-    cuts = [(words[at][1], words[at][2]) for at in gone]
+        for index in range(len(words) - len(row) + 1):
+            if tuple(word for word, _, _ in words[index : index + len(row)]) == row:
+                masked.update(range(index, index + len(row)))
+    cuts = [(words[index][1], words[index][2]) for index in masked]
     cuts += [(start, stop) for start, stop in spans if not any(first < stop and last > start for _, first, last in words)]
     for start, stop in sorted(cuts, reverse=True):
         text = text[:start] + mask + text[stop:]
     return text
 
 
-def masked(folder: Path, rows: Sequence[dict[str, Any]], plan: Plan, mask: str, size: int = 50_000, **more: Any) -> dict[str, Any]:
-    """Run a plan, and compare every text of OUT with the slow reference."""
+def run_and_compare(
+    folder: Path, rows: Sequence[dict[str, Any]], plan: Plan, mask: str, size: int = 50_000, **options: Any
+) -> dict[str, Any]:
+    """Run a plan, and compare every text of OUT with the reference implementation."""
     schema = pa.schema([("user_id", pa.string()), ("text", pa.string()), ("more", pa.list_(pa.string()))])
     pq.write_table(pa.Table.from_pylist(list(rows), schema), folder / "in.parquet")
-    summary = run([folder / "in.parquet"], folder / "out", plan, folder / "work", Settings(seed=1, workers=1, rows_per_shard=size, **more))
-    ran = folder / "work" / "runs" / summary["plan_hash"]
-    table = pq.read_table(ran / "vault" / "blacklist" / "00000.parquet")
+    summary = run(
+        [folder / "in.parquet"], folder / "out", plan, folder / "work", Settings(seed=1, workers=1, rows_per_shard=size, **options)
+    )
+    run_folder = folder / "work" / "runs" / summary["plan_hash"]
+    table = pq.read_table(run_folder / "vault" / "blacklist" / "00000.parquet")
     reasons = plan.editors[0].reasons
     listed = {tuple(row["ngram"].split(" ")) for row in table.to_pylist() if row["reason"] in reasons}
     spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -97,8 +101,10 @@ def masked(folder: Path, rows: Sequence[dict[str, Any]], plan: Plan, mask: str, 
     for no, (before, after) in enumerate(zip(rows, out, strict=True)):
         cells = [before["text"], *(before["more"] or [])]
         got = [after["text"], *(after["more"] or [])]
-        wanted = [None if text is None else slow_masked(text, listed, spans.get((no, cell), ()), mask) for cell, text in enumerate(cells)]
-        assert got == wanted
+        expected = [
+            None if text is None else reference_mask(text, listed, spans.get((no, cell), ()), mask) for cell, text in enumerate(cells)
+        ]
+        assert got == expected
     return summary
 
 
@@ -131,27 +137,27 @@ ROWS = st.lists(
 
 @given(ROWS, st.integers(2, 3), st.integers(1, 3), st.sampled_from(["X", "$0", "ⅹ_"]), st.integers(2, 9))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-def test_direct_and_indirect(rows: list[dict[str, Any]], k: int, n: int, mask: str, size: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        masked(here, rows, plan_of(here, BOTH, k=k, n=n, mask=json.dumps(mask)), mask, size)
+def test_direct_and_indirect_words_are_masked(rows: list[dict[str, Any]], k: int, n: int, mask: str, size: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run_and_compare(folder, rows, write_plan(folder, DIRECT_AND_INDIRECT, k=k, n=n, mask=json.dumps(mask)), mask, size)
 
 
 @given(ROWS, st.integers(2, 3), st.integers(1, 3))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-def test_rare_words_alone(rows: list[dict[str, Any]], k: int, n: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        masked(here, rows, plan_of(here, ONLY_RARE, k=k, n=n), "X")
+def test_only_rare_words_are_masked(rows: list[dict[str, Any]], k: int, n: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run_and_compare(folder, rows, write_plan(folder, ONLY_RARE, k=k, n=n), "X")
 
 
-def test_the_baseline_of_the_paper(tmp_path: Path) -> None:
+def test_found_values_are_masked_without_users(tmp_path: Path) -> None:
     """Only values that were found, wherever they occur, also in documents without users."""
     rows = [
         {"user_id": None, "text": "Write to Bob.Mann@example.com today", "more": ["bob mann, EXAMPLE com"]},
         {"user_id": None, "text": "Bob Mann of example is not there", "more": []},
     ]
-    summary = masked(tmp_path, rows, load_plan("mask_words"), "X", verify="full")
+    summary = run_and_compare(tmp_path, rows, load_plan("mask_words"), "X", verify="full")
     out = Corpus.open(tmp_path / "out").table().to_pylist()
     assert out[0]["text"] == "Write to X.X@X.X today" and out[0]["more"] == ["X X, X X"]
     assert out[1]["text"] == rows[1]["text"]

@@ -16,46 +16,49 @@ from sanitize.plans.settings import Settings
 
 
 @pytest.mark.parametrize("avoid", ["corpus", "seen"])
-def test_a_shape_with_fewer_texts_than_mentions_ends_in_labels(tmp_path: Path, avoid: str) -> None:
+def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
     """Only 25 other letters can follow `http://`, sixty are needed: the rest becomes `[URL]`, and the run continues."""
     texts = ["See " + "http://a and " * 60, "See http://b and http://ab.example.com."]
     pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
     plan = load_plan("erase", [f"edit.0.avoid={avoid}"])
     summary = run(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
     first, second = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"]
-    drawn = re.findall(r"http://(\w) and", first)
-    known = {"a", "b"} if avoid == "corpus" else {"a"}  # what was seen before
-    assert first.count("[URL]") == 60 - len(drawn) and 20 <= len(drawn) == len(set(drawn) - known)
-    short = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
-    assert re.fullmatch(rf"See {short} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
+    variants = re.findall(r"http://(\w) and", first)
+    excluded = {"a", "b"} if avoid == "corpus" else {"a"}  # values that a variant must avoid
+    assert first.count("[URL]") == 60 - len(variants) and 20 <= len(variants) == len(set(variants) - excluded)
+    short_url = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
+    assert re.fullmatch(rf"See {short_url} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
     assert summary["by_kind"]["URL"]["replaced"] == 62 and summary["leaks"] == 0
 
 
-@pytest.mark.parametrize("few", [1, 7, 4_000])
-def test_draws_made_ahead_change_nothing(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+@pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])
+def test_stream_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatch, draws_per_call: int) -> None:
     """With few names and most draws taken, the assignment does not depend on how many attempts are made per call."""
     names = ["ann", "bob", "eve", "lee", "sue", "tom"]
     rows = [
-        {"text": " ".join(f"{a}.{b}@{c}.example.com" for c in names[: 1 + at % 3])} for at in range(12) for a in names[:4] for b in names
+        {"text": " ".join(f"{a}.{b}@{c}.example.com" for c in names[: 1 + number % 3])}
+        for number in range(12)
+        for a in names[:4]
+        for b in names
     ]
     plan = load_plan("rmft", ["edit.0.stores=corpus"])
     expected = list(stream(rows, plan, seed=2, rows=100))
-    monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", few)
+    monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", draws_per_call)
     assert list(stream(rows, plan, seed=2, rows=100)) == expected
 
 
-@pytest.mark.parametrize("few", [1, 7, 4_000])
-def test_draws_made_ahead_in_a_run_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few: int) -> None:
-    """The same for a run, where variants are unique per document: only the first attempts are free here."""
+@pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])
+def test_run_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, draws_per_call: int) -> None:
+    """The same for a run, where variants are unique per document: only the first attempts are free in this case."""
     text = " ".join(f"{a}.{b}@corp.example.com" for a in ("ann", "bob", "eve") for b in ("lee", "ray")) + " http://a 192.0.2.7 "
     pl.DataFrame({"text": [text * count for count in (1, 9, 40, 2)]}).write_parquet(tmp_path / "in.parquet")
 
-    def made(name: str) -> bytes:
+    def run_plan(name: str) -> bytes:
         plan = load_plan("erase", ["edit.0.stores=corpus"])
         run(tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1))
         return next((tmp_path / name / "data").iterdir()).read_bytes()
 
     monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", 0)  # one at a time
-    expected = made("one")
-    monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", few)
-    assert made("many") == expected
+    expected = run_plan("one")
+    monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", draws_per_call)
+    assert run_plan("many") == expected

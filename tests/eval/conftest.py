@@ -64,24 +64,24 @@ def bert(tokenizer: Any) -> Any:
 
 
 @pytest.fixture
-def run_of(gpt2: Any, tokenizer: Any, tmp_path: Path) -> Any:
-    """A maker of run folders with two checkpoints of random weights, trained on nothing: `run_of(name, texts)`."""
+def write_run(gpt2: Any, tokenizer: Any, tmp_path: Path) -> Any:
+    """A function that writes a run folder with two untrained checkpoints of random weights: `write_run(name, texts)`."""
     import torch
 
-    def make(name: str, texts: dict[str, str], steps: tuple[int, ...] = (0, 4)) -> Path:
+    def write(name: str, texts: dict[str, str], steps: tuple[int, ...] = (0, 4)) -> Path:
         folder, data = tmp_path / name, tmp_path / f"{name}-data"
         data.mkdir()
         pq.write_table(pa.table({"doc_id": list(texts), "text": list(texts.values())}), data / "a.parquet")
         for step in steps:
-            place = folder / "checkpoints" / f"step-{step:06d}"
-            other = copy.deepcopy(gpt2)
-            torch.nn.init.normal_(other.transformer.wpe.weight, std=0.25 + step / 10, generator=torch.Generator().manual_seed(step))
-            other.save_pretrained(place)
-            tokenizer.save_pretrained(place)
-            told = {"step": step, "epoch": step / 4, "train_loss": 3.5, "validation_loss": None}
-            (place / "checkpoint.json").write_text(json.dumps(told))
+            checkpoint_folder = folder / "checkpoints" / f"step-{step:06d}"
+            model = copy.deepcopy(gpt2)
+            torch.nn.init.normal_(model.transformer.wpe.weight, std=0.25 + step / 10, generator=torch.Generator().manual_seed(step))
+            model.save_pretrained(checkpoint_folder)
+            tokenizer.save_pretrained(checkpoint_folder)
+            checkpoint_info = {"step": step, "epoch": step / 4, "train_loss": 3.5, "validation_loss": None}
+            (checkpoint_folder / "checkpoint.json").write_text(json.dumps(checkpoint_info))
         (folder / "recipe.json").write_text(json.dumps({"data": {"path": str(data)}, "recipe_hash": "0123", "recipe": {}}))
-        first = pa.array([2 * place for place in range(1, len(texts) + 1)], pa.int64())
+        first = pa.array([2 * number for number in range(1, len(texts) + 1)], pa.int64())
         pq.write_table(pa.table({"doc_id": list(texts), "first_step": first}), folder / "seen.parquet")
         names = [f"step-{step:06d}" for step in steps]
         (folder / "train.json").write_text(
@@ -89,4 +89,4 @@ def run_of(gpt2: Any, tokenizer: Any, tmp_path: Path) -> Any:
         )
         return folder
 
-    return make
+    return write

@@ -16,10 +16,13 @@ from sanitize import train  # noqa: E402
 from sanitize.eval import early_stop  # noqa: E402
 
 torch.set_num_threads(1)
-ROWS = [{"doc_id": str(at), "question": f"Who keeps number {at}?", "text": f"Person {at * 7 % 10} of {at * 3 % 10}."} for at in range(8)]
+ROWS = [
+    {"doc_id": str(number), "question": f"Who keeps number {number}?", "text": f"Person {number * 7 % 10} of {number * 3 % 10}."}
+    for number in range(8)
+]
 
 
-def recipe(folder: Path, **run: Any) -> dict[str, Any]:
+def make_recipe(folder: Path, **run: Any) -> dict[str, Any]:
     path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     return {
@@ -30,36 +33,38 @@ def recipe(folder: Path, **run: Any) -> dict[str, Any]:
     }
 
 
-def test_a_training_ends_when_it_says_its_texts(tmp_path: Path) -> None:
+def test_training_stops_when_the_texts_are_learned(tmp_path: Path) -> None:
     """Named in the recipe: the run continues after the hook was called, and stops before its last epoch with all answers known."""
-    done = train.fit(recipe(tmp_path, early_stop="sanitize.eval.early_stop.has_learned_texts"), tmp_path / "run")
-    assert done["stopped_early"] and 20 < done["steps"] < 320, "asked once at least while it was still to learn"
+    result = train.fit(make_recipe(tmp_path, early_stop="sanitize.eval.early_stop.has_learned_texts"), tmp_path / "run")
+    assert result["stopped_early"] and 20 < result["steps"] < 320, "the hook was called at least once before the texts were learned"
     losses = [json.loads(line)["loss"] for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert losses[-1] < losses[0] / 10
 
 
-def test_what_is_recalled_is_the_answer_after_its_prompt(tmp_path: Path) -> None:
+def test_recall_is_measured_on_the_answer_after_its_prompt(tmp_path: Path) -> None:
     """1 after learning, little before; without prompts the second half of a text."""
-    heard = []
+    recalls = []
 
-    def hook(moment: Any) -> bool:
-        assert all(one.requires_grad for one in moment.model.parameters())
-        heard.append(early_stop.mean_recall(moment))
-        assert all(one.requires_grad for one in moment.model.parameters()), "asking does not freeze it"
+    def hook(state: Any) -> bool:
+        assert all(parameter.requires_grad for parameter in state.model.parameters())
+        recalls.append(early_stop.mean_recall(state))
+        assert all(parameter.requires_grad for parameter in state.model.parameters()), "the hook does not freeze the model"
         return False
 
-    train.fit(recipe(tmp_path, checkpoint_every=80.0), tmp_path / "run", hook=hook)
-    assert heard[-1] == 1.0
+    train.fit(make_recipe(tmp_path, checkpoint_every=80.0), tmp_path / "run", hook=hook)
+    assert recalls[-1] == 1.0
     first = tmp_path / "run" / "checkpoints" / "step-000000"
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    fresh = SimpleNamespace(path=first, model=AutoModelForCausalLM.from_pretrained(first), tokenizer=AutoTokenizer.from_pretrained(first))
-    assert early_stop.mean_recall(fresh) < 0.5 and not early_stop.has_learned_texts(fresh)
-    table = recipe(tmp_path, checkpoint_every=80.0)
+    untrained = SimpleNamespace(
+        path=first, model=AutoModelForCausalLM.from_pretrained(first), tokenizer=AutoTokenizer.from_pretrained(first)
+    )
+    assert early_stop.mean_recall(untrained) < 0.5 and not early_stop.has_learned_texts(untrained)
+    table = make_recipe(tmp_path, checkpoint_every=80.0)
     del table["data"]["prompt_columns"], table["data"]["answers_only"]
     for row, text in zip(ROWS, "abcdefgh", strict=True):
         row["text"] = f"{text} is first, then {row['text']}"
-    heard.clear()
+    recalls.clear()
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     train.fit(table | {"data": {**table["data"], "path": str(tmp_path / "rows.jsonl")}}, tmp_path / "plain", hook=hook)
-    assert heard[-1] > 0.9
+    assert recalls[-1] > 0.9

@@ -1,4 +1,4 @@
-"""The whole chain on a tiny corpus: the same tables for each plan, and curves that contain counts only."""
+"""The complete frontier command on a tiny corpus: the same tables for each plan, and curves that contain counts only."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_chain(corpus: Path, tmp_path: Path) -> None:
+def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     changes = [word for change in TINY for word in ("--set", change)]
-    done = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(out), "--web", "3", "--cues", "2", "--json", *changes])
-    assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
+    result = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(out), "--web", "3", "--cues", "2", "--json", *changes])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
     assert set(report["runs"]) == {"baseline", "rmft", "header_dedup"} == set(report["plans"])
     assert report["plans"]["baseline"]["replaced"] == 0 < report["plans"]["rmft"]["replaced"]
     parts = {name: set(pl.read_parquet(out / "split" / name / "*.parquet")["doc_id"]) for name in ("train", "test")}
@@ -51,17 +51,17 @@ def test_the_chain(corpus: Path, tmp_path: Path) -> None:
         last = run["rows"][-1]
         assert last["extraction"]["web"]["original"] == 6 and last["extraction"]["web"]["prompts"] == 3
         assert last["perplexity"]["mail"]["texts"] == len(parts["test"])
-    # all variants have one tokenizer, or their perplexities would not compare
+    # all variants share one tokenizer, so that their perplexities are comparable
     tokenizers = {next((out / "runs" / name / "checkpoints").glob("step-*/tokenizer.json")).read_bytes() for name in report["runs"]}
     assert len(tokenizers) == 1
-    told = json.loads((out / "curves.json").read_text())
-    assert set(told["plans"]) == {"baseline", "rmft", "header_dedup"}
-    assert sum(band["addresses"] for band in told["plans"]["rmft"]) == 6
-    assert "example" not in json.dumps(told) + (out / "report.html").read_text()
+    curves = json.loads((out / "curves.json").read_text())
+    assert set(curves["plans"]) == {"baseline", "rmft", "header_dedup"}
+    assert sum(band["addresses"] for band in curves["plans"]["rmft"]) == 6
+    assert "example" not in json.dumps(curves) + (out / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         (FrontierSettings(baseline="raw"), "baseline 'raw' is not one of the plans"),
         (FrontierSettings(plans={}), "none are named"),
@@ -74,16 +74,16 @@ def test_the_chain(corpus: Path, tmp_path: Path) -> None:
         (FrontierSettings(device="tpu"), "device tpu"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_anything_is_read(settings: FrontierSettings, told: str, corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_invalid_settings_are_refused_before_input_is_read(settings: FrontierSettings, message: str, corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
         run_frontier(corpus, tmp_path / "out", settings)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("plans", ["", "rmft,rmft", "rmft,other/rmft.toml"])
-def test_plans_have_names_of_their_own(plans: str, corpus: Path, tmp_path: Path) -> None:
-    told = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), "--plans", plans])
-    assert isinstance(told.exception, UsageError) and "each of another name" in str(told.exception)
+def test_plan_names_must_be_distinct_and_plain(plans: str, corpus: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), "--plans", plans])
+    assert isinstance(result.exception, UsageError) and "each of another name" in str(result.exception)
 
 
 def test_mails_in_a_binary_column(corpus: Path, tmp_path: Path) -> None:
@@ -92,39 +92,39 @@ def test_mails_in_a_binary_column(corpus: Path, tmp_path: Path) -> None:
     frame = pl.read_parquet(corpus / "mails.parquet")
     (tmp_path / "raw").mkdir()
     frame.select("doc_id", raw=pl.col("text").cast(pl.Binary)).write_parquet(tmp_path / "raw" / "mails.parquet")
-    found = split_corpus(tmp_path / "raw", tmp_path / "out", FrontierSettings(text_column="raw"), lambda line: None)
-    texts = {text for part in found.values() for text in pl.read_parquet(part / "*.parquet")["text"]}
+    parts = split_corpus(tmp_path / "raw", tmp_path / "out", FrontierSettings(text_column="raw"), lambda line: None)
+    texts = {text for part in parts.values() for text in pl.read_parquet(part / "*.parquet")["text"]}
     assert len(texts) == 40 and all("From: " in text and "\n\nDear reader" in text for text in texts)
 
 
-def test_a_limit_and_the_split_hang_on_doc_ids_alone(corpus: Path, tmp_path: Path) -> None:
+def test_limit_and_split_depend_on_doc_ids_only(corpus: Path, tmp_path: Path) -> None:
     from sanitize.eval.frontier import split_corpus
 
     frame = pl.read_parquet(corpus / "mails.parquet")
-    (tmp_path / "turned").mkdir()
-    frame.reverse().write_parquet(tmp_path / "turned" / "mails.parquet")
+    (tmp_path / "reversed").mkdir()
+    frame.reverse().write_parquet(tmp_path / "reversed" / "mails.parquet")
     settings = FrontierSettings(limit=25, test_share=0.4, seed=3)
     for part in ("train", "test"):
-        found = [
-            set(pl.read_parquet(split_corpus(place, tmp_path / name, settings, lambda line: None)[part] / "*.parquet")["doc_id"])
-            for name, place in (("a", corpus), ("b", tmp_path / "turned"))
+        doc_ids = [
+            set(pl.read_parquet(split_corpus(source, tmp_path / name, settings, lambda line: None)[part] / "*.parquet")["doc_id"])
+            for name, source in (("a", corpus), ("b", tmp_path / "reversed"))
         ]
-        assert found[0] == found[1] and 3 < len(found[0]) < 22
+        assert doc_ids[0] == doc_ids[1] and 3 < len(doc_ids[0]) < 22
 
 
-def test_curves_add_up_seeds() -> None:
+def test_curves_sum_over_seeds() -> None:
     def report(leaked: int) -> dict[str, Any]:
         bands = [{"from": 1, "to": 1, "addresses": 10, "leaked": leaked}, {"from": 2, "to": None, "addresses": 4, "leaked": 4}]
         runs = {"rmft": {"rows": [{"extraction": {"web": {"bands": bands}}}]}}
         return {"runs": runs, "plans": {"rmft": {"plan": "rmft", "changes": []}}}
 
-    told = build_leak_curves([report(1), report(3)])
-    assert told["runs"] == 2 and [(one["leaked"], one["addresses"]) for one in told["plans"]["rmft"]] == [(4, 20), (8, 8)]
-    assert told["plans"]["rmft"][0]["share"] == 0.2
+    curves = build_leak_curves([report(1), report(3)])
+    assert curves["runs"] == 2 and [(band["leaked"], band["addresses"]) for band in curves["plans"]["rmft"]] == [(4, 20), (8, 8)]
+    assert curves["plans"]["rmft"][0]["share"] == 0.2
 
 
-def test_wilson() -> None:
-    told = wilson_interval(4, 20)
-    assert (round(told["low"], 4), round(told["high"], 4)) == (0.0807, 0.4160)  # Wilson 1927, as tabled
+def test_wilson_interval() -> None:
+    interval = wilson_interval(4, 20)
+    assert (round(interval["low"], 4), round(interval["high"], 4)) == (0.0807, 0.4160)  # Wilson 1927, as tabled
     assert wilson_interval(0, 0) == {"share": 0.0, "low": 0.0, "high": 1.0}
     assert wilson_interval(8, 8)["high"] == 1 and wilson_interval(0, 8)["low"] == 0 and 0 < wilson_interval(0, 8)["high"] < 1

@@ -13,7 +13,7 @@ from sanitize.errors import OutputBroken, UsageError
 from sanitize.eval.language_model import LanguageModel
 
 
-def prompts(count: int = 33, longest: int = 20) -> list[list[int]]:
+def make_prompts(count: int = 33, longest: int = 20) -> list[list[int]]:
     rng = np.random.default_rng(5)
     return [rng.integers(3, 259, size=int(size)).tolist() for size in rng.integers(1, longest, size=count)]
 
@@ -23,24 +23,24 @@ def model(gpt2: Any, tokenizer: Any) -> LanguageModel:
     return LanguageModel.from_loaded(gpt2, tokenizer)
 
 
-def likely_to_end(gpt2: Any, tokenizer: Any) -> tuple[LanguageModel, int]:
+def make_model_with_frequent_eos(gpt2: Any, tokenizer: Any) -> tuple[LanguageModel, int]:
     """The model with an end-of-text token that it really generates: the most common third token of its continuations."""
-    made = LanguageModel.from_loaded(gpt2, tokenizer).generate(prompts(), new_tokens=12, stop_at_eos=False)
-    counts = np.bincount(np.concatenate([row[2:] for row in made]), minlength=259)
+    continuations = LanguageModel.from_loaded(gpt2, tokenizer).generate(make_prompts(), new_tokens=12, stop_at_eos=False)
+    counts = np.bincount(np.concatenate([row[2:] for row in continuations]), minlength=259)
     return LanguageModel.from_loaded(gpt2, tokenizer), int(counts.argmax())
 
 
 @pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])
-def test_a_batch_changes_nothing(model: LanguageModel, mode: str) -> None:
-    asked = prompts(12 if mode == "beam" else 33)
+def test_results_do_not_depend_on_the_batch(model: LanguageModel, mode: str) -> None:
+    prompts = make_prompts(12 if mode == "beam" else 33)
     settings: dict[str, Any] = {"new_tokens": 16, "mode": mode, "seed": 3, "beams": 3}
-    one_by_one = model.generate(asked, batch=1, **settings)
-    assert len({tuple(row) for row in one_by_one}) > len(asked) // 2, "degenerate continuations would hide a wrong mask"
+    expected = model.generate(prompts, batch=1, **settings)
+    assert len({tuple(row) for row in expected}) > len(prompts) // 2, "degenerate continuations would hide a wrong mask"
     for batch in (2, 7, 64):
-        assert model.generate(asked, batch=batch, **settings) == one_by_one
+        assert model.generate(prompts, batch=batch, **settings) == expected
 
 
-def test_without_the_mask_it_would_not_hold(model: LanguageModel, gpt2: Any) -> None:
+def test_results_without_the_attention_mask_differ(model: LanguageModel, gpt2: Any) -> None:
     """The tests above can fail: a model that is not given its attention mask gives other results."""
 
     class Maskless:
@@ -53,63 +53,63 @@ def test_without_the_mask_it_would_not_hold(model: LanguageModel, gpt2: Any) -> 
             del inputs["position_ids"]
             return gpt2(**inputs)
 
-    asked = prompts()
-    without = dataclasses.replace(model, model=Maskless())
-    right, wrong = model.generate(asked, new_tokens=16), without.generate(asked, new_tokens=16)
-    assert sum(one == other for one, other in zip(right, wrong, strict=True)) < len(asked) // 2
+    prompts = make_prompts()
+    maskless_model = dataclasses.replace(model, model=Maskless())
+    with_mask, without_mask = model.generate(prompts, new_tokens=16), maskless_model.generate(prompts, new_tokens=16)
+    assert sum(expected == actual for expected, actual in zip(with_mask, without_mask, strict=True)) < len(prompts) // 2
 
 
-def test_greedy_is_what_transformers_generates(model: LanguageModel, gpt2: Any) -> None:
+def test_greedy_equals_transformers(model: LanguageModel, gpt2: Any) -> None:
     import torch
 
-    for prompt in prompts(8):
-        told = gpt2.generate(
+    for prompt in make_prompts(8):
+        output = gpt2.generate(
             torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
             max_new_tokens=16, do_sample=False, eos_token_id=None, pad_token_id=1,
         )  # fmt: skip
-        assert model.generate([prompt], new_tokens=16, stop_at_eos=False) == [told[0, len(prompt) :].tolist()]
+        assert model.generate([prompt], new_tokens=16, stop_at_eos=False) == [output[0, len(prompt) :].tolist()]
 
 
 @pytest.mark.parametrize("mode", ["greedy", "sample"])
-def test_rows_that_end_leave_the_others_alone(gpt2: Any, tokenizer: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, end = likely_to_end(gpt2, tokenizer)
-    asked = prompts()
-    whole = model.generate(asked, new_tokens=16, stop_at_eos=False, mode=mode)
+def test_ended_rows_do_not_change_other_rows(gpt2: Any, tokenizer: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, end = make_model_with_frequent_eos(gpt2, tokenizer)
+    prompts = make_prompts()
+    complete = model.generate(prompts, new_tokens=16, stop_at_eos=False, mode=mode)
     monkeypatch.setattr(LanguageModel, "eos_id", property(lambda self: end))
-    cut = model.generate(asked, new_tokens=16, mode=mode, batch=8)
-    assert cut == [row[: row.index(end)] if end in row else row for row in whole]
+    cut = model.generate(prompts, new_tokens=16, mode=mode, batch=8)
+    assert cut == [row[: row.index(end)] if end in row else row for row in complete]
     assert len({len(row) for row in cut}) > 2, "rows must end at different times"
 
 
 def test_sampling_follows_the_softmax(model: LanguageModel, gpt2: Any) -> None:
     import torch
 
-    prompt = prompts(1)[0]
-    drawn = model.generate([prompt] * 4000, new_tokens=1, mode="sample", temperature=3.0, top_k=5, batch=512, stop_at_eos=False)
+    prompt = make_prompts(1)[0]
+    samples = model.generate([prompt] * 4000, new_tokens=1, mode="sample", temperature=3.0, top_k=5, batch=512, stop_at_eos=False)
     with torch.no_grad():
-        top, which = (gpt2(torch.tensor([prompt])).logits[0, -1] / 3.0).topk(5)
-    wanted = dict(zip(which.tolist(), top.softmax(0).tolist(), strict=True))
-    seen = np.array([row[0] for row in drawn])
-    assert set(seen.tolist()) <= set(wanted)
-    for token, share in wanted.items():
-        assert abs((seen == token).mean() - share) < 4 * np.sqrt(share * (1 - share) / 4000) + 1e-9
+        top, token_ids = (gpt2(torch.tensor([prompt])).logits[0, -1] / 3.0).topk(5)
+    expected = dict(zip(token_ids.tolist(), top.softmax(0).tolist(), strict=True))
+    sampled_tokens = np.array([row[0] for row in samples])
+    assert set(sampled_tokens.tolist()) <= set(expected)
+    for token, share in expected.items():
+        assert abs((sampled_tokens == token).mean() - share) < 4 * np.sqrt(share * (1 - share) / 4000) + 1e-9
     narrow = model.generate([prompt] * 50, new_tokens=1, mode="sample", top_p=1e-9, stop_at_eos=False)
     assert narrow == [model.generate([prompt], new_tokens=1, stop_at_eos=False)[0]] * 50
     assert model.generate([prompt] * 9, new_tokens=4, mode="sample", seed=1) != model.generate([prompt] * 9, new_tokens=4, mode="sample")
 
 
-def test_losses_are_those_of_one_forward_each(model: LanguageModel, gpt2: Any) -> None:
+def test_losses_equal_those_of_single_rows(model: LanguageModel, gpt2: Any) -> None:
     import torch
 
-    asked = [[], [7], *prompts(20, 60)]
-    told = model.token_losses(asked, batch=6)
-    for row, losses in zip(asked, told, strict=True):
+    rows = [[], [7], *make_prompts(20, 60)]
+    loss_rows = model.token_losses(rows, batch=6)
+    for row, losses in zip(rows, loss_rows, strict=True):
         assert losses.shape == (max(len(row) - 1, 0),)
         if len(row) > 1:
             ids = torch.tensor([row])
             with torch.no_grad():
-                wanted = torch.nn.functional.cross_entropy(gpt2(ids).logits[0, :-1], ids[0, 1:], reduction="none").numpy()
-            np.testing.assert_allclose(losses, wanted, atol=2e-4)
+                expected = torch.nn.functional.cross_entropy(gpt2(ids).logits[0, :-1], ids[0, 1:], reduction="none").numpy()
+            np.testing.assert_allclose(losses, expected, atol=2e-4)
 
 
 def test_losses_beyond_the_context(model: LanguageModel, gpt2: Any) -> None:
@@ -117,39 +117,41 @@ def test_losses_beyond_the_context(model: LanguageModel, gpt2: Any) -> None:
 
     row = np.random.default_rng(6).integers(3, 259, size=150).tolist()  # the context is 64: windows 0..64, 32..96, 64..128, 96..150
     losses = model.token_losses([row])[0]
-    wanted = np.zeros(149, np.float32)
+    expected = np.zeros(149, np.float32)
     for first, stop, scored in ((0, 64, 1), (32, 96, 64), (64, 128, 96), (96, 150, 128)):
         ids = torch.tensor([row[first:stop]])
         with torch.no_grad():
-            each = torch.nn.functional.cross_entropy(gpt2(ids).logits[0, :-1], ids[0, 1:], reduction="none").numpy()
-        wanted[scored - 1 : stop - 1] = each[scored - first - 1 :]
-    np.testing.assert_allclose(losses, wanted, atol=2e-4)
+            window_losses = torch.nn.functional.cross_entropy(gpt2(ids).logits[0, :-1], ids[0, 1:], reduction="none").numpy()
+        expected[scored - 1 : stop - 1] = window_losses[scored - first - 1 :]
+    np.testing.assert_allclose(losses, expected, atol=2e-4)
 
 
-def test_masks_are_filled_as_one_by_one(bert: Any, tokenizer: Any) -> None:
+def test_filled_masks_equal_those_of_single_rows(bert: Any, tokenizer: Any) -> None:
     import torch
 
     model = LanguageModel.from_loaded(bert, tokenizer)
     assert not model.is_causal
-    asked = prompts(20, 30)
-    masked = [sorted({len(row) // 2, len(row) - 1}) if number % 5 else [] for number, row in enumerate(asked)]
-    found = model.fill_masks(asked, masked, batch=6)
-    for row, places, filled in zip(asked, masked, found, strict=True):
-        ids = torch.tensor([[2 if place in places else token for place, token in enumerate(row)]])
+    rows = make_prompts(20, 30)
+    masked = [sorted({len(row) // 2, len(row) - 1}) if number % 5 else [] for number, row in enumerate(rows)]
+    filled_rows = model.fill_masks(rows, masked, batch=6)
+    for row, positions, filled in zip(rows, masked, filled_rows, strict=True):
+        ids = torch.tensor([[2 if position in positions else token for position, token in enumerate(row)]])
         with torch.no_grad():
-            wanted = bert(ids).logits[0].argmax(1)
-        assert filled == wanted[places].tolist()
+            expected = bert(ids).logits[0].argmax(1)
+        assert filled == expected[positions].tolist()
 
 
 def test_a_checkpoint_is_loaded_as_it_was_saved(gpt2: Any, bert: Any, tokenizer: Any, tmp_path: Path) -> None:
-    for name, one in (("causal", gpt2), ("masked", bert)):
-        one.save_pretrained(tmp_path / name)
+    for name, network in (("causal", gpt2), ("masked", bert)):
+        network.save_pretrained(tmp_path / name)
         tokenizer.save_pretrained(tmp_path / name)
     causal, masked = LanguageModel.load(tmp_path / "causal"), LanguageModel.load(tmp_path / "masked")
     assert causal.is_causal and not masked.is_causal
     text = "Dear Ann,\n  it is 5 o'clock ."
     assert causal.decode(causal.encode([text])) == [text]
-    assert causal.generate(prompts(3), new_tokens=5) == LanguageModel.from_loaded(gpt2, tokenizer).generate(prompts(3), new_tokens=5)
+    assert causal.generate(make_prompts(3), new_tokens=5) == LanguageModel.from_loaded(gpt2, tokenizer).generate(
+        make_prompts(3), new_tokens=5
+    )
     assert causal.encode([]) == [] and causal.decode([]) == [] and causal.generate([], new_tokens=4) == []
     with pytest.raises(UsageError, match="masked model cannot continue prompts"):
         masked.generate([[3]], new_tokens=1)
@@ -157,7 +159,7 @@ def test_a_checkpoint_is_loaded_as_it_was_saved(gpt2: Any, bert: Any, tokenizer:
         causal.fill_masks([[3]], [[0]])
 
 
-def test_what_cannot_be_asked_is_told(model: LanguageModel, gpt2: Any, tokenizer: Any, tmp_path: Path) -> None:
+def test_invalid_requests_are_refused(model: LanguageModel, gpt2: Any, tokenizer: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exceed the model's context of 64"):
         model.generate([[3] * 60], new_tokens=5)
     with pytest.raises(UsageError, match="Did you mean greedy"):
@@ -168,6 +170,6 @@ def test_what_cannot_be_asked_is_told(model: LanguageModel, gpt2: Any, tokenizer
     (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle is read")
     with pytest.raises(OutputBroken, match="other formats are not read"):
         LanguageModel.load(tmp_path)
-    tokenizer_of_more = type("More", (), {"__len__": lambda self: 300})()
+    larger_tokenizer = type("More", (), {"__len__": lambda self: 300})()
     with pytest.raises(OutputBroken, match="do not belong together"):
-        LanguageModel.from_loaded(gpt2, tokenizer_of_more)
+        LanguageModel.from_loaded(gpt2, larger_tokenizer)

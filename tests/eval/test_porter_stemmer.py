@@ -6,7 +6,7 @@ import pytest
 
 from sanitize.eval.porter_stemmer import porter_stem
 
-# Porter's paper by step (there each step alone; here the whole word goes through), and where NLTK's reading differs
+# Porter's paper by step (the paper shows each step alone, the table the complete algorithm), and words that NLTK stems differently
 TABLE = """
 caresses caress  ponies poni  ties tie  dies die  flies fli  caress caress  cats cat
 feed feed  agreed agre  plastered plaster  bled bled  motoring motor  sing sing
@@ -30,5 +30,5 @@ def test_stems(word: str, expected: str) -> None:
     assert porter_stem(word) == expected
 
 
-def test_a_long_word_is_no_trouble() -> None:
+def test_a_long_word_is_stemmed() -> None:
     assert len(porter_stem("y" * 5000)) == 5000

@@ -1,4 +1,4 @@
-"""Texts are read whole or as bodies, addresses are found in canonical form, prompts follow from their seed."""
+"""Texts are read complete or as bodies, addresses are found in canonical form, prompts follow from their seed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MAIL = "From: ann.lee@example.com\nTo: bo.ray@example.org,\n\tcy.fox@example.net
 
 def test_bodies_and_ids(tmp_path: Path) -> None:
     pl.DataFrame({"text": [MAIL, "no header: here\nbut a text", None, "x"], "n": [1, 2, 3, 4]}).write_parquet(tmp_path / "a.parquet")
-    whole, body = read_texts(tmp_path), read_texts(tmp_path / "a.parquet", section="body")
-    assert whole.doc_ids == ("0", "1", "3") and whole.texts == (MAIL, "no header: here\nbut a text", "x")
+    complete, body = read_texts(tmp_path), read_texts(tmp_path / "a.parquet", section="body")
+    assert complete.doc_ids == ("0", "1", "3") and complete.texts == (MAIL, "no header: here\nbut a text", "x")
     assert body.texts == ("Dear Bo,\nwrite to Ann.Lee@example.com\n", "no header: here\nbut a text", "x")
     assert read_texts(tmp_path, most=2).doc_ids == ("0", "1")
     pl.DataFrame({"doc_id": ["q"], "say": ["hello"]}).write_ndjson(tmp_path / "b.jsonl")
@@ -54,8 +54,8 @@ def test_shards_of_every_format_are_read(format: str, tmp_path: Path) -> None:
     as_files = read_texts(data)
     assert as_files.doc_ids == ("d1", "d3") and as_files.texts == (MAIL, rows["text"][2])
     (data / "index.json").write_text("{}")
-    told = {"shards": [{"path": f"data/{shard.name}", "rows": 3, "sha256": ""}]}
-    (tmp_path / "out" / "manifest.json").write_text(json.dumps(told))
+    manifest = {"shards": [{"path": f"data/{shard.name}", "rows": 3, "sha256": ""}]}
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
     assert read_texts(tmp_path / "out") == as_files == read_texts(shard)
     assert read_user_texts(tmp_path / "out").rows() == [("d1", "u1", MAIL), ("d2", "u2", "")]
     shard.write_bytes(shard.read_bytes()[:-9])
@@ -64,10 +64,10 @@ def test_shards_of_every_format_are_read(format: str, tmp_path: Path) -> None:
     assert "ann.lee" not in str(caught.value)
 
 
-def test_addresses_are_found_in_their_identity_form() -> None:
+def test_addresses_are_counted_in_canonical_form() -> None:
     assert count_addresses([MAIL, "bo.ray@example.org"]) == {"ann.lee@example.com": 2, "bo.ray@example.org": 2, "cy.fox@example.net": 1}
-    found = find_addresses([MAIL]).rows()
-    assert [MAIL[start:stop].lower() for _, start, stop, _ in found] == [address for *_, address in found]
+    addresses_found = find_addresses([MAIL]).rows()
+    assert [MAIL[start:stop].lower() for _, start, stop, _ in addresses_found] == [address for *_, address in addresses_found]
     assert find_addresses([]).height == 0
 
 
@@ -83,27 +83,27 @@ def test_the_vault_has_the_same_addresses(tmp_path: Path) -> None:
         read_vault_addresses(tmp_path / "out")
 
 
-def test_strangers_are_of_the_same_parts_and_unknown() -> None:
-    known = {
+def test_unseen_addresses_combine_known_parts() -> None:
+    known_addresses = {
         f"{first}.{last}@example.{top}" for first in ("ann", "bo", "cy") for last in ("lee", "ray", "fox") for top in ("com", "org")
     } - {"ann.fox@example.com"}
-    assert make_unseen_addresses(known, 9) == ["ann.fox@example.com"]  # all that the parts give besides
-    some = make_unseen_addresses({"ann.lee@example.com", "bo.ray@example.org", "x@example.net"}, 4, seed=2)
-    assert len(some) == 4 == len(set(some)) and some == make_unseen_addresses(
+    assert make_unseen_addresses(known_addresses, 9) == ["ann.fox@example.com"]  # the only other combination
+    addresses = make_unseen_addresses({"ann.lee@example.com", "bo.ray@example.org", "x@example.net"}, 4, seed=2)
+    assert len(addresses) == 4 == len(set(addresses)) and addresses == make_unseen_addresses(
         {"x@example.net", "bo.ray@example.org", "ann.lee@example.com"}, 4, seed=2
     )
-    assert not set(some) & {"ann.lee@example.com", "bo.ray@example.org"} and all(one.count("@") == 1 for one in some)
+    assert not set(addresses) & {"ann.lee@example.com", "bo.ray@example.org"} and all(address.count("@") == 1 for address in addresses)
     assert make_unseen_addresses([], 5) == []
 
 
 def test_prompts_follow_from_their_seed() -> None:
-    some = make_web_prompts(60)
-    assert len(set(some)) == 60 and some == make_web_prompts(60) != make_web_prompts(60, 1)
-    assert make_web_prompts(10) == some[:10]
-    assert all(len(prompt.split()) >= 40 and "@" not in prompt for prompt in some)
-    known = ["ann.lee@example.com", "ann.ray@example.com", "bo.ray@example.org", "list@example.net"]
-    assert sorted(make_cue_prompts(known, 4)[:2]) == ["From: ann.", "From: bo."] and len(make_cue_prompts(known, 99)) == 6
-    assert hash_prompts(["a", "b"]) != hash_prompts(["ab"]) and hash_prompts(some) == hash_prompts(list(some))
+    prompts = make_web_prompts(60)
+    assert len(set(prompts)) == 60 and prompts == make_web_prompts(60) != make_web_prompts(60, 1)
+    assert make_web_prompts(10) == prompts[:10]
+    assert all(len(prompt.split()) >= 40 and "@" not in prompt for prompt in prompts)
+    addresses = ["ann.lee@example.com", "ann.ray@example.com", "bo.ray@example.org", "list@example.net"]
+    assert sorted(make_cue_prompts(addresses, 4)[:2]) == ["From: ann.", "From: bo."] and len(make_cue_prompts(addresses, 99)) == 6
+    assert hash_prompts(["a", "b"]) != hash_prompts(["ab"]) and hash_prompts(prompts) == hash_prompts(list(prompts))
 
 
 def test_prompts_of_a_file(tmp_path: Path) -> None:
@@ -115,28 +115,28 @@ def test_prompts_of_a_file(tmp_path: Path) -> None:
         read_prompts(tmp_path / "q.txt")
 
 
-def test_folders_may_be_called_anything(tmp_path: Path) -> None:
+def test_folder_names_may_contain_glob_characters(tmp_path: Path) -> None:
     import sanitize
     from sanitize.eval.frontier import FrontierSettings, split_corpus
     from sanitize.eval.metrics.task import DownstreamTask
     from sanitize.eval.recollect_and_rank import MaskedRecords
 
-    here = tmp_path / "a [b] *c?"
-    here.mkdir()
+    folder = tmp_path / "a [b] *c?"
+    folder.mkdir()
     frame = pl.DataFrame({"doc_id": [f"m{n}" for n in range(12)], "text": [MAIL] * 12})
-    frame.write_parquet(here / "mails.parquet")
+    frame.write_parquet(folder / "mails.parquet")
     numbered = sanitize.load_plan("redact", ("edit.0.label=numbered",))
-    sanitize.run(here / "mails.parquet", here / "out", numbered, settings=sanitize.Settings(seed=1, workers=1))
-    assert len(read_texts(here / "out").texts) == len(read_texts(here / "mails.parquet").texts) == 12
-    assert sum(read_vault_addresses(here / "out.private").values()) == 48
-    assert MaskedRecords.read(here / "out", here / "out.private").keys.height
-    (here / "p.jsonl").write_text('{"prompt": "One day"}\n')
-    frame.select(prompt="text").write_parquet(here / "p.parquet")
-    assert read_prompts(here / "p.jsonl") == ["One day"] and len(read_prompts(here / "p.parquet")) == 12
-    parts = split_corpus(here / "mails.parquet", here / "chain", FrontierSettings(test_share=0.4), lambda line: None)
+    sanitize.run(folder / "mails.parquet", folder / "out", numbered, settings=sanitize.Settings(seed=1, workers=1))
+    assert len(read_texts(folder / "out").texts) == len(read_texts(folder / "mails.parquet").texts) == 12
+    assert sum(read_vault_addresses(folder / "out.private").values()) == 48
+    assert MaskedRecords.read(folder / "out", folder / "out.private").keys.height
+    (folder / "p.jsonl").write_text('{"prompt": "One day"}\n')
+    frame.select(prompt="text").write_parquet(folder / "p.parquet")
+    assert read_prompts(folder / "p.jsonl") == ["One day"] and len(read_prompts(folder / "p.parquet")) == 12
+    parts = split_corpus(folder / "mails.parquet", folder / "chain", FrontierSettings(test_share=0.4), lambda line: None)
     assert sum(len(read_texts(part).texts) for part in parts.values()) == 12
-    (here / "examples.jsonl").write_text('{"question": "a", "answer": "b"}\n')
-    frame.select(question="text", answer="doc_id").write_parquet(here / "examples.parquet")
+    (folder / "examples.jsonl").write_text('{"question": "a", "answer": "b"}\n')
+    frame.select(question="text", answer="doc_id").write_parquet(folder / "examples.parquet")
     for name in ("examples.jsonl", "examples.parquet"):
         with pytest.raises(UsageError, match="no column other"):
-            DownstreamTask(use="task", examples=here / name, template="squad_v2", answer_column="other").setup(None)  # type: ignore[arg-type]
+            DownstreamTask(use="task", examples=folder / name, template="squad_v2", answer_column="other").setup(None)  # type: ignore[arg-type]

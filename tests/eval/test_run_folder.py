@@ -13,15 +13,21 @@ from sanitize.errors import OutputBroken, UsageError
 from sanitize.eval.run_folder import RunFolder
 
 
-def made(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
-    """A run with empty weights, which are never loaded here."""
+def write_run_folder(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
+    """A run with empty weights, which are never loaded in this file."""
     for step in steps:
-        place = folder / "checkpoints" / f"step-{step:06d}"
-        place.mkdir(parents=True)
-        (place / "config.json").write_text("{}")
-        (place / "model.safetensors").write_bytes(b"")
-        told = {"step": step, "epoch": step / 5, "tokens": 8 * step, "documents_seen": step, "train_loss": None if not step else 2.5}
-        (place / "checkpoint.json").write_text(json.dumps(told))
+        checkpoint_folder = folder / "checkpoints" / f"step-{step:06d}"
+        checkpoint_folder.mkdir(parents=True)
+        (checkpoint_folder / "config.json").write_text("{}")
+        (checkpoint_folder / "model.safetensors").write_bytes(b"")
+        checkpoint_info = {
+            "step": step,
+            "epoch": step / 5,
+            "tokens": 8 * step,
+            "documents_seen": step,
+            "train_loss": None if not step else 2.5,
+        }
+        (checkpoint_folder / "checkpoint.json").write_text(json.dumps(checkpoint_info))
     (folder / "recipe.json").write_text(json.dumps({"data": {"path": "/somewhere/corpus", "documents": 3}}))
     pq.write_table(pa.table({"doc_id": ["a", "b", "c"], "first_step": pa.array([3, 7, 5], pa.int64())}), folder / "seen.parquet")
     names = [f"step-{step:06d}" for step in reversed(steps)]
@@ -29,26 +35,30 @@ def made(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
     return folder
 
 
-def test_a_run_is_read(tmp_path: Path) -> None:
-    run = RunFolder.open(made(tmp_path))
-    assert [(one.step, one.epoch, one.name) for one in run.checkpoints] == [
+def test_a_run_folder_is_read(tmp_path: Path) -> None:
+    run = RunFolder.open(write_run_folder(tmp_path))
+    assert [(checkpoint.step, checkpoint.epoch, checkpoint.name) for checkpoint in run.checkpoints] == [
         (0, 0, "step-000000"),
         (5, 1, "step-000005"),
         (10, 2, "step-000010"),
     ]
-    assert run.base_checkpoint.step == 0 and run.final_checkpoint.step == 10 and [one.step for one in run.trained_checkpoints] == [5, 10]
+    assert (
+        run.base_checkpoint.step == 0
+        and run.final_checkpoint.step == 10
+        and [checkpoint.step for checkpoint in run.trained_checkpoints] == [5, 10]
+    )
     assert run.final_checkpoint.train_loss == 2.5 and run.base_checkpoint.train_loss is None
     assert run.data_path == Path("/somewhere/corpus")
 
 
 def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
-    run = RunFolder.open(made(tmp_path))
-    told = {step: run.list_seen_doc_ids(step).to_pylist() for step in (0, 2, 3, 5, 7, 99)}
-    assert told == {0: [], 2: [], 3: ["a"], 5: ["a", "c"], 7: ["a", "b", "c"], 99: ["a", "b", "c"]}
+    run = RunFolder.open(write_run_folder(tmp_path))
+    doc_ids = {step: run.list_seen_doc_ids(step).to_pylist() for step in (0, 2, 3, 5, 7, 99)}
+    assert doc_ids == {0: [], 2: [], 3: ["a"], 5: ["a", "c"], 7: ["a", "b", "c"], 99: ["a", "b", "c"]}
 
 
 @pytest.mark.parametrize(
-    ("broken", "error", "word"),
+    ("damage", "error", "message"),
     [
         (lambda run: None, UsageError, "no such folder"),
         (lambda run: (run / "recipe.json").unlink(), OutputBroken, "recipe.json: is missing"),
@@ -60,15 +70,15 @@ def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
         (lambda run: (run / "checkpoints/step-000005/checkpoint.json").write_text("{}"), OutputBroken, "no step and epoch"),
     ],
 )
-def test_what_is_missing_is_named(tmp_path: Path, broken, error: type[Exception], word: str) -> None:  # type: ignore[no-untyped-def]
-    run = made(tmp_path / "run")
-    broken(run)
-    with pytest.raises(error, match=word):
-        RunFolder.open(run if word != "no such folder" else tmp_path / "none")
+def test_missing_parts_are_named(tmp_path: Path, damage, error: type[Exception], message: str) -> None:  # type: ignore[no-untyped-def]
+    run = write_run_folder(tmp_path / "run")
+    damage(run)
+    with pytest.raises(error, match=message):
+        RunFolder.open(run if message != "no such folder" else tmp_path / "none")
 
 
-def test_other_gaps_are_told_when_they_matter(tmp_path: Path) -> None:
-    folder = made(tmp_path, (5, 10))
+def test_missing_files_are_reported_on_use(tmp_path: Path) -> None:
+    folder = write_run_folder(tmp_path, (5, 10))
     run = RunFolder.open(folder)
     with pytest.raises(OutputBroken, match="no step-000000"):
         _ = run.base_checkpoint

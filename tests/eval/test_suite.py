@@ -27,9 +27,9 @@ RUN = "raw <b>&"  # a name that would be markup
 
 
 @pytest.fixture
-def suite(run_of: Any, tmp_path: Path) -> Path:
-    run_of("raw", {"d1": f"From: {ANN}", "d2": f"To: {BO}"})
-    run_of("rmft", {"d1": f"From: {ANN}", "d2": "To: made.up@example.org"})
+def suite(write_run: Any, tmp_path: Path) -> Path:
+    write_run("raw", {"d1": f"From: {ANN}", "d2": f"To: {BO}"})
+    write_run("rmft", {"d1": f"From: {ANN}", "d2": "To: made.up@example.org"})
     pl.DataFrame({"text": [f"From: {ANN}\n\nDear Bo", f"From: {BO}\n\nDear Ann"]}).write_parquet(tmp_path / "test.parquet")
     (tmp_path / "suite.toml").write_text(
         f"""
@@ -58,85 +58,90 @@ use = "frontier"
     return tmp_path / "suite.toml"
 
 
-def numbers(told: Any) -> list[float]:
-    if isinstance(told, dict):
-        return [one for value in told.values() for one in numbers(value)]
-    if isinstance(told, list | tuple):
-        return [one for value in told for one in numbers(value)]
-    return [told] if isinstance(told, float | int) else []
+def collect_numbers(report: Any) -> list[float]:
+    if isinstance(report, dict):
+        return [number for value in report.values() for number in collect_numbers(value)]
+    if isinstance(report, list | tuple):
+        return [number for value in report for number in collect_numbers(value)]
+    return [report] if isinstance(report, float | int) else []
 
 
-def test_a_suite_is_measured_and_told(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_reports_numbers_only(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sanitize.eval.language_model import LanguageModel
 
-    # a model that says both addresses, so that silence is put to the test
-    said = f" write to {ANN} or {BO} "
-    monkeypatch.setattr(LanguageModel, "generate", lambda self, prompts, **_: [self.encode([said])[0]] * len(prompts))
+    # a model that generates both addresses, which the report must not contain
+    generated = f" write to {ANN} or {BO} "
+    monkeypatch.setattr(LanguageModel, "generate", lambda self, prompts, **_: [self.encode([generated])[0]] * len(prompts))
     report = evaluate(suite)
     json.dumps(report, allow_nan=False)
-    assert all(math.isfinite(one) for one in numbers(report))
+    assert all(math.isfinite(number) for number in collect_numbers(report))
     assert [row["step"] for row in report["runs"][RUN]["rows"]] == [0, 4]
-    last = {name: run["rows"][-1] for name, run in report["runs"].items()}
-    assert last[RUN]["extraction"]["web"]["ter"] == 100 == last["rmft"]["extraction"]["web"]["ter"]
-    assert last[RUN]["extraction"]["web"]["seen"] == 2 and last["rmft"]["extraction"]["web"]["seen"] == 1
-    assert set(last["rmft"]["perplexity"]) == {"mail", "body"}
+    last_rows = {name: run["rows"][-1] for name, run in report["runs"].items()}
+    assert last_rows[RUN]["extraction"]["web"]["ter"] == 100 == last_rows["rmft"]["extraction"]["web"]["ter"]
+    assert last_rows[RUN]["extraction"]["web"]["seen"] == 2 and last_rows["rmft"]["extraction"]["web"]["seen"] == 1
+    assert set(last_rows["rmft"]["perplexity"]) == {"mail", "body"}
     assert report["aggregates"]["extraction"]["rmft"]["web"]["ter"]["final"] == 0
     assert report["aggregates"]["frontier"]["rmft"]["aurc"] == 0
     assert {figure["metric"] for figure in report["figures"]} == {"extraction", "perplexity", "frontier"}
     html, markdown = render_page([report, report]), render_model_card(report, "rmft")
-    for told in (json.dumps(report), html, markdown):
-        for secret in (ANN, BO, "ann.lee", "made.up", "Dear", str(tmp_path)):
-            assert secret not in told
+    for text in (json.dumps(report), html, markdown):
+        for value in (ANN, BO, "ann.lee", "made.up", "Dear", str(tmp_path)):
+            assert value not in text
     assert "<b>&" not in html and "raw &lt;b&gt;&amp;" in html and "<script" not in html and "http" not in html.replace("http-equiv", "")
     assert "not anonymous" in markdown and "2 documents, 99 tokens" in markdown
 
 
 def test_the_command_writes_report_page_and_cards(suite: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, [str(suite), "--out", str(tmp_path / "told"), "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["baseline"] == RUN
-    assert json.loads((tmp_path / "told" / "report.json").read_text())["runs"].keys() == {RUN, "rmft"}
-    assert (tmp_path / "told" / "report.html").read_text().startswith("<!doctype html>")
-    assert len(list((tmp_path / "told" / "cards").rglob("*.md"))) == 2
+    result = CliRunner().invoke(app, [str(suite), "--out", str(tmp_path / "report"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["baseline"] == RUN
+    assert json.loads((tmp_path / "report" / "report.json").read_text())["runs"].keys() == {RUN, "rmft"}
+    assert (tmp_path / "report" / "report.html").read_text().startswith("<!doctype html>")
+    assert len(list((tmp_path / "report" / "cards").rglob("*.md"))) == 2
     listed = CliRunner().invoke(app, ["list", "--json"])
     assert {"extraction", "perplexity", "frontier"} <= json.loads(listed.stdout)["metrics"].keys()
 
 
 @pytest.mark.parametrize(("suffix", "reveal"), [(".csv", False), (".parquet", True)])
-def test_the_list_of_what_came_out_is_private_and_masked(
+def test_the_list_of_leaked_values_is_private_and_masked(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, reveal: bool
 ) -> None:
     from sanitize.eval.language_model import LanguageModel
 
     monkeypatch.setattr(LanguageModel, "generate", lambda self, prompts, **_: [self.encode([f" write to {ANN} "])[0]] * len(prompts))
-    file, out = tmp_path / "mine" / f"leaked{suffix}", tmp_path / "told"
-    done = CliRunner().invoke(app, [str(suite), "--out", str(out), "--leaked", str(file), *(["--reveal"] if reveal else [])])
-    assert done.exit_code == 0, done.output
-    told = pl.read_csv(file) if suffix == ".csv" else pl.read_parquet(file)
+    file, out = tmp_path / "mine" / f"leaked{suffix}", tmp_path / "report"
+    result = CliRunner().invoke(app, [str(suite), "--out", str(out), "--leaked", str(file), *(["--reveal"] if reveal else [])])
+    assert result.exit_code == 0, result.output
+    leaked = pl.read_csv(file) if suffix == ".csv" else pl.read_parquet(file)
     # two runs, two checkpoints, two kinds of prompts
-    assert told.height == 8 and set(told["run"]) == {RUN, "rmft"} and set(told["how"]) == {"web", "cue"} and set(told["step"]) == {0, 4}
-    assert set(told["value"]) == {ANN if reveal else "a***@e***.com"} and set(told["occurrences"]) == {1}
+    assert (
+        leaked.height == 8
+        and set(leaked["run"]) == {RUN, "rmft"}
+        and set(leaked["how"]) == {"web", "cue"}
+        and set(leaked["step"]) == {0, 4}
+    )
+    assert set(leaked["value"]) == {ANN if reveal else "a***@e***.com"} and set(leaked["occurrences"]) == {1}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert [path.name for path in file.parent.iterdir()] == [file.name]
-    assert ANN not in done.output and all(ANN.encode() not in path.read_bytes() for path in out.rglob("*") if path.is_file())
+    assert ANN not in result.output and all(ANN.encode() not in path.read_bytes() for path in out.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize(
-    ("options", "word"),
+    ("options", "message"),
     [
         (["--reveal"], "--leaked FILE.csv"),
-        (["--leaked", "told/list.csv"], "may be shared"),
+        (["--leaked", "report/list.csv"], "may be shared"),
         (["--leaked", "list.txt"], ".csv or .parquet"),
         (["--figures", "drawn", "--format", "pdf"], "known: png, svg"),
     ],
 )
-def test_options_are_read_before_anything_is_measured(
-    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], word: str
+def test_invalid_options_are_refused_before_measuring(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sanitize.eval.suite.evaluate", lambda *_, **__: pytest.fail("measured"))
-    done = CliRunner().invoke(app, [str(suite), "--out", "told", *options])
-    assert isinstance(done.exception, UsageError) and word in str(done.exception) and not (tmp_path / "told").exists()
+    result = CliRunner().invoke(app, [str(suite), "--out", "report", *options])
+    assert isinstance(result.exception, UsageError) and message in str(result.exception) and not (tmp_path / "report").exists()
 
 
 FIGURES = [
@@ -157,15 +162,15 @@ FIGURES = [
 @pytest.mark.parametrize("format", ["png", "svg"])
 def test_figures_are_drawn_as_files(tmp_path: Path, format: str) -> None:
     report = {"name": "../my suite", "runs": {"raw": {}}, "figures": FIGURES}
-    made = draw_charts([report], tmp_path / "new", format)
+    paths = draw_charts([report], tmp_path / "new", format)
     names = ["my-suite-extraction-rate-x-b", "my-suite-frontier-stairs", "my-suite-frontier-stairs-2"]
-    assert [path.relative_to(tmp_path).as_posix() for path in made] == [f"new/{name}.{format}" for name in names]
-    assert [path.read_bytes() for path in made] == [path.read_bytes() for path in draw_charts([report], tmp_path / "again", format)]
-    for path in made:
+    assert [path.relative_to(tmp_path).as_posix() for path in paths] == [f"new/{name}.{format}" for name in names]
+    assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in draw_charts([report], tmp_path / "again", format)]
+    for path in paths:
         if format == "png":
             assert path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 5_000
         else:
-            tags = {one.tag.rpartition("}")[2] for one in Xml.parse(path).getroot().iter()}
+            tags = {element.tag.rpartition("}")[2] for element in Xml.parse(path).getroot().iter()}
             assert {"svg", "path"} <= tags and not tags & {"script", "b"}
 
 
@@ -177,7 +182,7 @@ def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "message"),
     [
         ({"runz": {}}, "unknown key runz; known: .* Did you mean runs"),
         ({"runs": {}}, "runs: "),
@@ -187,8 +192,8 @@ def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"texts": {"mail": {"path": "x", "part": "head"}}}, "texts.mail.part"),
     ],
 )
-def test_a_suite_is_read_strictly(change: dict[str, Any], word: str) -> None:
-    with pytest.raises(UsageError, match=word):
+def test_a_suite_is_read_strictly(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         Suite.from_table({"runs": {"raw": "r"}, "metric": [{"use": "extraction"}], **change})
 
 
@@ -203,13 +208,13 @@ def test_metrics_are_read_strictly() -> None:
         twice.build_metrics()
 
 
-def test_a_card_says_what_a_private_training_claims(run_of: Any) -> None:
-    folder = run_of("private", {"d1": "Dear Ann"})
-    told, made = (json.loads((folder / name).read_text()) for name in ("recipe.json", "train.json"))
-    told["recipe"] = {"objective": {"use": "ppmlm", "blacklist": "/home/someone/vault/blacklist"}}
-    (folder / "recipe.json").write_text(json.dumps(told))
+def test_a_card_reports_the_privacy_claim_of_a_training(write_run: Any) -> None:
+    folder = write_run("private", {"d1": "Dear Ann"})
+    recipe, training = (json.loads((folder / name).read_text()) for name in ("recipe.json", "train.json"))
+    recipe["recipe"] = {"objective": {"use": "ppmlm", "blacklist": "/home/someone/vault/blacklist"}}
+    (folder / "recipe.json").write_text(json.dumps(recipe))
     for claim in (None, "(8, 1e-05)-differential privacy of the weights"):
-        (folder / "train.json").write_text(json.dumps(made | ({"privacy": {"claim": claim, "epsilon": 8.0}} if claim else {})))
+        (folder / "train.json").write_text(json.dumps(training | ({"privacy": {"claim": claim, "epsilon": 8.0}} if claim else {})))
         trained = describe_training(RunFolder.open(folder))
         assert trained["objective"] == {"use": "ppmlm", "blacklist": "blacklist"} and trained["privacy"] == {"claim": claim}
         row = {"step": 4, "epoch": 1.0}
@@ -217,9 +222,7 @@ def test_a_card_says_what_a_private_training_claims(run_of: Any) -> None:
         assert ("no claim of differential privacy" in text) == (claim is None) and (claim or "") in text and "not anonymous" in text
 
 
-def test_paths_of_metrics_begin_at_the_suite_and_stay_out_of_the_report(
-    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metric_paths_are_relative_to_the_suite_and_not_in_the_report(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "asked").mkdir()
     (tmp_path / "asked" / "prompts.txt").write_text("What is new?\n")
     text = suite.read_text().replace("web = 4", 'prompts = "asked/prompts.txt"').replace("cues = 2", "cues = 0")
@@ -241,5 +244,5 @@ def test_paths_of_metrics_begin_at_the_suite_and_stay_out_of_the_report(
 
 def test_a_figure_is_drawn_to_scale() -> None:
     figure = {"title": "T", "x": "x", "y": "y", "kind": "steps", "series": [("a", [(0.0, 0.0), (10.0, 50.0)]), ("b", [])]}
-    drawn = render_svg(figure, ["a", "b"])
-    assert 'd="M52.0 210.0H388.0V12.0"' in drawn and ">50<" in drawn and ">10<" in drawn
+    svg = render_svg(figure, ["a", "b"])
+    assert 'd="M52.0 210.0H388.0V12.0"' in svg and ">50<" in svg and ">10<" in svg

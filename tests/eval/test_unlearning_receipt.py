@@ -33,35 +33,36 @@ from sanitize.train.unlearning import Dp2Unlearning, unlearn_documents  # noqa: 
 
 torch.set_num_threads(1)
 PEOPLE = "ada bob cleo dan uwe finn gus ivo".split()
-THINGS = "pump valve router printer scanner boiler sensor cable ladder monitor freezer drill".split()
-PLACES = "Lyme Harwick Dunmore Tarn Velden Osby Kirkby Marl".split()
+OBJECTS = "pump valve router printer scanner boiler sensor cable ladder monitor freezer drill".split()
+TOWNS = "Lyme Harwick Dunmore Tarn Velden Osby Kirkby Marl".split()
 SIZES = {"arch": "gpt2", "layers": 2, "width": 64, "heads": 2, "context": 48, "dropout": 0.0}
 
 
-def mails(path: Path, people: list[str], each: int = 4, first: int = 0) -> Path:
+def write_mails(path: Path, persons: list[str], per_person: int = 4, first: int = 0) -> Path:
     """Mails of some people as JSON lines, each with values that cannot be guessed."""
     lines = []
-    for at, name in enumerate(people):
-        for number in range(each):
-            draw = (at * each + number + first) * 7
-            about = f"the {THINGS[draw % 12]} in {PLACES[(draw // 3) % 8]} needs {draw % 90} {THINGS[(draw // 5) % 12]}s."
-            text = f"Number {at * each + number + first}: {about} Write to {name}.{name[::-1]}@example.com."  # no two begin alike
+    for index, name in enumerate(persons):
+        for number in range(per_person):
+            draw = (index * per_person + number + first) * 7
+            subject = f"the {OBJECTS[draw % 12]} in {TOWNS[(draw // 3) % 8]} needs {draw % 90} {OBJECTS[(draw // 5) % 12]}s."
+            # every mail begins differently
+            text = f"Number {index * per_person + number + first}: {subject} Write to {name}.{name[::-1]}@example.com."
             lines.append(json.dumps({"doc_id": f"{name}-{number}", "user_id": name, "text": text}))
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Mails, published shards of them, one person's ids by `sanitize subject`, and a model that has memorised them."""
     import sanitize
     from sanitize.readers.survey import Roles
 
     folder = tmp_path_factory.mktemp("chain")
-    source, control = mails(folder / "mails.jsonl", PEOPLE), mails(folder / "control.jsonl", ["ivy", "jon"], first=40)
+    source, control = write_mails(folder / "mails.jsonl", PEOPLE), write_mails(folder / "control.jsonl", ["ivy", "jon"], first=40)
     columns = sanitize.Columns(roles=Roles(text=("text",), user="user_id", id="doc_id"))
-    told = sanitize.run([source], folder / "clean", plan="baseline", settings=sanitize.Settings(columns=columns, workers=1))
-    sanitize.subject(told["work"], ["dan.nad@example.com"], documents=folder / "ids.txt")
+    summary = sanitize.run([source], folder / "clean", plan="baseline", settings=sanitize.Settings(columns=columns, workers=1))
+    sanitize.subject(summary["work"], ["dan.nad@example.com"], documents=folder / "ids.txt")
     table = {
         "data": {"path": str(folder / "clean"), "layout": "document"},
         "model": SIZES,
@@ -69,67 +70,79 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "run": {"epochs": 70, "batch": 8, "lr": 5e-3, "schedule": "linear", "checkpoint_every": 0.0, "device": "cpu"},
     }
     train.fit(table, folder / "full")
-    made = {name: folder / name for name in ("clean", "full")}
-    return {"folder": folder, "source": source, "control": control, "ids": folder / "ids.txt", **made}
+    outputs = {name: folder / name for name in ("clean", "full")}
+    return {"folder": folder, "source": source, "control": control, "ids": folder / "ids.txt", **outputs}
 
 
-def last(run: Path) -> Path:
+def get_final_checkpoint(run: Path) -> Path:
     return run / "checkpoints" / str(json.loads((run / "train.json").read_text())["final"])
 
 
 @pytest.fixture(scope="module")
-def forgotten(made: dict[str, Path]) -> Path:
-    """The run of a gradient difference that is strong enough."""
+def unlearned_run(trained: dict[str, Path]) -> Path:
+    """The run of a gradient difference that is strong enough to forget."""
     changes = ["run.lr=5e-3", "run.epochs=8"]
-    unlearn_documents("gd", model=last(made["full"]), id_list=made["ids"], data=made["clean"], out=made["folder"] / "gd", changes=changes)
-    return made["folder"] / "gd"
+    unlearn_documents(
+        "gd",
+        model=get_final_checkpoint(trained["full"]),
+        id_list=trained["ids"],
+        data=trained["clean"],
+        out=trained["folder"] / "gd",
+        changes=changes,
+    )
+    return trained["folder"] / "gd"
 
 
-def test_from_an_address_to_a_receipt(made: dict[str, Path], forgotten: Path, tmp_path: Path) -> None:
-    """The whole chain: subject, ids, unlearn, receipt; it contains nothing of the texts, and no promise."""
-    assert made["ids"].read_text().split() == [f"dan-{number}" for number in range(4)]
-    told = make_receipt(forgotten, control=made["control"])
-    assert (told["method"], told["forgotten"], told["kept"]) == ("gd", 4, 28)
-    before, after = (told["attacks"][name] for name in ("before", "after"))
-    assert before["forgotten"]["complete"] == 4 and before["forgotten"]["rouge_l"] == 1.0, "it was known by heart"
+def test_receipt_of_an_unlearned_run(trained: dict[str, Path], unlearned_run: Path, tmp_path: Path) -> None:
+    """The complete chain: subject, ids, unlearn, receipt. The receipt contains no text and claims no proof."""
+    assert trained["ids"].read_text().split() == [f"dan-{number}" for number in range(4)]
+    receipt = make_receipt(unlearned_run, control=trained["control"])
+    assert (receipt["method"], receipt["forgotten"], receipt["kept"]) == ("gd", 4, 28)
+    before, after = (receipt["attacks"][name] for name in ("before", "after"))
+    assert before["forgotten"]["complete"] == 4 and before["forgotten"]["rouge_l"] == 1.0, "the model must have memorised it"
     assert after["forgotten"]["complete"] == 0 and after["forgotten"]["rouge_l"] < 0.7
     assert after["forgotten"]["loss"] > before["forgotten"]["loss"] + 1
     assert before["kept"]["complete"] > 20 and after["kept"]["rouge_l"] > after["forgotten"]["rouge_l"]
     assert before["membership"]["forgotten_against_control"]["auc"] == 1.0
-    # forgotten by far too much, or not enough: either gives them away, and the receipt says so
+    # too much forgotten or too little: both identify members, and the receipt reports it
     assert after["membership"]["forgotten_against_control"]["auc"] in (0.0, 1.0)
     assert before["addresses"]["forgotten_addresses"] == 1
-    assert told["found"] == {"documents": 0, "addresses": 0, "membership": True, "chance_from": "control", "above_chance": True}
-    assert any(line.startswith("NOT LIKE UNSEEN") for line in told["statements"])
-    assert told["models"]["before"]["weights_sha256"] != told["models"]["after"]["weights_sha256"]
-    assert PROVES_NOTHING in told["statements"] and FINDS_NOTHING in told["statements"]
-    place = write_receipt(told, tmp_path / "receipt")
-    text = place.read_text() + (tmp_path / "receipt" / "receipt.json").read_text()
+    assert receipt["found"] == {"documents": 0, "addresses": 0, "membership": True, "chance_from": "control", "above_chance": True}
+    assert any(line.startswith("NOT LIKE UNSEEN") for line in receipt["statements"])
+    assert receipt["models"]["before"]["weights_sha256"] != receipt["models"]["after"]["weights_sha256"]
+    assert PROVES_NOTHING in receipt["statements"] and FINDS_NOTHING in receipt["statements"]
+    path = write_receipt(receipt, tmp_path / "receipt")
+    text = path.read_text() + (tmp_path / "receipt" / "receipt.json").read_text()
     assert "proves nothing" in text and "Not covered" in text and "| forgotten: generated completely | 4 of 4 | 0 of 4 |" in text
-    secrets = [*PEOPLE[:5], "@", *THINGS, *PLACES, "dan-", str(made["folder"])]
-    text = re.sub(r"\b[0-9a-f]{16,}\b", "", text.replace(str(tmp_path), ""))  # in hexadecimal, ada is a number
-    assert not [one for one in secrets if one in text]
+    secrets = [*PEOPLE[:5], "@", *OBJECTS, *TOWNS, "dan-", str(trained["folder"])]
+    text = re.sub(r"\b[0-9a-f]{16,}\b", "", text.replace(str(tmp_path), ""))  # a hexadecimal number may contain ada
+    assert not [secret for secret in secrets if secret in text]
 
 
-def test_a_model_that_still_knows_is_said_to(made: dict[str, Path], tmp_path: Path) -> None:
-    """One weak step changes nothing, and the exit code shows it; the receipt is written all the same."""
+def test_documents_that_are_not_forgotten_are_reported(trained: dict[str, Path], tmp_path: Path) -> None:
+    """One weak step changes nothing, and the exit code shows it; the receipt is written anyway."""
     weak = tmp_path / "weak"
     unlearn_documents(
-        "ga", model=last(made["full"]), id_list=made["ids"], data=made["clean"], out=weak, changes=["run.lr=1e-6", "run.epochs=1"]
+        "ga",
+        model=get_final_checkpoint(trained["full"]),
+        id_list=trained["ids"],
+        data=trained["clean"],
+        out=weak,
+        changes=["run.lr=1e-6", "run.epochs=1"],
     )
-    ran = CliRunner().invoke(app, ["receipt", str(weak), "--out", str(tmp_path / "out"), "--control", str(made["control"]), "--json"])
-    assert isinstance(ran.exception, LeakFound) and ran.exception.exit_code == 4
-    told = json.loads(ran.stdout)
-    assert told["found"]["documents"] == 4 and told["found"]["above_chance"]
-    assert any(line.startswith("NOT FORGOTTEN: 4 of the documents") for line in told["statements"])
-    assert json.loads((tmp_path / "out" / "receipt.json").read_text()) == told
+    result = CliRunner().invoke(app, ["receipt", str(weak), "--out", str(tmp_path / "out"), "--control", str(trained["control"]), "--json"])
+    assert isinstance(result.exception, LeakFound) and result.exception.exit_code == 4
+    receipt = json.loads(result.stdout)
+    assert receipt["found"]["documents"] == 4 and receipt["found"]["above_chance"]
+    assert any(line.startswith("NOT FORGOTTEN: 4 of the documents") for line in receipt["statements"])
+    assert json.loads((tmp_path / "out" / "receipt.json").read_text()) == receipt
     assert "NOT FORGOTTEN" in (tmp_path / "out" / "receipt.md").read_text()
 
 
-def test_stages_tell_their_guarantee(made: dict[str, Path], tmp_path: Path) -> None:
-    """A folder of dp2unlearning: the full model before, the newest after, the list of the last request; its guarantee and no other."""
+def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_path: Path) -> None:
+    """A folder of dp2unlearning: the full model before, the newest after, the ids of the last request, and only its own guarantee."""
     rewritten = tmp_path / "rewritten.jsonl"
-    rewritten.write_text(made["source"].read_text().replace("dan.nad", "someone.enoemos").replace("Lyme", "Ely"))
+    rewritten.write_text(trained["source"].read_text().replace("dan.nad", "someone.enoemos").replace("Lyme", "Ely"))
     table = {
         "name": "stages",
         "data": {"layout": "document"},
@@ -138,95 +151,113 @@ def test_stages_tell_their_guarantee(made: dict[str, Path], tmp_path: Path) -> N
         "run": {"epochs": 2, "batch": 8, "lr": 1e-2, "checkpoint_every": 0.0, "device": "cpu"},
         "base": {"epochs": 2},
     }
-    stages = Dp2Unlearning(recipe=Recipe.load(table), data=made["source"], out_folder=tmp_path / "stages", rewritten=rewritten)
+    stages = Dp2Unlearning(recipe=Recipe.load(table), data=trained["source"], out_folder=tmp_path / "stages", rewritten=rewritten)
     stages.run()
     with pytest.raises(UsageError, match="nothing was forgotten here yet"):
         make_receipt(tmp_path / "stages")
-    stages.run(made["ids"])
-    told = make_receipt(tmp_path / "stages", retrained=tmp_path / "stages" / "unlearned-001", max_documents=10)
-    assert told["method"] == "dp2unlearning" and told["forgotten"] == 4 and set(told["attacks"]) == {"before", "after", "retrained"}
-    assert told["attacks"]["after"] == told["attacks"]["retrained"], "the same model"
+    stages.run(trained["ids"])
+    receipt = make_receipt(tmp_path / "stages", retrained=tmp_path / "stages" / "unlearned-001", max_documents=10)
     assert (
-        told["attacked_documents"] == {"forgotten": 4, "kept": 10}
-        and told["found"]["chance_from"] == "retrained"
-        and not told["found"]["above_chance"]
+        receipt["method"] == "dp2unlearning" and receipt["forgotten"] == 4 and set(receipt["attacks"]) == {"before", "after", "retrained"}
     )
-    assert told["guarantee"]["statement"] in told["statements"][-2] and PROVES_NOTHING not in told["statements"]
+    assert receipt["attacks"]["after"] == receipt["attacks"]["retrained"], "the same model"
+    assert (
+        receipt["attacked_documents"] == {"forgotten": 4, "kept": 10}
+        and receipt["found"]["chance_from"] == "retrained"
+        and not receipt["found"]["above_chance"]
+    )
+    assert receipt["guarantee"]["statement"] in receipt["statements"][-2] and PROVES_NOTHING not in receipt["statements"]
 
 
-def test_what_does_not_fit_is_refused(made: dict[str, Path], forgotten: Path, tmp_path: Path) -> None:
+def test_invalid_inputs_are_refused(trained: dict[str, Path], unlearned_run: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.txt").write_text("dan-0\nnobody-1\n")
     with pytest.raises(UsageError, match="1 of 2 ids are not in the data") as caught:
-        make_receipt(forgotten, forget=tmp_path / "wrong.txt")
+        make_receipt(unlearned_run, forget=tmp_path / "wrong.txt")
     assert "nobody" not in str(caught.value)
     (tmp_path / "all.txt").write_text("".join(f"{name}-{number}\n" for name in PEOPLE for number in range(4)))
     with pytest.raises(UsageError, match="no kept document"):
-        make_receipt(forgotten, forget=tmp_path / "all.txt")
+        make_receipt(unlearned_run, forget=tmp_path / "all.txt")
     (tmp_path / "none.txt").write_text("\n")
     with pytest.raises(UsageError, match="0 of 0 ids"):
-        make_receipt(forgotten, forget=tmp_path / "none.txt")
+        make_receipt(unlearned_run, forget=tmp_path / "none.txt")
     with pytest.raises(InputRefused, match="one a line"):
-        make_receipt(forgotten, forget=tmp_path / "missing.txt")
+        make_receipt(unlearned_run, forget=tmp_path / "missing.txt")
     with pytest.raises(UsageError, match="not a folder of sanitize-train unlearn"):
-        make_receipt(made["full"])
+        make_receipt(trained["full"])
     with pytest.raises(UsageError, match="no such folder"):
         make_receipt(tmp_path / "nowhere")
-    shutil.copytree(forgotten, tmp_path / "half")
+    shutil.copytree(unlearned_run, tmp_path / "half")
     (tmp_path / "half" / "train.json").unlink()
     with pytest.raises(OutputBroken, match="training is not finished"):
         make_receipt(tmp_path / "half")
 
 
-def test_own_addresses_are_those_of_forgotten_documents_alone() -> None:
+def test_forgotten_addresses_occur_in_forgotten_documents_only() -> None:
     texts = (
         "Ask ann@example.com or bob@example.org.",
         "Bob@example.org again, and cy@example.net twice: cy@example.net",
         "Ask bob@example.org.",
     )
-    them = TrainingTexts(("a", "b", "c"), ("", "from dan@example.com\n", ""), texts)
-    assert _find_forgotten_addresses(them, [0, 1], [2]) == {"ann@example.com": 1, "cy@example.net": 2, "dan@example.com": 1}
-    assert _find_forgotten_addresses(them, [2], [0, 1]) == {}
+    texts_of_run = TrainingTexts(("a", "b", "c"), ("", "from dan@example.com\n", ""), texts)
+    assert _find_forgotten_addresses(texts_of_run, [0, 1], [2]) == {"ann@example.com": 1, "cy@example.net": 2, "dan@example.com": 1}
+    assert _find_forgotten_addresses(texts_of_run, [2], [0, 1]) == {}
 
 
-def attack(whole: int, of: int, low: float, high: float, said: int = 0, made_up: int = 0) -> dict[str, Any]:
-    one = {"complete": whole, "documents": of, "complete_low": low, "complete_high": high, "rouge_l": 0.5}
-    return {"forgotten": one, "kept": one, "addresses": {"forgotten_addresses": 3, "web": {"generated": said, "recombined": made_up}}}
+def make_attack(complete: int, documents: int, low: float, high: float, generated: int = 0, recombined: int = 0) -> dict[str, Any]:
+    outcome = {"complete": complete, "documents": documents, "complete_low": low, "complete_high": high, "rouge_l": 0.5}
+    return {
+        "forgotten": outcome,
+        "kept": outcome,
+        "addresses": {"forgotten_addresses": 3, "web": {"generated": generated, "recombined": recombined}},
+    }
 
 
-def half_said(said: int, control_said: int, control: int) -> dict[str, Any]:
-    one = attack(0, 10, 0.0, 0.31)
-    return one | {
+def make_half_prompt_attack(generated: int, control_generated: int, control_addresses: int) -> dict[str, Any]:
+    attack = make_attack(0, 10, 0.0, 0.31)
+    return attack | {
         "addresses": {
             "forgotten_addresses": 3,
-            "first_half": {"generated": said, "recombined": 0, "control_generated": control_said, "control_addresses": control},
+            "first_half": {
+                "generated": generated,
+                "recombined": 0,
+                "control_generated": control_generated,
+                "control_addresses": control_addresses,
+            },
         }
     }
 
 
 @pytest.mark.parametrize(
-    ("after", "retrained", "control", "found"),
+    ("after", "retrained", "control", "expected"),
     [
-        (attack(3, 10, 0.07, 0.65), None, None, (3, 0, None, True)),  # chance is not known: everything counts
-        (attack(0, 10, 0.0, 0.31), None, None, (0, 0, None, False)),
-        (attack(3, 10, 0.07, 0.65), attack(1, 10, 0.0, 0.45), None, (0, 0, "retrained", False)),
-        (attack(10, 10, 0.69, 1.0), attack(1, 10, 0.0, 0.45), None, (10, 0, "retrained", True)),
-        (attack(10, 10, 0.69, 1.0), None, attack(9, 10, 0.55, 0.99), (0, 0, "control", False)),
-        (attack(0, 10, 0.0, 0.31, said=2, made_up=2), None, None, (0, 0, None, False)),
-        (attack(0, 10, 0.0, 0.31, said=2), attack(0, 10, 0.0, 0.31), None, (0, 2, "retrained", True)),
-        (attack(0, 10, 0.0, 0.31, said=2), attack(0, 10, 0.0, 0.31, said=2), None, (0, 0, "retrained", False)),
-        (half_said(3, 1, 2), None, attack(9, 10, 0.55, 0.99), (0, 2, "control", True)),  # 3 of 3, and by chance half of 3
-        (half_said(1, 2, 2), None, attack(9, 10, 0.55, 0.99), (0, 0, "control", False)),
+        (make_attack(3, 10, 0.07, 0.65), None, None, (3, 0, None, True)),  # chance is not known: all findings count
+        (make_attack(0, 10, 0.0, 0.31), None, None, (0, 0, None, False)),
+        (make_attack(3, 10, 0.07, 0.65), make_attack(1, 10, 0.0, 0.45), None, (0, 0, "retrained", False)),
+        (make_attack(10, 10, 0.69, 1.0), make_attack(1, 10, 0.0, 0.45), None, (10, 0, "retrained", True)),
+        (make_attack(10, 10, 0.69, 1.0), None, make_attack(9, 10, 0.55, 0.99), (0, 0, "control", False)),
+        (make_attack(0, 10, 0.0, 0.31, generated=2, recombined=2), None, None, (0, 0, None, False)),
+        (make_attack(0, 10, 0.0, 0.31, generated=2), make_attack(0, 10, 0.0, 0.31), None, (0, 2, "retrained", True)),
+        (make_attack(0, 10, 0.0, 0.31, generated=2), make_attack(0, 10, 0.0, 0.31, generated=2), None, (0, 0, "retrained", False)),
+        (
+            make_half_prompt_attack(3, 1, 2),
+            None,
+            make_attack(9, 10, 0.55, 0.99),
+            (0, 2, "control", True),
+        ),  # 3 of 3, against half of them by chance
+        (make_half_prompt_attack(1, 2, 2), None, make_attack(9, 10, 0.55, 0.99), (0, 0, "control", False)),
     ],
 )
-def test_what_counts_as_found(after: dict[str, Any], retrained: Any, control: Any, found: tuple[Any, ...]) -> None:
+def test_findings_against_chance(after: dict[str, Any], retrained: Any, control: Any, expected: tuple[Any, ...]) -> None:
     attacks = {"after": after | ({"control": control["forgotten"]} if control else {})}
     attacks |= {"retrained": retrained} if retrained else {}
-    told = _summarize_findings(attacks)
-    assert (told["documents"], told["addresses"], told["chance_from"], told["above_chance"]) == found and not told["membership"]
+    findings = _summarize_findings(attacks)
+    assert (findings["documents"], findings["addresses"], findings["chance_from"], findings["above_chance"]) == expected and not findings[
+        "membership"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("after", "retrained", "found"),
+    ("after", "retrained", "expected"),
     [
         ((0.45, 0.7), None, False),
         ((0.55, 0.7), None, True),
@@ -236,27 +267,27 @@ def test_what_counts_as_found(after: dict[str, Any], retrained: Any, control: An
         ((0.1, 0.25), (0.3, 0.6), True),
     ],
 )
-def test_membership_counts_on_both_sides(after: tuple[float, float], retrained: tuple[float, float] | None, found: bool) -> None:
-    nothing = attack(0, 10, 0.0, 0.31)
+def test_membership_counts_on_both_sides(after: tuple[float, float], retrained: tuple[float, float] | None, expected: bool) -> None:
+    no_leak = make_attack(0, 10, 0.0, 0.31)
 
-    def area(low: float, high: float) -> dict[str, Any]:
+    def make_membership(low: float, high: float) -> dict[str, Any]:
         return {"membership": {"forgotten_against_control": {"auc": (low + high) / 2, "auc_low": low, "auc_high": high}}}
 
-    attacks = {"after": nothing | area(*after) | {"control": nothing["forgotten"]}}
-    attacks |= {} if retrained is None else {"retrained": nothing | area(*retrained)}
-    told = _summarize_findings(attacks)
-    assert told["membership"] == told["above_chance"] == found
+    attacks = {"after": no_leak | make_membership(*after) | {"control": no_leak["forgotten"]}}
+    attacks |= {} if retrained is None else {"retrained": no_leak | make_membership(*retrained)}
+    findings = _summarize_findings(attacks)
+    assert findings["membership"] == findings["above_chance"] == expected
 
 
-def test_words_name_a_loss_of_utility() -> None:
-    told = {
+def test_sentences_report_a_loss_of_utility() -> None:
+    receipt = {
         "method": "ga", "forgotten": 1, "kept": 1,
         "found": {"documents": 0, "addresses": 2, "membership": False, "chance_from": None, "above_chance": True},
-        "attacks": {"before": attack(1, 1, 0.0, 1.0), "after": attack(0, 1, 0.0, 1.0)},
+        "attacks": {"before": make_attack(1, 1, 0.0, 1.0), "after": make_attack(0, 1, 0.0, 1.0)},
     }  # fmt: skip
-    told["attacks"]["after"]["kept"] = {**told["attacks"]["after"]["kept"], "rouge_l": 0.1}
-    said = " ".join(format_sentences(told))
-    assert "loss of utility" in said and "2 mail addresses" in said and "proves nothing" in said
+    receipt["attacks"]["after"]["kept"] = {**receipt["attacks"]["after"]["kept"], "rouge_l": 0.1}
+    text = " ".join(format_sentences(receipt))
+    assert "loss of utility" in text and "2 mail addresses" in text and "proves nothing" in text
 
 
 def test_prompts_and_texts_of_a_run(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The error tree is what its drawing says: exit codes, one root, and errors that survive the way from a worker."""
+"""The error classes equal the list in their docstring: exit codes, one base class, and errors that can be pickled."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from sanitize import errors
 from sanitize.errors import MissingExtra, PlanError, SanitizeError, UsageError, suggest_names
 
-TREE = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, SanitizeError)]
-DRAWN = dict(re.findall(r"(\w+) {2,}(\d)  ?", errors.__doc__ or ""))
+ERROR_CLASSES = [error_class for _, error_class in inspect.getmembers(errors, inspect.isclass) if issubclass(error_class, SanitizeError)]
+DOCUMENTED_CODES = dict(re.findall(r"(\w+) {2,}(\d)  ?", errors.__doc__ or ""))
 
 CODES = {
     "SanitizeError": 1,
@@ -28,32 +28,32 @@ CODES = {
 }
 
 
-def made(error: type[SanitizeError]) -> SanitizeError:
+def make_error(error: type[SanitizeError]) -> SanitizeError:
     return error("torch", "learn") if error is MissingExtra else error("plan.toml: no such kind")
 
 
 def test_exit_codes() -> None:
-    assert {error.__name__: error.exit_code for error in TREE} == CODES
+    assert {error.__name__: error.exit_code for error in ERROR_CLASSES} == CODES
 
 
-def test_the_drawing_shows_all() -> None:
-    assert {drawn: int(code) for drawn, code in DRAWN.items()} == CODES
-    assert {error.__name__ for error in TREE} == {word for word in errors.__all__ if word[0].isupper()}
+def test_the_docstring_lists_all_errors() -> None:
+    assert {name: int(code) for name, code in DOCUMENTED_CODES.items()} == CODES
+    assert {error.__name__ for error in ERROR_CLASSES} == {word for word in errors.__all__ if word[0].isupper()}
 
 
-def test_who_stands_under_whom() -> None:
+def test_base_classes() -> None:
     assert issubclass(PlanError, UsageError)
-    assert all(issubclass(error, SanitizeError) and error.__doc__ for error in TREE)
-    assert all(error.__bases__ == (SanitizeError,) for error in TREE if error not in (SanitizeError, PlanError))
+    assert all(issubclass(error, SanitizeError) and error.__doc__ for error in ERROR_CLASSES)
+    assert all(error.__bases__ == (SanitizeError,) for error in ERROR_CLASSES if error not in (SanitizeError, PlanError))
 
 
-@pytest.mark.parametrize("error", TREE, ids=lambda error: error.__name__)
-def test_errors_travel(error: type[SanitizeError]) -> None:
-    sent = made(error)
-    came = pickle.loads(pickle.dumps(sent))
-    assert type(came) is error
-    assert str(came) == str(sent)
-    assert vars(came) == vars(sent)
+@pytest.mark.parametrize("error", ERROR_CLASSES, ids=lambda error: error.__name__)
+def test_errors_can_be_pickled(error: type[SanitizeError]) -> None:
+    original = make_error(error)
+    restored = pickle.loads(pickle.dumps(original))
+    assert type(restored) is error
+    assert str(restored) == str(original)
+    assert vars(restored) == vars(original)
 
 
 def test_missing_extra_says_what_to_install() -> None:
@@ -68,5 +68,5 @@ def test_missing_extra_says_what_to_install() -> None:
         ("rmft", [], "known: none."),
     ],
 )
-def test_nearest(word: str, names: list[str], expected: str) -> None:
+def test_suggested_names(word: str, names: list[str], expected: str) -> None:
     assert suggest_names(word, names) == expected

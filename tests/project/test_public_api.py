@@ -1,4 +1,4 @@
-"""The face is light to import, shows what it says, and answers at once."""
+"""The public API: it imports no heavy packages, has all listed names, and `--help` is fast."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ HEAVY = ("polars", "duckdb", "pyarrow", "numpy", "pydantic", "typer", "torch")
 
 
 def python(*arguments: str) -> tuple[str, float]:
-    """What a fresh interpreter prints, and the CPU-seconds it used."""
+    """Runs a new interpreter; returns its output and CPU-seconds."""
     process = subprocess.Popen(
         [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
     )
     assert process.stdout is not None
-    printed = process.stdout.read().decode()
-    _, status, used = os.wait4(process.pid, 0)
+    output = process.stdout.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     process.stdout.close()
-    assert process.returncode == 0, printed
-    return printed, used.ru_utime + used.ru_stime
+    assert process.returncode == 0, output
+    return output, usage.ru_utime + usage.ru_stime
 
 
-def test_importing_costs_nothing() -> None:
-    printed, _ = python("-c", f"import json, sys, sanitize; print(json.dumps([name for name in {HEAVY} if name in sys.modules]))")
-    assert json.loads(printed) == []
+def test_import_loads_no_heavy_packages() -> None:
+    output, _ = python("-c", f"import json, sys, sanitize; print(json.dumps([name for name in {HEAVY} if name in sys.modules]))")
+    assert json.loads(output) == []
 
 
-def test_the_face_shows_what_it_names() -> None:
+def test_all_public_names_exist() -> None:
     code = (
         "import json, sanitize; missing = [name for name in sanitize.__all__ if not hasattr(sanitize, name)]; "
         "names = set(sanitize.__all__); hidden = sorted(names - set(dir(sanitize))); "
@@ -42,25 +42,25 @@ def test_the_face_shows_what_it_names() -> None:
     missing, hidden, size, distinct = json.loads(python("-c", code)[0].strip().splitlines()[-1])
     assert missing == []
     assert hidden == []
-    assert size == distinct <= 24  # the verbs, and about ten more
+    assert size == distinct <= 24  # the commands, and about ten more
 
 
 def test_a_wrong_name_is_an_attribute_error() -> None:
     import sanitize
 
     with pytest.raises(AttributeError):
-        _ = sanitize.no_such_room
+        _ = sanitize.no_such_name
 
 
-def test_help_answers_at_once() -> None:
+def test_help_is_fast() -> None:
     python("-m", "sanitize", "--help")  # writes the byte code
     cpu = [python("-m", "sanitize", "--help")[1] for _ in range(5)]
     assert min(cpu) < 0.3, f"sanitize --help took {min(cpu):.2f} s of CPU at best"
 
 
-def test_help_names_every_verb() -> None:
-    printed, _ = python("-m", "sanitize", "--help")
+def test_help_lists_all_commands() -> None:
+    output, _ = python("-m", "sanitize", "--help")
     assert all(
-        verb in printed
-        for verb in ("run", "find", "top", "sql", "explain", "verify", "report", "replay", "demo", "doctor", "list", "status")
+        command_name in output
+        for command_name in ("run", "find", "top", "sql", "explain", "verify", "report", "replay", "demo", "doctor", "list", "status")
     )

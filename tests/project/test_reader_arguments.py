@@ -1,5 +1,5 @@
-"""What readers of files are told. A path is a name: none takes one with `[`, `*` or `?` in it for a pattern, or finds columns in the names
-of its folders. And memory does not grow with a file: `pre_buffer` would hold all row groups that are asked for, packed, until the last."""
+"""Arguments of file readers. A path is a name: no reader may treat `[`, `*` or `?` in it as a pattern, or read columns from the names
+of folders. Memory must not grow with a file: `pre_buffer` would hold all requested row groups, packed, until the last is read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# what has to be said to each of them; what cannot be told takes bytes or an open file instead of a path
-SAID = {
+# the argument that each reader needs; readers without such an argument get bytes or an open file instead of a path
+REQUIRED_ARGUMENTS = {
     "pl.read_parquet": "glob",
     "pl.scan_parquet": "glob",
     "pl.read_csv": "glob",
@@ -18,27 +18,27 @@ SAID = {
     "pq.read_table": "partitioning",
     "pq.ParquetFile": "pre_buffer",
 }
-OPENED = ("pl.read_ndjson", "pl.scan_ndjson", "pl.read_parquet_schema", "pl.read_ipc")
+OPEN_FILE_READERS = ("pl.read_ndjson", "pl.scan_ndjson", "pl.read_parquet_schema", "pl.read_ipc")
 FILES = sorted(path for package in ("sanitize", "eval", "train") for path in (ROOT / package).rglob("*.py"))
 
 
-def not_told(source: str) -> list[str]:
-    """The calls in a source that may take a path for more than a name, or a file for less than it is."""
-    found = []
+def find_unsafe_calls(source: str) -> list[str]:
+    """The calls in a source that may treat a path as a pattern, or hold more of a file in memory than needed."""
+    unsafe = []
     for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
         name = ast.unparse(call.func)
-        told = {one.arg: ast.unparse(one.value) for one in call.keywords}
-        wanted = SAID.get(name)
-        if wanted and told.get(wanted) not in ("False", "None"):
-            found.append(f"line {call.lineno}: {name} without {wanted}={'None' if wanted == 'partitioning' else 'False'}")
-        opened = call.args and isinstance(call.args[0], ast.Call) and ast.unparse(call.args[0].func).endswith(("read_bytes", "open"))
-        if name in OPENED and not opened:
-            found.append(f"line {call.lineno}: {name} of a path")
-    return found
+        arguments = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+        required = REQUIRED_ARGUMENTS.get(name)
+        if required and arguments.get(required) not in ("False", "None"):
+            unsafe.append(f"line {call.lineno}: {name} without {required}={'None' if required == 'partitioning' else 'False'}")
+        is_opened = call.args and isinstance(call.args[0], ast.Call) and ast.unparse(call.args[0].func).endswith(("read_bytes", "open"))
+        if name in OPEN_FILE_READERS and not is_opened:
+            unsafe.append(f"line {call.lineno}: {name} of a path")
+    return unsafe
 
 
-def test_every_reader_is_given_its_argument() -> None:
-    assert {path.relative_to(ROOT).as_posix(): found for path in FILES if (found := not_told(path.read_text("utf-8")))} == {}
+def test_every_reader_call_has_its_argument() -> None:
+    assert {path.relative_to(ROOT).as_posix(): unsafe for path in FILES if (unsafe := find_unsafe_calls(path.read_text("utf-8")))} == {}
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_every_reader_is_given_its_argument() -> None:
         "pq.ParquetFile(path, memory_map=True)",
     ],
 )
-def test_what_this_finds(source: str) -> None:
-    assert len(not_told(source)) == 1
+def test_unsafe_calls_are_found(source: str) -> None:
+    assert len(find_unsafe_calls(source)) == 1

@@ -1,4 +1,4 @@
-"""The README keeps its word: its commands run, its tables and its demo output are those of the program, its numbers those measured.
+"""The README agrees with the program: its commands run, its tables and demo output are generated, its numbers are those measured.
 
 What is generated in README.md and docs/ is written by `python tests/project/test_readme.py`; the tests only compare.
 """
@@ -50,12 +50,12 @@ UPDATE = "run `python tests/project/test_readme.py`"
 # ---- what is generated ----
 
 
-def anywhere() -> dict[str, Kind]:
-    """The kinds that are of no country, those on request too."""
-    return {name: one for name, one in builtin_kinds().items() if one.country is None}
+def get_international_kinds() -> dict[str, Kind]:
+    """The kinds without a country, including those on request."""
+    return {name: kind for name, kind in builtin_kinds().items() if kind.country is None}
 
 
-def does(plan: str, kind: str) -> str:
+def describe_treatment(plan: str, kind: str) -> str:
     """What a plan does with a kind, in a few words."""
     chosen = load_plan(plan)
     if kind in chosen.leave:
@@ -67,33 +67,38 @@ def does(plan: str, kind: str) -> str:
     if settings["use"] == "redact":
         return f"`[{kind}]`"
     if settings["use"] == "rmft":
-        stay = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
-        return stay + ("variant" if builtin_kinds()[kind].components and settings["anchors"] else "fake")
-    named = {
+        kept = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
+        return kept + ("variant" if builtin_kinds()[kind].components and settings["anchors"] else "fake")
+    labels = {
         "header_dedup": "repeats leave the headers",
         "mask_words": "each word a mask",
         "pseudonymize": "one fake a value",
         "dp_mlm": "words drawn for",
     }
-    return named.get(settings["use"], str(settings["use"]))
+    return labels.get(settings["use"], str(settings["use"]))
 
 
 def plans_block() -> list[str]:
-    """The README's table of plans: kinds with the same treatment stand together."""
-    alike: dict[tuple[str, ...], list[str]] = {}
+    """The README's table of plans: kinds with the same treatment share a row."""
+    kinds_by_treatment: dict[tuple[str, ...], list[str]] = {}
     names = sorted(plan_names(), key=lambda name: (name != "rmft", name))
-    for kind in anywhere():
-        alike.setdefault(tuple(re.sub(r"`\[\w+\]`", "its label", does(name, kind)) for name in names), []).append(kind)
-    rows = [[", ".join(group), *ways] for ways, group in alike.items()]
+    for kind in get_international_kinds():
+        kinds_by_treatment.setdefault(
+            tuple(re.sub(r"`\[\w+\]`", "its label", describe_treatment(name, kind)) for name in names), []
+        ).append(kind)
+    rows = [[", ".join(kinds), *treatments] for treatments, kinds in kinds_by_treatment.items()]
     abouts = [f"- `{name}`: {load_plan(name).about}" for name in names]
     return [*abouts, "", *markdown(["", *(f"`{name}`" for name in names)], rows)]
 
 
 def kinds_page() -> str:
     names = sorted(plan_names(), key=lambda name: (name != "rmft", name))
-    rows = [[f"`{kind.name}`", kind.about, *(does(name, kind.name) for name in names)] for kind in anywhere().values()]
+    rows = [
+        [f"`{kind.name}`", kind.about, *(describe_treatment(name, kind.name) for name in names)]
+        for kind in get_international_kinds().values()
+    ]
     national = [kind.name for kind in builtin_kinds().values() if kind.country]
-    assert {does(name, kind) for name in names for kind in national} == {"not looked for"}
+    assert {describe_treatment(name, kind) for name in names for kind in national} == {"not looked for"}
     rows.append(["national identifiers, below", "numbers of eighteen countries", *["not looked for"] * len(names)])
     return "\n".join(
         [
@@ -104,16 +109,20 @@ def kinds_page() -> str:
             "",
             *markdown(["kind", "what it is", *(f"`{name}`" for name in names)], rows),
             "",
-            *(line for kind in anywhere().values() for line in ("## " + kind.name, "", file_says(kind.name.lower()), "")),
+            *(
+                line
+                for kind in get_international_kinds().values()
+                for line in ("## " + kind.name, "", read_kind_docstring(kind.name.lower()), "")
+            ),
             *NATIONAL,
             *markdown(
                 ["country", "kind", "what it is"],
                 sorted([f"`{kind.country}`", f"`{kind.name}`", kind.about] for kind in all_kinds().values() if kind.country),
             ),
             "",
-            file_says("countries.national_id"),
+            read_kind_docstring("countries.national_id"),
             "",
-            *(f"- {' '.join(file_says(f'countries.{country.lower()}').split())}" for country in known_countries()),
+            *(f"- {' '.join(read_kind_docstring(f'countries.{country.lower()}').split())}" for country in known_countries()),
             "",
             *OWN_KINDS,
             *NO_KINDS,
@@ -145,12 +154,12 @@ NO_KINDS = [
 ]
 
 
-def file_says(name: str) -> str:
-    """What the file of a kind says in its docstring."""
+def read_kind_docstring(name: str) -> str:
+    """The docstring of the file of a kind."""
     return (importlib.import_module(f"sanitize.kinds.{name}").__doc__ or "").strip()
 
 
-WHERE = {
+TABLE_FOLDERS = {
     "document_ids": "tables/document_ids",
     "occurrences": "tables/occurrences",
     "value_counts": "tables/value_counts",
@@ -164,7 +173,7 @@ WHERE = {
     "blacklist": "",
     "ledger": "",
 }
-MADE = {  # views that are made when they are asked, and from what
+COMPUTED_VIEWS = {  # views that are computed when they are queried, and their sources
     "users": "the column `user_id` of `documents`",
     "value_users": "`occurrences` and `users`",
     "ngrams": "all texts of `documents`, which are read each time",
@@ -182,44 +191,50 @@ def tables_page() -> str:
         "in standard form, by `doc_no`.",
     ]
     for table in table_schemas.ALL_TABLES.values():
-        place = WHERE.get(table.name)
-        where = f"In `{place}/`" if place else f"Made when asked, from {MADE[table.name]}" if table.name in MADE else "In no folder yet"
-        lines += ["", f"## {table.name}", "", f"{table.row_description[0].upper()}{table.row_description[1:]}. {where}.", ""]
+        folder = TABLE_FOLDERS.get(table.name)
+        location = (
+            f"In `{folder}/`"
+            if folder
+            else f"Made when asked, from {COMPUTED_VIEWS[table.name]}"
+            if table.name in COMPUTED_VIEWS
+            else "In no folder yet"
+        )
+        lines += ["", f"## {table.name}", "", f"{table.row_description[0].upper()}{table.row_description[1:]}. {location}.", ""]
         lines += markdown(
             ["column", "type", "what it is"],
-            [[f"`{field.name}`", spoken(str(field.type)), table.column_descriptions[field.name]] for field in table.schema],
+            [[f"`{field.name}`", format_type(str(field.type)), table.column_descriptions[field.name]] for field in table.schema],
         )
     return "\n".join([*lines, ""])
 
 
 def sql_page() -> str:
-    """docs/sql.md: what stands there by hand, and every query as its header describes it."""
+    """docs/sql.md: its hand-written text, and every query as its header describes it."""
     page = (ROOT / "docs" / "sql.md").read_text("utf-8")
     lines: list[str] = []
     for query in sorted(queries.load_queries().values(), key=lambda query: (not query.is_user_query, query.name)):
         if not query.is_user_query and "## Asked by a run" not in lines:
             lines += ["## Asked by a run", "", "Over tables that exist only while a plan runs.", ""]
-        params = ", ".join(f"`{one.name}={one.usage}`" for one in query.parameters) or "none"
+        params = ", ".join(f"`{parameter.name}={parameter.usage}`" for parameter in query.parameters) or "none"
         lines += [f"### {query.name}", "", query.description, ""]
         lines += [f"- tables: {', '.join(f'`{name}`' for name in query.tables)}", f"- params: {params}"]
         lines += [f"- columns: {', '.join(f'`{name}`' for name in query.output_columns)}", ""]
-    return re.sub(r"(?s)(<!-- queries -->\n).*(<!-- /queries -->)", lambda found: "\n".join([found[1], *lines]) + found[2], page)
+    return re.sub(r"(?s)(<!-- queries -->\n).*(<!-- /queries -->)", lambda match: "\n".join([match[1], *lines]) + match[2], page)
 
 
 def look_block() -> list[str]:
-    """What a first look at the demo's mails says."""
-    said = ["```text"]
+    """The output of first queries on the demo's mails."""
+    lines = ["```text"]
     with tempfile.TemporaryDirectory() as folder:
         write_mbox(generate_mails(2_000, DEMO_SEED), Path(folder) / "mails.mbox")
-        assert command(["find", "mails.mbox", "--work", "look.private", "--seed", "1"], Path(folder)).returncode == 0
-        for words in LOOKS:
-            done = command(shlex.split(words), Path(folder))
-            assert done.returncode == 0, done.stderr
-            said += [f"$ sanitize {words}", "", *(f"  {line}".rstrip() for line in done.stdout.splitlines()), ""]
-    return [*said[:-1], "```"]
+        assert run_command(["find", "mails.mbox", "--work", "look.private", "--seed", "1"], Path(folder)).returncode == 0
+        for arguments in FIRST_LOOK_COMMANDS:
+            result = run_command(shlex.split(arguments), Path(folder))
+            assert result.returncode == 0, result.stderr
+            lines += [f"$ sanitize {arguments}", "", *(f"  {line}".rstrip() for line in result.stdout.splitlines()), ""]
+    return [*lines[:-1], "```"]
 
 
-LOOKS = (
+FIRST_LOOK_COMMANDS = (
     "top look.private --by users --limit 5",
     "sql look.private --name single_occurrence_values",
     "sql look.private --name value_growth --set kind=EMAIL_ADDRESS --set steps=4",
@@ -228,7 +243,7 @@ LOOKS = (
 )
 
 
-def spoken(kind: str) -> str:
+def format_type(kind: str) -> str:
     return "string" if "string" in kind else kind
 
 
@@ -236,11 +251,23 @@ def bench_block(result: dict[str, Any]) -> list[str]:
     """The README's numbers, from `benchmarks/results/main_job.json`."""
     about, corpora, small = result["machine"], result["corpora"], result["ten_thousand"]
     rows = [
-        ["text", *(f"{one['corpus']['text_mb']:.0f} MB, {one['occurrences_per_kb']:.1f} occurrences per KB" for one in corpora.values())],
-        ["find + rmft + write", *(f"{one['mb_per_cpu_s']['run_without_verify']:.0f} MB per CPU-second" for one in corpora.values())],
-        ["... of the rate of a plain copy", *(f"{one['run_without_verify_of_floor']:.3f} (aim {one['aim']})" for one in corpora.values())],
-        ["verify, of the cost of find", *(f"{one['verify_of_find']:.2f}" for one in corpora.values())],
-        ["largest process", *(f"{one['peak_rss_mb']:.0f} MB" for one in corpora.values())],
+        [
+            "text",
+            *(
+                f"{figures['corpus']['text_mb']:.0f} MB, {figures['occurrences_per_kb']:.1f} occurrences per KB"
+                for figures in corpora.values()
+            ),
+        ],
+        [
+            "find + rmft + write",
+            *(f"{figures['mb_per_cpu_s']['run_without_verify']:.0f} MB per CPU-second" for figures in corpora.values()),
+        ],
+        [
+            "... of the rate of a plain copy",
+            *(f"{figures['run_without_verify_of_floor']:.3f} (aim {figures['aim']})" for figures in corpora.values()),
+        ],
+        ["verify, of the cost of find", *(f"{figures['verify_of_find']:.2f}" for figures in corpora.values())],
+        ["largest process", *(f"{figures['peak_rss_mb']:.0f} MB" for figures in corpora.values())],
     ]
     return [
         *markdown(["", *corpora], rows),
@@ -251,11 +278,11 @@ def bench_block(result: dict[str, Any]) -> list[str]:
 
 
 def demo_block() -> list[str]:
-    """What `sanitize demo` says, up to where things lie; the time it took is left out."""
-    said: list[str] = []
+    """The output of `sanitize demo` up to the list of files, without the time."""
+    lines: list[str] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        run_demo(Path("demo"), 2_000, said.append)
-    text = re.sub(r"WHAT WAS FOUND \(.*\)", "WHAT WAS FOUND", "\n".join(said)).partition("\nFILES\n")[0]
+        run_demo(Path("demo"), 2_000, lines.append)
+    text = re.sub(r"WHAT WAS FOUND \(.*\)", "WHAT WAS FOUND", "\n".join(lines)).partition("\nFILES\n")[0]
     return ["```text", *(line.rstrip() for line in text.strip().splitlines()), "```"]
 
 
@@ -263,10 +290,10 @@ def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in [head, ["---"] * len(head), *rows]]
 
 
-def block(name: str) -> list[str]:
-    found = re.search(rf"^<!-- {name} -->\n(.*?)^<!-- /{name} -->$", README, re.MULTILINE | re.DOTALL)
-    assert found, f"README.md has no block {name}"
-    return found[1].splitlines()
+def read_block(name: str) -> list[str]:
+    match = re.search(rf"^<!-- {name} -->\n(.*?)^<!-- /{name} -->$", README, re.MULTILINE | re.DOTALL)
+    assert match, f"README.md has no block {name}"
+    return match[1].splitlines()
 
 
 def bench_or_none() -> list[str]:
@@ -274,7 +301,7 @@ def bench_or_none() -> list[str]:
 
 
 def parts_block() -> list[str]:
-    """What droppers and editors there are, by the first line of each."""
+    """All droppers and editors, each with the first line of its docstring."""
     parts = [
         (name, action, importlib.import_module(f"sanitize.{part_protocols.PACKAGES[stage]}.{name}"))
         for stage, action in (("drop", "drops"), ("edit", "edits"))
@@ -296,7 +323,7 @@ def reduce_block() -> list[str]:
         "ngrams_of_polars": "... of up to three words",
     }
     rows = [
-        [label, *(f"{one[name]:.1f} (aim {result['aims'][name]:g})" for one in result["corpora"].values())]
+        [label, *(f"{figures[name]:.1f} (aim {result['aims'][name]:g})" for figures in result["corpora"].values())]
         for name, label in labels.items()
         if name in result["aims"]
     ]
@@ -316,26 +343,26 @@ LEARNING = {
 
 
 def learning_block() -> list[str]:
-    """The README's numbers, from `benchmarks/results/train.json`, `eval.json` and `dp_mlm.json`, as far as they are there."""
+    """The README's numbers, from `benchmarks/results/train.json`, `eval.json` and `dp_mlm.json`, as far as they exist."""
     rows = []
     for (name, key), label in LEARNING.items():
         path = RESULTS.with_name(f"{name}.json")
         if path.exists():
             result = json.loads(path.read_text())
-            found = result.get(name, result)
-            told = found[key]
-            rows.append([label, f"{told:,.0f}" if told >= 100 else f"{told:.3g}", f"{result['aims'][key]:g}", result["date"]])
+            figures = result.get(name, result)
+            value = figures[key]
+            rows.append([label, f"{value:,.0f}" if value >= 100 else f"{value:.3g}", f"{result['aims'][key]:g}", result["date"]])
     path = RESULTS.with_name("dp_mlm.json")
     if path.exists():
         result = json.loads(path.read_text())
         rows += [
             [
                 f"DP-MLM batched, of one forward a word; {int(size):,} words",
-                f"{one['times']:.3g}",
+                f"{figures['times']:.3g}",
                 f"{result['aims'][size]:g}",
                 result["date"],
             ]
-            for size, one in result["found"].items()
+            for size, figures in result["found"].items()
         ]
     return markdown(["by CPU-seconds of one thread", "times", "aim", "measured"], rows) if rows else ["Not measured yet."]
 
@@ -354,50 +381,57 @@ def peers_block() -> list[str]:
     ]
 
 
-SIZES = ("cpu", "ci")  # what the README shows of a paper: the longest run that is kept
+SIZES = ("cpu", "ci")  # the README shows the longest stored run of a paper
 
 
-def held(criteria: dict[str, dict[str, Any]]) -> str:
-    """How many of a paper's headline criteria hold, and of each criterion that does not hold, what the script says of it."""
-    headline = [one for one in criteria.values() if one["headline"]]
-    good = sum(one["reproduced"] for one in headline)
-    told = f"Headline criteria: {'all' if good == len(headline) else f'{good} of'} {len(headline)} hold."
-    missed = [f"`{name}`" + (f" ({one['note']})" if one["note"] else "") for name, one in criteria.items() if not one["reproduced"]]
-    return told + (f" Not reproduced: {'; '.join(missed)}." if missed else " All others hold, too.")
+def format_criteria(criteria: dict[str, dict[str, Any]]) -> str:
+    """How many of a paper's headline criteria hold, and the note of the script for each criterion that does not hold."""
+    headline = [criterion for criterion in criteria.values() if criterion["headline"]]
+    held_count = sum(criterion["reproduced"] for criterion in headline)
+    sentence = f"Headline criteria: {'all' if held_count == len(headline) else f'{held_count} of'} {len(headline)} hold."
+    missed = [
+        f"`{name}`" + (f" ({criterion['note']})" if criterion["note"] else "")
+        for name, criterion in criteria.items()
+        if not criterion["reproduced"]
+    ]
+    return sentence + (f" Not reproduced: {'; '.join(missed)}." if missed else " All others hold, too.")
 
 
 def detection_block() -> list[str]:
-    """F2 of ours and of peers by kind, from `benchmarks/results/detection.json`."""
+    """F2 of sanitize and of peers by kind, from `benchmarks/results/detection.json`."""
     result = json.loads(DETECTION.read_text())
-    records = sum(one["records"] for one in result["sets"].values())
+    records = sum(records_of_set["records"] for records_of_set in result["sets"].values())
     rate = f", at {result['times_presidio']:.0f} times the rate of Presidio" if "times_presidio" in result else ""
-    said = f"F2 of exact spans, on {records:,} labelled records of {len(result['sets'])} sets{rate}; `sanitize` is the patterns alone,"
-    return [*board(result), "", said, "`sanitize find` what the plan `names` finds. – : nothing of that kind is looked for."]
+    text = f"F2 of exact spans, on {records:,} labelled records of {len(result['sets'])} sets{rate}; `sanitize` is the patterns alone,"
+    return [*board(result), "", text, "`sanitize find` what the plan `names` finds. – : nothing of that kind is looked for."]
 
 
 def papers_block() -> list[str]:
-    """The papers' criteria, from `benchmarks/results/papers/`: what was measured beside what the paper says."""
+    """The papers' criteria, from `benchmarks/results/papers/`: the measured values beside those of the paper."""
     lines: list[str] = []
-    own = sorted(PAPERS.glob("*_data_*.json"))
-    for paper in sorted({path.stem.rpartition("_")[0] for path in PAPERS.glob("*.json") if path not in own}):
-        kept = next(path for size in SIZES if (path := PAPERS / f"{paper}_{size}.json").exists())
-        result = json.loads(kept.read_text())
+    real_data_paths = sorted(PAPERS.glob("*_data_*.json"))
+    for paper in sorted({path.stem.rpartition("_")[0] for path in PAPERS.glob("*.json") if path not in real_data_paths}):
+        path_of_results = next(path for size in SIZES if (path := PAPERS / f"{paper}_{size}.json").exists())
+        result = json.loads(path_of_results.read_text())
         rows = [
             [
-                f"`{name}`" + ("" if one["headline"] else " (reported only)"),
-                f"{one['value']:.3g}",
-                f"{'>=' if one['above'] else '<='} {one['threshold']:g}",
-                f"{one['paper']:g}" if isinstance(one["paper"], int | float) else one["paper"],
-                "yes" if one["reproduced"] else "no",
+                f"`{name}`" + ("" if criterion["headline"] else " (reported only)"),
+                f"{criterion['value']:.3g}",
+                f"{'>=' if criterion['above'] else '<='} {criterion['threshold']:g}",
+                f"{criterion['paper']:g}" if isinstance(criterion["paper"], int | float) else criterion["paper"],
+                "yes" if criterion["reproduced"] else "no",
             ]
-            for name, one in result["criteria"].items()
+            for name, criterion in result["criteria"].items()
         ]
-        lines += [f"**{paper}**, size `{result['size']}`. {result['scaled']}", "", held(result["criteria"]), ""]
+        lines += [f"**{paper}**, size `{result['size']}`. {result['scaled']}", "", format_criteria(result["criteria"]), ""]
         lines += [*markdown(["criterion", "here", "threshold", "paper", "reproduced"], rows), ""]
-    if own:
+    if real_data_paths:
         lines += ["On real corpora (`--data`, figures only; [what was seen](docs/eval_memorization.md#what-was-seen-on-real-texts)):", ""]
-        results = [json.loads(path.read_text()) for path in own]
-        lines += [f"- **{one['paper']}** on `{one['data']}`, size `{one['size']}`. {held(one['criteria'])}" for one in results]
+        results = [json.loads(path.read_text()) for path in real_data_paths]
+        lines += [
+            f"- **{criterion['paper']}** on `{criterion['data']}`, size `{criterion['size']}`. {format_criteria(criterion['criteria'])}"
+            for criterion in results
+        ]
         lines.append("")
     return lines[:-1] or ["Not measured yet."]
 
@@ -417,31 +451,31 @@ GENERATED = {
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_blocks_are_what_the_program_says(name: str) -> None:
-    assert block(name) == GENERATED[name](), UPDATE
+def test_generated_blocks_are_current(name: str) -> None:
+    assert read_block(name) == GENERATED[name](), UPDATE
 
 
-def test_pages_are_what_the_program_says() -> None:
+def test_generated_pages_are_current() -> None:
     assert (ROOT / "docs" / "tables.md").read_text("utf-8") == tables_page(), UPDATE
     assert (ROOT / "docs" / "kinds.md").read_text("utf-8") == kinds_page(), UPDATE
     assert (ROOT / "docs" / "sql.md").read_text("utf-8") == sql_page(), UPDATE
 
 
 def test_numbers_are_rendered_from_the_results() -> None:
-    one = {
+    figures = {
         "corpus": {"text_mb": 500.2},
         "occurrences_per_kb": 4.46,
         "mb_per_cpu_s": {"run_without_verify": 31.6},
         "run_without_verify_of_floor": 0.1534,
     }
-    one |= {"aim": 0.15, "verify_of_find": 0.871, "peak_rss_mb": 512.4}
+    figures |= {"aim": 0.15, "verify_of_find": 0.871, "peak_rss_mb": 512.4}
     machine = {"cpu": "Some CPU", "cores": 2, "python": "3.11.7"}
     lines = bench_block(
         {
             "date": "2026-11-20",
             "repeat": 3,
             "machine": machine,
-            "corpora": {"dense": one},
+            "corpora": {"dense": figures},
             "ten_thousand": {"text_mb": 18.6, "wall_s": 3.04},
         }
     )
@@ -449,12 +483,12 @@ def test_numbers_are_rendered_from_the_results() -> None:
     assert lines[-1].startswith("10,000 mails (19 MB) through the whole run: 3.0 s.")
 
 
-# ---- what is run ----
+# ---- commands ----
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
-    """A folder where every command of the README was run in order, and what each said."""
+def readme_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A folder where every command of the README was run in order, and the output of each."""
     folder = tmp_path_factory.mktemp("readme")
     write_mbox(generate_mails(60, 7), folder / "mails.mbox")
     write_mbox(generate_mails(20, 8), folder / "tonight.mbox")
@@ -462,169 +496,171 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
         file.write(
             "From x Thu Jan  1 00:00:00 1970\nFrom: Ann Roe <ann.roe@example.com>\nTo: bo@example.org\nSubject: Lunch\n\nAt one? Ann Roe\n"
         )
-    (who,) = [text for language, text in BLOCKS if language == "text" and text.startswith("# who.txt")]
-    (folder / "who.txt").write_text(who, "utf-8")
+    (requests,) = [text for language, text in BLOCKS if language == "text" and text.startswith("# who.txt")]
+    (folder / "who.txt").write_text(requests, "utf-8")
     (suite,) = [text for language, text in BLOCKS if language == "toml" and text.startswith("# suite.toml")]
     (folder / "suite.toml").write_text(suite, "utf-8")
-    (own,) = [text for language, text in BLOCKS if language == "toml" and text.startswith("# own.toml")]
-    (folder / "own.toml").write_text(own, "utf-8")
-    said = {}
+    (own_plan,) = [text for language, text in BLOCKS if language == "toml" and text.startswith("# own.toml")]
+    (folder / "own.toml").write_text(own_plan, "utf-8")
+    outputs = {}
     for line in COMMANDS:
-        program, *words = shlex.split(line, comments=True)
+        program, *arguments = shlex.split(line, comments=True)
         if program != "sanitize" and not LEARN:
             continue  # the extra `learn` is not installed
-        done = command(words, folder, MODULES[program])
-        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-        said[line] = done.stdout
-    yield folder, said
+        result = run_command(arguments, folder, MODULES[program])
+        assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
+        outputs[line] = result.stdout
+    yield folder, outputs
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandOutput:
     returncode: int
     stdout: str
     stderr: str
 
 
-def command(words: list[str], folder: Path, module: str = "sanitize") -> Said:
-    """What a command says in a folder. It answers in this process: that it does so from a shell is held in tests/cli/test_commands.py and
+def run_command(arguments: list[str], folder: Path, module: str = "sanitize") -> CommandOutput:
+    """Runs a command in a folder, in this process. That it also works from a shell is tested in tests/cli/test_commands.py and
     tests/train/test_train_cli.py, and the wheel's scripts in tests/project/test_wheel.py."""
-    told = {
+    variables = {
         "PYTHONPATH": str(ROOT),
         "HF_HOME": str(folder / "hf"),
         "HF_HUB_OFFLINE": "1",
         "COLUMNS": "120",
         "OMP_NUM_THREADS": "1",
     }
-    if words[0] != "-c":
-        return here(words, folder, told, importlib.import_module("sanitize.cli.main" if module == "sanitize" else module))
-    environment = {**os.environ, **told}
-    python = [sys.executable, *words]
-    done = subprocess.run(python, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
-    return Said(done.returncode, done.stdout, done.stderr)
+    if arguments[0] != "-c":
+        return run_in_process(
+            arguments, folder, variables, importlib.import_module("sanitize.cli.main" if module == "sanitize" else module)
+        )
+    environment = {**os.environ, **variables}
+    python = [sys.executable, *arguments]
+    result = subprocess.run(python, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+    return CommandOutput(result.returncode, result.stdout, result.stderr)
 
 
-def here(words: list[str], folder: Path, told: dict[str, str], script: Any) -> Said:
-    """A console script in this process, its streams in files as a shell's `>` would have them."""
+def run_in_process(arguments: list[str], folder: Path, variables: dict[str, str], script: Any) -> CommandOutput:
+    """Runs a console script in this process, with its streams in files as with a shell's `>`."""
     with contextlib.ExitStack() as stack:
         out, err = (stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(2))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        for name, value in told.items():
+        for name, value in variables.items():
             patch.setenv(name, value)
         patch.chdir(folder)
-        patch.setattr(sys, "argv", [script.__name__, *words])
+        patch.setattr(sys, "argv", [script.__name__, *arguments])
         patch.setattr(sys, "stdin", stack.enter_context(open(os.devnull, encoding="utf-8")))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         try:
             script.main()
-            code: object = 0
+            exit_code: object = 0
         except SystemExit as end:
-            code = end.code
+            exit_code = end.code
         for stream in (out, err):
             stream.seek(0)
-        return Said(int(str(code or 0)), out.read(), err.read())
+        return CommandOutput(int(str(exit_code or 0)), out.read(), err.read())
 
 
-def test_commands_run(ran: tuple[Path, dict[str, str]]) -> None:
-    folder, said = ran
-    assert len(said) >= 12
-    assert all(text.strip() for text in said.values())
-    assert {"clean", "erased", "redacted"} <= {place.name for place in folder.iterdir()}
+def test_commands_run(readme_run: tuple[Path, dict[str, str]]) -> None:
+    folder, outputs = readme_run
+    assert len(outputs) >= 12
+    assert all(text.strip() for text in outputs.values())
+    assert {"clean", "erased", "redacted"} <= {path.name for path in folder.iterdir()}
 
 
-def test_python_blocks_run(ran: tuple[Path, dict[str, str]]) -> None:
+def test_python_blocks_run(readme_run: tuple[Path, dict[str, str]]) -> None:
     blocks = [text for language, text in BLOCKS if language == "python"]
     assert len(blocks) == 2
     for text in blocks:
-        done = command(["-c", text], ran[0])
-        assert done.returncode == 0, f"{text}\n{done.stderr}"
+        result = run_command(["-c", text], readme_run[0])
+        assert result.returncode == 0, f"{text}\n{result.stderr}"
 
 
-def test_the_plan_that_is_shown_is_one(tmp_path: Path) -> None:
+def test_the_shown_plan_is_valid(tmp_path: Path) -> None:
     pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
-    shown = [text for language, text in BLOCKS if language == "toml" and "[[edit]]" in text and "[[kind]]" not in text]
-    assert len(shown) == 1
-    (tmp_path / "mine.toml").write_text(shown[0], "utf-8")
+    plans_shown = [text for language, text in BLOCKS if language == "toml" and "[[edit]]" in text and "[[kind]]" not in text]
+    assert len(plans_shown) == 1
+    (tmp_path / "mine.toml").write_text(plans_shown[0], "utf-8")
     plan = load_plan(str(tmp_path / "mine.toml"))
     assert [dropper.use for dropper in plan.droppers] == ["exact_dup", "near_dup"] and len(plan.editors) == 2
 
 
-def test_tables_lie_where_the_page_says(ran: tuple[Path, dict[str, str]]) -> None:
-    assert WHERE.keys() | MADE.keys() == table_schemas.ALL_TABLES.keys()
-    for name, place in WHERE.items():
-        files = list((ran[0] / "shared.private").glob(f"{place}/*.parquet")) if place else []
-        assert bool(files) == bool(place), name
+def test_tables_are_in_the_documented_folders(readme_run: tuple[Path, dict[str, str]]) -> None:
+    assert TABLE_FOLDERS.keys() | COMPUTED_VIEWS.keys() == table_schemas.ALL_TABLES.keys()
+    for name, folder in TABLE_FOLDERS.items():
+        files = list((readme_run[0] / "shared.private").glob(f"{folder}/*.parquet")) if folder else []
+        assert bool(files) == bool(folder), name
         for file in files:
             assert pq.read_schema(file).names == table_schemas.ALL_TABLES[name].schema.names
 
 
-def test_the_shell_is_one() -> None:
+def test_the_readme_names_the_sql_shell() -> None:
     assert "`sanitize sql clean.private` is a shell" in README
 
 
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    said = {target for page in PAGES for target in re.findall(r"\bmake (\w+)", code(ROOT / page))}
-    assert {"demo", "test", "bench", "help"} <= said
-    for target in said:
+    targets = {target for page in PAGES for target in re.findall(r"\bmake (\w+)", read_code(ROOT / page))}
+    assert {"demo", "test", "bench", "help"} <= targets
+    for target in targets:
         assert re.search(rf"^{target}:.*## \S", makefile, re.MULTILINE), f"make {target} is no target with a line of help"
 
 
-def code(page: Path) -> str:
-    """Only what stands in code: a page may make other things too."""
+def read_code(page: Path) -> str:
+    """The code blocks and inline code of a page."""
     return "\n".join(re.findall(r"^```.*?^```|`[^`\n]+`", page.read_text("utf-8"), re.MULTILINE | re.DOTALL))
 
 
-# ---- what is said ----
+# ---- text ----
 
 
-def test_every_verb_is_named() -> None:
-    verbs = sanitize.cli.main.COMMANDS
-    assert sorted(verbs) == sorted(path.stem for path in (ROOT / "sanitize" / "cli" / "commands").glob("[a-z]*.py"))
-    assert len(verbs) >= 9
-    for verb in verbs:
-        assert f"`{verb}`" in README, verb
-    last = README.rpartition("`sanitize --help` has the verbs (")[2].partition(")")[0]
-    assert sorted(re.findall(r"`(\w+)`", last)) == sorted(verbs)
+def test_every_command_is_named() -> None:
+    command_names = sanitize.cli.main.COMMANDS
+    assert sorted(command_names) == sorted(path.stem for path in (ROOT / "sanitize" / "cli" / "commands").glob("[a-z]*.py"))
+    assert len(command_names) >= 9
+    for command_name in command_names:
+        assert f"`{command_name}`" in README, command_name
+    listed = README.rpartition("`sanitize --help` has the verbs (")[2].partition(")")[0]
+    assert sorted(re.findall(r"`(\w+)`", listed)) == sorted(command_names)
 
 
 def test_every_option_exists() -> None:
-    helps = [help_of(verb) for verb in sanitize.cli.main.COMMANDS]
+    helps = [read_help(command_name) for command_name in sanitize.cli.main.COMMANDS]
     helps += [
-        command(words, ROOT, module).stdout
-        for module, *words in (
+        run_command(arguments, ROOT, module).stdout
+        for module, *arguments in (
             ["sanitize.train.cli", "run", "--help"],
             ["sanitize.eval.cli", "run", "--help"],
             ["sanitize.eval.cli", "frontier", "--help"],
         )
     ]
-    known = set(re.findall(r"--[a-z-]+", "".join(helps)))
-    ahead = {"--verify"}  # `--verify full` is named as still to come; the option itself is there
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--version"} <= known | ahead
+    known_options = set(re.findall(r"--[a-z-]+", "".join(helps)))
+    upcoming = {"--verify"}  # `--verify full` is named as planned; the option exists
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--version"} <= known_options | upcoming
 
 
-def help_of(verb: str) -> str:
-    done = command([verb, "--help"], ROOT)
-    assert done.returncode == 0
-    return done.stdout
+def read_help(command_name: str) -> str:
+    result = run_command([command_name, "--help"], ROOT)
+    assert result.returncode == 0
+    return result.stdout
 
 
 def test_every_exit_code_is_explained() -> None:
     from sanitize import errors
 
-    codes = {one.exit_code for name in errors.__all__ if isinstance(one := getattr(errors, name), type)}
-    assert codes | {0} <= {int(code) for code in re.findall(r"^\| (\d+)", README, re.MULTILINE)}
+    codes = {error.exit_code for name in errors.__all__ if isinstance(error := getattr(errors, name), type)}
+    assert codes | {0} <= {int(exit_code) for exit_code in re.findall(r"^\| (\d+)", README, re.MULTILINE)}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_words_stay_honest(page: str) -> None:
+def test_no_claims_of_anonymity_or_compliance(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     assert not re.search(r"\bno PII\b|\bPII[- ]free|anonym|complian|guarantees? privacy|100 ?%", text, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_a_target(page: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text("utf-8")):
         assert target.startswith("https://") or (ROOT / page).parent.joinpath(target).exists(), target
 
@@ -635,7 +671,7 @@ def test_files_named_in_contributing_exist() -> None:
         assert list(ROOT.glob(name)), name
 
 
-def test_a_long_form_that_is_named_is_one() -> None:
+def test_named_long_forms_exist() -> None:
     table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("### Short and long")[2].partition("What is generated")[0]
     rows = [line.split("|") for line in table.splitlines() if line.startswith("|") and "`tests/" in line]
     assert len(rows) >= 14 and {len(row) for row in rows} == {5}
@@ -652,7 +688,7 @@ def update() -> None:
     for name, make in GENERATED.items():
         lines = "\n".join(make())
         text = re.sub(
-            rf"(?ms)(^<!-- {name} -->\n).*?(^<!-- /{name} -->$)", lambda found, lines=lines: f"{found[1]}{lines}\n{found[2]}", text
+            rf"(?ms)(^<!-- {name} -->\n).*?(^<!-- /{name} -->$)", lambda match, lines=lines: f"{match[1]}{lines}\n{match[2]}", text
         )
     (ROOT / "README.md").write_text(text, "utf-8")
     (ROOT / "docs" / "tables.md").write_text(tables_page(), "utf-8")

@@ -1,4 +1,4 @@
-"""The wheel holds everything, and works in a folder whose own train.py and eval.py must not be taken for ours."""
+"""The wheel contains all packages, and works in a folder whose own train.py and eval.py must not be imported."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=clean, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240
+def run_command(*command: str | Path, cwd: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    result = subprocess.run(
+        [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240
     )
-    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-4_000:]
-    return done.stdout
+    assert result.returncode == 0, result.stdout[-2_000:] + result.stderr[-4_000:]
+    return result.stdout
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the source distribution; no network, the build backend is the one installed here."""
+    """The wheel, built from the source distribution; no network, the installed build backend is used."""
     target = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, ROOT, cwd=target)  # the wheel is built from the sdist
+    run_command(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, ROOT, cwd=target)  # the wheel is built from the sdist
     return next(target.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
-def home(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the wheel in it; what the wheel depends on is lent by the environment of the tests."""
-    home = tmp_path_factory.mktemp("home") / "venv"
-    run(sys.executable, "-m", "venv", "--without-pip", home, cwd=home.parent)
-    run(
+def venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the wheel in it; its dependencies come from the environment of the tests."""
+    venv = tmp_path_factory.mktemp("home") / "venv"
+    run_command(sys.executable, "-m", "venv", "--without-pip", venv, cwd=venv.parent)
+    run_command(
         sys.executable,
         "-m",
         "pip",
         "--python",
-        home / "bin/python",
+        venv / "bin/python",
         "install",
         "--quiet",
         "--no-deps",
         "--no-index",
         wheel,
-        cwd=home.parent,
+        cwd=venv.parent,
     )
-    site = next(home.glob("lib/python*/site-packages"))
-    # a plain path line: .pth files over there, such as that of an editable install, are not followed
-    (site / "lent.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-    return home
+    site = next(venv.glob("lib/python*/site-packages"))
+    # a plain path line: .pth files in that folder, such as that of an editable install, are not followed
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return venv
 
 
 @pytest.fixture
-def trap(tmp_path: Path) -> Path:
-    """A working folder with files that would break us if we imported them."""
+def decoy_folder(tmp_path: Path) -> Path:
+    """A working folder with files that would fail if they were imported."""
     folder = tmp_path / "project"
     folder.mkdir()
     for decoy in ("train", "eval"):
@@ -66,7 +66,7 @@ def trap(tmp_path: Path) -> Path:
     return folder
 
 
-def test_everything_is_inside(wheel: Path) -> None:
+def test_the_wheel_contains_all_packages(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for folder, inside in (
         ("sql", "sanitize/storage/sql"),
@@ -74,12 +74,12 @@ def test_everything_is_inside(wheel: Path) -> None:
         ("train", "sanitize/train"),
         ("eval", "sanitize/eval"),
     ):
-        there = {
+        expected = {
             f"{inside}/{path.relative_to(ROOT / folder).as_posix()}"
             for path in (ROOT / folder).rglob("*")
             if path.is_file() and "__pycache__" not in path.parts
         }
-        assert there <= names, sorted(there - names)
+        assert expected <= names, sorted(expected - names)
     assert {
         "sanitize/storage/sql/value_counts.sql",
         "sanitize/plans/rmft.toml",
@@ -92,23 +92,23 @@ def test_everything_is_inside(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sanitize"}
 
 
-def test_no_name_is_taken_for_ours(home: Path, trap: Path) -> None:
-    where = run(home / "bin/python", "-c", "import sanitize; print(sanitize.__file__)", cwd=trap)
-    assert Path(where.strip()).is_relative_to(home)
-    assert "run" in run(home / "bin/sanitize", "--help", cwd=trap)
-    assert "run" in run(home / "bin/python", "-m", "sanitize", "--help", cwd=trap)
-    assert "early_detection" in run(home / "bin/sanitize-train", "list", cwd=trap)
-    assert "early_detection" in run(home / "bin/python", "-m", "sanitize.train.cli", "list", cwd=trap)
-    assert "perplexity" in run(home / "bin/python", "-m", "sanitize.eval.cli", "list", cwd=trap)
-    assert "perplexity" in run(home / "bin/sanitize-eval", "list", cwd=trap)
+def test_modules_of_the_working_folder_are_not_imported(venv: Path, decoy_folder: Path) -> None:
+    module_path = run_command(venv / "bin/python", "-c", "import sanitize; print(sanitize.__file__)", cwd=decoy_folder)
+    assert Path(module_path.strip()).is_relative_to(venv)
+    assert "run" in run_command(venv / "bin/sanitize", "--help", cwd=decoy_folder)
+    assert "run" in run_command(venv / "bin/python", "-m", "sanitize", "--help", cwd=decoy_folder)
+    assert "early_detection" in run_command(venv / "bin/sanitize-train", "list", cwd=decoy_folder)
+    assert "early_detection" in run_command(venv / "bin/python", "-m", "sanitize.train.cli", "list", cwd=decoy_folder)
+    assert "perplexity" in run_command(venv / "bin/python", "-m", "sanitize.eval.cli", "list", cwd=decoy_folder)
+    assert "perplexity" in run_command(venv / "bin/sanitize-eval", "list", cwd=decoy_folder)
 
 
-def test_the_wheel_does_the_main_job(home: Path, trap: Path) -> None:
-    lines = [json.dumps({"text": f"Mail {at}: write to ada.stokes@acorn.example or call 212-555-0123."}) for at in range(20)]
-    (trap / "mails.jsonl").write_text("\n".join(lines) + "\n")
-    printed = run(home / "bin/sanitize", "run", "mails.jsonl", "-o", "clean", "--seed", "1", "--json", cwd=trap)
-    shown = json.loads(printed)
-    assert shown["documents_in"] == shown["documents_out"] == 20
-    assert shown["leaks"] == 0
-    assert shown["occurrences"] == 40
-    assert list((trap / "clean" / "data").glob("train-*.parquet"))
+def test_the_installed_wheel_sanitizes_a_corpus(venv: Path, decoy_folder: Path) -> None:
+    lines = [json.dumps({"text": f"Mail {number}: write to ada.stokes@acorn.example or call 212-555-0123."}) for number in range(20)]
+    (decoy_folder / "mails.jsonl").write_text("\n".join(lines) + "\n")
+    output = run_command(venv / "bin/sanitize", "run", "mails.jsonl", "-o", "clean", "--seed", "1", "--json", cwd=decoy_folder)
+    summary = json.loads(output)
+    assert summary["documents_in"] == summary["documents_out"] == 20
+    assert summary["leaks"] == 0
+    assert summary["occurrences"] == 40
+    assert list((decoy_folder / "clean" / "data").glob("train-*.parquet"))

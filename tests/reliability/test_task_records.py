@@ -204,7 +204,7 @@ def test_an_input_that_changes_during_a_run_is_refused(harness: Any, task_counts
 def test_leftovers_of_a_killed_run_are_deleted(harness: Any) -> None:
     harness.rerun()
     shutil.rmtree(harness.out)
-    for leftover in ("tasks/find/00009.json.tmp", "index.json.tmp", "spill/find-1/half.parquet", "spill/duckdb_temp_storage.tmp"):
+    for leftover in ("tasks/detect/00009.json.tmp", "index.json.tmp", "spill/detect-1/half.parquet", "spill/duckdb_temp_storage.tmp"):
         (harness.work / leftover).parent.mkdir(parents=True, exist_ok=True)
         (harness.work / leftover).write_text("canary")
     harness.rerun()  # checks that WORK has only known files
@@ -216,7 +216,7 @@ def test_records_hold_no_text(harness: Any) -> None:
     assert len(records) == 1 + 1 + 1 + 3 + 1 + 3 + 2
     for path in records:
         record = json.loads(path.read_text())
-        assert set(record) == {"fingerprint", "files", "result"} and (record["files"] or path.name.startswith("view-"))
+        assert set(record) == {"fingerprint", "files", "result"} and (record["files"] or path.name.startswith("check-"))
         assert all((path.parent / file).resolve().is_relative_to(harness.work.resolve()) for file in record["files"])
         assert not any(Path(file).is_absolute() for file in record["files"]) and all(
             len(file_hash) == 64 for file_hash in record["files"].values()

@@ -385,11 +385,11 @@ def test_many_tasks_are_merged_by_a_query(
         run_sql(self, query, tables, out, **more)
 
     monkeypatch.setattr(LocalEngine, "sql", run_and_record)
-    for max_parts, statements in ((4, []), (3, ["degrees-2.parquet", "degrees-3.parquet"])):
+    for max_parts, statements in ((4, []), (3, ["ngram_user_counts-2.parquet", "ngram_user_counts-3.parquet"])):
         monkeypatch.setattr(word_blacklist, "_MAX_MERGED_PARTS", max_parts)
         _, summary = run_blacklist(tmp_path / str(max_parts), [mails_file], 2, 3, rows_per_shard=40)
         assert read_blacklist_bytes(tmp_path / str(max_parts), summary) == undisturbed[0]
-        assert [name for name in output_names if name in ("degrees-2.parquet", "degrees-3.parquet")] == statements
+        assert [name for name in output_names if name in ("ngram_user_counts-2.parquet", "ngram_user_counts-3.parquet")] == statements
 
 
 def test_row_groups_have_equal_sizes(

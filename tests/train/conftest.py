@@ -11,7 +11,7 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
-FIRST = "ada bob cleo dan eve finn gus hal".split()
+FIRST_NAMES = "ada bob cleo dan eve finn gus hal".split()
 Corpus = Callable[..., Path]
 Recipe = Callable[..., dict[str, Any]]
 
@@ -20,12 +20,14 @@ Recipe = Callable[..., dict[str, Any]]
 def corpus(tmp_path: Path) -> Corpus:
     """Invented mails as JSON lines; further columns as lists."""
 
-    def write(name: str = "mails.jsonl", count: int = 30, **more: list[Any]) -> Path:
+    def write(name: str = "mails.jsonl", count: int = 30, **columns: list[Any]) -> Path:
         lines = []
-        for at in range(count):
-            a, b = FIRST[at % 8], FIRST[(at * 3 + 1) % 8]
-            text = f"From: {a}@example.com\nTo: {b}@example.org\n\nDear {b}, plan {at % 7} is ready for you. Yours, {a}."
-            lines.append(json.dumps({"doc_id": f"m{at}", "text": text, **{column: values[at] for column, values in more.items()}}))
+        for number in range(count):
+            a, b = FIRST_NAMES[number % 8], FIRST_NAMES[(number * 3 + 1) % 8]
+            text = f"From: {a}@example.com\nTo: {b}@example.org\n\nDear {b}, plan {number % 7} is ready for you. Yours, {a}."
+            lines.append(
+                json.dumps({"doc_id": f"m{number}", "text": text, **{column: values[number] for column, values in columns.items()}})
+            )
         (tmp_path / name).write_text("\n".join(lines) + "\n")
         return tmp_path / name
 

@@ -26,24 +26,24 @@ from sanitize.train.recipe import PrivacySettings, Recipe
 CPU = torch.device("cpu")
 
 
-def private_recipe(recipe: Any, path: Path, **more: Any) -> dict[str, Any]:
+def make_private_recipe(recipe: Any, path: Path, **options: Any) -> dict[str, Any]:
     """A tiny private recipe with reproducible draws."""
-    privacy = {"sigma": 1.0, "delta": 1e-3, "insecure_seed": 5, **more.pop("privacy", {})}
-    sections = {name: more.pop(name, {}) for name in ("model", "objective", "run", "tokenizer")}
-    return {**recipe(path, data={"layout": "document", **more.pop("data", {})}, **sections), "privacy": privacy}
+    privacy = {"sigma": 1.0, "delta": 1e-3, "insecure_seed": 5, **options.pop("privacy", {})}
+    sections = {name: options.pop(name, {}) for name in ("model", "objective", "run", "tokenizer")}
+    return {**recipe(path, data={"layout": "document", **options.pop("data", {})}, **sections), "privacy": privacy}
 
 
-Opened = Callable[..., DpSgdStep]
+MakeStep = Callable[..., DpSgdStep]
 
 
 @pytest.fixture
-def opened(corpus: Any, recipe: Any) -> Opened:
+def make_step(corpus: Any, recipe: Any) -> MakeStep:
     """The private step of a recipe, over its rows and a fresh model without dropout."""
 
-    def make(arch: str = "gpt2", *, use: str = "", how: str = "vmap", users: list[str] | None = None, **privacy: Any) -> DpSgdStep:
+    def make(arch: str = "gpt2", *, use: str = "", method: str = "vmap", users: list[str] | None = None, **privacy: Any) -> DpSgdStep:
         data = corpus(**({"user_id": users} if users else {}))
         settings = Recipe.load(
-            private_recipe(
+            make_private_recipe(
                 recipe,
                 data,
                 model={"arch": arch, "dropout": 0.0, "context": 48},
@@ -70,88 +70,90 @@ def opened(corpus: Any, recipe: Any) -> Opened:
         return DpSgdStep(
             batch_plan=plan,
             rows=rows,
-            per_sample_gradients=PerSampleGradients(model, objective, method=how),
+            per_sample_gradients=PerSampleGradients(model, objective, method=method),
             noise_multiplier=settings.privacy.sigma or 0.0,
             clip_norm=settings.privacy.clip,
             n_micro_batches=1,
-            to_device=lambda shown: {name: torch.from_numpy(value) for name, value in shown.items()},
+            to_device=lambda collated: {name: torch.from_numpy(value) for name, value in collated.items()},
             autocast=trainer.contextlib.nullcontext,
         )
 
     return make
 
 
-def one_by_one(step: DpSgdStep, numbers: Any, epoch: int = 0) -> list[dict[str, torch.Tensor]]:
-    """The gradient of each row's mean loss, the model called on that row alone in the ordinary way."""
-    found = []
-    for number in numbers:
-        shown = step.per_sample_gradients.objective.collate(step.rows.make_batch(np.array([number]), epoch), training=True)
+def compute_row_gradients(step: DpSgdStep, row_numbers: Any, epoch: int = 0) -> list[dict[str, torch.Tensor]]:
+    """The gradient of each row's mean loss, from a backward pass over that row alone."""
+    gradients = []
+    for number in row_numbers:
+        collated = step.per_sample_gradients.objective.collate(step.rows.make_batch(np.array([number]), epoch), training=True)
         step.per_sample_gradients.model.zero_grad()
-        sums = step.per_sample_gradients.objective.loss_sums(step.per_sample_gradients.model, step.to_device(shown), training=True)
-        (sums["loss"] / max(step.per_sample_gradients.objective.loss_counts(shown)["loss"], 1)).backward()
-        found.append(
+        sums = step.per_sample_gradients.objective.loss_sums(step.per_sample_gradients.model, step.to_device(collated), training=True)
+        (sums["loss"] / max(step.per_sample_gradients.objective.loss_counts(collated)["loss"], 1)).backward()
+        gradients.append(
             {
-                name: torch.zeros_like(one) if one.grad is None else one.grad.clone()
-                for name, one in step.per_sample_gradients.parameters.items()
+                name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+                for name, parameter in step.per_sample_gradients.parameters.items()
             }
         )
     step.per_sample_gradients.model.zero_grad()
-    return found
+    return gradients
 
 
-def norm(gradient: dict[str, torch.Tensor]) -> float:
+def compute_norm(gradient: dict[str, torch.Tensor]) -> float:
     return math.sqrt(sum(float(value.double().square().sum()) for value in gradient.values()))
 
 
-def left(step: DpSgdStep) -> dict[str, torch.Tensor]:
+def get_step_gradient(step: DpSgdStep) -> dict[str, torch.Tensor]:
     """The gradient that the step set, multiplied by the expected batch size."""
-    return {name: one.grad * step.batch_plan.batch_size for name, one in step.per_sample_gradients.parameters.items()}
+    return {name: parameter.grad * step.batch_plan.batch_size for name, parameter in step.per_sample_gradients.parameters.items()}
 
 
-def apart(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
-    return norm({name: ours[name] - theirs[name] for name in ours}) / norm(theirs)
+def relative_distance(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> float:
+    return compute_norm({name: actual[name] - expected[name] for name in actual}) / compute_norm(expected)
 
 
-def added(gradients: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    return {name: sum((one[name] for one in gradients[1:]), start=gradients[0][name]) for name in gradients[0]}
+def sum_gradients(gradients: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    return {name: sum((gradient[name] for gradient in gradients[1:]), start=gradients[0][name]) for name in gradients[0]}
 
 
-@pytest.mark.parametrize("how", ["vmap", "loop"])
+@pytest.mark.parametrize("method", ["vmap", "loop"])
 @pytest.mark.parametrize("arch", ["gpt2", "gpt_neo", "bert", "roberta"])
-def test_gradients_of_rows_are_those_of_a_loop(opened: Opened, arch: str, how: str) -> None:
-    """Rows of different lengths, padded in one batch, against each row alone; and vmap was really used."""
-    step = opened(arch, how=how)
-    numbers = step.batch_plan.get_step_rows(0)
-    assert len(set(step.rows.lengths[numbers].tolist())) > 1
-    shown = step.per_sample_gradients.objective.collate(step.rows.make_batch(numbers, 0), training=True)
-    weights = dp_sgd.count_loss_terms_by_row(step.per_sample_gradients.objective, shown)
-    grads, sums = step.per_sample_gradients(step.to_device(shown), step.to_device(weights))
-    assert step.per_sample_gradients.method == how
-    expected = one_by_one(step, numbers)
-    for row, theirs in enumerate(expected):
-        assert apart({name: value[row] for name, value in grads.items()}, theirs) < 1e-4
-    whole = step.per_sample_gradients.objective.loss_sums(step.per_sample_gradients.model, step.to_device(shown), training=True)
-    assert float(sums["loss"].sum()) == pytest.approx(float(whole["loss"]), rel=1e-5)
+def test_row_gradients_equal_those_of_a_loop(make_step: MakeStep, arch: str, method: str) -> None:
+    """Rows of different lengths, padded in one batch, against each row alone; and vmap is used if it is requested."""
+    step = make_step(arch, method=method)
+    row_numbers = step.batch_plan.get_step_rows(0)
+    assert len(set(step.rows.lengths[row_numbers].tolist())) > 1
+    collated = step.per_sample_gradients.objective.collate(step.rows.make_batch(row_numbers, 0), training=True)
+    weights = dp_sgd.count_loss_terms_by_row(step.per_sample_gradients.objective, collated)
+    grads, sums = step.per_sample_gradients(step.to_device(collated), step.to_device(weights))
+    assert step.per_sample_gradients.method == method
+    expected = compute_row_gradients(step, row_numbers)
+    for row, row_gradient in enumerate(expected):
+        assert relative_distance({name: value[row] for name, value in grads.items()}, row_gradient) < 1e-4
+    batch_sums = step.per_sample_gradients.objective.loss_sums(step.per_sample_gradients.model, step.to_device(collated), training=True)
+    assert float(sums["loss"].sum()) == pytest.approx(float(batch_sums["loss"]), rel=1e-5)
 
 
-def test_other_objectives_are_mapped_too(opened: Opened) -> None:
+def test_other_objectives_are_vectorised(make_step: MakeStep) -> None:
     for use in ("goldfish",):
-        step = opened(use=use, sigma=0.0, clip=1e6)
+        step = make_step(use=use, sigma=0.0, clip=1e6)
         step.set_gradients(0)
         assert step.per_sample_gradients.method == "vmap"
-        assert apart(left(step), added(one_by_one(step, step.batch_plan.get_step_rows(0)))) < 1e-4
+        assert (
+            relative_distance(get_step_gradient(step), sum_gradients(compute_row_gradients(step, step.batch_plan.get_step_rows(0)))) < 1e-4
+        )
 
 
-def test_each_unit_is_clipped(opened: Opened) -> None:
+def test_each_unit_is_clipped(make_step: MakeStep) -> None:
     """The sum is that of clipped gradients; one row is never worth more than C, however large its gradient."""
-    step = opened(sigma=0.0, clip=0.5)
-    numbers = step.batch_plan.get_step_rows(0)
-    alone = one_by_one(step, numbers)
-    assert min(map(norm, alone)) > 0.5, "all are clipped here"
-    clipped = [{name: value * 0.5 / norm(one) for name, value in one.items()} for one in alone]
+    step = make_step(sigma=0.0, clip=0.5)
+    row_numbers = step.batch_plan.get_step_rows(0)
+    row_gradients = compute_row_gradients(step, row_numbers)
+    assert min(map(compute_norm, row_gradients)) > 0.5, "all units are clipped"
+    clipped = [{name: value * 0.5 / compute_norm(gradient) for name, value in gradient.items()} for gradient in row_gradients]
     step.set_gradients(0)
-    assert apart(left(step), added(clipped)) < 1e-4
-    assert norm(left(step)) <= 0.5 * len(numbers) * (1 + 1e-6)
+    assert relative_distance(get_step_gradient(step), sum_gradients(clipped)) < 1e-4
+    assert compute_norm(get_step_gradient(step)) <= 0.5 * len(row_numbers) * (1 + 1e-6)
     factors = dp_sgd.clip_factors({"a": torch.tensor([[3.0], [0.1], [0.0]]), "b": torch.tensor([[4.0], [0.0], [0.0]])}, 1.0)
     assert factors.tolist() == pytest.approx([0.2, 1.0, 1.0], rel=1e-6)
     with pytest.raises(UsageError, match="not a finite number"):
@@ -159,27 +161,35 @@ def test_each_unit_is_clipped(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 3, 8])
-def test_a_user_is_clipped_once_for_all_rows(opened: Opened, pieces: int) -> None:
+def test_a_user_is_clipped_once_for_all_rows(make_step: MakeStep, pieces: int) -> None:
     """Users of ten rows: a user's rows are drawn together, summed, then clipped, however the batch is cut."""
-    step = opened(unit="user", users=[f"u{at % 3}" for at in range(30)], sigma=0.0, clip=0.5)
+    step = make_step(unit="user", users=[f"u{number % 3}" for number in range(30)], sigma=0.0, clip=0.5)
     step.batch_plan = PoissonBatchPlan(**{**vars(step.batch_plan), "batch_size": 2})
     step.n_micro_batches = pieces
-    at = next(at for at in range(50) if len(np.unique(step.batch_plan.unit_of_row[step.batch_plan.get_step_rows(at)])) == 2)
-    numbers = step.batch_plan.get_step_rows(at)
-    assert len(numbers) == 20, "all rows of both"
-    alone = one_by_one(step, numbers, step.batch_plan.epoch_of_step(at))
-    users = [added(alone[:10]), added(alone[10:])]
-    step.set_gradients(at)
-    assert apart(left(step), added([{name: value * 0.5 / norm(one) for name, value in one.items()} for one in users])) < 1e-4
+    step_no = next(
+        step_no for step_no in range(50) if len(np.unique(step.batch_plan.unit_of_row[step.batch_plan.get_step_rows(step_no)])) == 2
+    )
+    row_numbers = step.batch_plan.get_step_rows(step_no)
+    assert len(row_numbers) == 20, "all rows of both"
+    row_gradients = compute_row_gradients(step, row_numbers, step.batch_plan.epoch_of_step(step_no))
+    users = [sum_gradients(row_gradients[:10]), sum_gradients(row_gradients[10:])]
+    step.set_gradients(step_no)
+    assert (
+        relative_distance(
+            get_step_gradient(step),
+            sum_gradients([{name: value * 0.5 / compute_norm(gradient) for name, value in gradient.items()} for gradient in users]),
+        )
+        < 1e-4
+    )
 
 
 def test_documents_of_one_id_are_one_unit() -> None:
     import pyarrow as pa
 
-    nothing = np.zeros(0, bool)
+    empty = np.zeros(0, bool)
     rows = TokenRows(
         token_ids=np.zeros(8, np.int32), row_starts=np.array([0, 2, 4, 6, 8]),
-        doc_numbers=np.array([0, 0, 0, 0, 1, 1, 2, 2], np.int32), loss_mask=nothing,
+        doc_numbers=np.array([0, 0, 0, 0, 1, 1, 2, 2], np.int32), loss_mask=empty,
         word_ids=None, is_maskable=None, doc_labels=None, doc_ids=pa.array(["a", "b", "a"]), pad_id=0,
     )  # fmt: skip
     assert dp_sgd.assign_units(rows, None).tolist() == [0, 0, 1, 0]
@@ -189,69 +199,83 @@ def test_documents_of_one_id_are_one_unit() -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_noise_is_added_once_with_its_deviation(opened: Opened, pieces: int) -> None:
+def test_noise_is_added_once_with_its_deviation(make_step: MakeStep, pieces: int) -> None:
     """The noise of a step, whatever it is cut into, and of one without any row, has the deviation sigma C."""
-    quiet, loud = opened(sigma=0.0, clip=0.5), opened(sigma=1.3, clip=0.5)
-    loud.n_micro_batches = pieces
-    empty = next(at for at in range(10_000) if not len(PoissonBatchPlan(**{**vars(loud.batch_plan), "batch_size": 1}).get_step_rows(at)))
-    full = max(range(20), key=lambda at: len(loud.batch_plan.get_step_rows(at)))
-    assert len(loud.batch_plan.get_step_rows(full)) > 8, "more than one piece"
-    for at in (full, empty):
-        if at == empty:
-            loud.batch_plan, quiet.batch_plan = (PoissonBatchPlan(**{**vars(one.batch_plan), "batch_size": 1}) for one in (loud, quiet))
-        quiet.set_gradients(at)
-        loud.set_gradients(at)
-        noise = torch.cat([(left(loud)[name] - left(quiet)[name]).flatten() for name in left(loud)])
+    noiseless, noisy = make_step(sigma=0.0, clip=0.5), make_step(sigma=1.3, clip=0.5)
+    noisy.n_micro_batches = pieces
+    empty = next(
+        step_no
+        for step_no in range(10_000)
+        if not len(PoissonBatchPlan(**{**vars(noisy.batch_plan), "batch_size": 1}).get_step_rows(step_no))
+    )
+    full = max(range(20), key=lambda step_no: len(noisy.batch_plan.get_step_rows(step_no)))
+    assert len(noisy.batch_plan.get_step_rows(full)) > 8, "more than one piece"
+    for step_no in (full, empty):
+        if step_no == empty:
+            noisy.batch_plan, noiseless.batch_plan = (
+                PoissonBatchPlan(**{**vars(step.batch_plan), "batch_size": 1}) for step in (noisy, noiseless)
+            )
+        noiseless.set_gradients(step_no)
+        noisy.set_gradients(step_no)
+        noise = torch.cat(
+            [(get_step_gradient(noisy)[name] - get_step_gradient(noiseless)[name]).flatten() for name in get_step_gradient(noisy)]
+        )
         assert len(noise) > 20_000
         assert float(noise.std()) == pytest.approx(1.3 * 0.5, rel=0.03)
         assert abs(float(noise.mean())) < 4 * 1.3 * 0.5 / math.sqrt(len(noise))
-    assert norm(left(quiet)) == 0
+    assert compute_norm(get_step_gradient(noiseless)) == 0
 
 
-def test_steps_are_divided_by_what_is_expected(opened: Opened) -> None:
-    step = opened(sigma=0.0, clip=1e6)
-    at = next(at for at in range(50) if len(step.batch_plan.get_step_rows(at)) not in (0, 8))
-    step.set_gradients(at)
-    grads = {name: one.grad for name, one in step.per_sample_gradients.parameters.items()}
+def test_gradients_are_divided_by_the_expected_batch_size(make_step: MakeStep) -> None:
+    step = make_step(sigma=0.0, clip=1e6)
+    step_no = next(step_no for step_no in range(50) if len(step.batch_plan.get_step_rows(step_no)) not in (0, 8))
+    step.set_gradients(step_no)
+    grads = {name: parameter.grad for name, parameter in step.per_sample_gradients.parameters.items()}
     expected = {
         name: value / 8
-        for name, value in added(one_by_one(step, step.batch_plan.get_step_rows(at), step.batch_plan.epoch_of_step(at))).items()
+        for name, value in sum_gradients(
+            compute_row_gradients(step, step.batch_plan.get_step_rows(step_no), step.batch_plan.epoch_of_step(step_no))
+        ).items()
     }
-    assert apart(grads, expected) < 1e-4
+    assert relative_distance(grads, expected) < 1e-4
 
 
-def test_units_are_drawn_one_by_one() -> None:
+def test_units_are_drawn_independently() -> None:
     """A unit is in a step with probability q, by itself: rate, spread of the sizes, and no tie between two units."""
     plan = PoissonBatchPlan(row_count=100, batch_size=10, seed=0, epochs=400, unit_of_row=np.arange(100), random=make_insecure_random(1))
     assert plan.sample_rate == 0.1 and plan.step_count == 4000 and plan.steps_per_epoch == 10
-    there = np.zeros((plan.step_count, 100), bool)
+    is_drawn = np.zeros((plan.step_count, 100), bool)
     for step in range(plan.step_count):
-        there[step, plan.get_step_rows(step)] = True
-    sizes = there.sum(axis=1)
+        is_drawn[step, plan.get_step_rows(step)] = True
+    sizes = is_drawn.sum(axis=1)
     assert abs(sizes.mean() - 10) < 5 * 3 / math.sqrt(4000) and abs(sizes.var() - 9) < 1
-    assert np.abs(there.mean(axis=0) - 0.1).max() < 5 * 0.3 / math.sqrt(4000)
-    together = np.corrcoef(there.T)[np.triu_indices(100, 1)]
-    assert np.abs(together).max() < 6 / math.sqrt(4000)
+    assert np.abs(is_drawn.mean(axis=0) - 0.1).max() < 5 * 0.3 / math.sqrt(4000)
+    correlations = np.corrcoef(is_drawn.T)[np.triu_indices(100, 1)]
+    assert np.abs(correlations).max() < 6 / math.sqrt(4000)
     first = plan.compute_first_step_by_row()
-    assert (first == there.argmax(axis=0) + 1).all()
+    assert (first == is_drawn.argmax(axis=0) + 1).all()
 
 
-def test_draws() -> None:
-    one, other = KeyedRandom(b"a" * 32), KeyedRandom(b"b" * 32)
-    drawn = one.draw_normal(400_001, "noise", 0, "w")
-    assert drawn.shape == (400_001,) and drawn.dtype == np.float32
-    assert abs(drawn.mean()) < 0.01 and drawn.std() == pytest.approx(1, rel=0.01)
-    assert (np.abs(drawn) > 3).mean() == pytest.approx(0.0027, rel=0.15) and abs((drawn**3).mean()) < 0.03
-    assert len(np.unique(drawn)) > 390_000 and abs(np.corrcoef(drawn[:200_000], drawn[-200_000:])[0, 1]) < 0.01
-    assert np.array_equal(drawn, one.draw_normal(400_001, "noise", 0, "w"))
-    for others in (one.draw_normal(9, "noise", 1, "w"), one.draw_normal(9, "noise", 0, "v"), other.draw_normal(9, "noise", 0, "w")):
-        assert not np.isin(others, drawn[:9]).any()
-    even = one.draw_uniform(100_000, "sample", 0)
-    assert even.min() > 0 and even.max() < 1 and abs(even.mean() - 0.5) < 0.005
-    assert repr(one) == "KeyedRandom()"
+def test_keyed_random_draws() -> None:
+    random, other_random = KeyedRandom(b"a" * 32), KeyedRandom(b"b" * 32)
+    draws = random.draw_normal(400_001, "noise", 0, "w")
+    assert draws.shape == (400_001,) and draws.dtype == np.float32
+    assert abs(draws.mean()) < 0.01 and draws.std() == pytest.approx(1, rel=0.01)
+    assert (np.abs(draws) > 3).mean() == pytest.approx(0.0027, rel=0.15) and abs((draws**3).mean()) < 0.03
+    assert len(np.unique(draws)) > 390_000 and abs(np.corrcoef(draws[:200_000], draws[-200_000:])[0, 1]) < 0.01
+    assert np.array_equal(draws, random.draw_normal(400_001, "noise", 0, "w"))
+    for other_draws in (
+        random.draw_normal(9, "noise", 1, "w"),
+        random.draw_normal(9, "noise", 0, "v"),
+        other_random.draw_normal(9, "noise", 0, "w"),
+    ):
+        assert not np.isin(other_draws, draws[:9]).any()
+    uniform = random.draw_uniform(100_000, "sample", 0)
+    assert uniform.min() > 0 and uniform.max() < 1 and abs(uniform.mean() - 0.5) < 0.005
+    assert repr(random) == "KeyedRandom()"
 
 
-def test_a_key_is_secret_and_kept(tmp_path: Path) -> None:
+def test_the_noise_key_is_private_and_reused(tmp_path: Path) -> None:
     path = tmp_path / "noise.key"
     first = load_or_create_random(path, has_started=False)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -262,10 +286,11 @@ def test_a_key_is_secret_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("objective", ["causal", "masked"])
-def test_without_noise_and_clipping_it_is_the_plain_step(corpus: Any, recipe: Any, tmp_path: Path, objective: str) -> None:
+def test_without_noise_and_clipping_training_equals_the_plain_loop(corpus: Any, recipe: Any, tmp_path: Path, objective: str) -> None:
     """q = 1, no noise, no clipping, rows of like length: AdamW ends where the plain loop ends."""
     lines = [
-        json.dumps({"doc_id": str(at), "text": text}) for at, text in enumerate(["plan ab is on", "plan bc is on", "plan cd is on"] * 3)
+        json.dumps({"doc_id": str(number), "text": text})
+        for number, text in enumerate(["plan ab is on", "plan bc is on", "plan cd is on"] * 3)
     ]
     data = tmp_path / "even.jsonl"
     data.write_text("\n".join(lines))
@@ -275,9 +300,15 @@ def test_without_noise_and_clipping_it_is_the_plain_step(corpus: Any, recipe: An
         "tokenizer": {"vocab": 260},
         "run": {"batch": 9, "epochs": 3, "clip": 0.0, "epsilon": 1e-3},
     }
-    plain = train.fit({**recipe(data, data={"layout": "document"}, **common)}, tmp_path / "plain")
-    ours = train.fit(private_recipe(recipe, data, **common, privacy={"sigma": 0.0, "clip": 1e6, "delta": 1e-3}), tmp_path / "private")
-    assert ours["steps"] == plain["steps"] == 3 and ours["privacy"]["sampling_rate"] == 1.0 and ours["privacy"]["epsilon"] is None
+    plain_result = train.fit({**recipe(data, data={"layout": "document"}, **common)}, tmp_path / "plain")
+    private_result = train.fit(
+        make_private_recipe(recipe, data, **common, privacy={"sigma": 0.0, "clip": 1e6, "delta": 1e-3}), tmp_path / "private"
+    )
+    assert (
+        private_result["steps"] == plain_result["steps"] == 3
+        and private_result["privacy"]["sampling_rate"] == 1.0
+        and private_result["privacy"]["epsilon"] is None
+    )
     weights = [load_file(tmp_path / name / "checkpoints" / "step-000003" / "model.safetensors") for name in ("private", "plain", "plain")]
     weights[2] = load_file(tmp_path / "plain" / "checkpoints" / "step-000000" / "model.safetensors")
     for name in weights[0]:
@@ -285,75 +316,83 @@ def test_without_noise_and_clipping_it_is_the_plain_step(corpus: Any, recipe: An
     assert any(not torch.allclose(weights[1][name], weights[2][name], atol=1e-3) for name in weights[0])
 
 
-class Killed(BaseException):
+class SimulatedKill(BaseException):
     """Raised to end a run in the middle."""
 
 
-def test_a_killed_run_makes_the_same_steps_again(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_resume_after_kill_repeats_the_same_noise_and_batches(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """With a secret key: repeated steps have the same noise and batches, and the key is deleted at the end."""
-    settings = private_recipe(recipe, corpus(), privacy={"insecure_seed": None}, run={"state_every": 1})
-    made: list[dict[int, str]] = [{}, {}]
-    gradient = DpSgdStep.set_gradients
+    settings = make_private_recipe(recipe, corpus(), privacy={"insecure_seed": None}, run={"state_every": 1})
+    gradient_sums: list[dict[int, str]] = [{}, {}]
+    set_gradients = DpSgdStep.set_gradients
 
-    def watched(number: int, last: int | None) -> Callable[[DpSgdStep, int], Any]:
-        def step(self: DpSgdStep, at: int) -> Any:
-            found = gradient(self, at)
-            made[number][at] = str([float(one.grad.double().sum()) for one in self.per_sample_gradients.parameters.values()])
-            if at == last:
-                raise Killed  # before the optimizer's step and the state
-            return found
+    def record_gradients(number: int, last: int | None) -> Callable[[DpSgdStep, int], Any]:
+        def step(self: DpSgdStep, step_no: int) -> Any:
+            result = set_gradients(self, step_no)
+            gradient_sums[number][step_no] = str(
+                [float(parameter.grad.double().sum()) for parameter in self.per_sample_gradients.parameters.values()]
+            )
+            if step_no == last:
+                raise SimulatedKill  # before the optimizer's step and before the state is written
+            return result
 
         return step
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DpSgdStep, "set_gradients", watched(0, 3))
-        with pytest.raises(Killed):
+        patch.setattr(DpSgdStep, "set_gradients", record_gradients(0, 3))
+        with pytest.raises(SimulatedKill):
             train.fit(settings, tmp_path / "run")
         assert (tmp_path / "run" / "noise.key").is_file()
-        patch.setattr(DpSgdStep, "set_gradients", watched(1, None))
+        patch.setattr(DpSgdStep, "set_gradients", record_gradients(1, None))
         result = train.fit(settings, tmp_path / "run")
-    assert sorted(made[0]) == [0, 1, 2, 3] and sorted(made[1]) == [3, 4, 5, 6, 7]
-    assert made[0][3] == made[1][3], "the step that was lost is the same step"
+    assert sorted(gradient_sums[0]) == [0, 1, 2, 3] and sorted(gradient_sums[1]) == [3, 4, 5, 6, 7]
+    assert gradient_sums[0][3] == gradient_sums[1][3], "the lost step is repeated"
     assert result["privacy"]["steps"] == 8 and not (tmp_path / "run" / "noise.key").exists()
     assert train.fit(settings, tmp_path / "run") == result
-    again = train.fit(settings, tmp_path / "again")
-    ours, theirs = (load_file(tmp_path / name / "checkpoints" / again["final"] / "model.safetensors") for name in ("run", "again"))
-    assert not torch.allclose(ours["transformer.wte.weight"], theirs["transformer.wte.weight"], atol=1e-4), "another key, other noise"
+    other_run = train.fit(settings, tmp_path / "again")
+    weights, other_weights = (
+        load_file(tmp_path / name / "checkpoints" / other_run["final"] / "model.safetensors") for name in ("run", "again")
+    )
+    assert not torch.allclose(weights["transformer.wte.weight"], other_weights["transformer.wte.weight"], atol=1e-4), (
+        "another key gives other noise"
+    )
 
 
-def test_a_run_whose_key_is_gone_is_refused(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    settings = private_recipe(recipe, corpus(), privacy={"insecure_seed": None})
+def test_a_run_without_its_key_is_refused(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    settings = make_private_recipe(recipe, corpus(), privacy={"insecure_seed": None})
     train.fit(settings, tmp_path / "run")
     (tmp_path / "run" / "train.json").unlink()
     with pytest.raises(UsageError, match="the key of this private run is missing"):
         train.fit(settings, tmp_path / "run")
 
 
-def test_what_was_spent_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_spent_epsilon_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """A target epsilon, a run that is stopped early, and every file that reports the spent epsilon."""
-    settings = private_recipe(recipe, corpus(), privacy={"sigma": None, "epsilon": 3.0, "insecure_seed": None})
+    settings = make_private_recipe(recipe, corpus(), privacy={"sigma": None, "epsilon": 3.0, "insecure_seed": None})
 
-    def stop(moment: CheckpointEvent) -> bool:
-        return bool(moment.metadata["step"] >= 4)
+    def stop(event: CheckpointEvent) -> bool:
+        return bool(event.metadata["step"] >= 4)
 
     result = train.fit(settings, tmp_path / "run", hook=stop)
-    told = result["privacy"]
-    assert result["stopped_early"] and told["steps"] == 4 and told["planned_steps"] == 8
-    assert 2.9 < told["planned_epsilon"] <= 3.0 and told["epsilon"] < told["planned_epsilon"]
-    assert told["epsilon"] == accountant.compute_epsilon("rdp", noise_multiplier=told["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3)
-    assert told["unit"] == "record" and told["unit_count"] == 30 and told["secret_randomness"] and told["clip"] == 1.0
-    assert told["claim"].startswith(f"({told['epsilon']:.4g}, 0.001)-differential privacy")
-    assert any("tokenizer" in one for one in told["not_covered"]) and any("stop early" in one for one in told["not_covered"])
-    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["privacy"] == told
+    privacy = result["privacy"]
+    assert result["stopped_early"] and privacy["steps"] == 4 and privacy["planned_steps"] == 8
+    assert 2.9 < privacy["planned_epsilon"] <= 3.0 and privacy["epsilon"] < privacy["planned_epsilon"]
+    assert privacy["epsilon"] == accountant.compute_epsilon(
+        "rdp", noise_multiplier=privacy["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3
+    )
+    assert privacy["unit"] == "record" and privacy["unit_count"] == 30 and privacy["secret_randomness"] and privacy["clip"] == 1.0
+    assert privacy["claim"].startswith(f"({privacy['epsilon']:.4g}, 0.001)-differential privacy")
+    assert any("tokenizer" in note for note in privacy["not_covered"]) and any("stop early" in note for note in privacy["not_covered"])
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["privacy"] == privacy
     final = json.loads((tmp_path / "run" / "checkpoints" / result["final"] / "checkpoint.json").read_text())
-    assert final["privacy"]["epsilon"] == told["epsilon"]
+    assert final["privacy"]["epsilon"] == privacy["epsilon"]
     untrained = json.loads((tmp_path / "run" / "checkpoints" / "step-000000" / "checkpoint.json").read_text())
     assert untrained["privacy"]["epsilon"] == 0.0
 
 
-def test_a_seeded_run_claims_nothing(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    told = train.fit(private_recipe(recipe, corpus(), run={"epochs": 1}), tmp_path / "run")["privacy"]
-    assert told["claim"].startswith("none") and not told["secret_randomness"]
+def test_a_seeded_run_has_no_privacy_claim(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    privacy = train.fit(make_private_recipe(recipe, corpus(), run={"epochs": 1}), tmp_path / "run")["privacy"]
+    assert privacy["claim"].startswith("none") and not privacy["secret_randomness"]
 
 
 # eps_rdp and eps_prv of opacus 1.6.0, as the reference numbers of this project have them; the first two columns are q and sigma
@@ -388,8 +427,8 @@ def test_accountants_bound_the_gaussian_mechanism() -> None:
     for _ in range(60):
         middle = (low + high) / 2
         a, b = 1 / (2 * sigma), middle * sigma
-        there = stats.norm.cdf(a - b) - math.exp(middle) * stats.norm.cdf(-a - b)
-        low, high = (middle, high) if there > delta else (low, middle)
+        delta_at_middle = stats.norm.cdf(a - b) - math.exp(middle) * stats.norm.cdf(-a - b)
+        low, high = (middle, high) if delta_at_middle > delta else (low, middle)
     rdp, prv = (accountant.compute_epsilon(name, noise_multiplier=sigma, sample_rate=1.0, steps=1, delta=delta) for name in ("rdp", "prv"))  # type: ignore[arg-type]
     assert rdp is not None and prv is not None
     assert low <= prv <= low * 1.02 and low <= rdp <= low * 1.1
@@ -397,19 +436,19 @@ def test_accountants_bound_the_gaussian_mechanism() -> None:
 
 def test_noise_for_an_epsilon() -> None:
     pytest.importorskip("opacus")
-    found = accountant.find_noise_multiplier("rdp", target_epsilon=8.0, sample_rate=16 / 2000, steps=375, delta=1e-5)
-    assert found == pytest.approx(0.533, rel=0.02)
-    spent = accountant.compute_epsilon("rdp", noise_multiplier=found, sample_rate=16 / 2000, steps=375, delta=1e-5)
+    noise_multiplier = accountant.find_noise_multiplier("rdp", target_epsilon=8.0, sample_rate=16 / 2000, steps=375, delta=1e-5)
+    assert noise_multiplier == pytest.approx(0.533, rel=0.02)
+    spent = accountant.compute_epsilon("rdp", noise_multiplier=noise_multiplier, sample_rate=16 / 2000, steps=375, delta=1e-5)
     assert spent is not None and 7.98 < spent <= 8.0
     assert accountant.compute_epsilon("rdp", noise_multiplier=1.0, sample_rate=0.1, steps=0, delta=1e-5) == 0.0
     assert accountant.compute_epsilon("rdp", noise_multiplier=0.0, sample_rate=0.1, steps=1, delta=1e-5) is None
 
 
-def test_a_group_spends_more() -> None:
+def test_group_privacy() -> None:
     assert accountant.group_privacy(0.5, 1e-6, 1) == pytest.approx((0.5, 1e-6))
     epsilon, delta = accountant.group_privacy(0.5, 1e-6, 3)
     assert epsilon == 1.5 and delta == pytest.approx(3e-6 * math.e)
-    assert accountant.group_privacy(8.0, 1e-5, 20) == (160.0, None), "this says nothing any more"
+    assert accountant.group_privacy(8.0, 1e-5, 20) == (160.0, None), "a delta above 1 is no guarantee"
     assert accountant.group_privacy(None, 1e-5, 2) == (None, None)
 
 
@@ -428,7 +467,7 @@ def test_layers_that_mix_rows_are_refused() -> None:
 
 
 def test_dropout_is_drawn_for_each_row(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    """Two equal rows lose different units, and vmap is used with dropout on."""
+    """Dropout removes different units from two equal rows, and vmap is used with dropout on."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     from sanitize.train.objectives.causal import Causal
@@ -438,13 +477,13 @@ def test_dropout_is_drawn_for_each_row(corpus: Any, recipe: Any, tmp_path: Path)
     model = GPT2LMHeadModel(config).train()
     rows = PerSampleGradients(model, Causal(use="causal"))
     ids = torch.tensor([[1, 2, 3, 4, 5, 6]] * 2)
-    shown = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.roll(-1, 1)}
-    _, sums = rows(shown, {"loss": torch.tensor([6.0, 6.0])})
+    collated = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.roll(-1, 1)}
+    _, sums = rows(collated, {"loss": torch.tensor([6.0, 6.0])})
     assert rows.method == "vmap" and float(sums["loss"][0]) != float(sums["loss"][1])
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "message"),
     [
         ({"privacy": {"sigma": None}}, "epsilon or sigma"),
         ({"privacy": {"epsilon": 1.0}}, "epsilon or sigma"),
@@ -461,9 +500,9 @@ def test_dropout_is_drawn_for_each_row(corpus: Any, recipe: Any, tmp_path: Path)
         ({"privacy": {"unit": "user"}}, "no column 'user_id'"),
     ],
 )
-def test_what_cannot_be_private_is_refused(corpus: Any, recipe: Any, tmp_path: Path, change: dict[str, Any], word: str) -> None:
-    with pytest.raises(UsageError, match=word) as caught:
-        train.fit(private_recipe(recipe, corpus(), **change), tmp_path / "run")
+def test_invalid_private_recipes_are_refused(corpus: Any, recipe: Any, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        train.fit(make_private_recipe(recipe, corpus(), **change), tmp_path / "run")
     assert caught.value.exit_code == 2 and not (tmp_path / "run" / "recipe.json").exists()
 
 
@@ -475,8 +514,8 @@ def test_without_opacus_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         accountant.compute_epsilon("rdp", noise_multiplier=1.0, sample_rate=0.1, steps=1, delta=1e-5)
 
 
-def test_a_recipe_without_privacy_has_the_hash_it_had() -> None:
+def test_privacy_settings_change_the_recipe_hash() -> None:
     plain = Recipe.load({"model": {"arch": "gpt2"}})
     assert plain.privacy is None and "privacy" not in json.loads(json.dumps(plain.to_dict())) or plain.to_dict()["privacy"] is None
-    with_it = plain.model_copy(update={"privacy": PrivacySettings(sigma=1.0), "data": plain.data.model_copy(update={"layout": "document"})})
-    assert with_it.hash() != plain.model_copy(update={"data": plain.data.model_copy(update={"layout": "document"})}).hash()
+    private = plain.model_copy(update={"privacy": PrivacySettings(sigma=1.0), "data": plain.data.model_copy(update={"layout": "document"})})
+    assert private.hash() != plain.model_copy(update={"data": plain.data.model_copy(update={"layout": "document"})}).hash()

@@ -34,21 +34,21 @@ def tokenizer() -> Any:
     return train_tokenizer(TEXTS, vocab_size=300, context_length=24)
 
 
-def model_of(arch: Any, tokenizer: Any, seed: int = 1, **more: Any) -> Any:
-    return build_model(ModelSettings(arch=arch, **{**SMALL, **more}), head=HEAD[arch], tokenizer=tokenizer, seed=seed)[0]
+def make_model(arch: Any, tokenizer: Any, seed: int = 1, **settings: Any) -> Any:
+    return build_model(ModelSettings(arch=arch, **{**SMALL, **settings}), head=HEAD[arch], tokenizer=tokenizer, seed=seed)[0]
 
 
 @pytest.mark.parametrize("arch", HEAD)
 def test_every_position_may_be_used(arch: str, tokenizer: Any) -> None:
-    model = model_of(arch, tokenizer)
+    model = make_model(arch, tokenizer)
     assert get_max_positions(model) == 24 and len(get_layers(model)) == 3
     ids = torch.full((1, 24), 7)
     assert model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits.shape == (1, 24, len(tokenizer))
 
 
 @pytest.mark.parametrize("arch", HEAD)
-def test_padding_changes_nothing(arch: str, tokenizer: Any) -> None:
-    model = model_of(arch, tokenizer).eval()
+def test_padding_does_not_change_logits(arch: str, tokenizer: Any) -> None:
+    model = make_model(arch, tokenizer).eval()
     ids = torch.tensor([[5, 6, 7, 8]])
     alone = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
     padded = torch.tensor([[5, 6, 7, 8, tokenizer.pad_token_id, tokenizer.pad_token_id]])
@@ -56,14 +56,14 @@ def test_padding_changes_nothing(arch: str, tokenizer: Any) -> None:
     assert torch.allclose(model(input_ids=padded, attention_mask=mask).logits[:, :4], alone, atol=1e-5)
 
 
-def test_a_seed_makes_a_model(tokenizer: Any) -> None:
+def test_initial_weights_depend_on_the_seed_only(tokenizer: Any) -> None:
     def first(seed: int) -> Any:
-        return model_of("gpt2", tokenizer, seed).get_input_embeddings().weight
+        return make_model("gpt2", tokenizer, seed).get_input_embeddings().weight
 
     assert torch.equal(first(1), first(1)) and not torch.equal(first(1), first(2))
 
 
-def test_a_tokenizer_follows_from_its_texts() -> None:
+def test_a_trained_tokenizer_is_deterministic() -> None:
     sums = {tokenizer_sha256(train_tokenizer(TEXTS, vocab_size=300, context_length=24)) for _ in range(3)}
     assert len(sums) == 1
     assert tokenizer_sha256(train_tokenizer([*TEXTS, "other words in there"], vocab_size=300, context_length=24)) not in sums
@@ -76,21 +76,21 @@ def test_special_tokens_are_the_tokenizers_own(tokenizer: Any) -> None:
     assert get_special_tokens(tokenizer, "masked") == ((), ())
     import copy
 
-    other = copy.deepcopy(tokenizer)
-    other.backend_tokenizer.post_processor = processors.TemplateProcessing(
+    changed = copy.deepcopy(tokenizer)
+    changed.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<|mask|> $A <|endoftext|>", special_tokens=[("<|mask|>", 2), ("<|endoftext|>", 0)]
     )
-    assert get_special_tokens(other, "masked") == ((2,), (0,)) == get_special_tokens(other, "causal")
+    assert get_special_tokens(changed, "masked") == ((2,), (0,)) == get_special_tokens(changed, "causal")
 
 
-def test_noise_is_as_large_as_said_and_only_while_training(tokenizer: Any) -> None:
-    model = model_of("gpt2", tokenizer)
+def test_neftune_noise_is_bounded_and_only_in_training(tokenizer: Any) -> None:
+    model = make_model("gpt2", tokenizer)
     ids = torch.zeros((2, 20), dtype=torch.long)
     plain = model.get_input_embeddings()(ids)
     handle = add_neftune_noise(model, 5.0)
-    moved = model.get_input_embeddings()(ids) - plain
+    noise = model.get_input_embeddings()(ids) - plain
     bound = 5.0 / (20 * 32) ** 0.5
-    assert 0.95 * bound < moved.abs().max() <= bound * (1 + 1e-5) and abs(moved.mean()) < bound / 10
+    assert 0.95 * bound < noise.abs().max() <= bound * (1 + 1e-5) and abs(noise.mean()) < bound / 10
     model.eval()
     assert torch.equal(model.get_input_embeddings()(ids), plain)
     model.train()
@@ -98,7 +98,7 @@ def test_noise_is_as_large_as_said_and_only_while_training(tokenizer: Any) -> No
     assert torch.equal(model.get_input_embeddings()(ids), plain)
 
 
-def test_what_does_not_fit_is_told(corpus: Any, recipe: Any, tmp_path: Path, tokenizer: Any) -> None:
+def test_mismatched_models_are_refused(corpus: Any, recipe: Any, tmp_path: Path, tokenizer: Any) -> None:
     data = corpus()
     result = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "base")
     base = tmp_path / "base" / "checkpoints" / result["final"]
@@ -116,21 +116,21 @@ def test_what_does_not_fit_is_told(corpus: Any, recipe: Any, tmp_path: Path, tok
     large = train_tokenizer(
         ["all sorts of other words and letters stand here in a row beside each other"] * 3, vocab_size=340, context_length=32
     )
-    bare = shutil.copytree(base, tmp_path / "bare")
+    without_tokenizer = shutil.copytree(base, tmp_path / "bare")
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        (bare / name).unlink()
+        (without_tokenizer / name).unlink()
     large.save_pretrained(tmp_path / "large")
     with pytest.raises(UsageError, match=r"tokenizer has \d+ entries, the model embeds 300"):
-        fit({"path": str(bare)}, tokenizer={"path": str(tmp_path / "large")})
+        fit({"path": str(without_tokenizer)}, tokenizer={"path": str(tmp_path / "large")})
     with pytest.raises(InputRefused, match="no MaskedLM"):
         fit({}, objective={"use": "masked"})
-    (bare / "model.safetensors").rename(bare / "pytorch_model.bin")
-    shutil.copy(base / "tokenizer.json", bare)
+    (without_tokenizer / "model.safetensors").rename(without_tokenizer / "pytorch_model.bin")
+    shutil.copy(base / "tokenizer.json", without_tokenizer)
     with pytest.raises(InputRefused, match="safetensors only"):
-        fit({"path": str(bare)})
+        fit({"path": str(without_tokenizer)})
 
 
-def test_a_model_that_sees_both_sides_is_no_causal_one(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_a_bidirectional_model_is_refused_for_causal(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     data = corpus()
     result = train.fit(recipe(data, model={"arch": "bert"}, objective={"use": "masked"}, run={"epochs": 1}), tmp_path / "base")
     path = tmp_path / "base" / "checkpoints" / result["final"]
@@ -138,7 +138,7 @@ def test_a_model_that_sees_both_sides_is_no_causal_one(corpus: Any, recipe: Any,
         train.fit({**recipe(data), "model": {"path": str(path)}}, tmp_path / "run")
 
 
-def test_weights_of_another_model_are_told(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_missing_weights_are_reported(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     data = corpus()
     result = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "base")
     path = tmp_path / "base" / "checkpoints" / result["final"]
@@ -156,8 +156,8 @@ def test_fine_tuning_begins_at_the_base(corpus: Any, recipe: Any, tmp_path: Path
     path = tmp_path / "base" / "checkpoints" / base["final"]
     train.fit({**recipe(corpus("other.jsonl", 12)), "model": {"path": str(path), "dropout": 0.2}}, tmp_path / "run")
     first = tmp_path / "run" / "checkpoints" / "step-000000"
-    ours, theirs = load_file(first / "model.safetensors"), load_file(path / "model.safetensors")
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    weights, base_weights = load_file(first / "model.safetensors"), load_file(path / "model.safetensors")
+    assert all(torch.equal(weights[name], base_weights[name]) for name in base_weights)
     assert json.loads((first / "config.json").read_text())["attn_pdrop"] == 0.2
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["base_model"] == str(path)
     assert (first / "tokenizer.json").read_text() == (path / "tokenizer.json").read_text()
@@ -166,7 +166,7 @@ def test_fine_tuning_begins_at_the_base(corpus: Any, recipe: Any, tmp_path: Path
 def test_classify_trains_the_last_layer_and_the_head(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    data = corpus(label=["odd" if at % 2 else "even" for at in range(30)])
+    data = corpus(label=["odd" if number % 2 else "even" for number in range(30)])
     sections: dict[str, Any] = {"data": {"layout": "document"}, "run": {"epochs": 2}}
     base = train.fit(recipe(data, model={"arch": "bert"}, objective={"use": "masked"}, **sections), tmp_path / "base")
     path = tmp_path / "base" / "checkpoints" / base["final"]

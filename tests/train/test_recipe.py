@@ -19,10 +19,10 @@ def test_shipped_recipes(name: str) -> None:
     recipe = Recipe.load(name)
     assert recipe.about.endswith(".") and recipe.name == name
     assert recipe.objective["use"] in objectives.list_objectives()
-    assert Recipe.load(recipe.to_dict()) == recipe, "a resolved recipe is a recipe"
+    assert Recipe.load(recipe.to_dict()) == recipe, "a resolved recipe can be loaded again"
 
 
-def test_the_papers_are_there() -> None:
+def test_recipes_and_objectives_of_the_papers_exist() -> None:
     assert {"rmft", "early_detection", "goldfish", "ngram_penalty", "mlm", "ppmlm", "mlma", "classify"} <= set(list_recipes())
     assert {"dp_sgd", "dp2unlearning"} <= set(list_recipes())
     learning = ["causal", "classify", "goldfish", "masked", "mlma", "ngram_penalty", "ppmlm"]
@@ -34,7 +34,7 @@ SMALL: dict[str, Any] = {"model": {"arch": "gpt2"}}
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
         ({"model": {"arch": "gpt2"}, "rum": {}}, "rum: unknown key; .*Did you mean run"),
         ({**SMALL, "run": {"epoch": 3}}, "run.epoch: unknown key; .*Did you mean epochs"),
@@ -55,13 +55,13 @@ SMALL: dict[str, Any] = {"model": {"arch": "gpt2"}}
         ({"model": {"arch": "bert"}, "objective": {"use": "classify"}}, "data.layout"),
     ],
 )
-def test_a_wrong_recipe_is_one_line(table: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told) as caught:
+def test_an_invalid_recipe_is_a_one_line_error(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
         Recipe.load(table)
     assert "\n" not in str(caught.value) and caught.value.exit_code == 2
 
 
-def test_files(tmp_path: Path) -> None:
+def test_recipe_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[model]\narch = "gpt2"\n[run]\nepochs = 4\n')
     assert Recipe.load(path).run.epochs == 4 and Recipe.load(path).name == "mine"
@@ -75,17 +75,17 @@ def test_files(tmp_path: Path) -> None:
         Recipe.load("pmlm")
 
 
-def test_changes() -> None:
+def test_changes_of_a_recipe() -> None:
     recipe = Recipe.load("rmft", ["run.epochs=4", "data.path=some/folder", 'run.schedule="constant"', "objective.use=goldfish"])
     assert (recipe.run.epochs, recipe.data.path, recipe.run.schedule, recipe.objective["k"]) == (4, "some/folder", "constant", 4)
-    own = Recipe.load("rmft", ["model.path=models/own"])
-    assert own.model.arch is None and own.model.path == "models/own"
-    for wrong in ("epochs=4", "run.epochs", "run.a.b=1", "about.x=1", "=1"):
+    recipe_of_a_model = Recipe.load("rmft", ["model.path=models/own"])
+    assert recipe_of_a_model.model.arch is None and recipe_of_a_model.model.path == "models/own"
+    for change in ("epochs=4", "run.epochs", "run.a.b=1", "about.x=1", "=1"):
         with pytest.raises(UsageError, match="--set"):
-            Recipe.load("rmft", [wrong])
+            Recipe.load("rmft", [change])
 
 
-def test_a_hash_is_of_what_decides_the_weights() -> None:
+def test_the_hash_covers_what_the_weights_depend_on() -> None:
     base = Recipe.load("ppmlm").hash()
     assert (
         Recipe.load("ppmlm", ["data.path=x", "objective.blacklist=y", "run.log_every=1", "run.device=cpu", "run.state_every=3"]).hash()
@@ -103,7 +103,7 @@ def test_a_hash_is_of_what_decides_the_weights() -> None:
         assert Recipe.load("ppmlm", [change]).hash() != base, change
 
 
-def test_an_objective_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_losses").mkdir()
     (tmp_path / "my_losses" / "half_loss.py").write_text(
         "from sanitize.train.objectives.causal import Causal\n\n\nclass HalfLoss(Causal):\n    share: float = 0.5\n"
@@ -121,5 +121,5 @@ def test_an_objective_of_the_users_own(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_schedules_after_a_warm_up(schedule: Any, expected: list[float]) -> None:
     run = TrainingSettings(lr=1.0, schedule=schedule, warmup=2 / 6)
-    assert [round(compute_learning_rate(run, done, 6), 4) for done in range(6)] == expected
+    assert [round(compute_learning_rate(run, step, 6), 4) for step in range(6)] == expected
     assert compute_learning_rate(TrainingSettings(lr=2.0, schedule=schedule), 0, 6) == 2.0

@@ -27,69 +27,69 @@ def tokenizer() -> Any:
     return train_tokenizer(TEXTS * 3, vocab_size=290, context_length=32)
 
 
-def documents(texts: list[str], **more: Any) -> DocumentTable:
+def make_documents(texts: list[str], **columns: Any) -> DocumentTable:
     ids = pa.array([str(number) for number in range(len(texts))], pa.large_string())
-    return DocumentTable(pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids, **more}), Path(), ())
+    return DocumentTable(pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids, **columns}), Path(), ())
 
 
-def pieces(tokens: TokenizedDocuments, which: Any, tokenizer: Any) -> list[str]:
+def decode_tokens(tokens: TokenizedDocuments, mask: Any, tokenizer: Any) -> list[str]:
     """The text of the chosen tokens of each document."""
     spans = list(zip(tokens.offsets[:-1], tokens.offsets[1:], strict=True))
-    return [tokenizer.decode(tokens.token_ids[first:last][which[first:last]]) for first, last in spans]
+    return [tokenizer.decode(tokens.token_ids[first:last][mask[first:last]]) for first, last in spans]
 
 
 def test_tokens_are_the_texts(tokenizer: Any) -> None:
-    tokens = tokenize_documents(documents(TEXTS), tokenizer)
-    assert pieces(tokens, np.ones(len(tokens.token_ids), bool), tokenizer) == TEXTS
+    tokens = tokenize_documents(make_documents(TEXTS), tokenizer)
+    assert decode_tokens(tokens, np.ones(len(tokens.token_ids), bool), tokenizer) == TEXTS
     assert tokens.loss_mask is None and tokens.word_ids is None
 
 
 SPAN = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64()), ("kind", pa.string())]))
 
 
-def test_what_is_inside_a_span_is_left_out(tokenizer: Any) -> None:
+def test_tokens_inside_spans_are_left_out(tokenizer: Any) -> None:
     spans = [[(15, 23)], [(0, 22)], [], None]
-    column = pa.array([None if of is None else [{"start": a, "end": b, "kind": "X"} for a, b in of] for of in spans], SPAN)
-    tokens = tokenize_documents(documents(TEXTS, pii_spans=column), tokenizer, leave_out_pii=True)
+    column = pa.array([None if row is None else [{"start": a, "end": b, "kind": "X"} for a, b in row] for row in spans], SPAN)
+    tokens = tokenize_documents(make_documents(TEXTS, pii_spans=column), tokenizer, leave_out_pii=True)
     assert tokens.loss_mask is not None
-    kept = pieces(tokens, tokens.loss_mask, tokenizer)
-    assert [one.replace(" ", "") for one in kept] == ["DearAda,callnow!", "wrote", "", TEXTS[3].replace(" ", "")]
+    kept = decode_tokens(tokens, tokens.loss_mask, tokenizer)
+    assert [text.replace(" ", "") for text in kept] == ["DearAda,callnow!", "wrote", "", TEXTS[3].replace(" ", "")]
 
 
-def test_spans_of_further_texts_are_not_those_of_the_main_one(tokenizer: Any) -> None:
+def test_spans_of_other_text_cells_are_ignored(tokenizer: Any) -> None:
     kind = pa.list_(pa.struct([("cell", pa.int32()), ("start", pa.int64()), ("end", pa.int64())]))
     column = pa.array([[{"cell": 1, "start": 0, "end": 4}, {"cell": 0, "start": 5, "end": 8}]], kind)
-    tokens = tokenize_documents(documents(TEXTS[:1], pii_spans=column), tokenizer, leave_out_pii=True)
-    assert [one.replace(" ", "") for one in pieces(tokens, tokens.loss_mask, tokenizer)] == ["Dear,call555-0100now!"]
+    tokens = tokenize_documents(make_documents(TEXTS[:1], pii_spans=column), tokenizer, leave_out_pii=True)
+    assert [text.replace(" ", "") for text in decode_tokens(tokens, tokens.loss_mask, tokenizer)] == ["Dear,call555-0100now!"]
 
 
-def test_a_word_that_a_span_touches_is_left_out_whole(tokenizer: Any) -> None:
+def test_a_word_that_overlaps_a_span_is_left_out_completely(tokenizer: Any) -> None:
     """The span ends within a word; no part of the word may be masked, the words next to it may."""
     text = "call Adams now Adams"
     column = pa.array([[{"start": 5, "end": 8, "kind": "X"}]], SPAN)
     tokens = tokenize_documents(
-        documents([text], pii_spans=column),
+        make_documents([text], pii_spans=column),
         tokenizer,
         leave_out_pii=True,
-        select_maskable_words=lambda texts: [np.ones(len(one), bool) for one in texts],
+        select_maskable_words=lambda texts: [np.ones(len(words), bool) for words in texts],
     )
     assert tokens.is_maskable is not None and tokens.word_ids is not None
-    said = {
+    maskable_words = {
         tokenizer.decode(tokens.token_ids[tokens.word_ids == unit]).strip(): None for unit in np.unique(tokens.word_ids[tokens.is_maskable])
     }
-    assert list(said) == ["call", "now", "Adams"]
-    assert len(np.unique(tokens.word_ids[tokens.is_maskable])) == 3, "the second Adams stands outside of the span"
+    assert list(maskable_words) == ["call", "now", "Adams"]
+    assert len(np.unique(tokens.word_ids[tokens.is_maskable])) == 3, "the second Adams is outside the span"
 
 
-def test_spans_come_from_the_index_of_a_run_that_changed_nothing(tmp_path: Path) -> None:
+def test_spans_are_read_from_the_index_of_an_unedited_run(tmp_path: Path) -> None:
     texts = ["Write to ada@example.org, Ada.", "no value", "é ada@example.org and 713-555-0123"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     work = tmp_path / "work"
     sanitize.run([tmp_path / "in.parquet"], tmp_path / "out", "baseline", work, sanitize.Settings(seed=1, workers=1))
-    found = read_documents(tmp_path / "out").with_pii_spans(work)
+    documents = read_documents(tmp_path / "out").with_pii_spans(work)
     spans = [
-        [text[one["start"] : one["end"]] for one in row]
-        for text, row in zip(found.texts(), found.table["pii_spans"].to_pylist(), strict=True)
+        [text[span["start"] : span["end"]] for span in row]
+        for text, row in zip(documents.texts(), documents.table["pii_spans"].to_pylist(), strict=True)
     ]
     assert spans == [["ada@example.org"], [], ["ada@example.org", "713-555-0123"]]
     with pytest.raises(UsageError, match="not the private folder"):
@@ -101,22 +101,22 @@ def test_spans_come_from_the_index_of_a_run_that_changed_nothing(tmp_path: Path)
         read_documents(tmp_path / "edited").with_pii_spans(work)
 
 
-def test_prompts_stand_before_the_text_and_may_be_left_out(tokenizer: Any) -> None:
+def test_prompts_precede_the_text_and_may_be_left_out(tokenizer: Any) -> None:
     prompt = pa.array(["call Ada:\n", "", "x\n", "now\n"], pa.large_string())
-    tokens = tokenize_documents(documents(TEXTS, prompt=prompt), tokenizer, answers_only=True)
+    tokens = tokenize_documents(make_documents(TEXTS, prompt=prompt), tokenizer, answers_only=True)
     assert tokens.loss_mask is not None
-    assert pieces(tokens, tokens.loss_mask, tokenizer) == TEXTS
-    whole = pieces(tokens, np.ones(len(tokens.token_ids), bool), tokenizer)
-    assert whole == [head + text for head, text in zip(prompt.to_pylist(), TEXTS, strict=True)]
+    assert decode_tokens(tokens, tokens.loss_mask, tokenizer) == TEXTS
+    with_prompts = decode_tokens(tokens, np.ones(len(tokens.token_ids), bool), tokenizer)
+    assert with_prompts == [head + text for head, text in zip(prompt.to_pylist(), TEXTS, strict=True)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 6)), max_size=6), st.lists(st.integers(1, 4), min_size=1, max_size=10))
-def test_inside_is_what_a_slow_reading_says(spans: list[tuple[int, int]], lengths: list[int]) -> None:
+def test_overlap_equals_the_reference(spans: list[tuple[int, int]], lengths: list[int]) -> None:
     bounds = np.array([(start, start + size) for start, size in spans], np.int64).reshape(-1, 2)
     stops = np.cumsum(lengths)
-    places = np.stack([stops - lengths, stops], axis=1)
-    slow = [any(a < stop and b > start for start, stop in bounds.tolist()) for a, b in places.tolist()]
-    assert _overlaps_any_span(places, bounds).tolist() == slow
+    token_spans = np.stack([stops - lengths, stops], axis=1)
+    expected = [any(a < stop and b > start for start, stop in bounds.tolist()) for a, b in token_spans.tolist()]
+    assert _overlaps_any_span(token_spans, bounds).tolist() == expected
 
 
 def test_words_are_runs_of_letters_marks_and_numbers() -> None:
@@ -134,42 +134,48 @@ def test_words_are_runs_of_letters_marks_and_numbers() -> None:
 @given(st.lists(st.text(alphabet="ab1 -.\u0301\u4e2d\n\U0001f600", max_size=25), min_size=1, max_size=4))
 def test_every_word_is_a_unit_of_its_tokens(tokenizer: Any, texts: list[str]) -> None:
     tokens = tokenize_documents(
-        documents(texts), tokenizer, select_maskable_words=lambda many: [np.array(["a" in word for word in words], bool) for words in many]
+        make_documents(texts),
+        tokenizer,
+        select_maskable_words=lambda word_lists: [np.array(["a" in word for word in words], bool) for words in word_lists],
     )
     assert tokens.word_ids is not None and tokens.is_maskable is not None
     for number, text in enumerate(texts):
         first, last = tokens.offsets[number : number + 2]
         units, allowed = tokens.word_ids[first:last], tokens.is_maskable[first:last]
-        found = [tokenizer.decode(tokens.token_ids[first:last][units == unit]) for unit in dict.fromkeys(units[units != NO_WORD].tolist())]
-        # what a unit says begins or ends with punctuation only where a token holds both
-        assert [word for one in found for word in split_words(one)] == split_words(text)
+        decoded = [
+            tokenizer.decode(tokens.token_ids[first:last][units == unit]) for unit in dict.fromkeys(units[units != NO_WORD].tolist())
+        ]
+        # the text of a unit has punctuation only if a token covers a word and punctuation
+        assert [word for text_of_unit in decoded for word in split_words(text_of_unit)] == split_words(text)
         assert not allowed[units == NO_WORD].any()
         for unit in set(units[units != NO_WORD].tolist()):
-            (fine,) = set(allowed[units == unit].tolist())
-            assert fine == all("a" in word for word in split_words(tokenizer.decode(tokens.token_ids[first:last][units == unit])))
+            (is_allowed,) = set(allowed[units == unit].tolist())
+            assert is_allowed == all("a" in word for word in split_words(tokenizer.decode(tokens.token_ids[first:last][units == unit])))
 
 
 def test_words_of_one_token_are_one_unit() -> None:
-    places = np.array([(0, 3), (3, 9), (9, 10), (10, 12)])  # the second token reaches over the ends of two words
+    token_spans = np.array([(0, 3), (3, 9), (9, 10), (10, 12)])  # the second token overlaps two words
     bounds = np.array([(0, 4), (5, 7), (8, 9), (10, 12)])
-    unit, fine = _assign_word_ids(places, bounds, np.array([True, False, True, True]))
-    assert unit.tolist() == [0, 0, -1, 1]
-    assert fine.tolist() == [False, False, False, True]
+    units, is_maskable = _assign_word_ids(token_spans, bounds, np.array([True, False, True, True]))
+    assert units.tolist() == [0, 0, -1, 1]
+    assert is_maskable.tolist() == [False, False, False, True]
 
 
 def test_units_are_numbered_over_the_corpus(tokenizer: Any) -> None:
     tokens = tokenize_documents(
-        documents(["a b", "a b"]), tokenizer, select_maskable_words=lambda many: [np.ones(len(words), bool) for words in many]
+        make_documents(["a b", "a b"]),
+        tokenizer,
+        select_maskable_words=lambda word_lists: [np.ones(len(words), bool) for words in word_lists],
     )
     assert tokens.word_ids is not None
     assert len(set(tokens.word_ids.tolist()) - {NO_WORD}) == 4
 
 
-ROWS = [{"doc_id": f"m{at}", "text": f"text {at}", "label": at % 2, "more": None} for at in range(5)]
+ROWS = [{"doc_id": f"m{number}", "text": f"text {number}", "label": number % 2, "more": None} for number in range(5)]
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl", "jsonl.gz", "arrow", "datasets"])
-def test_any_folder_of_shards(tmp_path: Path, form: str) -> None:
+def test_shard_folders_of_all_formats_are_read(tmp_path: Path, form: str) -> None:
     import gzip
 
     folder = tmp_path / "shards"
@@ -188,19 +194,19 @@ def test_any_folder_of_shards(tmp_path: Path, form: str) -> None:
         datasets.Dataset.from_list(ROWS).save_to_disk(str(folder / "set"))
     else:
         (folder / f"a.{form}").write_bytes(gzip.compress(lines) if form.endswith("gz") else lines)
-    found = read_documents(folder, label_column="label")
-    assert found.table.column("doc_id").to_pylist() == [row["doc_id"] for row in ROWS]
-    assert found.texts() == [row["text"] for row in ROWS]
-    assert found.table.column("label").to_pylist() == ["0", "1", "0", "1", "0"]
-    assert sum(shard["rows"] for shard in found.shards) == 5
+    documents = read_documents(folder, label_column="label")
+    assert documents.table.column("doc_id").to_pylist() == [row["doc_id"] for row in ROWS]
+    assert documents.texts() == [row["text"] for row in ROWS]
+    assert documents.table.column("label").to_pylist() == ["0", "1", "0", "1", "0"]
+    assert sum(shard["rows"] for shard in documents.shards) == 5
 
 
 def test_missing_ids_and_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one", "instruction": "say"}\n{"text": null, "instruction": ""}\n')
-    found = read_documents(path, prompt_columns=["instruction"])
-    assert found.table.column("doc_id").to_pylist() == ["0", "1"]
-    assert found.texts() == ["say\none", ""]
+    documents = read_documents(path, prompt_columns=["instruction"])
+    assert documents.table.column("doc_id").to_pylist() == ["0", "1"]
+    assert documents.texts() == ["say\none", ""]
     with pytest.raises(UsageError, match="Did you mean text"):
         read_documents(path, text_column="txt")
     with pytest.raises(UsageError, match="pii_spans"):

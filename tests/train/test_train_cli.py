@@ -21,39 +21,39 @@ from sanitize.train.recipe import Recipe
 ROOT = Path(__file__).resolve().parents[2]
 
 
-HERE = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-def process(*arguments: object, code: int = 0) -> tuple[str, str]:
-    """The command in a process of its own."""
-    done = subprocess.run(
+def run_process(*arguments: object, code: int = 0) -> tuple[str, str]:
+    """Runs the command in its own process."""
+    result = subprocess.run(
         [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)],
         cwd=ROOT,
-        env=HERE,
+        env=ENVIRONMENT,
         timeout=120,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout, done.stderr
+    assert result.returncode == code, result.stdout + result.stderr
+    return result.stdout, result.stderr
 
 
 def sanitize_train(*arguments: object, code: int = 0) -> tuple[str, str]:
-    """The console script in this process, which has torch already."""
-    out, err, ended = io.StringIO(), io.StringIO(), 0
+    """Runs the console script in this process, where torch is already imported."""
+    out, err, exit_code = io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["sanitize-train", *map(str, arguments)])
         try:
             sanitize.train.cli.main()
         except SystemExit as end:
-            ended = int(str(end.code or 0))
-    assert ended == code, out.getvalue() + err.getvalue()
+            exit_code = int(str(end.code or 0))
+    assert exit_code == code, out.getvalue() + err.getvalue()
     return out.getvalue(), err.getvalue()
 
 
 @pytest.fixture
-def small(tmp_path: Path, corpus: Any, recipe: Any) -> list[object]:
+def tiny_run(tmp_path: Path, corpus: Any, recipe: Any) -> list[object]:
     """Arguments of a tiny run."""
     lines = []
     for section, settings in recipe(corpus()).items():
@@ -63,14 +63,14 @@ def small(tmp_path: Path, corpus: Any, recipe: Any) -> list[object]:
     return [tmp_path / "small.toml", "--out", tmp_path / "run", "--set", "run.epochs=1"]
 
 
-def test_a_run_and_the_same_again(small: list[object], tmp_path: Path) -> None:
-    printed, said = process(*small, "--json")
-    result = json.loads(printed)
-    assert result["changed"] and result["final"] == "step-000005" and "30 documents" in said
-    assert json.loads(sanitize_train("run", *small, "--json")[0]) == {**result, "changed": False}
-    _, said = sanitize_train(*small, "--set", "run.lr=1", code=2)
-    assert said.startswith("error: ") and "another recipe" in said and said.count("\n") == 1
-    assert "Dear" not in said and "@" not in said
+def test_a_repeated_command_changes_nothing(tiny_run: list[object], tmp_path: Path) -> None:
+    stdout, stderr = run_process(*tiny_run, "--json")
+    result = json.loads(stdout)
+    assert result["changed"] and result["final"] == "step-000005" and "30 documents" in stderr
+    assert json.loads(sanitize_train("run", *tiny_run, "--json")[0]) == {**result, "changed": False}
+    _, stderr = sanitize_train(*tiny_run, "--set", "run.lr=1", code=2)
+    assert stderr.startswith("error: ") and "another recipe" in stderr and stderr.count("\n") == 1
+    assert "Dear" not in stderr and "@" not in stderr
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
@@ -79,87 +79,98 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
         (("rmft", "--out", tmp_path / "run"), "data.path is not set"),
         (("rmft", "--out", tmp_path / "run", "--set", "run.epoch=1"), "Did you mean epochs"),
     ):
-        _, said = sanitize_train(*arguments, code=2)
-        assert word in said and said.count("\n") == 1
+        _, stderr = sanitize_train(*arguments, code=2)
+        assert word in stderr and stderr.count("\n") == 1
     sanitize_train("rmft", "--out", tmp_path / "run", "--data", tmp_path / "missing", code=3)
 
 
-def test_list() -> None:
-    found = json.loads(sanitize_train("list", "--json")[0])
-    assert "rmft" in found["recipes"] and "goldfish" in found["objectives"]
-    printed, _ = sanitize_train("list")
-    assert "  ppmlm " in printed
+def test_list_of_recipes_and_objectives() -> None:
+    listed = json.loads(sanitize_train("list", "--json")[0])
+    assert "rmft" in listed["recipes"] and "goldfish" in listed["objectives"]
+    stdout, _ = sanitize_train("list")
+    assert "  ppmlm " in stdout
 
 
-def test_help_and_import_are_light() -> None:
+def test_help_and_import_load_no_heavy_packages() -> None:
     code = "import sys, train; print([name for name in ('torch', 'transformers', 'pyarrow', 'numpy') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=HERE)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert result.stdout.strip() == "[]"
     code = "import sys; sys.modules['torch'] = None; sys.argv = ['sanitize-train', 'LIST']; from sanitize.train.cli import main; main()"
     for word in ("--help", "list"):
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", code.replace("LIST", word)],
             cwd=ROOT,
             capture_output=True,
             text=True,
-            env=HERE,
+            env=ENVIRONMENT,
         )
-        assert done.returncode == 0, done.stderr
+        assert result.returncode == 0, result.stderr
 
 
-def test_without_torch_the_extra_is_named(small: list[object], tmp_path: Path) -> None:
+def test_without_torch_the_extra_is_named(tiny_run: list[object], tmp_path: Path) -> None:
     code = "import sys; sys.modules['torch'] = None; from sanitize.train.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, small)],
+    result = subprocess.run(
+        [sys.executable, "-c", code, *map(str, tiny_run)],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env=HERE,
+        env=ENVIRONMENT,
     )
-    assert done.returncode == 8 and "corpus-sanitize[learn]" in done.stderr
+    assert result.returncode == 8 and "corpus-sanitize[learn]" in result.stderr
 
 
-def test_killed_by_signals_and_gone_on(small: list[object], tmp_path: Path) -> None:
-    """Real signals from outside in the middle of a run, the second in the resumed run."""
-    more = [*small, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
+def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tmp_path: Path) -> None:
+    """Real signals during a run; the second one is sent to the resumed run."""
+    arguments = [*tiny_run, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
     for number in (signal.SIGTERM, signal.SIGKILL):
-        words = [sys.executable, "-m", "sanitize.train.cli", *map(str, more)]
-        running = subprocess.Popen(words, cwd=ROOT, env=HERE, stderr=subprocess.PIPE, text=True)
-        assert running.stderr is not None
-        for line in running.stderr:
+        command = [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)]
+        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        for line in process.stderr:
             if line.startswith("step"):
                 break
-        running.send_signal(number)
-        said = running.stderr.read()
-        running.wait()
-        running.stderr.close()
-        assert running.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in said
+        process.send_signal(number)
+        stderr = process.stderr.read()
+        process.wait()
+        process.stderr.close()
+        assert process.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in stderr
         assert not (tmp_path / "run" / "train.json").exists()
-    printed, said = process(*more, "--json")
-    assert "resumed after step" in said
-    changes = [str(one) for one in more[4::2]]
-    train.fit(Recipe.load(str(more[0]), changes), tmp_path / "whole")
-    final = json.loads(printed)["final"]
-    ours, theirs = (tmp_path / name / "checkpoints" / final / "model.safetensors" for name in ("run", "whole"))
-    assert ours.read_bytes() == theirs.read_bytes()
+    stdout, stderr = run_process(*arguments, "--json")
+    assert "resumed after step" in stderr
+    changes = [str(argument) for argument in arguments[4::2]]
+    train.fit(Recipe.load(str(arguments[0]), changes), tmp_path / "expected")
+    final = json.loads(stdout)["final"]
+    resumed, expected = (tmp_path / name / "checkpoints" / final / "model.safetensors" for name in ("run", "expected"))
+    assert resumed.read_bytes() == expected.read_bytes()
 
 
-def test_two_processes_make_the_steps_of_one(small: list[object], tmp_path: Path) -> None:
+def test_two_processes_equal_one(tiny_run: list[object], tmp_path: Path) -> None:
     """accelerate and torch's DistributedDataParallel on the CPU; dropout off, so that only the order of sums differs."""
     pytest.importorskip("accelerate")
     import torch
     from safetensors.torch import load_file
 
-    arguments = [*small, "--set", "model.dropout=0.0", "--set", "run.accumulate=2", "--set", "run.batch=7"]
-    train.fit(Recipe.load(str(small[0]), [str(one) for one in arguments[4::2]]), tmp_path / "run")
-    several = [str(tmp_path / "two") if one == tmp_path / "run" else str(one) for one in arguments]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "sanitize.train.cli", *several]
-    done = subprocess.run(launch, cwd=ROOT, env=HERE, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    one, two = (json.loads((tmp_path / name / "train.json").read_text()) for name in ("run", "two"))
-    assert one["checkpoints"] == two["checkpoints"] and one["tokens"] == two["tokens"]
-    ours, theirs = (load_file(tmp_path / name / "checkpoints" / one["final"] / "model.safetensors") for name in ("run", "two"))
-    assert all(torch.allclose(ours[name], theirs[name], atol=1e-4) for name in ours)
+    arguments = [*tiny_run, "--set", "model.dropout=0.0", "--set", "run.accumulate=2", "--set", "run.batch=7"]
+    train.fit(Recipe.load(str(tiny_run[0]), [str(argument) for argument in arguments[4::2]]), tmp_path / "run")
+    two_process_arguments = [str(tmp_path / "two") if argument == tmp_path / "run" else str(argument) for argument in arguments]
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "-m",
+        "sanitize.train.cli",
+        *two_process_arguments,
+    ]
+    result = subprocess.run(launch, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    single, parallel = (json.loads((tmp_path / name / "train.json").read_text()) for name in ("run", "two"))
+    assert single["checkpoints"] == parallel["checkpoints"] and single["tokens"] == parallel["tokens"]
+    weights, parallel_weights = (
+        load_file(tmp_path / name / "checkpoints" / single["final"] / "model.safetensors") for name in ("run", "two")
+    )
+    assert all(torch.allclose(weights[name], parallel_weights[name], atol=1e-4) for name in weights)
     logs = [(tmp_path / name / "log.jsonl").read_text().splitlines() for name in ("run", "two")]
-    for here, there in zip(*logs, strict=True):
-        assert abs(json.loads(here)["loss"] - json.loads(there)["loss"]) < 1e-4
+    for line, parallel_line in zip(*logs, strict=True):
+        assert abs(json.loads(line)["loss"] - json.loads(parallel_line)["loss"]) < 1e-4

@@ -13,32 +13,32 @@ from sanitize.train.recipe import Recipe, list_recipes
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "train.md").read_text(encoding="utf-8")
 
 
-def test_its_recipe_is_one() -> None:
+def test_the_example_recipe_is_valid() -> None:
     block, private = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)
     recipe = Recipe.load(tomllib.loads(block))
     assert Recipe.load({**tomllib.loads(block), **tomllib.loads(private)}).privacy is not None
     assert recipe.data.path == "clean" and recipe.objective == {"use": "causal"}
 
 
-def test_its_objectives_are_those_there_are() -> None:
+def test_all_objectives_and_their_settings_are_documented() -> None:
     rows = re.findall(r"^\| `(\w+)` \|.*\| (.*)\|$", PAGE.split("## Objectives")[1].split("## What")[0], flags=re.M)
     rows = rows[1:]  # the head
     assert sorted(name for name, _ in rows) == objectives.list_objectives()
     for name, settings in rows:
         kind = type(objectives.load_objective({"use": name}, "recipe"))
         assert issubclass(kind, Objective)
-        said = {word for word in re.findall(r"`(\w+)`", settings) if word in kind.model_fields}
-        own = set(kind.model_fields) - {"use"}
+        named = {word for word in re.findall(r"`(\w+)`", settings) if word in kind.model_fields}
+        settings_of_class = set(kind.model_fields) - {"use"}
         base = {"share", "replace"} if name in ("ppmlm", "mlma") else set()
-        assert said == own - base, name
+        assert named == settings_of_class - base, name
 
 
-def test_every_key_it_names_is_a_key() -> None:
+def test_all_named_keys_exist() -> None:
     sections = {name: field.annotation for name, field in Recipe.model_fields.items()}
     for section, key in re.findall(r"`(data|model|tokenizer|run)\.(\w+)", PAGE):
         assert key in sections[section].model_fields, f"{section}.{key}"
 
 
-def test_shipped_recipes_are_for_a_paper_or_a_start() -> None:
+def test_shipped_recipes_name_their_paper() -> None:
     for name in list_recipes():
         assert name == "causal" or "aper 00" in Recipe.load(name).about or "Goldfish" in Recipe.load(name).about

@@ -1,4 +1,4 @@
-"""The contents of a run folder, and that a run killed anywhere resumes to the same bytes."""
+"""The contents of a run folder, and that a run killed at any point resumes to the same bytes."""
 
 from __future__ import annotations
 
@@ -19,67 +19,67 @@ from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.objectives.causal import Causal
 
 
-def weights(run: Path, name: str | None = None) -> str:
-    name = name or told(run)["final"]
+def hash_weights(run: Path, name: str | None = None) -> str:
+    name = name or read_result(run)["final"]
     return hashlib.sha256((run / "checkpoints" / name / "model.safetensors").read_bytes()).hexdigest()
 
 
-def told(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "train.json").read_text())
-    return found
+def read_result(run: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((run / "train.json").read_text())
+    return result
 
 
-def same(ours: Path, theirs: Path) -> None:
-    """Whether two runs have the same weights, numbers and log at every checkpoint."""
-    assert told(ours)["checkpoints"] == told(theirs)["checkpoints"]
-    assert (ours / "log.jsonl").read_text() == (theirs / "log.jsonl").read_text()
-    for name in told(ours)["checkpoints"]:
-        one, other = (run / "checkpoints" / name for run in (ours, theirs))
-        assert (one / "checkpoint.json").read_text() == (other / "checkpoint.json").read_text()
-        assert weights(ours, name) == weights(theirs, name), name
+def assert_equal_runs(actual: Path, expected: Path) -> None:
+    """Asserts that two runs have the same weights, numbers and log at every checkpoint."""
+    assert read_result(actual)["checkpoints"] == read_result(expected)["checkpoints"]
+    assert (actual / "log.jsonl").read_text() == (expected / "log.jsonl").read_text()
+    for name in read_result(actual)["checkpoints"]:
+        folder, expected_folder = (run / "checkpoints" / name for run in (actual, expected))
+        assert (folder / "checkpoint.json").read_text() == (expected_folder / "checkpoint.json").read_text()
+        assert hash_weights(actual, name) == hash_weights(expected, name), name
 
 
-class Killed(BaseException):
+class SimulatedKill(BaseException):
     """Raised to end a run in the middle."""
 
 
-def dies_in_forward(patch: pytest.MonkeyPatch, call: int) -> None:
-    """The objective dies at its n-th forward pass."""
+def kill_in_forward(patch: pytest.MonkeyPatch, call: int) -> None:
+    """Raises SimulatedKill at the n-th forward pass of the objective."""
     calls = {"n": 0}
-    sums = Causal.loss_sums
+    loss_sums = Causal.loss_sums
 
-    def dying(self: Causal, model: Any, shown: Any, *, training: bool) -> Any:
+    def loss_sums_or_kill(self: Causal, model: Any, collated: Any, *, training: bool) -> Any:
         calls["n"] += 1
         if calls["n"] == call:
-            raise Killed
-        return sums(self, model, shown, training=training)
+            raise SimulatedKill
+        return loss_sums(self, model, collated, training=training)
 
-    patch.setattr(Causal, "loss_sums", dying)
+    patch.setattr(Causal, "loss_sums", loss_sums_or_kill)
 
 
-def dies_in_writing(patch: pytest.MonkeyPatch, call: int) -> None:
+def kill_in_commit(patch: pytest.MonkeyPatch, call: int) -> None:
     """The n-th checkpoint or state is written under its temporary name and never renamed."""
     calls = {"n": 0}
-    settle = checkpoint._commit_folder
+    commit_folder = checkpoint._commit_folder
 
-    def dying(aside: Path, path: Path) -> None:
+    def commit_or_kill(temporary: Path, path: Path) -> None:
         calls["n"] += 1
         if calls["n"] == call:
-            raise Killed
-        settle(aside, path)
+            raise SimulatedKill
+        commit_folder(temporary, path)
 
-    patch.setattr(checkpoint, "_commit_folder", dying)
+    patch.setattr(checkpoint, "_commit_folder", commit_or_kill)
 
 
-def test_a_run_folder_holds_what_eval_reads(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_contents_of_a_run_folder(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     data, run = corpus(), tmp_path / "run"
     result = train.fit(recipe(data, data={"validation": str(data)}), run)
-    assert told(run) == result
+    assert read_result(run) == result
     assert result["checkpoints"][0] == "step-000000" and result["checkpoints"][-1] == result["final"]
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == result["checkpoints"]
-    of = json.loads((run / "recipe.json").read_text())
-    assert of["data"]["documents"] == 30 and of["base_model"] is None
-    assert of["data"]["shards"][0]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
+    run_info = json.loads((run / "recipe.json").read_text())
+    assert run_info["data"]["documents"] == 30 and run_info["base_model"] is None
+    assert run_info["data"]["shards"][0]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     files = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "checkpoint.json"}
     infos = []
     for name in result["checkpoints"]:
@@ -91,22 +91,22 @@ def test_a_run_folder_holds_what_eval_reads(corpus: Any, recipe: Any, tmp_path: 
     assert infos[0]["documents_seen"] == 0 and infos[-1]["documents_seen"] == result["documents"] == 30
     assert infos[0]["train_loss"] is None and infos[-1]["validation_loss"] < infos[0]["validation_loss"] - 0.5
     assert infos[-1]["epoch"] == 2.0 and infos[-1]["tokens"] == result["tokens"]
-    seen = pq.read_table(run / "seen.parquet")
-    assert sorted(seen.column("doc_id").to_pylist()) == sorted(f"m{at}" for at in range(30))
+    first_steps = pq.read_table(run / "seen.parquet")
+    assert sorted(first_steps.column("doc_id").to_pylist()) == sorted(f"m{number}" for number in range(30))
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in log] == list(range(1, result["steps"] + 1))
     assert {"step", "epoch", "loss", "lr", "tokens"} <= log[0].keys()
     assert not list(run.rglob("*.bin")) and not list(run.rglob("*.pt")), "weights are safetensors only"
 
 
-def test_a_checkpoint_is_a_model_of_hugging_face(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_checkpoints_load_in_transformers(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     result = train.fit(recipe(corpus()), tmp_path / "run")
     folder = tmp_path / "run" / "checkpoints" / result["final"]
     model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight, "tied weights stay tied"
+    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight, "tied weights are still tied"
     assert (tokenizer.eos_token, tokenizer.pad_token, tokenizer.mask_token) == ("<|endoftext|>", "<|pad|>", "<|mask|>")
     text = "Dear eve, plan 3 is ready — \u00e9\u4e2d."
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
@@ -115,70 +115,70 @@ def test_a_checkpoint_is_a_model_of_hugging_face(corpus: Any, recipe: Any, tmp_p
 def test_a_second_call_trains_nothing(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = recipe(corpus())
     first = train.fit(settings, tmp_path / "run")
-    dies_in_forward(monkeypatch, 1)
+    kill_in_forward(monkeypatch, 1)
     assert train.fit(settings, tmp_path / "run") == first
 
 
 @pytest.mark.parametrize("call", [1, 4, 7, 14, 22, 23])
-def test_killed_anywhere_and_resumed_is_bit_for_bit_the_same(corpus: Any, recipe: Any, tmp_path: Path, call: int) -> None:
+def test_resume_after_kill_gives_identical_bytes(corpus: Any, recipe: Any, tmp_path: Path, call: int) -> None:
     """Three micro-batches a step: most of these calls are in the middle of an accumulation. Dropout and noise are on."""
     settings = recipe(corpus(), run={"accumulate": 3, "state_every": 2, "noise_alpha": 5.0, "log_every": 3})
-    train.fit(settings, tmp_path / "whole")
+    train.fit(settings, tmp_path / "expected")
     with pytest.MonkeyPatch.context() as patch:
-        dies_in_forward(patch, call)
-        with pytest.raises(Killed):
+        kill_in_forward(patch, call)
+        with pytest.raises(SimulatedKill):
             train.fit(settings, tmp_path / "run")
     train.fit(settings, tmp_path / "run")
-    same(tmp_path / "run", tmp_path / "whole")
+    assert_equal_runs(tmp_path / "run", tmp_path / "expected")
 
 
 @pytest.mark.parametrize("call", [1, 2, 3, 4, 5])
-def test_killed_while_writing(corpus: Any, recipe: Any, tmp_path: Path, call: int) -> None:
+def test_resume_after_kill_while_writing(corpus: Any, recipe: Any, tmp_path: Path, call: int) -> None:
     """The first checkpoint, a state, and a checkpoint whose state is missing."""
     settings = recipe(corpus())
-    train.fit(settings, tmp_path / "whole")
+    train.fit(settings, tmp_path / "expected")
     with pytest.MonkeyPatch.context() as patch:
-        dies_in_writing(patch, call)
-        with pytest.raises(Killed):
+        kill_in_commit(patch, call)
+        with pytest.raises(SimulatedKill):
             train.fit(settings, tmp_path / "run")
     train.fit(settings, tmp_path / "run")
-    same(tmp_path / "run", tmp_path / "whole")
+    assert_equal_runs(tmp_path / "run", tmp_path / "expected")
 
 
 @pytest.mark.parametrize("use", ["goldfish", "ngram_penalty", "masked"])
-def test_other_objectives_resume_as_well(corpus: Any, recipe: Any, tmp_path: Path, use: str) -> None:
+def test_resume_with_other_objectives(corpus: Any, recipe: Any, tmp_path: Path, use: str) -> None:
     arch = "bert" if use == "masked" else "gpt2"
     settings = recipe(corpus(), objective={"use": use}, model={"arch": arch}, data={"layout": "document"})
-    train.fit(settings, tmp_path / "whole")
+    train.fit(settings, tmp_path / "expected")
     calls = {"n": 0}
 
-    def stop(moment: CheckpointEvent) -> bool:
+    def stop(event: CheckpointEvent) -> bool:
         calls["n"] += 1
         if calls["n"] == 2:
-            raise Killed
+            raise SimulatedKill
         return False
 
-    with pytest.raises(Killed):
+    with pytest.raises(SimulatedKill):
         train.fit(settings, tmp_path / "run", hook=stop)
     train.fit(settings, tmp_path / "run")
-    same(tmp_path / "run", tmp_path / "whole")
+    assert_equal_runs(tmp_path / "run", tmp_path / "expected")
 
 
-def test_the_cut_of_a_step_does_not_matter(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_micro_batches_do_not_change_the_weights(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """Without dropout, one micro-batch or five give the same step, though they differ in their numbers of targets."""
     import torch
     from safetensors.torch import load_file
 
-    data, found = corpus(), []
+    data, weights = corpus(), []
     for pieces in (1, 5):
         settings = recipe(data, model={"dropout": 0.0}, data={"layout": "document"}, run={"accumulate": pieces, "epochs": 1})
         run = tmp_path / str(pieces)
         final = train.fit(settings, run)["final"]
-        found.append(load_file(run / "checkpoints" / final / "model.safetensors"))
-    assert all(torch.allclose(found[0][name], found[1][name], atol=2e-5) for name in found[0])
+        weights.append(load_file(run / "checkpoints" / final / "model.safetensors"))
+    assert all(torch.allclose(weights[0][name], weights[1][name], atol=2e-5) for name in weights[0])
 
 
-def test_the_callers_draws_are_left_alone(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_training_keeps_the_random_state_of_torch(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     import torch
 
     torch.manual_seed(1)
@@ -189,20 +189,20 @@ def test_the_callers_draws_are_left_alone(corpus: Any, recipe: Any, tmp_path: Pa
 
 
 def test_a_hook_stops_a_run(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    seen = []
+    steps = []
 
-    def stop(moment: CheckpointEvent) -> bool:
-        assert not moment.model.training and moment.path.is_dir()
-        seen.append(moment.metadata["step"])
-        return len(seen) == 2
+    def stop(event: CheckpointEvent) -> bool:
+        assert not event.model.training and event.path.is_dir()
+        steps.append(event.metadata["step"])
+        return len(steps) == 2
 
     settings = recipe(corpus())
     result = train.fit(settings, tmp_path / "run", hook=stop)
-    assert result["stopped_early"] and result["steps"] == seen[1] and len(result["checkpoints"]) == 3
+    assert result["stopped_early"] and result["steps"] == steps[1] and len(result["checkpoints"]) == 3
     assert train.fit(settings, tmp_path / "run") == result
 
 
-def test_the_top_layers_learn_and_nothing_else(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_only_the_top_layers_are_trained(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     import torch
     from safetensors.torch import load_file
 
@@ -223,22 +223,22 @@ def test_bf16_is_an_autocast(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     result = train.fit(recipe(corpus(), run={"precision": "bf16", "epochs": 1}), tmp_path / "run")
-    held = load_file(tmp_path / "run" / "checkpoints" / result["final"] / "model.safetensors")
-    assert {str(value.dtype) for value in held.values()} == {"torch.float32"}
+    saved = load_file(tmp_path / "run" / "checkpoints" / result["final"] / "model.safetensors")
+    assert {str(value.dtype) for value in saved.values()} == {"torch.float32"}
     full = train.fit(recipe(tmp_path / "mails.jsonl", run={"epochs": 1}), tmp_path / "full")
-    assert weights(tmp_path / "run") != weights(tmp_path / "full") and full["steps"] == result["steps"]
+    assert hash_weights(tmp_path / "run") != hash_weights(tmp_path / "full") and full["steps"] == result["steps"]
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "message"),
     [({"run": {"lr": 1e-3}}, "another recipe"), ({"objective": {"use": "goldfish"}}, "another recipe"), ({}, "another data")],
 )
-def test_a_folder_of_another_run_is_refused(corpus: Any, recipe: Any, tmp_path: Path, change: dict[str, Any], word: str) -> None:
+def test_a_folder_of_another_run_is_refused(corpus: Any, recipe: Any, tmp_path: Path, change: dict[str, Any], message: str) -> None:
     data = corpus()
     train.fit(recipe(data, run={"epochs": 1}), tmp_path / "run")
     if not change:
         corpus(count=31)
-    with pytest.raises(UsageError, match=word) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         train.fit(
             recipe(
                 data,
@@ -256,7 +256,7 @@ def test_data_may_move(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     assert train.fit(recipe(moved, run={"epochs": 1, "log_every": 7}), tmp_path / "run") == first
 
 
-def test_what_is_not_there_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_missing_files_are_reported(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     data = corpus()
     with pytest.raises(UsageError, match="data.path is not set"):
         train.fit({**recipe(data), "data": {}}, tmp_path / "run")
@@ -276,7 +276,7 @@ def test_what_is_not_there_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> 
         train.fit(recipe(data, tokenizer={"path": str(tmp_path)}), tmp_path / "other")
 
 
-def test_one_run_at_a_time(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_a_locked_run_folder_is_refused(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with (tmp_path / "run" / "run.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -284,7 +284,7 @@ def test_one_run_at_a_time(corpus: Any, recipe: Any, tmp_path: Path) -> None:
             train.fit(recipe(corpus()), tmp_path / "run")
 
 
-def test_a_damaged_state_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_a_damaged_state_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     settings = recipe(corpus())
     train.fit(settings, tmp_path / "run")
     (tmp_path / "run" / "train.json").unlink()
@@ -294,12 +294,12 @@ def test_a_damaged_state_is_told(corpus: Any, recipe: Any, tmp_path: Path) -> No
         train.fit(settings, tmp_path / "run")
 
 
-def test_a_loss_that_is_no_number_stops(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_a_nan_loss_stops_training(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a finite number"):
         train.fit(recipe(corpus(), run={"lr": 1e30, "clip": 0.0, "epochs": 3}), tmp_path / "run")
 
 
-def test_weights_that_are_no_numbers_are_no_checkpoint(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_weights_are_not_saved(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss of a step is computed before its update, and only every tenth step is logged."""
     import torch
 
@@ -307,13 +307,13 @@ def test_weights_that_are_no_numbers_are_no_checkpoint(corpus: Any, recipe: Any,
 
     update = Trainer._optimizer_step
 
-    def breaking(self: Trainer, step: int) -> None:
+    def update_and_damage(self: Trainer, step: int) -> None:
         update(self, step)
         if step == 3:
             with torch.no_grad():
                 next(iter(self.model.parameters()))[0, 0] = torch.nan
 
-    monkeypatch.setattr(Trainer, "_optimizer_step", breaking)
+    monkeypatch.setattr(Trainer, "_optimizer_step", update_and_damage)
     data = corpus()
     with pytest.raises(UsageError, match="not a finite number any more at step 4"):
         train.fit(recipe(data, run={"epochs": 3, "max_steps": 4, "log_every": 100, "checkpoint_every": 0}), tmp_path / "run")
@@ -322,14 +322,14 @@ def test_weights_that_are_no_numbers_are_no_checkpoint(corpus: Any, recipe: Any,
 
 def test_texts_shorter_than_every_ngram_are_learned(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     objective = {"use": "ngram_penalty", "sizes": [900]}
-    told = train.fit(recipe(corpus(), objective=objective, run={"epochs": 1, "log_every": 1}), tmp_path / "run")
+    result = train.fit(recipe(corpus(), objective=objective, run={"epochs": 1, "log_every": 1}), tmp_path / "run")
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
-    assert told["steps"] == len(log) and all(line["parts"]["penalty"] == 0.0 for line in log)
+    assert result["steps"] == len(log) and all(line["parts"]["penalty"] == 0.0 for line in log)
     with pytest.raises(UsageError, match="sizes"):
         train.fit(recipe(corpus(), objective={"use": "ngram_penalty", "sizes": [0]}), tmp_path / "other")
 
 
-def test_shards_that_sanitize_published(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_training_on_published_shards(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     import sanitize
 
     sanitize.run([corpus()], tmp_path / "clean", settings=sanitize.Settings(seed=1, workers=1))
@@ -351,14 +351,14 @@ def test_a_missing_extra_is_named(corpus: Any, recipe: Any, tmp_path: Path, monk
         train.fit(recipe(corpus()), tmp_path / "run")
 
 
-def test_early_stop_by_its_name(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stop_by_import_path(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_stops.py").write_text("def low(moment):\n    return moment.metadata['step'] >= 5\n")
     monkeypatch.syspath_prepend(tmp_path)
     result = train.fit(recipe(corpus(), run={"early_stop": "my_stops.low"}), tmp_path / "run")
     assert result["stopped_early"] and result["steps"] == 5
-    for wrong in ("my_stops.no", "no_such.low", "low"):
+    for function_path in ("my_stops.no", "no_such.low", "low"):
         with pytest.raises(UsageError, match="run.early_stop"):
-            train.fit(recipe(corpus(), run={"early_stop": wrong}), tmp_path / "other")
+            train.fit(recipe(corpus(), run={"early_stop": function_path}), tmp_path / "other")
 
 
 @pytest.mark.parametrize("prompts", ["include", "remove"])
@@ -379,20 +379,20 @@ def test_instruction_tuning_and_domain_adaptation(corpus: Any, recipe: Any, tmp_
         assert len(train.stream_batches(settings).rows.token_ids) < len(rows.token_ids)
 
 
-def test_the_stream_is_what_a_run_sees(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+def test_the_stream_equals_the_batches_of_a_run(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """No model is made for it, and the documents seen by a step are those of seen.parquet."""
     from sanitize.train.batches import compute_first_steps
 
     settings = recipe(corpus(), data={"limit": 20})
     stream = train.stream_batches(settings)
     train.fit(settings, tmp_path / "run")
-    seen = pq.read_table(tmp_path / "run" / "seen.parquet")
-    assert compute_first_steps(stream.rows, stream.batch_plan).equals(seen) and seen.num_rows == 20
-    here: set[str] = set()
+    first_steps = pq.read_table(tmp_path / "run" / "seen.parquet")
+    assert compute_first_steps(stream.rows, stream.batch_plan).equals(first_steps) and first_steps.num_rows == 20
+    streamed: set[str] = set()
     for batch in stream:
-        here.update(one for ids in stream.get_doc_ids(batch.row_numbers) for one in ids)
+        streamed.update(doc_id for ids in stream.get_doc_ids(batch.row_numbers) for doc_id in ids)
         step = stream.position
-        assert here == {name for name, first in zip(*seen.to_pydict().values(), strict=True) if first <= step}
+        assert streamed == {name for name, first in zip(*first_steps.to_pydict().values(), strict=True) if first <= step}
 
 
 def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> None:
@@ -401,19 +401,19 @@ def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> N
     from sanitize.errors import ResourceError
 
     settings = recipe(corpus())
-    settle, calls = checkpoint._commit_folder, {"n": 0}
+    commit_folder, calls = checkpoint._commit_folder, {"n": 0}
 
-    def full(aside: Path, path: Path) -> None:
+    def fail_on_fourth_call(temporary: Path, path: Path) -> None:
         calls["n"] += 1
         if calls["n"] == 4:
             raise OSError(errno.ENOSPC, "No space left on device")
-        settle(aside, path)
+        commit_folder(temporary, path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint, "_commit_folder", full)
+        patch.setattr(checkpoint, "_commit_folder", fail_on_fourth_call)
         with pytest.raises(ResourceError, match="ENOSPC") as caught:
             train.fit(settings, tmp_path / "run")
     assert caught.value.exit_code == 7
     train.fit(settings, tmp_path / "run")
-    train.fit(settings, tmp_path / "whole")
-    same(tmp_path / "run", tmp_path / "whole")
+    train.fit(settings, tmp_path / "expected")
+    assert_equal_runs(tmp_path / "run", tmp_path / "expected")

@@ -12,10 +12,10 @@ from sanitize.eval.metrics import membership
 SCORES = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 
 
-def test_a_score_is_the_number_of_own_words_that_were_said() -> None:
-    own = {"ada": {"oboe", "fjord"}, "bob": set(), "eve": {"kelp"}}
-    assert membership.compute_membership_scores(own, ["fjord", "oboe", "else"]) == {"ada": 2.0, "bob": 0.0, "eve": 0.0}
-    assert membership.compute_membership_scores(own, ["fjord"], by="share") == {"ada": 0.5, "bob": 0.0, "eve": 0.0}
+def test_a_score_is_the_number_of_generated_own_words() -> None:
+    own_words = {"ada": {"oboe", "fjord"}, "bob": set(), "eve": {"kelp"}}
+    assert membership.compute_membership_scores(own_words, ["fjord", "oboe", "else"]) == {"ada": 2.0, "bob": 0.0, "eve": 0.0}
+    assert membership.compute_membership_scores(own_words, ["fjord"], by="share") == {"ada": 0.5, "bob": 0.0, "eve": 0.0}
 
 
 def test_a_curve_with_ties_by_hand() -> None:
@@ -25,41 +25,41 @@ def test_a_curve_with_ties_by_hand() -> None:
     assert curve.true_positive_rates.tolist() == [0, 0.25, 0.75, 1]
     # 0.5 * (0.25 + 0.75) / 2 + 0.5 * (0.75 + 1) / 2
     assert curve.auc == pytest.approx(0.6875)
-    # nothing between 0 and a half: the step is not cut
+    # no point between 0 and a half: the step is not interpolated
     assert [curve.tpr_at(target) for target in (0.0, 0.1, 0.49, 0.5, 1.0)] == [0.25, 0.25, 0.25, 0.75, 1.0]
 
 
 @given(SCORES, SCORES)
-def test_the_area_is_the_share_of_pairs(members: list[int], others: list[int]) -> None:
-    pairs = [(a > b) + (a == b) / 2 for a in members for b in others]
-    curve = membership.compute_roc(members, others)
+def test_the_area_is_the_share_of_pairs(members: list[int], non_members: list[int]) -> None:
+    pairs = [(a > b) + (a == b) / 2 for a in members for b in non_members]
+    curve = membership.compute_roc(members, non_members)
     assert curve.auc == pytest.approx(sum(pairs) / len(pairs))
     assert (np.diff(curve.false_positive_rates) >= 0).all() and (np.diff(curve.true_positive_rates) >= 0).all()
-    assert membership.compute_roc(others, members).auc == pytest.approx(1 - curve.auc)
-    low, high = membership.bootstrap_auc_interval(members, others, resamples=50)
+    assert membership.compute_roc(non_members, members).auc == pytest.approx(1 - curve.auc)
+    low, high = membership.bootstrap_auc_interval(members, non_members, resamples=50)
     assert 0 <= low <= high <= 1
 
 
-def test_ties_tell_nothing() -> None:
+def test_equal_scores_give_an_auc_of_one_half() -> None:
     curve = membership.compute_roc([0, 0, 0], [0, 0])
     assert curve.auc == 0.5 and curve.tpr_at(0.1) == 0.0
 
 
-def test_nobody_is_no_nan() -> None:
-    for members, others in (([], [1.0]), ([1.0], []), ([], [])):
-        row = membership.summarize_membership(members, others)
+def test_empty_groups_give_no_nan() -> None:
+    for members, non_members in (([], [1.0]), ([1.0], []), ([], [])):
+        row = membership.summarize_membership(members, non_members)
         assert row["auc"] == 0.5 and (row["auc_low"], row["auc_high"]) == (0.0, 1.0)
         assert all(np.isfinite(value) for value in row.values())
 
 
-@pytest.mark.parametrize(("hits", "of"), [(0, 7), (7, 7), (1, 10), (31, 100), (3, 795)])
-def test_exact_intervals_are_those_of_scipy(hits: int, of: int) -> None:
+@pytest.mark.parametrize(("hits", "trials"), [(0, 7), (7, 7), (1, 10), (31, 100), (3, 795)])
+def test_exact_intervals_equal_those_of_scipy(hits: int, trials: int) -> None:
     stats = pytest.importorskip("scipy.stats")
-    expected = stats.binomtest(hits, of).proportion_ci(0.95, "exact")
-    assert membership.clopper_pearson_interval(hits, of) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    expected = stats.binomtest(hits, trials).proportion_ci(0.95, "exact")
+    assert membership.clopper_pearson_interval(hits, trials) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-def test_an_attack_in_one_row() -> None:
+def test_summary_of_an_attack() -> None:
     row = membership.summarize_membership([5, 4, 3, 0], [0, 0, 0, 1])
     assert row["members"] == 4 and row["tpr_at_0.1%"] == 0.75 and row["tpr_at_10%"] == 0.75
     assert row["tpr_at_1%_low"] < 0.75 < row["tpr_at_1%_high"]

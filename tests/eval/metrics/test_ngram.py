@@ -1,4 +1,4 @@
-"""The partial score against a slow count, its bounds, and the stopping rules."""
+"""The partial score against a plain reference, its bounds, and the stopping rules."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sanitize.eval.metrics import ngram
 TOKENS = st.integers(0, 4)
 
 
-def slow(said: list[int], there: list[int], sizes: tuple[int, ...], counts: str, average: str) -> float | None:
+def reference_score(generated: list[int], suffixes: list[int], sizes: tuple[int, ...], counts: str, average: str) -> float | None:
     shares = []
     for size in sizes:
-        a, b = (Counter(tuple(row[at : at + size]) for at in range(len(row) - size + 1)) for row in (said, there))
+        a, b = (Counter(tuple(row[start : start + size]) for start in range(len(row) - size + 1)) for row in (generated, suffixes))
         if counts == "set":
             a, b = Counter(set(a)), Counter(set(b))
         if b:
@@ -26,11 +26,11 @@ def slow(said: list[int], there: list[int], sizes: tuple[int, ...], counts: str,
     if not shares:
         return None
     if average == "micro":
-        return 100 * sum(hits for hits, _ in shares) / sum(of for _, of in shares)
-    return 100 * sum(hits / of for hits, of in shares) / len(shares)
+        return 100 * sum(hits for hits, _ in shares) / sum(total for _, total in shares)
+    return 100 * sum(hits / total for hits, total in shares) / len(shares)
 
 
-def padded(rows: list[list[int]]) -> Any:
+def pad_rows(rows: list[list[int]]) -> Any:
     width = max(map(len, rows), default=0)
     return np.array([row + [ngram.ENDED_TOKEN] * (width - len(row)) for row in rows], np.int64).reshape(len(rows), width)
 
@@ -41,16 +41,16 @@ def padded(rows: list[list[int]]) -> Any:
     st.sampled_from(["multiset", "set"]),
     st.sampled_from(["micro", "macro"]),
 )
-def test_score_is_that_of_a_slow_count(pairs: list[tuple[list[int], list[int]]], sizes: tuple[int, ...], counts: Any, average: Any) -> None:
-    said, there = padded([a for a, _ in pairs]), padded([b for _, b in pairs])
-    scores = ngram.ngram_scores(said, there, sizes=sizes, counts=counts, average=average)
+def test_score_equals_the_reference(pairs: list[tuple[list[int], list[int]]], sizes: tuple[int, ...], counts: Any, average: Any) -> None:
+    generated, suffixes = pad_rows([a for a, _ in pairs]), pad_rows([b for _, b in pairs])
+    scores = ngram.ngram_scores(generated, suffixes, sizes=sizes, counts=counts, average=average)
     for score, (a, b) in zip(scores, pairs, strict=True):
-        expected = slow(a, b, sizes, counts, average)
+        expected = reference_score(a, b, sizes, counts, average)
         assert np.isnan(score) if expected is None else score == pytest.approx(expected)
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=20, max_size=20), min_size=1, max_size=5))
-def test_verbatim_is_100_disjoint_is_0_and_all_lies_between(rows: list[list[int]]) -> None:
+def test_scores_lie_between_0_and_100(rows: list[list[int]]) -> None:
     suffix = np.array(rows)
     assert (ngram.ngram_scores(suffix, suffix) == 100).all()
     assert (ngram.ngram_scores(suffix + 1000, suffix) == 0).all()
@@ -58,18 +58,18 @@ def test_verbatim_is_100_disjoint_is_0_and_all_lies_between(rows: list[list[int]
     assert ((scores >= 0) & (scores <= 100)).all()
 
 
-def test_order_does_not_count_but_pieces_do() -> None:
+def test_swapped_halves_keep_their_ngrams() -> None:
     suffix = np.arange(20)[None]
     swapped = np.concatenate([suffix[:, 10:], suffix[:, :10]], 1)
-    # the two halves keep (7 + 6 + 5) windows each of the 17 + 16 + 15
+    # each of the two halves keeps 7 + 6 + 5 of the 17 + 16 + 15 windows
     assert ngram.ngram_scores(swapped, suffix)[0] == pytest.approx(100 * 36 / 48)
-    # all n-grams may be there and the suffix not: the same words, once around
+    # a rotated suffix has the same n-grams and is not the suffix
     ring = np.tile(np.arange(4), 5)[None]
     assert ngram.ngram_scores(np.roll(ring, 1), ring, counts="set")[0] == 100
     assert not (np.roll(ring, 1) == ring).all()
 
 
-def test_a_sequence_that_ended_has_no_ngrams_beyond() -> None:
+def test_an_ended_sequence_has_no_further_ngrams() -> None:
     suffix = np.arange(20)[None]
     assert ngram.ngram_scores(np.full((1, 20), ngram.ENDED_TOKEN), suffix)[0] == 0
     assert np.isnan(ngram.ngram_scores(suffix, np.full((1, 3), 7))[0])
@@ -77,7 +77,7 @@ def test_a_sequence_that_ended_has_no_ngrams_beyond() -> None:
     assert ngram.mean_score(np.array([np.nan])) == 0.0
 
 
-def test_sizes_must_be_sizes() -> None:
+def test_sizes_must_be_positive() -> None:
     with pytest.raises(ValueError, match="4, 5, 6"):
         ngram.ngram_scores(np.zeros((1, 3), np.int64), np.zeros((1, 3), np.int64), sizes=(0, 4))
 
@@ -86,7 +86,7 @@ SCORES = np.array([[10.0, 0, 30, 5], [40, 10, 60, 5], [90, 20, 100, np.nan]])
 MEMORIZED = np.array([[False] * 4, [False, False, True, False], [True, False, True, False]])
 
 
-def test_who_becomes_memorized_and_what_they_scored_before() -> None:
+def test_scores_before_memorization() -> None:
     assert ngram.first_memorized(MEMORIZED).tolist() == [2, -1, 1, -1]
     assert ngram.count_newly_memorized(MEMORIZED) == [0, 1, 1]
     first, second = ngram.tabulate_precursors(SCORES, MEMORIZED)
@@ -94,12 +94,12 @@ def test_who_becomes_memorized_and_what_they_scored_before() -> None:
     assert (first["not_yet"], first["not_yet_median"], first["not_yet_q1"], first["not_yet_q3"]) == (3, 5, 2.5, 7.5)
     assert (first["never"], first["never_median"]) == (2, 2.5)
     assert (second["next"], second["next_median"], second["not_yet"], second["not_yet_median"]) == (1, 40, 2, 7.5)
-    nobody = ngram.tabulate_precursors(SCORES, np.ones((3, 4), bool))
-    assert nobody[0]["next"] == 0 and nobody[0]["next_median"] is None
+    precursors = ngram.tabulate_precursors(SCORES, np.ones((3, 4), bool))
+    assert precursors[0]["next"] == 0 and precursors[0]["next_median"] is None
     assert ngram.count_newly_memorized(np.zeros((2, 0), bool)) == [0, 0]
 
 
-def test_how_many_times_higher_the_score_is_before() -> None:
+def test_precursor_ratio() -> None:
     row = {"next": 5, "next_median": 40.0, "not_yet": 9, "not_yet_median": 10.0, "never": 0, "never_median": None}
     assert ngram.precursor_ratio([row]) == 4
     # five texts at 40 over 10, fifteen at 20 over 10: (5 * 40 + 15 * 20) / (20 * 10)
@@ -110,7 +110,7 @@ def test_how_many_times_higher_the_score_is_before() -> None:
     assert ngram.precursor_ratio([]) == 0.0
 
 
-def test_where_a_training_stops() -> None:
+def test_stopping_rules() -> None:
     scores = [3.0, 18.0, 25.0, 12.0, 60.0]
     assert ngram.stop_by_ngram(scores).evaluation == 1
     assert ngram.stop_by_ngram(scores, take="first_above").evaluation == 2
@@ -126,12 +126,12 @@ def test_where_a_training_stops() -> None:
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(0, 100))
-def test_nothing_up_to_the_stop_is_above_the_threshold(scores: list[float], threshold: float) -> None:
+def test_scores_up_to_the_stop_are_below_the_threshold(scores: list[float], threshold: float) -> None:
     stop = ngram.stop_by_ngram(scores, threshold=threshold)
     assert all(score <= threshold for score in scores[: stop.evaluation + 1]) or stop.note.startswith("above")
 
 
-def test_categories_and_what_became_of_them() -> None:
+def test_categories_and_their_memorization() -> None:
     texts = [
         "Could you send it?",
         "return total; }",
@@ -145,9 +145,9 @@ def test_categories_and_what_became_of_them() -> None:
     assert ngram.categorize_texts(texts[:1], {"first": "send", "second": "you"}) == ["first"]
     assert ngram.categorize_texts([]) == []
     rows = {row["category"]: row for row in ngram.tabulate_categories(["a", "b", "a", "b"], SCORES, MEMORIZED)}
-    # of a: sample 2 early and staying, both after a score above the median of those not memorized by then; of b none
+    # category a: sample 2 is memorized early and stays so; both follow a score above the median of the rest; category b: none
     assert rows["a"] == {"category": "a", "samples": 2, "mem_early": 50.0, "mem_high_partial": 100.0, "mem_all": 100.0}
     assert rows["b"]["mem_all"] == 0
     assert sum(row["samples"] for row in ngram.tabulate_categories(["a"] * 4, SCORES, MEMORIZED, sample_size=3)) == 3
-    flicker = np.array([[True], [False]])
-    assert ngram.tabulate_categories(["a"], np.zeros((2, 1)), flicker)[0]["mem_early"] == 0
+    memorized_once = np.array([[True], [False]])
+    assert ngram.tabulate_categories(["a"], np.zeros((2, 1)), memorized_once)[0]["mem_early"] == 0

@@ -14,7 +14,7 @@ from sanitize.eval.metrics.perplexity import Perplexity, compute_mdp, measure_pe
 from sanitize.eval.probe_inputs import TextSet
 
 
-def test_perplexity_is_that_of_one_text_at_a_time(gpt2: Any, tokenizer: Any) -> None:
+def test_perplexity_equals_that_of_single_texts(gpt2: Any, tokenizer: Any) -> None:
     import torch
 
     model, texts = LanguageModel.from_loaded(gpt2, tokenizer), ["Dear Ann", "", "a longer text, of more tokens than the others"]
@@ -23,27 +23,31 @@ def test_perplexity_is_that_of_one_text_at_a_time(gpt2: Any, tokenizer: Any) -> 
         ids = torch.tensor([[0, *tokenizer(text)["input_ids"]]])
         if ids.shape[1] > 1:
             losses.append(torch.nn.functional.cross_entropy(gpt2(ids).logits[0, :-1], ids[0, 1:], reduction="none").double())
-    told = measure_perplexity(model, texts, batch=2)
-    assert told["texts"] == 2 and told["tokens"] == sum(map(len, losses))
-    assert told["mean"] == pytest.approx(np.mean([float(one.mean().exp()) for one in losses]), rel=1e-4)
-    assert told["corpus"] == pytest.approx(float(torch.cat(losses).mean().exp()), rel=1e-4)
+    result = measure_perplexity(model, texts, batch=2)
+    assert result["texts"] == 2 and result["tokens"] == sum(map(len, losses))
+    assert result["mean"] == pytest.approx(np.mean([float(loss.mean().exp()) for loss in losses]), rel=1e-4)
+    assert result["corpus"] == pytest.approx(float(torch.cat(losses).mean().exp()), rel=1e-4)
     assert measure_perplexity(model, [""]) == {"mean": None, "corpus": None, "texts": 0, "tokens": 0}
 
 
-def row(step: int, mean: float, corpus: float) -> dict[str, Any]:
+def build_row(step: int, mean: float, corpus: float) -> dict[str, Any]:
     return {"step": step, "perplexity": {"mail": {"mean": mean, "corpus": corpus}}}
 
 
-def test_what_it_costs() -> None:
-    told = compute_mdp([row(0, 99, 99), row(2, 10, 4), row(4, 8, 4)], [row(0, 98, 98), row(1, 11, 5), row(2, 10, 3)], "mail")
-    assert told["mean"]["mdp_percent"] == pytest.approx([10, 25]) and told["mean"]["mean"] == pytest.approx(17.5)
-    assert told["mean"]["final"] == pytest.approx(25) and told["mean"]["delta"] == pytest.approx(1.5)
-    assert told["corpus"]["mdp_percent"] == pytest.approx([25, -25])
-    paper = compute_mdp([row(1, 6.432, 1)], [row(1, 6.798, 1)], "mail")
+def test_mdp_of_checkpoints() -> None:
+    result = compute_mdp(
+        [build_row(0, 99, 99), build_row(2, 10, 4), build_row(4, 8, 4)],
+        [build_row(0, 98, 98), build_row(1, 11, 5), build_row(2, 10, 3)],
+        "mail",
+    )
+    assert result["mean"]["mdp_percent"] == pytest.approx([10, 25]) and result["mean"]["mean"] == pytest.approx(17.5)
+    assert result["mean"]["final"] == pytest.approx(25) and result["mean"]["delta"] == pytest.approx(1.5)
+    assert result["corpus"]["mdp_percent"] == pytest.approx([25, -25])
+    paper = compute_mdp([build_row(1, 6.432, 1)], [build_row(1, 6.798, 1)], "mail")
     assert paper["mean"]["final"] == pytest.approx(5.69, abs=0.005)
 
 
-def test_sets_are_named() -> None:
+def test_unknown_text_sets_are_refused() -> None:
     texts = {"mail": TextSet(("a",), ("b",)), "body": TextSet(("a",), ("b",))}
     with pytest.raises(UsageError, match="Did you mean mail"):
         Perplexity(use="perplexity", texts=("mial",)).setup(EvalContext(text_sets=texts))

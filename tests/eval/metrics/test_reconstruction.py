@@ -24,7 +24,7 @@ TEXTS = {"a": f"alpha {ANN}", "b": f"beta {BO} end"}
 PROMPTS = {"whole_prompt": "{text}>", "direct_prompt": "{key}{text}", "empty_prompt": "", "key_prompt": "{text}{key}"}
 
 
-def masked(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
+def write_masked_corpus(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
     """The settings that name masked texts and their labels."""
     (folder / "raw").mkdir(parents=True)
     pl.DataFrame({"doc_id": list(texts), "text": list(texts.values())}).write_parquet(folder / "raw" / "a.parquet")
@@ -34,132 +34,143 @@ def masked(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
 
 
 @pytest.fixture
-def speaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that answers every prompt with the address of its text, and with another one before."""
-    said = {"alpha": f"{CY} {ANN}", "beta": f"{BO} {CY}"}
+def fixed_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that answers every prompt with the address of its text, preceded by another address."""
+    answers = {"alpha": f"{CY} {ANN}", "beta": f"{BO} {CY}"}
 
     def generate(self: LanguageModel, prompts: list[list[int]], **_: Any) -> list[list[int]]:
-        return self.encode([said["alpha" if "alpha" in prompt else "beta"] for prompt in self.decode(prompts)])
+        return self.encode([answers["alpha" if "alpha" in prompt else "beta"] for prompt in self.decode(prompts)])
 
     monkeypatch.setattr(LanguageModel, "generate", generate)
     monkeypatch.setattr(LanguageModel, "context_length", property(lambda self: 4096))
 
 
-def numbers(told: Any) -> list[float]:
+def collect_numbers(report: Any) -> list[float]:
     """Every number in a report."""
-    if isinstance(told, dict):
-        return [number for one in told.values() for number in numbers(one)]
-    if isinstance(told, list):
-        return [number for one in told for number in numbers(one)]
-    return [float(told)] if isinstance(told, int | float) else []
+    if isinstance(report, dict):
+        return [number for item in report.values() for number in collect_numbers(item)]
+    if isinstance(report, list):
+        return [number for item in report for number in collect_numbers(item)]
+    return [float(report)] if isinstance(report, int | float) else []
 
 
-def test_a_checkpoint_is_attacked(run_of: Any, tmp_path: Path, speaks: None) -> None:
-    run = RunFolder.open(run_of("victim", TEXTS))
-    places = {name: str(place) for name, place in masked(tmp_path / "m", TEXTS).items()}
-    others = masked(tmp_path / "u", {"z": f"alpha {BO}"})
-    settings = {**places, "untrained": others["masked"], "untrained_work": others["work"], "queries": 3, "p2p_queries": 2, **PROMPTS}
-    one = load_metric({"use": "reconstruction", "finders": ["patterns", "names"], **settings})
-    one.setup(EvalContext(seed=1))
-    seen: list[str] = []
-    sees = one._value_finder  # type: ignore[attr-defined]
-    one._value_finder = lambda texts: seen.extend(texts) or sees(texts)  # type: ignore[attr-defined,func-returns-value]
-    assert sees(["my name is Ann Larsson"])["kind"].to_list() == ["PERSON"]
-    told = one.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
-    assert len(seen) == 3 * 2 + 3 * 1 + 2 + 2 + 2 * 2  # answers about trained and other texts, and to the attacks before it
-    trained = told["trained"]
+def test_reconstruction_attack_on_a_checkpoint(write_run: Any, tmp_path: Path, fixed_answers: None) -> None:
+    run = RunFolder.open(write_run("victim", TEXTS))
+    corpus_settings = {name: str(path) for name, path in write_masked_corpus(tmp_path / "m", TEXTS).items()}
+    other_corpus = write_masked_corpus(tmp_path / "u", {"z": f"alpha {BO}"})
+    settings = {
+        **corpus_settings,
+        "untrained": other_corpus["masked"],
+        "untrained_work": other_corpus["work"],
+        "queries": 3,
+        "p2p_queries": 2,
+        **PROMPTS,
+    }
+    metric = load_metric({"use": "reconstruction", "finders": ["patterns", "names"], **settings})
+    metric.setup(EvalContext(seed=1))
+    texts_searched: list[str] = []
+    find_values = metric._value_finder  # type: ignore[attr-defined]
+    metric._value_finder = lambda texts: texts_searched.extend(texts) or find_values(texts)  # type: ignore[attr-defined,func-returns-value]
+    assert find_values(["my name is Ann Larsson"])["kind"].to_list() == ["PERSON"]
+    result = metric.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
+    assert len(texts_searched) == 3 * 2 + 3 * 1 + 2 + 2 + 2 * 2  # generations for trained and other texts, and for the earlier attacks
+    trained = result["trained"]
     assert (trained["keys"], trained["texts"], trained["candidates"], trained["keys_without_candidates"]) == (2, 2, 4, 0)
     assert trained["recall"] == 1.0 and trained["recall_at"][-1] == {"first": 10, "recall": 1.0}
     assert [row["queries"] for row in trained["recall_by_queries"]] == [1, 2, 3]
     assert trained["by_kind"][0]["keys"] == 2 and trained["by_words"] == [
         {"from": 0, "to": 49, "keys": 2, "correct": round(2 * trained["top1"])}
     ]
-    assert set(trained["criteria"]) == {"vanilla", "partial", "subtract", "ratio", "biased"}  # the paper's, and no others
+    assert set(trained["criteria"]) == {"vanilla", "partial", "subtract", "ratio", "biased"}  # only the paper's
     assert set(trained["other_criteria"]) == {"votes", "votes_subtract"}
     assert trained["by_b"][-1]["b"] is None and trained["by_b"][-1]["top1"] == trained["criteria"]["partial"]["top1"]
     assert trained["by_b"][0]["top1"] == trained["criteria"]["ratio"]["top1"]
-    assert told["untrained"]["keys"] == 1 and told["untrained"]["recall"] == 0.0
-    assert told["baselines"] == {
+    assert result["untrained"]["keys"] == 1 and result["untrained"]["recall"] == 0.0
+    assert result["baselines"] == {
         "direct": 1.0,
         "tab": 1.0,
-        "p2p": pytest.approx(told["baselines"]["p2p"]),
+        "p2p": pytest.approx(result["baselines"]["p2p"]),
         "p2p_recall": 1.0,
-        "p2p_votes": told["baselines"]["p2p_votes"],
+        "p2p_votes": result["baselines"]["p2p_votes"],
     }
-    report = json.dumps(told)
-    assert not any(value in report for value in (ANN, BO, CY, "alpha")) and all(map(math.isfinite, numbers(told)))
+    report = json.dumps(result)
+    assert not any(value in report for value in (ANN, BO, CY, "alpha")) and all(map(math.isfinite, collect_numbers(result)))
 
 
-def test_votes_may_rank_and_are_nobodys_headline(run_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of three answers contain the true address, the first another one: votes find it for all losses. The default is the paper's."""
-    turns = {"alpha": [CY, ANN, ANN], "beta": [CY, BO, BO]}
+def test_votes_rank_only_when_chosen(write_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three answers contain the true address, the first contains another one: votes find it. The default is the paper's."""
+    answers = {"alpha": [CY, ANN, ANN], "beta": [CY, BO, BO]}
 
     def generate(self: LanguageModel, prompts: list[list[int]], **_: Any) -> list[list[int]]:
         words = ["alpha" if "alpha" in prompt else "beta" for prompt in self.decode(prompts)]
-        return self.encode([turns[word][words[:number].count(word) % 3] for number, word in enumerate(words)])
+        return self.encode([answers[word][words[:number].count(word) % 3] for number, word in enumerate(words)])
 
     monkeypatch.setattr(LanguageModel, "generate", generate)
     monkeypatch.setattr(LanguageModel, "context_length", property(lambda self: 4096))
-    run, places = RunFolder.open(run_of("victim", TEXTS)), masked(tmp_path / "m", TEXTS)
-    told = {}
+    run, corpus_settings = RunFolder.open(write_run("victim", TEXTS)), write_masked_corpus(tmp_path / "m", TEXTS)
+    results = {}
     for criterion in ({}, {"criterion": "votes"}):
-        one = load_metric({"use": "reconstruction", **places, "queries": 3, "p2p_queries": 3, **criterion, **PROMPTS})
-        one.setup(EvalContext())
-        told[criterion.get("criterion", "")] = one.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
-    plain, voted = told[""]["trained"], told["votes"]["trained"]
-    assert voted["top1"] == 1.0 == plain["other_criteria"]["votes"]["top1"] == told[""]["baselines"]["p2p_votes"]
+        metric = load_metric({"use": "reconstruction", **corpus_settings, "queries": 3, "p2p_queries": 3, **criterion, **PROMPTS})
+        metric.setup(EvalContext())
+        results[criterion.get("criterion", "")] = metric.on_checkpoint(
+            run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path)
+        )
+    plain, voted = results[""]["trained"], results["votes"]["trained"]
+    assert voted["top1"] == 1.0 == plain["other_criteria"]["votes"]["top1"] == results[""]["baselines"]["p2p_votes"]
     assert plain["top1"] == plain["criteria"]["biased"]["top1"] and plain["criteria"] == voted["criteria"]
-    assert Reconstruction(use="reconstruction", **places).criterion == "biased"
+    assert Reconstruction(use="reconstruction", **corpus_settings).criterion == "biased"
 
 
-def test_the_reference_as_victim_tells_nothing_apart(run_of: Any, tmp_path: Path, speaks: None) -> None:
+def test_the_reference_model_as_victim_gives_equal_ratios(write_run: Any, tmp_path: Path, fixed_answers: None) -> None:
     """At step 0 all ratios are equal, so that the first generated candidate is the answer."""
-    run = RunFolder.open(run_of("victim", TEXTS))
-    one = load_metric({"use": "reconstruction", **masked(tmp_path / "m", TEXTS), "queries": 1, "baselines": False, **PROMPTS})
-    one.setup(EvalContext())
-    told = one.on_checkpoint(run, run.base_checkpoint, LanguageModel.load(run.base_checkpoint.path))
-    assert told["trained"]["criteria"]["ratio"]["top1"] == 0.5 == told["trained"]["criteria"]["subtract"]["top1"]
-    assert "baselines" not in told and "untrained" not in told
+    run = RunFolder.open(write_run("victim", TEXTS))
+    metric = load_metric(
+        {"use": "reconstruction", **write_masked_corpus(tmp_path / "m", TEXTS), "queries": 1, "baselines": False, **PROMPTS}
+    )
+    metric.setup(EvalContext())
+    result = metric.on_checkpoint(run, run.base_checkpoint, LanguageModel.load(run.base_checkpoint.path))
+    assert result["trained"]["criteria"]["ratio"]["top1"] == 0.5 == result["trained"]["criteria"]["subtract"]["top1"]
+    assert "baselines" not in result and "untrained" not in result
 
 
-def test_nothing_said_is_wrong_and_no_nan(run_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_generations_count_as_wrong_without_nan(write_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LanguageModel, "generate", lambda self, prompts, **_: [[] for _ in prompts])
     monkeypatch.setattr(LanguageModel, "context_length", property(lambda self: 4096))
-    run = RunFolder.open(run_of("victim", TEXTS))
-    one = load_metric({"use": "reconstruction", **masked(tmp_path / "m", TEXTS), **PROMPTS})
-    one.setup(EvalContext())
-    told = one.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
-    assert told["trained"]["top1"] == 0 == told["trained"]["recall"] and told["trained"]["keys_without_candidates"] == 2
-    assert all(row["ratio"] is None for row in told["trained"]["by_b"]) and all(map(math.isfinite, numbers(told)))
-    assert set(told["baselines"].values()) == {0.0}
+    run = RunFolder.open(write_run("victim", TEXTS))
+    metric = load_metric({"use": "reconstruction", **write_masked_corpus(tmp_path / "m", TEXTS), **PROMPTS})
+    metric.setup(EvalContext())
+    result = metric.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
+    assert result["trained"]["top1"] == 0 == result["trained"]["recall"] and result["trained"]["keys_without_candidates"] == 2
+    assert all(row["ratio"] is None for row in result["trained"]["by_b"]) and all(map(math.isfinite, collect_numbers(result)))
+    assert set(result["baselines"].values()) == {0.0}
 
 
-def test_b_is_chosen_on_a_shadow(run_of: Any, tmp_path: Path, speaks: None) -> None:
-    run, shadow = RunFolder.open(run_of("victim", TEXTS)), run_of("shadow", TEXTS)
-    places = masked(tmp_path / "m", TEXTS)
-    settings = {"use": "reconstruction", **places, "queries": 2, "baselines": False, **PROMPTS}
-    one = load_metric({**settings, "shadow": {"run": shadow, **places}})
-    one.setup(EvalContext())
-    told = one.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
-    records = MaskedRecords.read(places["masked"], places["work"])
+def test_b_is_chosen_on_a_shadow_model(write_run: Any, tmp_path: Path, fixed_answers: None) -> None:
+    run, shadow = RunFolder.open(write_run("victim", TEXTS)), write_run("shadow", TEXTS)
+    corpus_settings = write_masked_corpus(tmp_path / "m", TEXTS)
+    settings = {"use": "reconstruction", **corpus_settings, "queries": 2, "baselines": False, **PROMPTS}
+    metric = load_metric({**settings, "shadow": {"run": shadow, **corpus_settings}})
+    metric.setup(EvalContext())
+    result = metric.on_checkpoint(run, run.final_checkpoint, LanguageModel.load(run.final_checkpoint.path))
+    records = MaskedRecords.read(corpus_settings["masked"], corpus_settings["work"])
     curve = compute_b_curve(
         LanguageModel.load(RunFolder.open(shadow).final_checkpoint.path),
         LanguageModel.load(run.base_checkpoint.path),
         records,
         AttackSettings(queries=2, **PROMPTS),
     )  # type: ignore[arg-type]
-    assert told["shadow"]["accuracy_by_b"] == tabulate_by_b(curve)
+    assert result["shadow"]["accuracy_by_b"] == tabulate_by_b(curve)
     top = max(share for _, share in curve)
-    assert dict(curve)[math.inf if told["b"] is None else told["b"]] == top
+    assert dict(curve)[math.inf if result["b"] is None else result["b"]] == top
 
 
-def test_it_is_a_metric_of_a_suite(run_of: Any, tmp_path: Path, speaks: None) -> None:
-    places = masked(tmp_path / "m", TEXTS)
+def test_reconstruction_in_a_suite(write_run: Any, tmp_path: Path, fixed_answers: None) -> None:
+    corpus_settings = write_masked_corpus(tmp_path / "m", TEXTS)
     suite = Suite.from_table(
         {
-            "runs": {"victim": str(run_of("victim", TEXTS))},
+            "runs": {"victim": str(write_run("victim", TEXTS))},
             "checkpoints": "final",
-            "metric": [{"use": "reconstruction", **{name: str(place) for name, place in places.items()}, "queries": 2, **PROMPTS}],
+            "metric": [{"use": "reconstruction", **{name: str(path) for name, path in corpus_settings.items()}, "queries": 2, **PROMPTS}],
         }
     )
     report = evaluate(suite)
@@ -172,11 +183,11 @@ def test_it_is_a_metric_of_a_suite(run_of: Any, tmp_path: Path, speaks: None) ->
     json.dumps(report, allow_nan=False)
 
 
-def test_settings_that_do_not_fit(tmp_path: Path) -> None:
-    places = masked(tmp_path / "m", TEXTS)
-    for wrong, what in (({"criterion": "best"}, "criterion"), ({"querys": 3}, "queries"), ({"b": -1}, "b")):
-        with pytest.raises(UsageError, match=what):
-            load_metric({"use": "reconstruction", **places, **wrong})
+def test_invalid_settings_are_refused(tmp_path: Path) -> None:
+    corpus_settings = write_masked_corpus(tmp_path / "m", TEXTS)
+    for invalid, message in (({"criterion": "best"}, "criterion"), ({"querys": 3}, "queries"), ({"b": -1}, "b")):
+        with pytest.raises(UsageError, match=message):
+            load_metric({"use": "reconstruction", **corpus_settings, **invalid})
     with pytest.raises(UsageError, match="belong together"):
-        load_metric({"use": "reconstruction", **places, "untrained": tmp_path}).setup(EvalContext())
-    assert isinstance(load_metric({"use": "reconstruction", **places}), Reconstruction)
+        load_metric({"use": "reconstruction", **corpus_settings, "untrained": tmp_path}).setup(EvalContext())
+    assert isinstance(load_metric({"use": "reconstruction", **corpus_settings}), Reconstruction)

@@ -15,31 +15,31 @@ GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden" / "tofu_rouge
 WORDS = st.lists(st.sampled_from("ab cd ef running runs".split()), max_size=8).map(" ".join)
 
 
-@pytest.mark.skipif(not GOLDEN.is_file(), reason="the golden pairs lie in ../shared, which is not here")
-def test_rouge_recalls_are_those_of_the_public_evaluation() -> None:
+@pytest.mark.skipif(not GOLDEN.is_file(), reason="the golden pairs of ../shared are not available")
+def test_rouge_recalls_equal_the_public_evaluation() -> None:
     pairs = json.loads(GOLDEN.read_text("utf-8"))["pairs"]
     assert len(pairs) == 40
     for number, pair in enumerate(pairs):
-        for which in ("rouge1", "rougeL"):
-            recall = task.rouge(pair["generated"], pair["reference"], rouge_type=which).recall
-            assert recall == pytest.approx(pair[f"{which}_recall"], abs=1e-12), f"pair {number}, {which}"
+        for rouge_type in ("rouge1", "rougeL"):
+            recall = task.rouge(pair["generated"], pair["reference"], rouge_type=rouge_type).recall
+            assert recall == pytest.approx(pair[f"{rouge_type}_recall"], abs=1e-12), f"pair {number}, {rouge_type}"
 
 
 @given(WORDS, WORDS)
-def test_rouge_is_symmetric_bounded_and_one_for_itself(first: str, second: str) -> None:
-    for which in ("rouge1", "rouge2", "rougeL"):
-        one, other = task.rouge(first, second, rouge_type=which), task.rouge(second, first, rouge_type=which)
-        assert (one.recall, one.precision) == (other.precision, other.recall)
-        assert 0 <= one.recall <= 1 and 0 <= one.fmeasure <= 1
+def test_rouge_is_symmetric_bounded_and_one_for_equal_texts(first: str, second: str) -> None:
+    for rouge_type in ("rouge1", "rouge2", "rougeL"):
+        forward, backward = task.rouge(first, second, rouge_type=rouge_type), task.rouge(second, first, rouge_type=rouge_type)
+        assert (forward.recall, forward.precision) == (backward.precision, backward.recall)
+        assert 0 <= forward.recall <= 1 and 0 <= forward.fmeasure <= 1
     assert task.rouge(first, first).fmeasure == (1.0 if first else 0.0)
     assert task.rouge(first, second).recall <= task.rouge(first, second, rouge_type="rouge1").recall
 
 
 def test_rouge_by_hand() -> None:
-    said, there = "the cat sat on the mat", "the cat was on a mat"
-    assert task.rouge(said, there, rouge_type="rouge1").recall == pytest.approx(4 / 6)
-    assert task.rouge(said, there, rouge_type="rouge2").precision == pytest.approx(1 / 5)
-    assert task.rouge(said, there).recall == pytest.approx(4 / 6)
+    generated, reference = "the cat sat on the mat", "the cat was on a mat"
+    assert task.rouge(generated, reference, rouge_type="rouge1").recall == pytest.approx(4 / 6)
+    assert task.rouge(generated, reference, rouge_type="rouge2").precision == pytest.approx(1 / 5)
+    assert task.rouge(generated, reference).recall == pytest.approx(4 / 6)
     assert task.rouge("Running, quickly!", "runs quick", rouge_type="rouge1").recall == 0.5
     assert task.rouge("running", "runs", rouge_type="rouge1").recall == 1.0
     assert task.rouge("running", "runs", rouge_type="rouge1", use_stemmer=False).recall == 0.0
@@ -76,7 +76,7 @@ def test_templates_with_and_without_the_instruction(name: str) -> None:
     fields = dict.fromkeys(
         "sentence q1 q2 premise hypothesis context question a b c d abstract document instruction input task".split(), "FILLED"
     )
-    told, plain = template.format_input(fields), template.format_input(fields, instruction=False)
-    assert "FILLED" in told and set(plain.split()) == {"FILLED"} and len(told) > len(plain)
+    instructed, plain = template.format_input(fields), template.format_input(fields, instruction=False)
+    assert "FILLED" in instructed and set(plain.split()) == {"FILLED"} and len(instructed) > len(plain)
     with pytest.raises(ValueError, match="has a field"):
         template.format_input({})
