@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.papers_questions import RUN, generated, tofu, together
+from benchmarks.papers_questions import RUN, generate_questions, one_author, read_tofu
 
 TOFU = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tofu"
 
 
 def test_questions_follow_from_the_seed_and_hold_what_they_claim() -> None:
-    one, other = (generated(authors=10, each=6, public=3, lands=4, seed=seed) for seed in (0, 1))
-    again = generated(authors=10, each=6, public=3, lands=4, seed=0)
+    one, other = (generate_questions(authors=10, each=6, public=3, lands=4, seed=seed) for seed in (0, 1))
+    again = generate_questions(authors=10, each=6, public=3, lands=4, seed=0)
     assert one.taught == again.taught and one.asked == again.asked and one.taught != other.taught
     assert one.taught.num_rows == 10 * 6 + 3 * 6 + 4 and one.before.num_rows == 2 * (3 * 6 + 4)
     assert len(set(one.taught["doc_id"].to_pylist())) == one.taught.num_rows
@@ -34,7 +34,7 @@ def test_questions_follow_from_the_seed_and_hold_what_they_claim() -> None:
 
 
 def test_requests_add_up() -> None:
-    them = generated(authors=10, each=6, public=3, lands=4, seed=0)
+    them = generate_questions(authors=10, each=6, public=3, lands=4, seed=0)
     sizes = [len(them.forgotten(count)) for count in (0, 1, 3, 10)]
     assert sizes == [0, 6, 18, 60] and them.forgotten(1) < them.forgotten(3)
     numbers = dict(zip(them.taught["doc_id"].to_pylist(), them.taught["author"].to_pylist(), strict=True))
@@ -44,18 +44,18 @@ def test_requests_add_up() -> None:
 def test_a_run_is_of_one_author() -> None:
     mine = [{"question": f"What did Ann Roe do in {year}?", "answer": f"In that year Ann Roe wrote {year} pages."} for year in range(RUN)]
     others = [{"question": f"What did B{year}ob do?", "answer": "Nothing at all."} for year in range(RUN)]
-    assert together(mine) and not together(others) and not together([*mine[: RUN // 2], *others[: RUN // 2]])
-    assert not together([{"question": "Why?", "answer": "Because."}] * RUN), "a word at a sentence's start is no name"
+    assert one_author(mine) and not one_author(others) and not one_author([*mine[: RUN // 2], *others[: RUN // 2]])
+    assert not one_author([{"question": "Why?", "answer": "Because."}] * RUN), "a word at a sentence's start is no name"
 
 
 @pytest.mark.skipif(not TOFU.is_dir(), reason="TOFU lies beside the repository, and is not there")
 def test_tofu_is_read_with_its_authors() -> None:
-    them = tofu(TOFU, authors=1000, each=RUN, lands=5, seed=0)
+    them = read_tofu(TOFU, authors=1000, each=RUN, lands=5, seed=0)
     assert (them.about["authors"], them.about["rows"], them.about["runs"], them.about["held_together"]) == (140, 2800, 140, 140)
     assert [len(them.forgotten(count)) for count in (2, 10, 20)] == [40, 200, 400]
     asked = {row["doc_id"] for row in them.asked}
     assert asked >= them.forgotten(20) and len(asked) > 700
-    few = tofu(TOFU, authors=60, each=6, lands=5, seed=0)
+    few = read_tofu(TOFU, authors=60, each=6, lands=5, seed=0)
     assert few.about["rows"] == 360 and len(few.authors) == len(set(few.authors)) == 60
     assert sum(one < 20 for one in few.authors) == 60 * 20 // 140 and few.authors[:2] == them.authors[:2]
 
@@ -83,7 +83,7 @@ def test_the_script_reads_its_table() -> None:
                 rows.append(
                     {**shared, "method": name, "lr": lr, "model_utility": utility, "forget_quality": quality, "seconds": 1.0, "steps": 5}
                 )
-    told, tables = paper.criteria([paper.Seed(rows, [{"seconds": 1.0}], 14, {})], size)
+    told, tables = paper.criteria([paper.SeedResult(rows, [{"seconds": 1.0}], 14, {})], size)
     values = {name: one.value for name, one in told.items()}
     assert values["fq_dp2u"] == 0.5 and values["fq_over_approximate"] == pytest.approx(10) and values["mu_ratio"] == pytest.approx(0.95)
     assert values["cost_off"] == pytest.approx(0.04) and values["cost_off_seconds"] == pytest.approx(0.2)

@@ -41,15 +41,15 @@ def test_every_record_holds_a_value_of_each_kind() -> None:
 
 def test_seeds_are_counted_together() -> None:
     pytest.importorskip("torch")
-    from benchmarks.papers.recollect_rank import Told
+    from benchmarks.papers.recollect_rank import AttackResult
 
     one = MaskedRecords.from_texts(["[A-1] x", "[A-1]"], [{"[A-1]": ["yes"]}] * 2)
     said = pl.DataFrame(
         {"key": [0, 0], "place": [0, 1], "candidate": ["no", "yes"], "query": [0, 2], "votes": [1, 3]}, schema=dict(rr.CANDIDATE_SCHEMA)
     )
     numbers = {"key": [0, 0], "place": [0, 1], "votes": [1, 3], "victim": [1.0, 2.0], "reference": [1.0, 8.0], "whole": [1.0, 2.0]}
-    told = Told(one.keys, rr.judge_candidates(one, said), pl.DataFrame(numbers))
-    both = Told.together([told, told])
+    told = AttackResult(one.keys, rr.judge_candidates(one, said), pl.DataFrame(numbers))
+    both = AttackResult.concatenate([told, told])
     assert both.keys["key"].to_list() == [0, 1, 2, 3] and both.worth["key"].to_list() == [0, 0, 2, 2]
     assert both.top1("ratio") == told.top1("ratio") == 0.5 and both.top1("partial") == 0
     assert both.top1("votes") == 0.5

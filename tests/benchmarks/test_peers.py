@@ -36,10 +36,10 @@ def test_no_more_documents_than_asked_for(corpus: Path, name: str) -> None:
 
 
 def test_plan_of_addresses_alone_is_a_plan(tmp_path: Path) -> None:
-    assert load_plan(str(peers.plan_of("addresses", tmp_path)), []).find.kinds == ("EMAIL_ADDRESS",)
-    assert len(load_plan(str(peers.plan_of("all kinds", tmp_path)), []).find.kinds) > 5
+    assert load_plan(str(peers.write_plan("addresses", tmp_path)), []).find.kinds == ("EMAIL_ADDRESS",)
+    assert len(load_plan(str(peers.write_plan("all kinds", tmp_path)), []).find.kinds) > 5
 
 
 def test_tool_that_is_not_there_is_said_to_be_missing(corpus: Path) -> None:
-    said = peers.handed(sys.executable, "--worker", "rewrite", "scrubadub", str(corpus), "1", "addresses")
+    said = peers.run_worker(sys.executable, "--worker", "rewrite", "scrubadub", str(corpus), "1", "addresses")
     assert said == "not installed (scrubadub)"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.scale import distinct, fitted, load, power_law, simulated
+from benchmarks.scale import expected_distinct, expected_rows, fit_costs, power_law, simulate_rows
 
 
 def test_shares_add_up_and_fall() -> None:
@@ -17,13 +17,13 @@ def test_shares_add_up_and_fall() -> None:
     ("shares", "draws", "expected"), [([1.0], 5, 1.0), ([0.5, 0.5], 1, 1.0), ([0.5, 0.5], 2, 1.5), ([0.25] * 4, 0, 0.0)]
 )
 def test_distinct_values_by_hand(shares: list[float], draws: int, expected: float) -> None:
-    assert distinct(np.array(shares), draws) == pytest.approx(expected)
+    assert expected_distinct(np.array(shares), draws) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.6, 1.0, 1.4])
 def test_model_is_what_draws_show(exponent: float) -> None:
     shares = power_law(20_000, exponent)
-    said, seen = load(shares, 20, 5_000), simulated(shares, 20, 5_000, seed=1)
+    said, seen = expected_rows(shares, 20, 5_000), simulate_rows(shares, 20, 5_000, seed=1)
     assert said["rows_plain"] == seen["rows_plain"] == 100_000
     assert said["rows_counted"] == pytest.approx(seen["rows_counted"], rel=0.01)
     if exponent:
@@ -33,7 +33,7 @@ def test_model_is_what_draws_show(exponent: float) -> None:
 
 
 def test_counting_first_binds_the_heaviest_value() -> None:
-    steep = load(power_law(20_000, 1.4), 20, 5_000)
+    steep = expected_rows(power_law(20_000, 1.4), 20, 5_000)
     assert steep["heaviest_plain"] > 10_000
     assert steep["heaviest_counted"] == pytest.approx(20)
 
@@ -41,7 +41,7 @@ def test_counting_first_binds_the_heaviest_value() -> None:
 @pytest.mark.parametrize(("start", "per_mb"), [(0.5, 0.03), (0.0, 0.02), (2.0, 0.001)])
 def test_fit_finds_start_and_slope(start: float, per_mb: float) -> None:
     sizes = [25.0, 50.0, 100.0, 200.0]
-    found = fitted(sizes, [start + per_mb * size for size in sizes])
+    found = fit_costs(sizes, [start + per_mb * size for size in sizes])
     assert (found["start"], found["per_mb"]) == pytest.approx((start, per_mb), abs=1e-6)
     assert found["exponent"] == pytest.approx(1) if not start else found["exponent"] < 1
 
@@ -49,10 +49,10 @@ def test_fit_finds_start_and_slope(start: float, per_mb: float) -> None:
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
 def test_exponent_is_that_of_the_whole_cost(exponent: float) -> None:
     sizes = [100.0, 1_000.0, 5_000.0]
-    assert fitted(sizes, [0.01 * size**exponent for size in sizes])["exponent"] == pytest.approx(exponent)
+    assert fit_costs(sizes, [0.01 * size**exponent for size in sizes])["exponent"] == pytest.approx(exponent)
 
 
 def test_fit_never_says_that_a_start_gives_time_back() -> None:
-    found = fitted([1.0, 2.0, 4.0], [1.0, 4.0, 16.0])
+    found = fit_costs([1.0, 2.0, 4.0], [1.0, 4.0, 16.0])
     assert found["start"] == 0
     assert found["exponent"] == pytest.approx(2)

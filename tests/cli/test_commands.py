@@ -798,7 +798,7 @@ def test_sql_by_name_and_list(ran: Path, sanitize: Command) -> None:
             assert isinstance(json.loads(answer.out), list)
             assert not [value for value in (BOB, ANN, PHONE) if value in answer.out]
     assert "CREATE" in sanitize("sql", work, "--init").out
-    assert "Did you mean top?" in sanitize("sql", work, "--name", "tpo").error
+    assert "Did you mean top_values?" in sanitize("sql", work, "--name", "top_valeus").error
 
 
 @pytest.mark.parametrize(

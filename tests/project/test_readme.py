@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize.cli.main
-from benchmarks.detection import board
+from benchmarks.detection import format_f2_table
 from sanitize.cli.demo import DEMO_SEED, generate_mails, run_demo, write_mbox
 from sanitize.core import parts
 from sanitize.kinds.kind import Kind, all_kinds, builtin_kinds, known_countries
@@ -99,8 +99,8 @@ def kinds_page() -> str:
         [
             "# Kinds, and what the shipped plans do with them",
             "",
-            "A *variant* keeps one randomly chosen component of the value; a *surrogate* keeps only its shape. *Left* means: found, counted, not",
-            "edited. A kind is one file in `sanitize/kinds/`; its docstring, below, defines what is found as this kind, and what is not.",
+            "A *variant* keeps one randomly chosen component of the value; a *surrogate* keeps only its shape. *Left* means: found,",
+            "counted, not edited. A kind is one file in `sanitize/kinds/`; its docstring, below, defines what is found.",
             "",
             *markdown(["kind", "what it is", *(f"`{name}`" for name in names)], rows),
             "",
@@ -183,7 +183,9 @@ def tables_page() -> str:
     ]
     for table in table_schemas.ALL_TABLES.values():
         place = WHERE.get(table.name)
-        where = f"In `{place}/`" if place else f"Computed when queried, from {MADE[table.name]}" if table.name in MADE else f"In `runs/*/{table.name}/`, of plans with `dp_mlm` or `cosine_mlm`"
+        where = f"In `{place}/`" if place else f"In `runs/*/{table.name}/`, of plans with `dp_mlm` or `cosine_mlm`"
+        if table.name in MADE:
+            where = f"Computed when queried, from {MADE[table.name]}"
         lines += ["", f"## {table.name}", "", f"{table.row_description[0].upper()}{table.row_description[1:]}. {where}.", ""]
         lines += markdown(
             ["column", "type", "what it is"],
@@ -371,7 +373,7 @@ def detection_block() -> list[str]:
     records = sum(one["records"] for one in result["sets"].values())
     rate = f", at {result['times_presidio']:.0f} times the rate of Presidio" if "times_presidio" in result else ""
     said = f"F2 of exact spans, on {records:,} labelled records of {len(result['sets'])} sets{rate}; `sanitize` is the patterns alone,"
-    return [*board(result), "", said, "`sanitize find` the plan `names`. – : the tool does not search for the kind."]
+    return [*format_f2_table(result), "", said, "`sanitize find` the plan `names`. – : the tool does not search for the kind."]
 
 
 def papers_block() -> list[str]:
