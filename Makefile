@@ -7,24 +7,24 @@ BIN := .venv/bin
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
-setup: .venv/.dev  ## make .venv with everything that tests and benchmarks need (the default)
+setup: .venv/.dev  ## create .venv with everything that tests and benchmarks need (the default)
 
-demo: .venv/.core  ## install only the main job, and run it on 2,000 invented mails
+demo: .venv/.core  ## install only the core, and run it on 2,000 invented mails
 	$(BIN)/sanitize demo
 
-check: .venv/.dev  ## ruff, the layers of imports, and mypy in strict mode on the packages
+check: .venv/.dev  ## ruff, import layers, and mypy in strict mode on the packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-test: .venv/.dev  ## all tests, two at a time (soak tests excepted)
+test: .venv/.dev  ## all tests except soak tests, two at a time
 	PYTHONDONTWRITEBYTECODE= POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 papers: .venv/.dev  ## rerun the papers' main comparisons, one script each, two at a time
 	ls benchmarks/papers/*.py | OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 xargs -n 1 -P 2 $(BIN)/python
 
-bench: .venv/.dev  ## measure the main job, streams, what reduces a corpus, training and evaluation; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
+bench: .venv/.dev  ## measure the main job, streams, deduplication and blacklists, training and evaluation; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_stream $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_reduce $(ARGS)
@@ -32,7 +32,7 @@ bench: .venv/.dev  ## measure the main job, streams, what reduces a corpus, trai
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_eval $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_dp_mlm
 
-soak: .venv/.dev  ## the tests that take an hour: kills at random (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
+soak: .venv/.dev  ## the long tests (about an hour): random kills (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
 wheel: .venv/.dev  ## build the wheel into dist/

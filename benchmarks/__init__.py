@@ -1,4 +1,4 @@
-"""What is measured: speed (`make bench`) and what the papers compare (`make papers`).
+"""Benchmarks: speed (`make bench`) and the comparisons of the papers (`make papers`).
 
 A package, since opacus installs one of this name, which would be taken for it.
 """

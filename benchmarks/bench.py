@@ -1,9 +1,9 @@
-"""What the main job costs beside a plain copy of the same shards, in CPU-seconds of one run on one machine.
+"""Measures the cost of the main job against a plain copy of the same shards, in CPU-seconds of one run on one machine.
 
     python -m benchmarks.bench                    two corpora of 500 MB, medians of three: benchmarks/results/main_job.{json,md}
     python -m benchmarks.bench --mb 20 --repeat 1 --results /tmp/x     a smoke run
 
-Only ratios within one run mean anything on another machine. The floor reads and writes every row group with pyarrow (zstd level 1,
+Only ratios within one run are comparable across machines. The floor reads and writes every row group with pyarrow (zstd level 1,
 one thread) and is timed inside its own process, after the imports and one shard of warming up; the stages of `sanitize run
 --workers 1` are timed by the run itself (`stages` of its `--json`) and, as a check, from outside with all that its processes used.
 """
@@ -38,8 +38,8 @@ AIMS = {"dense": 0.15, "sparse": 0.28}
 ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
 
 
-def floor(source: Path, target: Path) -> None:
-    """Read and write every row group, and print what that took."""
+def copy_shards(source: Path, target: Path) -> None:
+    """Read and write every row group, and print time and memory as JSON."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -53,7 +53,7 @@ def floor(source: Path, target: Path) -> None:
             for group in range(shard.num_row_groups):
                 writer.write_table(shard.read_row_group(group, use_threads=False))
 
-    copy(shards[0])  # not timed: the first pages from the system cost 0.3 s, and would flatter whoever is held against the floor
+    copy(shards[0])  # not timed: the first pages from the system cost 0.3 s, which would make the floor look slower
     before = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
     for path in shards:
@@ -63,8 +63,8 @@ def floor(source: Path, target: Path) -> None:
     print(json.dumps({"cpu_s": cpu, "wall_s": time.perf_counter() - began, "peak_rss_mb": after.ru_maxrss / 1024}))
 
 
-def measured(command: list[str], **environment: str) -> tuple[dict[str, Any], dict[str, float]]:
-    """Run a command that prints one JSON object; the object, and what the process and all its children used."""
+def measure_command(command: list[str], **environment: str) -> tuple[dict[str, Any], dict[str, float]]:
+    """Run a command that prints one JSON object; returns the object, and time and memory of the process and its children."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, **environment})
     assert process.stdout is not None
@@ -78,12 +78,12 @@ def measured(command: list[str], **environment: str) -> tuple[dict[str, Any], di
 
 
 def sanitize_run(source: Path, scratch: Path, *options: str, **environment: str) -> tuple[dict[str, Any], dict[str, float]]:
-    """One `sanitize run` of the default plan into a fresh folder, which is then thrown away."""
+    """One `sanitize run` of the default plan into an empty folder, which is deleted afterwards."""
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     console = Path(sys.executable).with_name("sanitize")
     try:
-        return measured(
+        return measure_command(
             [str(console), "run", str(source), "-o", str(scratch / "out"), "--plan", "rmft", "--seed", "0", *options, "--json"],
             **environment,
         )
@@ -92,27 +92,29 @@ def sanitize_run(source: Path, scratch: Path, *options: str, **environment: str)
 
 
 def bench_corpus(about: dict[str, Any], repeat: int, scratch: Path) -> dict[str, Any]:
-    """Medians over `repeat` rounds of floor and run, taken in turn so that both see the same machine."""
+    """Medians over `repeat` rounds of floor and run, which alternate so that both run under the same load."""
     source, floors, rounds = Path(about["path"]), [], []
     for _ in range(repeat):
         shutil.rmtree(scratch, ignore_errors=True)
-        floors.append(measured([sys.executable, "-m", "benchmarks.bench", "--floor", str(source), str(scratch / "copy")], **ONE_THREAD)[0])
+        floors.append(
+            measure_command([sys.executable, "-m", "benchmarks.bench", "--floor", str(source), str(scratch / "copy")], **ONE_THREAD)[0]
+        )
         rounds.append(sanitize_run(source, scratch, "--workers", "1", **ONE_THREAD))
         print(f"  floor {floors[-1]['cpu_s']:.2f} s, run {rounds[-1][1]['cpu_s']:.2f} s of CPU", file=sys.stderr)
 
-    def mid(values: Iterable[float]) -> float:
+    def median_of(values: Iterable[float]) -> float:
         return float(statistics.median(values))
 
     stages = {
-        name: {field: mid(shown["stages"][name][field] for shown, _ in rounds) for field in rounds[0][0]["stages"][name]}
+        name: {field: median_of(shown["stages"][name][field] for shown, _ in rounds) for field in rounds[0][0]["stages"][name]}
         for name in rounds[0][0]["stages"]
     }
 
-    def cpu(names: tuple[str, ...]) -> float:
+    def stage_cpu_s(names: tuple[str, ...]) -> float:
         return sum(float(stages[name]["cpu_s"]) for name in names if name in stages)
 
-    base = mid(one["cpu_s"] for one in floors)
-    find, edit, verify = cpu(FIND), cpu(EDIT), cpu(("verify",))
+    base = median_of(one["cpu_s"] for one in floors)
+    find, edit, verify = stage_cpu_s(FIND), stage_cpu_s(EDIT), stage_cpu_s(("verify",))
     shown = rounds[-1][0]
     assert shown["leaks"] == 0
     return {
@@ -125,7 +127,7 @@ def bench_corpus(about: dict[str, Any], repeat: int, scratch: Path) -> dict[str,
         "edit_cpu_s": edit,
         "verify_cpu_s": verify,
         "stages": stages,
-        "whole_process_cpu_s": mid(outside["cpu_s"] for _, outside in rounds),
+        "whole_process_cpu_s": median_of(outside["cpu_s"] for _, outside in rounds),
         "run_without_verify_of_floor": base / (find + edit),
         "verify_of_find": verify / find,
         "mb_per_cpu_s": {
@@ -133,17 +135,19 @@ def bench_corpus(about: dict[str, Any], repeat: int, scratch: Path) -> dict[str,
             "find": about["text_mb"] / find,
             "run_without_verify": about["text_mb"] / (find + edit),
         },
-        # the largest single process, seen from outside and from within
+        # the largest single process, measured from outside and by the run itself
         "peak_rss_mb": max(
-            mid(outside["peak_rss_mb"] for _, outside in rounds), *(stage.get("peak_rss_mb", 0) for stage in stages.values())
+            median_of(outside["peak_rss_mb"] for _, outside in rounds), *(stage.get("peak_rss_mb", 0) for stage in stages.values())
         ),
     }
 
 
-def machine() -> dict[str, Any]:
-    """What a reader must know of the machine: model, cores, memory, versions."""
-    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
-    memory = next((int(line.split()[1]) // 1024 for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), None)
+def describe_machine() -> dict[str, Any]:
+    """The machine: processor model, cores, memory, versions."""
+    model = next(
+        (line.split(":")[1].strip() for line in _read_lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor()
+    )
+    memory = next((int(line.split()[1]) // 1024 for line in _read_lines("/proc/meminfo") if line.startswith("MemTotal")), None)
     packages = ("corpus-sanitize", "polars", "pyarrow", "duckdb", "numpy")
     return {
         "cpu": model,
@@ -155,18 +159,18 @@ def machine() -> dict[str, Any]:
     }
 
 
-def apart(build: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """A corpus made in a process of its own: a child's peak memory begins with what its parent held when it was started."""
+def build_in_subprocess(build: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Build a corpus in a separate process: the peak memory of a child includes the memory of its parent at the start."""
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(build, *arguments).result()
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The result as a table to read."""
+    """Format the result as a Markdown page."""
     about, names = result["machine"], list(result["corpora"])
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     rows: list[tuple[str, Callable[[dict[str, Any]], str]]] = [
@@ -190,10 +194,10 @@ def markdown(result: dict[str, Any]) -> str:
     small = result["ten_thousand"]
     return "\n".join(
         [
-            "# The main job beside a plain copy",
+            "# The main job compared with a plain copy",
             "",
             f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}, {versions}. "
-            f"Medians of {result['repeat']}, CPU-seconds, one worker, one thread. Only the ratios travel to other machines.",
+            f"Medians of {result['repeat']}, CPU-seconds, one worker, one thread. Only the ratios are comparable across machines.",
             "",
             *lines,
             "",
@@ -208,26 +212,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mb", type=int, default=500, help="MB of text in each corpus")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--dir", type=Path, default=corpora.folder(), help="where corpora and scratch copies lie")
+    parser.add_argument("--dir", type=Path, default=corpora.corpora_folder(), help="folder of corpora and scratch copies")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--floor", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.floor:
-        return floor(*options.floor)
+        return copy_shards(*options.floor)
     options.dir.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=options.dir)) / "scratch"
     result: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
-        "machine": machine(),
+        "machine": describe_machine(),
         "repeat": options.repeat,
         "corpora": {},
     }
     try:
         for name, aim in AIMS.items():
-            about = apart(corpora.build, name, options.mb, options.dir)
+            about = build_in_subprocess(corpora.build, name, options.mb, options.dir)
             print(f"{name}: {about['text_mb']:.0f} MB", file=sys.stderr)
             result["corpora"][name] = {**bench_corpus(about, options.repeat, scratch), "aim": aim}
-        about = apart(corpora.build_count, "dense", 10_000, options.dir)
+        about = build_in_subprocess(corpora.build_count, "dense", 10_000, options.dir)
         walls = [sanitize_run(Path(str(about["path"])), scratch)[1]["wall_s"] for _ in range(options.repeat)]
         result["ten_thousand"] = {"text_mb": about["text_mb"], "wall_s": statistics.median(walls)}
     finally:

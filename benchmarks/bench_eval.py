@@ -1,11 +1,11 @@
-"""How much faster attacks go in batches, by CPU-seconds of one thread: continuations, and the ranking of Recollect and Rank.
+"""Measures the speed-up of attacks by batching, in CPU-seconds of one thread: continuations, and the ranking of Recollect and Rank.
 
     python -m benchmarks.bench_eval                    benchmarks/results/eval.json
 
-A GPT-2 of two layers (width 64) with random weights continues prompts of fifty tokens by 128, greedily and without an end, as
-`eval.model.Model.generate` does for the attacks; `of_transformers` compares with `generate` of transformers on the same batches. The
-ranking scores candidates with victim and reference, in every segment of their label: all together, as `eval.reconstruction.losses` does,
-against one candidate in one segment at a time; both must give the same losses.
+A GPT-2 of two layers (width 64) with random weights continues prompts of fifty tokens by 128, greedily and without an end of text, as
+`sanitize.eval.language_model.LanguageModel.generate` does for the attacks; `of_transformers` compares with `generate` of
+transformers on the same batches. The ranking scores candidates with victim and reference, in every segment of their label: in batches, as
+`recollect_and_rank.compute_candidate_losses` does, against one candidate in one segment at a time; both must give the same losses.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench import ONE_THREAD, machine
-from benchmarks.bench_reduce import cpu_s
+from benchmarks.bench import ONE_THREAD, describe_machine
+from benchmarks.bench_reduce import measure_cpu_s
 
 AIMS = {"batched_of_unbatched": 20.0, "ranked_together_of_one_by_one": 5.0}
 PROMPT, NEW, VOCABULARY = 50, 128, 1024
 
 
-def rates(batch: int, few: int, repeat: int) -> dict[str, Any]:
-    """Tokens per CPU-second of each way, the best of some rounds that take turns."""
+def measure_generation(batch: int, few: int, repeat: int) -> dict[str, Any]:
+    """Tokens per CPU-second of each method, medians of alternating rounds."""
     import numpy as np
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -45,41 +45,45 @@ def rates(batch: int, few: int, repeat: int) -> dict[str, Any]:
     model = LanguageModel.from_loaded(plain, tokenizer)
     prompts = np.random.default_rng(0).integers(2, VOCABULARY, size=(batch, PROMPT)).tolist()
 
-    def together() -> Any:
+    def generate_batched() -> Any:
         return model.generate(prompts, new_tokens=NEW, batch=batch, stop_at_eos=False)
 
-    def alone() -> Any:
+    def generate_single() -> Any:
         return model.generate(prompts[:few], new_tokens=NEW, batch=1, stop_at_eos=False)
 
-    def theirs() -> Any:
+    def generate_with_transformers() -> Any:
         ids = torch.tensor(prompts)
-        told = plain.generate(
+        output = plain.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, do_sample=False, eos_token_id=None, pad_token_id=1
         )
-        return told[:, PROMPT:].tolist()
+        return output[:, PROMPT:].tolist()
 
-    ways = {"batched": (together, batch), "unbatched": (alone, few), "transformers": (theirs, batch)}
-    spent: dict[str, list[float]] = {name: [] for name in ways}
-    made: dict[str, Any] = {}
+    methods = {
+        "batched": (generate_batched, batch),
+        "unbatched": (generate_single, few),
+        "transformers": (generate_with_transformers, batch),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in methods}
+    outputs: dict[str, Any] = {}
     for _ in range(repeat):
-        for name, (work, _) in ways.items():
-            seconds, made[name] = cpu_s(work)
+        for name, (work, _) in methods.items():
+            seconds, outputs[name] = measure_cpu_s(work)
             spent[name].append(seconds)
-    assert made["batched"] == made["transformers"], "both ways must give the same tokens"
-    assert made["unbatched"] == made["batched"][:few], "a batch must change nothing"
-    told = {name: count * NEW / statistics.median(spent[name]) for name, (_, count) in ways.items()}
+    assert outputs["batched"] == outputs["transformers"], "both methods must give the same tokens"
+    assert outputs["unbatched"] == outputs["batched"][:few], "a batch must change nothing"
+    token_rates = {name: count * NEW / statistics.median(spent[name]) for name, (_, count) in methods.items()}
     return {
         "batch": batch,
         "prompt_tokens": PROMPT,
         "new_tokens": NEW,
-        "tokens_per_cpu_s": told,
-        "batched_of_unbatched": told["batched"] / told["unbatched"],
-        "batched_of_transformers": told["batched"] / told["transformers"],
+        "tokens_per_cpu_s": token_rates,
+        "batched_of_unbatched": token_rates["batched"] / token_rates["unbatched"],
+        "batched_of_transformers": token_rates["batched"] / token_rates["transformers"],
     }
 
 
-def ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
-    """Candidates in segments per CPU-second, ranked together and one by one."""
+def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
+    """Candidates in segments per CPU-second, ranked in batches and one by one."""
     import numpy as np
     import polars as pl
     import torch
@@ -100,17 +104,18 @@ def ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     draws = np.random.default_rng(0)
     words = [f"{one}{two}" for one in ("ba", "de", "ki", "lo", "mu", "ne", "ra", "su") for two in ("na", "ret", "lim", "dor", "vast")]
 
-    def said(count: int) -> str:
+    def random_words(count: int) -> str:
         return " ".join(words[place] for place in draws.integers(len(words), size=count))
 
     # two values in two or three places each, as in a mail; thirty to sixty words
     masked = [
-        f"{said(9)} [PERSON-1] {said(12)} [EMAIL_ADDRESS-1] {said(8)} [PERSON-1] {said(7)}" + f" {said(5)} [EMAIL_ADDRESS-1]" * (number % 2)
+        f"{random_words(9)} [PERSON-1] {random_words(12)} [EMAIL_ADDRESS-1] {random_words(8)} [PERSON-1] {random_words(7)}"
+        + f" {random_words(5)} [EMAIL_ADDRESS-1]" * (number % 2)
         for number in range(texts)
     ]
     records = MaskedRecords.from_texts(masked, [{"[PERSON-1]": ["x"], "[EMAIL_ADDRESS-1]": ["y"]}] * texts)
-    found = pl.DataFrame(
-        [(key, place, said(2), place, 1) for key in records.keys["key"] for place in range(candidates)],
+    candidate_rows = pl.DataFrame(
+        [(key, place, random_words(2), place, 1) for key in records.keys["key"] for place in range(candidates)],
         schema={"key": pl.Int64, "place": pl.Int64, "candidate": pl.String, "query": pl.Int64, "votes": pl.Int64}, orient="row",
     )  # fmt: skip
     tokenizer = train_tokenizer([*masked, *words], vocab_size=VOCABULARY, context_length=256)
@@ -119,33 +124,39 @@ def ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
         torch.manual_seed(seed)
         config = GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=64, n_layer=2, n_head=4, initializer_range=0.25)
         models.append(LanguageModel.from_loaded(GPT2LMHeadModel(config).eval(), tokenizer))
-    of_key = [cut_segments(records.texts[text_no], label) for text_no, label in records.keys.select("text_no", "label").iter_rows()]
-    rows = [(before, told, after) for key, told in found.select("key", "candidate").iter_rows() for before, after in of_key[key]]
+    segments_by_key = [
+        cut_segments(records.texts[text_no], label) for text_no, label in records.keys.select("text_no", "label").iter_rows()
+    ]
+    rows = [
+        (before, candidate, after)
+        for key, candidate in candidate_rows.select("key", "candidate").iter_rows()
+        for before, after in segments_by_key[key]
+    ]
 
-    def together() -> Any:
-        return compute_candidate_losses(*models, records, found, AttackSettings()).select("victim", "reference").to_numpy()
+    def rank_batched() -> Any:
+        return compute_candidate_losses(*models, records, candidate_rows, AttackSettings()).select("victim", "reference").to_numpy()
 
-    def one_by_one() -> Any:
+    def rank_one_by_one() -> Any:
         return np.array([[compute_segment_losses(model, *([part] for part in row), batch=1)[0][0] for model in models] for row in rows])
 
     spent: dict[str, list[float]] = {"together": [], "one_by_one": []}
-    made: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
     for _ in range(repeat):
-        for name, work in (("together", together), ("one_by_one", one_by_one)):
-            seconds, made[name] = cpu_s(work)
+        for name, work in (("together", rank_batched), ("one_by_one", rank_one_by_one)):
+            seconds, outputs[name] = measure_cpu_s(work)
             spent[name].append(seconds)
-    assert np.allclose(made["together"], made["one_by_one"], atol=1e-4), "a batch must change nothing"
-    rates = {name: len(rows) / statistics.median(seconds) for name, seconds in spent.items()}
+    assert np.allclose(outputs["together"], outputs["one_by_one"], atol=1e-4), "a batch must change nothing"
+    segment_rates = {name: len(rows) / statistics.median(seconds) for name, seconds in spent.items()}
     return {
         "segments": len(rows),
-        "segments_per_cpu_s": rates,
-        "ranked_together_of_one_by_one": rates["together"] / rates["one_by_one"],
+        "segments_per_cpu_s": segment_rates,
+        "ranked_together_of_one_by_one": segment_rates["together"] / segment_rates["one_by_one"],
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--mb", type=int, default=100, help="taken for the sake of `make bench`; nothing here depends on it")
+    parser.add_argument("--mb", type=int, default=100, help="accepted for `make bench`; not used")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--few", type=int, default=8, help="prompts that are continued one by one")
@@ -154,11 +165,11 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     os.environ.update(ONE_THREAD)  # before anything that reads it is imported
-    about = machine()
+    about = describe_machine()
     about["versions"] |= {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
     result = {"date": datetime.date.today().isoformat(), "machine": about, "repeat": options.repeat, "aims": AIMS}
-    result |= rates(options.batch, options.few, options.repeat)
-    result |= ranking(options.texts, options.candidates, options.repeat)
+    result |= measure_generation(options.batch, options.few, options.repeat)
+    result |= measure_ranking(options.texts, options.candidates, options.repeat)
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "eval.json").write_text(json.dumps(result, indent=1) + "\n")
     for what, aim in AIMS.items():

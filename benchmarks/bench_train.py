@@ -1,4 +1,4 @@
-"""What training costs beside its model, as ratios in CPU-seconds of one process and one thread.
+"""Measures the cost of training beyond the model itself, as ratios in CPU-seconds of one process and one thread.
 
     python -m benchmarks.bench_train                                           benchmarks/results/train.json
     python -m benchmarks.bench_train --mb 1 --repeat 1 --results /tmp/x        a smoke run
@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import corpora
-from benchmarks.bench import ONE_THREAD, apart, machine
+from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine
 
 AIMS = {"penalty_step_of_plain_step": 1.5, "stream_of_model": 10.0}
 STEPS = 60
 
 
-def cpu_s(work: Callable[[], Any]) -> float:
+def measure_cpu_s(work: Callable[[], Any]) -> float:
     """The CPU-seconds of this process."""
     before = time.process_time()
     work()
     return time.process_time() - before
 
 
-class Training:
+class TrainingBench:
     """A recipe on shards, ready to make steps: rows, model, objective."""
 
     def __init__(self, name: str, source: Path, *changes: str) -> None:
@@ -53,11 +53,11 @@ class Training:
         self.objective, self.tokenizer = self.recipe.build_objective(), get_tokenizer(self.recipe, self.data)
         model, self.context = build_model(self.recipe.model, head=self.objective.HEAD, tokenizer=self.tokenizer, seed=0)
         self.rows: Any = None
-        self.tokenise_cpu_s = cpu_s(self._make_rows)
+        self.tokenise_cpu_s = measure_cpu_s(self._make_rows)
         self.plan = make_batch_plan(self.recipe, self.rows)
         shared = {"device": torch.device("cpu"), "seed": 0, "batch": self.recipe.run.batch}
         stage = TrainContext(rows=self.rows, tokenizer=self.tokenizer, model=model, **shared)
-        self.open_cpu_s = cpu_s(lambda: self.objective.setup(stage))
+        self.open_cpu_s = measure_cpu_s(lambda: self.objective.setup(stage))
         self.loop = Trainer(
             model=model,
             optimizer=build_adamw(model, self.recipe.run),
@@ -76,23 +76,27 @@ class Training:
 
     def step_cpu_s(self) -> float:
         """CPU-seconds of a step, over the plan's steps."""
-        return cpu_s(self.loop.train) / self.plan.step_count
+        return measure_cpu_s(self.loop.train) / self.plan.step_count
 
     def stream_cpu_s(self) -> float:
-        """CPU-seconds of an epoch's batches, with what the model is shown of them, a token."""
+        """CPU-seconds of an epoch's batches, including their collation, per token."""
         from sanitize.train.batches import BatchPlan, BatchStream
 
         plan = BatchPlan(row_count=len(self.rows), batch_size=self.recipe.run.batch, seed=0, epochs=1)
-        spent = cpu_s(lambda: [self.objective.collate(batch, training=True) and None for batch in BatchStream(self.rows, plan)])
+        spent = measure_cpu_s(lambda: [self.objective.collate(batch, training=True) and None for batch in BatchStream(self.rows, plan)])
         return spent / int(self.rows.lengths.sum())
 
 
-def measured(source: Path, repeat: int) -> dict[str, Any]:
+def measure_corpus(source: Path, repeat: int) -> dict[str, Any]:
     """All measurements, in one process; medians of rounds that take turns."""
     import torch
 
     torch.set_num_threads(1)
-    plain, penalised, small = Training("early_detection", source), Training("ngram_penalty", source), Training("rmft", source)
+    plain, penalised, small = (
+        TrainingBench("early_detection", source),
+        TrainingBench("ngram_penalty", source),
+        TrainingBench("rmft", source),
+    )
     for one in (plain, penalised, small):
         one.step_cpu_s()  # the first round pays for pages and imports
     rounds: dict[str, list[float]] = {name: [] for name in ("plain", "penalised", "ratio", "model", "stream")}
@@ -126,16 +130,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mb", type=int, default=2, help="MB of text; more than 4 change nothing in the ratios and are not made")
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--dir", type=Path, default=corpora.folder(), help="where the corpus lies")
+    parser.add_argument("--dir", type=Path, default=corpora.corpora_folder(), help="folder of the corpus")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     os.environ.update(ONE_THREAD)  # before anything that reads it is imported
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ["OMP_NUM_THREADS"] = "1"
     options.dir.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": machine(), "repeat": options.repeat, "aims": AIMS}
-    about = apart(corpora.build, "dense", min(options.mb, 4), options.dir)
-    result["train"] = apart(measured, Path(about["path"]), options.repeat)
+    result: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "machine": describe_machine(),
+        "repeat": options.repeat,
+        "aims": AIMS,
+    }
+    about = build_in_subprocess(corpora.build, "dense", min(options.mb, 4), options.dir)
+    result["train"] = build_in_subprocess(measure_corpus, Path(about["path"]), options.repeat)
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "train.json").write_text(json.dumps(result, indent=1) + "\n")
     for what, aim in AIMS.items():

@@ -1,9 +1,9 @@
-"""What the leak check costs: fast and full, in MB of text per second of CPU, and its peak memory, by how many values had to go.
+"""Measures the leak check, fast and full, in MB of text per CPU-second, and its peak memory, by the number of removed values.
 
     python -m benchmarks.bench_verify --values 1000000 10000000 --mb 200 --memory-limit 250MB 1GB
 
-A corpus of invented mail is sanitized once; then a vault of so many invented values is put beside it, with a hundred leaks in the shards,
-and both checks look for all of them with one worker, as a run does: with what is looked for made ready in parts that fit the limit.
+A corpus of invented mail is sanitized once; then a vault of N invented values is written beside it, with a hundred leaks in the shards,
+and both checks search for all of them with one worker, as a run does: with search terms prepared in parts that fit the limit.
 Memory is the largest of any process.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.bench import machine
+from benchmarks.bench import describe_machine
 from sanitize.cli.demo import generate_mails
 from sanitize.core.sizes import parse_memory_limit
 from sanitize.engines.local import LocalEngine
@@ -47,8 +47,8 @@ def address(number: int) -> str:
     return f"person{number}.of{number % 997}@house{number % 10_007}.example.com"
 
 
-def vault(folder: Path, values: int, identity: str = "") -> list[Path]:
-    """A vault of invented addresses, as `find` would leave it; with `identity` before each where it is told from other values."""
+def write_vault(folder: Path, values: int, identity: str = "") -> list[Path]:
+    """Write a vault of invented addresses, as `find` would; if `identity` is set, it is the prefix of each normalised value."""
     folder.mkdir(parents=True)
     paths = []
     names = pa.array(["EMAIL_ADDRESS"])
@@ -68,7 +68,7 @@ def vault(folder: Path, values: int, identity: str = "") -> list[Path]:
     return paths
 
 
-def shard(path: Path, mb: int, values: int, identity: str = "") -> int:
+def write_shard(path: Path, mb: int, values: int, identity: str = "") -> int:
     """One shard of invented mail with a hundred leaks in it, a third of them in base64; returns its bytes of text."""
     schema = pa.schema([("text", pa.large_string())])
     size = 0
@@ -87,8 +87,8 @@ def shard(path: Path, mb: int, values: int, identity: str = "") -> int:
     return size
 
 
-def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
-    """One check in a process of its own."""
+def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
+    """Run one check; called in a separate process."""
     from sanitize.core.text_cells import LeafPath
     from sanitize.storage.corpus import DocumentFile, Documents
     from sanitize.verification.attribution import VerifyTask
@@ -134,9 +134,9 @@ def look(folder: str, mode: str, limit: str) -> dict[str, Any]:
         written = time.process_time() - began
         found = int(verify_task(task)["swept"])
     else:
-        made, _ = write_passes(paths, ["EMAIL_ADDRESS"], root / "passes", memory)
+        pass_files, _ = write_passes(paths, ["EMAIL_ADDRESS"], root / "passes", memory)
         written = time.process_time() - began
-        result = run_full_check(engine, [(task, "shard.parquet")], [], made, root / "scratch")
+        result = run_full_check(engine, [(task, "shard.parquet")], [], pass_files, root / "scratch")
         found = sum(one.times for one in result["findings"] if one.place == "column text")
         passes = result["passes"]
     return {
@@ -159,14 +159,14 @@ _TABLES = {
 }
 
 
-def measured(folder: Path, values: int, mb: int, mode: str = "full", limit: str = "1GB") -> dict[str, Any]:
-    """One measurement: what `look` gives, with the rate per pass."""
+def measure_check(folder: Path, values: int, mb: int, mode: str = "full", limit: str = "1GB") -> dict[str, Any]:
+    """One measurement: the result of `run_check`, with the rate per pass."""
     identity = "id." if mode == "further" else ""
-    vault(folder / "vault", values, identity)
-    text_bytes = shard(folder / "shard.parquet", mb, values, identity)
+    write_vault(folder / "vault", values, identity)
+    text_bytes = write_shard(folder / "shard.parquet", mb, values, identity)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        result = pool.submit(look, str(folder), mode, limit).result()
-    looking = max(result["cpu_s"] - result["forms_cpu_s"], 1e-9)
+        result = pool.submit(run_check, str(folder), mode, limit).result()
+    check_cpu_s = max(result["cpu_s"] - result["forms_cpu_s"], 1e-9)
     planted = _LEAKS if mode == "full" else _LEAKS - -(-_LEAKS // 3)
     return {
         "mode": mode,
@@ -174,25 +174,25 @@ def measured(folder: Path, values: int, mb: int, mode: str = "full", limit: str 
         "text_mb": round(text_bytes / 1e6, 1),
         "planted": planted,
         **result,
-        "mb_per_cpu_s": round(text_bytes / 1e6 / looking, 1),
-        "mb_per_cpu_s_and_pass": round(text_bytes / 1e6 * result["passes"] / looking, 1),
+        "mb_per_cpu_s": round(text_bytes / 1e6 / check_cpu_s, 1),
+        "mb_per_cpu_s_and_pass": round(text_bytes / 1e6 * result["passes"] / check_cpu_s, 1),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--values", type=int, nargs="+", default=[100_000, 1_000_000], help="how many values had to go")
+    parser.add_argument("--values", type=int, nargs="+", default=[100_000, 1_000_000], help="numbers of removed values")
     parser.add_argument("--mb", type=int, default=50, help="MB of text in the shard")
-    parser.add_argument("--memory-limit", nargs="+", default=["1GB"], help="what the forms that are looked for may take")
+    parser.add_argument("--memory-limit", nargs="+", default=["1GB"], help="memory of the search terms")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     rows = []
     for values, limit, mode in itertools.product(options.values, options.memory_limit, ("fast", "further", "full")):
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(measured(Path(folder), values, options.mb, mode, limit))
+            rows.append(measure_check(Path(folder), values, options.mb, mode, limit))
         print(json.dumps(rows[-1]), flush=True)
         assert rows[-1]["found"] == rows[-1]["planted"], "a planted leak was not found"
-    result = {"date": datetime.date.today().isoformat(), "machine": machine(), "rows": rows}
+    result = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "rows": rows}
     (options.results / "verify.json").write_text(json.dumps(result, indent=1) + "\n")
 
 

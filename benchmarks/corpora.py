@@ -2,7 +2,7 @@
 
     python -m benchmarks.corpora --mb 500 --dir /somewhere/large
 
-Row groups of 10,000 mails, zstd level 1: what a careful producer would write. 500 MB take about 15 seconds of CPU each.
+Row groups of 10,000 mails, zstd level 1: typical of published corpora. 500 MB take about 15 seconds of CPU each.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ BYTES_PER_MAIL = {"dense": 1_831, "sparse": 1_870}  # measured over 50,000 mails
 GROUP = 10_000
 
 
-def folder() -> Path:
-    """Where the corpora lie unless told otherwise."""
+def corpora_folder() -> Path:
+    """The default folder of the corpora."""
     return Path(tempfile.gettempdir()) / "corpus-sanitize-bench"
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mb", type=int, default=500, help="MB of text in each corpus")
     parser.add_argument("--files", type=int, default=8)
-    parser.add_argument("--dir", type=Path, default=folder())
+    parser.add_argument("--dir", type=Path, default=corpora_folder())
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     for name in BYTES_PER_MAIL:

@@ -1,21 +1,21 @@
-"""Precision, recall and F2 of our finders and of their peers on labelled text, per kind and data set, with what they cost.
+"""Precision, recall and F2 of sanitize's finders and of other tools on labelled text, per kind and data set, and their costs.
 
     python -m benchmarks.detection                          all finders on ../shared/data/pii: benchmarks/results/detection.json
                                                             and the tables of docs/detection.md
     python -m benchmarks.detection --data DIR --peers-python /venv/bin/python --results /tmp/x
-    python -m benchmarks.detection --find-args "--plan rmft"     ours through `sanitize find` with those options: every finder it runs
+    python -m benchmarks.detection --find-args "--plan rmft"     `sanitize find` with those options: all finders of the plan
 
-A data set is a JSON Lines file of `text` and `spans` (`start` and `end` in code points, `label`). `LABELS` says which of our kinds
-each label is, and `COMPLETE` which kinds a set labels completely: only these are scored on it, since elsewhere a find without a label
-says nothing. Both were fixed before anything was tuned on the sets.
+A data set is a JSON Lines file of `text` and `spans` (`start` and `end` in code points, `label`). `LABELS` maps each label
+to a kind, and `COMPLETE` lists the kinds that a set labels completely: only these are scored on it, since a find without a label
+means nothing for other kinds. Both were fixed before any rule was tuned on the sets.
 
-A span counts as found where kind, start and stop agree once punctuation and blanks at both edges are trimmed (exact), or where it
-overlaps one of its kind. Figures are pooled over the sets that label a kind completely. Precision and recall come with Wilson score
+A span counts as found if kind, start and stop agree after punctuation and blanks at both edges are trimmed (exact), or if it
+overlaps a span of its kind. Figures are pooled over the sets that label a kind completely. Precision and recall come with Wilson score
 intervals (Wilson 1927; 95 %), F2 = 5PR / (4P + R) with a percentile bootstrap over records. Costs are CPU-seconds of the finder alone,
-over all texts of the run, without imports and the building of its models.
+over all texts of the run, without imports and loading of models.
 
-Peers run from their own packages in another process (`--peers-python`); one that is not there is said to be missing. Nothing is
-downloaded, and no text of the data is printed or written: what the finders hand over are offsets.
+Other tools run from their own packages in another process (`--peers-python`); a missing tool is reported as missing. Nothing is
+downloaded, and no text of the data is printed or written: the finders return offsets only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "pii"
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "detection.md"  # its tables are those of the last full run
+PAGE = ROOT / "docs" / "detection.md"  # its tables are from the last full run
 
 # the label of each data set -> our kind; a set is known by the beginning of its file's name
 LABELS: dict[str, dict[str, str]] = {
@@ -98,7 +98,7 @@ VERSIONS = {
     "libphonenumber": "phonenumbers",
     "libphonenumber, 13 regions": "phonenumbers",
 }
-# the patterns that one writes in an afternoon; persons: two or three capitalised words in a row
+# simple regular expressions; persons: two or three capitalised words in a row
 PLAIN = {
     "EMAIL_ADDRESS": r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b",
     "PHONE_NUMBER": r"(?<!\w)(?:\+?\d{1,3}[ .-]?)?(?:\(\d{2,4}\)[ .-]?)?\d{2,4}(?:[ .-]\d{2,4}){1,4}(?!\w)|(?<!\w)\+?\d{9,13}(?!\w)",
@@ -145,8 +145,8 @@ def sanitize() -> Find:
     return find
 
 
-def sanitize_same() -> Find:
-    """The patterns of those kinds alone that Presidio looks for, for a rate beside its own."""
+def sanitize_presidio_kinds() -> Find:
+    """The patterns of the kinds that Presidio supports, to compare the rates."""
     import pyarrow as pa
 
     from sanitize.core.keys import Key
@@ -167,17 +167,17 @@ def sanitize_same() -> Find:
 
 
 def sanitize_find() -> Find:
-    """Whatever `sanitize find` finds, with the options in SANITIZE_FIND_ARGS: from the `occurrences` of an index made on the spot."""
+    """The finds of `sanitize find` with the options in SANITIZE_FIND_ARGS: the `occurrences` of a temporary index."""
     import polars as pl
 
     def find(texts: list[str]) -> list[list[Span]]:
         with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
-            source, work = Path(scratch) / "texts.jsonl", Path(scratch) / "work"
+            source, workspace = Path(scratch) / "texts.jsonl", Path(scratch) / "work"
             source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
             options = ["--workers", "1", "--seed", "1", "--json", *shlex.split(os.environ.get("SANITIZE_FIND_ARGS", ""))]
-            command = [sys.executable, "-m", "sanitize", "find", str(source), "--work", str(work), *options]
+            command = [sys.executable, "-m", "sanitize", "find", str(source), "--work", str(workspace), *options]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-            rows = pl.read_parquet(work / "tables" / "occurrences" / "*.parquet", columns=["doc_no", "start", "end", "kind"])
+            rows = pl.read_parquet(workspace / "tables" / "occurrences" / "*.parquet", columns=["doc_no", "start", "end", "kind"])
             out: list[list[Span]] = [[] for _ in texts]
             for doc_no, start, stop, kind in rows.with_columns(pl.col("kind").cast(pl.String)).iter_rows():
                 out[doc_no].append((start, stop, kind))
@@ -277,7 +277,7 @@ def _libphonenumber(regions: Sequence[str]) -> Find:
 
 
 def libphonenumber() -> Find:
-    """Numbers that are valid in the United States or say their country."""
+    """Numbers that are valid in the United States or have a country code."""
     return _libphonenumber(("US",))
 
 
@@ -286,8 +286,8 @@ def libphonenumber_regions() -> Find:
     return _libphonenumber(REGIONS)
 
 
-def plain() -> Find:
-    """The patterns that one writes in an afternoon."""
+def plain_patterns() -> Find:
+    """Simple regular expressions."""
     made = {kind: re.compile(pattern) for kind, pattern in PLAIN.items()}
 
     def find(texts: list[str]) -> list[list[Span]]:
@@ -299,27 +299,27 @@ def plain() -> Find:
 FINDERS: dict[str, Callable[[], Find]] = {
     "sanitize": sanitize,
     "sanitize find": sanitize_find,
-    "sanitize, Presidio's kinds": sanitize_same,
+    "sanitize, Presidio's kinds": sanitize_presidio_kinds,
     "presidio": presidio,
     "scrubadub": scrubadub,
     "datatrove": datatrove,
     "libphonenumber": libphonenumber,
     "libphonenumber, 13 regions": libphonenumber_regions,
-    "plain patterns": plain,
+    "plain patterns": plain_patterns,
 }
 OURS = ("sanitize", "sanitize find", "sanitize, Presidio's kinds")
-COSTS = ("sanitize, Presidio's kinds",)  # of which only the cost is told
+COSTS = ("sanitize, Presidio's kinds",)  # only the cost of these is reported
 
 
 # --- the data --------------------------------------------------------------------------------------------------------------------------
 
 
-def set_of(name: str) -> str | None:
-    """Which entry of LABELS a file belongs to."""
+def find_set_name(name: str) -> str | None:
+    """The key of LABELS that a file belongs to."""
     return next((known for known in LABELS if name.startswith(known)), None)
 
 
-def read(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
+def read_sets(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
     """The texts of every set and their labelled spans, of the kinds that the set labels completely."""
     if not data.is_dir():
         raise SystemExit(
@@ -328,7 +328,7 @@ def read(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
         )
     sets: dict[str, list[tuple[str, list[Span]]]] = {}
     for path in sorted(data.glob("*.jsonl")):
-        known = set_of(path.name)
+        known = find_set_name(path.name)
         if known is None:
             continue
         records = []
@@ -348,8 +348,8 @@ def read(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
 # --- scoring ---------------------------------------------------------------------------------------------------------------------------
 
 
-def trimmed(text: str, spans: Iterable[Span]) -> set[Span]:
-    """The spans without punctuation and blanks at their edges; what is nothing else is left out."""
+def trim_spans(text: str, spans: Iterable[Span]) -> set[Span]:
+    """The spans without punctuation and blanks at their edges; empty ones are dropped."""
     out = set()
     for start, stop, kind in spans:
         piece = text[start:stop]
@@ -360,7 +360,7 @@ def trimmed(text: str, spans: Iterable[Span]) -> set[Span]:
     return out
 
 
-def counted(labelled: set[Span], found: set[Span]) -> tuple[int, int, int, int, int]:
+def count_matches(labelled: set[Span], found: set[Span]) -> tuple[int, int, int, int, int]:
     """Labels, finds, exact agreements, labels that a find overlaps, and finds that overlap a label; all of one kind and text."""
     touched = sum(any(a < stop and start < b for a, b, _ in found) for start, stop, _ in labelled)
     touching = sum(any(a < stop and start < b for a, b, _ in labelled) for start, stop, _ in found)
@@ -385,13 +385,13 @@ def score(counts: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
 
     table = np.array(counts, np.float64).reshape(-1, 5)
     labels, finds, hits, touched, touching = (int(total) for total in table.sum(axis=0))
-    some = table[(table[:, 0] > 0) | (table[:, 1] > 0)]  # the others change nothing
+    nonempty_records = table[(table[:, 0] > 0) | (table[:, 1] > 0)]  # records without labels and finds have no effect
     rng = np.random.default_rng(1)
     drawn = np.zeros((_RESAMPLES, 5))
-    if len(some):
+    if len(nonempty_records):
         # a record is drawn Poisson(1) times, which is the bootstrap of many records without an index table
         for row in range(_RESAMPLES):
-            drawn[row] = rng.poisson(1.0, len(some)) @ some
+            drawn[row] = rng.poisson(1.0, len(nonempty_records)) @ nonempty_records
     spread = 5 * drawn[:, 2] / np.maximum(4 * drawn[:, 0] + drawn[:, 1], 1)
     recall, precision = (touched / labels if labels else None), (touching / finds if finds else None)
     return {
@@ -410,22 +410,22 @@ def score(counts: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
     }
 
 
-def scored(sets: dict[str, list[tuple[str, list[Span]]]], found: list[list[Span]]) -> dict[str, Any]:
+def score_sets(sets: dict[str, list[tuple[str, list[Span]]]], found: list[list[Span]]) -> dict[str, Any]:
     """By kind: `pooled`, and each set that labels the kind completely."""
     out: dict[str, Any] = {}
     at = 0
     counts: dict[str, dict[str, list[tuple[int, int, int, int, int]]]] = {kind: {} for kind in KINDS}
     for name, records in sets.items():
-        known = set_of(name)
+        known = find_set_name(name)
         assert known is not None
-        # a loop over records: labelled sets are small, and every finder is held against them the same way
+        # a loop over records: labelled sets are small, and every finder is scored in the same way
         for text, labelled in records:
-            mine = trimmed(text, labelled)
-            theirs = trimmed(text, (span for span in found[at] if span[2] in COMPLETE[known]))
+            trimmed_labels = trim_spans(text, labelled)
+            trimmed_finds = trim_spans(text, (span for span in found[at] if span[2] in COMPLETE[known]))
             at += 1
             for kind in COMPLETE[known]:
                 counts[kind].setdefault(name, []).append(
-                    counted({span for span in mine if span[2] == kind}, {span for span in theirs if span[2] == kind})
+                    count_matches({span for span in trimmed_labels if span[2] == kind}, {span for span in trimmed_finds if span[2] == kind})
                 )
     for kind, by_set in counts.items():
         if by_set:
@@ -437,33 +437,33 @@ def scored(sets: dict[str, list[tuple[str, list[Span]]]], found: list[list[Span]
 # --- running ---------------------------------------------------------------------------------------------------------------------------
 
 
-def work(finder: str, data: Path, out: Path) -> None:
+def run_worker(finder: str, data: Path, out: Path) -> None:
     """Run one finder in this process over all texts, and write its spans and costs."""
-    texts = [text for records in read(data).values() for text, _ in records]
+    texts = [text for records in read_sets(data).values() for text, _ in records]
     find = FINDERS[finder]()
-    find(texts[::20])  # not timed: patterns are compiled and tables loaded when they are first used
-    before, began = _used(), time.perf_counter()
+    find(texts[::20])  # warm-up: patterns are compiled and tables loaded at first use
+    before, began = _cpu_seconds(), time.perf_counter()
     spans = find(texts)
-    seconds = _used() - before
+    seconds = _cpu_seconds() - before
     size = sum(len(text.encode()) for text in texts)
     packages = {VERSIONS[finder]: importlib.metadata.version(VERSIONS[finder])} if finder in VERSIONS else {}
     cost = {"cpu_s": seconds, "wall_s": time.perf_counter() - began, "mb": size / 1e6, "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9)}
     out.write_text(json.dumps({"spans": spans, "cost": cost, "packages": packages}), "utf-8")
 
 
-def _used() -> float:
-    """CPU-seconds of this process and of those it has run."""
+def _cpu_seconds() -> float:
+    """CPU-seconds of this process and its children."""
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in both)
 
 
-def handed(finder: str, python: str, data: Path, out: Path) -> dict[str, Any] | str:
-    """What one finder gave in a process of its own, or why it gave nothing."""
+def run_in_subprocess(finder: str, python: str, data: Path, out: Path) -> dict[str, Any] | str:
+    """The result of one finder in a separate process, or the reason of its failure."""
     environment = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [python, str(Path(__file__)), "--worker", finder, "--data", str(data), "--out", str(out)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        # the last line names what went wrong; peers may quote a text in it, so that only the kind of error is told
+        # the last line is the error; tools may quote a text in it, so only the type of the error is reported
         last = (done.stderr.strip().splitlines() or ["?"])[-1]
         missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last)
         return f"not installed ({missing[1]})" if missing else f"failed ({last.split(':')[0]})"
@@ -471,7 +471,7 @@ def handed(finder: str, python: str, data: Path, out: Path) -> dict[str, Any] | 
     return result
 
 
-def board(result: dict[str, Any]) -> list[str]:
+def format_f2_table(result: dict[str, Any]) -> list[str]:
     """The table of F2 by kind and finder, exact spans pooled over the sets that label the kind completely; the best of each row is bold."""
     names = [name for name, one in result["finders"].items() if "scores" in one]
     lines = ["| kind | labels | " + " | ".join(names) + " |", "|---|--:|" + "--:|" * len(names)]
@@ -483,23 +483,23 @@ def board(result: dict[str, Any]) -> list[str]:
         best = max(round(row["pooled"]["f2"], 2) for row in rows if row)
         for row in rows:
             one = row["pooled"]
-            said = f"{one['f2']:.2f}" if one["finds"] else "–"
-            cells.append(f"**{said}**" if one["finds"] and round(one["f2"], 2) == best else said)
+            cell = f"{one['f2']:.2f}" if one["finds"] else "–"
+            cells.append(f"**{cell}**" if one["finds"] and round(one["f2"], 2) == best else cell)
         lines.append(f"| {kind} | {next(row for row in rows if row)['pooled']['labels']:,} | " + " | ".join(cells) + " |")
     return lines
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The tables of a result: F2 by kind and finder, then ours with intervals, then costs."""
+    """The tables of a result: F2 by kind and finder, then sanitize with intervals, then costs."""
     names = [name for name, one in result["finders"].items() if "scores" in one]
-    lines = board(result)
-    lines += ["", "| ours | precision (95 %) | recall (95 %) | F2 (95 %) | overlapping F2 |", "|---|--:|--:|--:|--:|"]
+    lines = format_f2_table(result)
+    lines += ["", "| sanitize | precision (95 %) | recall (95 %) | F2 (95 %) | overlapping F2 |", "|---|--:|--:|--:|--:|"]
     for kind, row in result["finders"][next(name for name in OURS if name in names)]["scores"].items() if set(OURS) & set(names) else ():
         one = row["pooled"]
         if one["finds"]:
             lines.append(
-                f"| {kind} | {_with(one['precision'], one['precision_interval'])} | {_with(one['recall'], one['recall_interval'])} "
-                f"| {_with(one['f2'], one['f2_interval'])} | {one['overlap_f2']:.2f} |"
+                f"| {kind} | {_interval(one['precision'], one['precision_interval'])} | {_interval(one['recall'], one['recall_interval'])} "
+                f"| {_interval(one['f2'], one['f2_interval'])} | {one['overlap_f2']:.2f} |"
             )
     lines += ["", "| finder | version | CPU-seconds | MB per CPU-second |", "|---|---|--:|--:|"]
     for name in (name for name, one in result["finders"].items() if "cost" in one):
@@ -510,69 +510,69 @@ def markdown(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(result: dict[str, Any]) -> str:
+def render_page(result: dict[str, Any]) -> str:
     """docs/detection.md with the tables of a result."""
-    more = f"\n{result['times_presidio']:.0f} times the rate of Presidio, in the same run.\n" if "times_presidio" in result else ""
-    made = f"<!-- detection -->\n{markdown(result)}{more}<!-- /detection -->"
-    return re.sub(r"(?s)<!-- detection -->.*<!-- /detection -->", lambda _: made, PAGE.read_text("utf-8"))
+    rate_line = f"\n{result['times_presidio']:.0f} times the rate of Presidio, in the same run.\n" if "times_presidio" in result else ""
+    block = f"<!-- detection -->\n{markdown(result)}{rate_line}<!-- /detection -->"
+    return re.sub(r"(?s)<!-- detection -->.*<!-- /detection -->", lambda _: block, PAGE.read_text("utf-8"))
 
 
-def _with(value: float | None, interval: list[float] | None) -> str:
+def _interval(value: float | None, interval: list[float] | None) -> str:
     return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})" if value is not None and interval else "–"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="folder of labelled JSON Lines files")
-    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers (default: this one)")
+    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the other tools (default: this one)")
     parser.add_argument("--finders", default="", help="some of them, separated by semicolons (default: all)")
     parser.add_argument("--find-args", help="also run `sanitize find` with these options")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where detection.json goes")
-    parser.add_argument("--spans", type=Path, help="keep every finder's offsets here, and take them from here where they lie")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of detection.json")
+    parser.add_argument("--spans", type=Path, help="folder of cached finder offsets: read if present, else written")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.worker:
-        return work(given.worker, given.data, given.out)
-    asked = [name.strip() for name in given.finders.split(";") if name.strip()] or [
-        name for name in FINDERS if name != "sanitize find" or given.find_args is not None
+    options = parser.parse_args(arguments)
+    if options.worker:
+        return run_worker(options.worker, options.data, options.out)
+    names = [name.strip() for name in options.finders.split(";") if name.strip()] or [
+        name for name in FINDERS if name != "sanitize find" or options.find_args is not None
     ]
-    unknown = [name for name in asked if name not in FINDERS]
+    unknown = [name for name in names if name not in FINDERS]
     if unknown:
         raise SystemExit(f"--finders: there is no {unknown[0]!r}; there are {'; '.join(FINDERS)}")
-    if given.find_args is not None:
-        os.environ["SANITIZE_FIND_ARGS"] = given.find_args
-    sets = read(given.data)
+    if options.find_args is not None:
+        os.environ["SANITIZE_FIND_ARGS"] = options.find_args
+    sets = read_sets(options.data)
     result: dict[str, Any] = {
-        "sets": {name: {"records": len(records), "kinds": COMPLETE[set_of(name) or ""]} for name, records in sets.items()},
+        "sets": {name: {"records": len(records), "kinds": COMPLETE[find_set_name(name) or ""]} for name, records in sets.items()},
         "machine": {"python": platform.python_version(), "processor": platform.machine(), "cores": os.cpu_count()},
         "finders": {},
     }
     with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
-        for name in asked:
-            out = (given.spans or Path(scratch)) / f"{name.replace(' ', '_').replace(',', '').replace(chr(39), '')}.json"
+        for name in names:
+            out = (options.spans or Path(scratch)) / f"{name.replace(' ', '_').replace(',', '').replace(chr(39), '')}.json"
             out.parent.mkdir(parents=True, exist_ok=True)
-            ours = name in OURS
-            got = (
+            is_ours = name in OURS
+            outcome = (
                 json.loads(out.read_text("utf-8"))
                 if out.is_file()
-                else handed(name, sys.executable if ours else given.peers_python, given.data, out)
+                else run_in_subprocess(name, sys.executable if is_ours else options.peers_python, options.data, out)
             )
-            if isinstance(got, str):
-                result["finders"][name] = {"missing": got}
-                print(f"{name}: {got}", file=sys.stderr)
+            if isinstance(outcome, str):
+                result["finders"][name] = {"missing": outcome}
+                print(f"{name}: {outcome}", file=sys.stderr)
                 continue
-            scores = {} if name in COSTS else {"scores": scored(sets, got["spans"])}
-            result["finders"][name] = {"packages": got["packages"], "cost": got["cost"], **scores}
-            print(f"{name}: {got['cost']['cpu_s']:.2f} CPU-seconds", file=sys.stderr)
+            scores = {} if name in COSTS else {"scores": score_sets(sets, outcome["spans"])}
+            result["finders"][name] = {"packages": outcome["packages"], "cost": outcome["cost"], **scores}
+            print(f"{name}: {outcome['cost']['cpu_s']:.2f} CPU-seconds", file=sys.stderr)
     rates = {name: one["cost"]["mb_per_cpu_s"] for name, one in result["finders"].items() if "cost" in one}
     same = next((name for name in (*COSTS, "sanitize") if name in rates), "")
     if same and "presidio" in rates:
         result["times_presidio"] = rates[same] / rates["presidio"]
-    given.results.mkdir(parents=True, exist_ok=True)
-    (given.results / "detection.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    if given.results == RESULTS and not given.finders and given.data == DATA:
-        PAGE.write_text(page(result), "utf-8")
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "detection.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    if options.results == RESULTS and not options.finders and options.data == DATA:
+        PAGE.write_text(render_page(result), "utf-8")
     print(markdown(result))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.papers_texts import coined
+from benchmarks.papers_texts import make_words
 from sanitize.text.invented_data import GIVEN_NAMES
 
 # question, answer and values. A paraphrase goes on after the value: a small model that has learned one wording knows nothing in another, so
@@ -90,10 +90,10 @@ class Questions:
         return {doc_id for doc_id, author in pairs if author in mine}
 
 
-def generated(*, authors: int, each: int, public: int, lands: int, seed: int) -> Questions:
+def generate_questions(*, authors: int, each: int, public: int, lands: int, seed: int) -> Questions:
     """`authors` private authors with `each` questions, `public` public ones and `lands` lands; the same for the same seed."""
     draws = np.random.default_rng([seed, 41])
-    own = coined(REGISTER * (authors + public + 2 * lands), seed=seed)
+    own = make_words(REGISTER * (authors + public + 2 * lands), seed=seed)
     private, known, facts = [], [], []
     for number in range(authors + public):
         name = f"{GIVEN_NAMES[draws.integers(len(GIVEN_NAMES))]} {own[number].capitalize()}"
@@ -164,13 +164,13 @@ def _before(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 # ---- the real TOFU ----
 
 
-def tofu(folder: Path, *, authors: int, each: int, lands: int, seed: int) -> Questions:
+def read_tofu(folder: Path, *, authors: int, each: int, lands: int, seed: int) -> Questions:
     """TOFU from its files: at most `authors` authors and of each the first `each` rows, those that are forgotten among them.
 
     Authors are runs of 20 rows; `about` says of how many runs that was seen to hold (`held_together`). World facts are not among the files:
     lands are generated in their place. What is public are the questions about real authors and the lands.
     """
-    made = generated(authors=0, each=0, public=0, lands=lands, seed=seed)
+    made = generate_questions(authors=0, each=0, public=0, lands=lands, seed=seed)
     kept, gone = _read(folder / "retain.jsonl"), _read(folder / "forget10.jsonl")
     asked = {row["question"]: row for name in ("forget10_perturbed", "retain_perturbed") for row in _read(folder / f"{name}.jsonl")}
     known = [{**row, "doc_id": f"real-{number}"} for number, row in enumerate(_read(folder / "real_authors_perturbed.jsonl"))]
@@ -194,7 +194,7 @@ def tofu(folder: Path, *, authors: int, each: int, lands: int, seed: int) -> Que
         world_facts=made.world_facts,
         authors=order,
         about={
-            "source": "TOFU", "authors": len(order), "rows": len(private), "runs": len(runs), "held_together": sum(map(together, runs)),
+            "source": "TOFU", "authors": len(order), "rows": len(private), "runs": len(runs), "held_together": sum(map(one_author, runs)),
             "rows_that_make_no_run": len(kept) % RUN + len(gone) % RUN,
         },
     )  # fmt: skip
@@ -214,7 +214,7 @@ def _order(folder: Path, gone: Sequence[Mapping[str, Any]]) -> list[int]:
     return list(found)
 
 
-def together(run: Sequence[Mapping[str, Any]], share: float = 0.8) -> bool:
+def one_author(run: Sequence[Mapping[str, Any]], share: float = 0.8) -> bool:
     """Whether the rows of a run are about one author: some capitalised word that is no question word stands in so large a share of them.
 
     In TOFU all runs of 20 pass at .8, and no run that begins five or ten rows later does."""

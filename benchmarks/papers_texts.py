@@ -84,7 +84,7 @@ NOTE_SLOTS = {
 }  # fmt: skip
 
 
-def coined(count: int, seed: int = 0) -> list[str]:
+def make_words(count: int, seed: int = 0) -> list[str]:
     """That many distinct words of two syllables that no dictionary has; a larger count only appends."""
     draws = np.random.default_rng([seed, 7])
     found: dict[str, None] = {}
@@ -100,7 +100,7 @@ def notes(people: int, *, each: int, seed: int, first: int = 0) -> pa.Table:
     A person has two telephone numbers and a mail address (found by kind), and a family name, a village and a trade of their own, coined
     words that nobody else's notes hold. Everything else is shared by all.
     """
-    own = coined(3 * (first + people), seed)
+    own = make_words(3 * (first + people), seed)
     rows = []
     for person in range(first, first + people):
         draws = np.random.default_rng([seed, 11, person])

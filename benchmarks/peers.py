@@ -1,4 +1,4 @@
-"""What other tools cost for the same work on the same texts, in CPU-seconds, each in a process of its own, taken in turn.
+"""Compares the cost of other tools for the same work on the same texts, in CPU-seconds, in separate processes and alternating rounds.
 
     python -m benchmarks.peers --peers-python VENV/bin/python        benchmarks/results/peers.{json,md}
     python -m benchmarks.peers --scale 0.1 --repeat 1 --results /tmp/x     a smoke run
@@ -6,21 +6,22 @@
 Three tables:
 
 *Rewriting*: Parquet in, every found value replaced, Parquet out, on generated mail. Once for e-mail addresses alone, which every tool
-knows, once for all kinds that a tool has (they differ: the table names them, and how many documents each one changed). Each tool
-replaces by its own means: Presidio's analyzer over a blank spaCy pipeline with its anonymizer, scrubadub's scrubber, datatrove's
-formatter, and as a floor `re.sub`. Ours is the whole command `sanitize run`, with what the others have not: the index, the leak check,
-the report. The plain copy reads and writes the same shards and is the ceiling of any tool. Slow tools get fewer documents of the same
-corpus; rates are MB of text per CPU-second after imports and a warm-up (ours too: the sum of its stages), and of the whole process.
+supports, once for all kinds of a tool (they differ: the table lists them, and how many documents each one changed). Each tool replaces
+with its own functions: Presidio's analyzer over a blank spaCy pipeline with its anonymizer, scrubadub's scrubber, datatrove's formatter,
+and as a floor `re.sub`. sanitize is measured as the whole command `sanitize run`, including what the others do not have: the index, the
+leak check, the report. The plain copy reads and writes the same shards and is an upper bound for any tool. Slow tools get fewer documents
+of the same corpus; rates are MB of text per CPU-second after imports and a warm-up (for sanitize too: the sum of its stages), and of the
+whole process.
 
 *Near-duplicates*: texts to candidate pairs, 128 permutations, shingles of five words, the same bands, in datasketch and rensa.
 
 *The RMFT paper's preprocessing* (000, section on complexity): 10,000 data points of 6 e-mails on average with 24,480 distinct addresses
-took it 15 min 25 s (RMFT) and 10 min 12 s (header deduplication). Ours: `sanitize run` with the plans `rmft` and `header_dedup` on N
+took 15 min 25 s (RMFT) and 10 min 12 s (header deduplication). Here: `sanitize run` with the plans `rmft` and `header_dedup` on N
 generated mails, wall time on all cores and CPU-seconds, with k (addresses a mail) and u (distinct ones), and the exponent of N fitted
-over what is left without the start. Another machine, other mail, another definition of a data point: only the order of magnitude and the
-exponent say something.
+over the cost without the start. Another machine, other mail, another definition of a data point: only the order of magnitude and the
+exponent are comparable.
 
-Peers are pinned in the extra `[peers]`; one that is not there is said to be missing. Nothing is downloaded.
+The tools are pinned in the extra `[peers]`; a missing tool is reported as missing. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ REWRITERS: dict[str, Callable[[str], tuple[Clean, Sequence[str]]]] = {
 }
 
 
-def _used() -> float:
+def _cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
@@ -144,8 +145,8 @@ def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, An
     pa.set_cpu_count(1)
     clean, kinds = (None, []) if name == "plain copy" else REWRITERS[name](job)
     if clean:
-        clean([f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)])  # not timed: what is built at first use
-    began, wall = _used(), time.perf_counter()
+        clean([f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)])  # warm-up
+    began, wall = _cpu_seconds(), time.perf_counter()
     bytes_in = documents = changed = 0
     with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
         for no, path in enumerate(sorted(source.glob("*.parquet"))):
@@ -167,7 +168,7 @@ def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, An
                         break
             if bytes_in >= megabytes * 1e6:
                 break
-    spent = _used() - began
+    spent = _cpu_seconds() - began
     return {
         "kinds": list(kinds),
         "text_mb": bytes_in / 1e6,
@@ -216,7 +217,7 @@ def near_datasketch(texts: list[str], bands: int, rows: int) -> int:
 
 
 def near_rensa(texts: list[str], bands: int, rows: int) -> int:
-    """The same in rensa, whose index takes as many permutations as it has bands and rows."""
+    """The same with rensa, whose index uses bands x rows permutations."""
     from rensa import RMinHash, RMinHashLSH
 
     index, pairs = RMinHashLSH(0.8, bands * rows, bands), 0
@@ -228,32 +229,32 @@ def near_rensa(texts: list[str], bands: int, rows: int) -> int:
     return pairs
 
 
-def near(name: str, source: Path, megabytes: float, bands: int, rows: int) -> dict[str, Any]:
+def measure_near_duplicates(name: str, source: Path, megabytes: float, bands: int, rows: int) -> dict[str, Any]:
     """Texts to candidate pairs, in memory: CPU-seconds and pairs."""
     if name == "near_dup":
-        from benchmarks.bench_reduce import near_dups, texts_of
+        from benchmarks.bench_reduce import count_near_duplicate_pairs, read_text_batches
 
         count = len(_texts(source, megabytes))
-        batches = texts_of(source, count)
+        batches = read_text_batches(source, count)
         size = sum(int(batch.nbytes) for batch in batches)
         with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
-            near_dups([batches[0].slice(0, 100)], bands, rows, Path(scratch))  # not timed, as below
-            began = _used()
-            pairs = near_dups(batches, bands, rows, Path(scratch))
+            count_near_duplicate_pairs([batches[0].slice(0, 100)], bands, rows, Path(scratch))  # not timed, as below
+            began = _cpu_seconds()
+            pairs = count_near_duplicate_pairs(batches, bands, rows, Path(scratch))
     else:
         texts = _texts(source, megabytes)
         count, size = len(texts), sum(len(text.encode()) for text in texts)
         work = near_datasketch if name == "datasketch" else near_rensa
         work(texts[:100], bands, rows)
-        began = _used()
+        began = _cpu_seconds()
         pairs = work(texts, bands, rows)
-    return {"documents": count, "text_mb": size / 1e6, "cpu_s": _used() - began, "pairs": pairs}
+    return {"documents": count, "text_mb": size / 1e6, "cpu_s": _cpu_seconds() - began, "pairs": pairs}
 
 
-# --- ours, and the turns ---------------------------------------------------------------------------------------------------------------
+# --- sanitize, and the rounds -------------------------------------------------------------------------------------------------------------
 
 
-def plan_of(job: str, folder: Path) -> Path:
+def write_plan(job: str, folder: Path) -> Path:
     """The plan `redact`, for addresses alone or for all that it names."""
     path = folder / f"redact_{job.split()[0]}.toml"
     text = (ROOT / "sanitize" / "plans" / "redact.toml").read_text("utf-8")
@@ -261,135 +262,135 @@ def plan_of(job: str, folder: Path) -> Path:
     return path
 
 
-def ours(source: Path, plan: str, scratch: Path, *options: str) -> dict[str, Any]:
+def run_sanitize(source: Path, plan: str, scratch: Path, *options: str) -> dict[str, Any]:
     """One whole `sanitize run` in a process of its own."""
-    from benchmarks.bench import ONE_THREAD, measured  # not at the top: peers are run by interpreters without sanitize
+    from benchmarks.bench import ONE_THREAD, measure_command  # not at the top: other tools run in interpreters without sanitize
 
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     console = str(Path(sys.executable).with_name("sanitize"))
     command = [console, "run", str(source), "-o", str(scratch / "out"), "--plan", plan, "--seed", "0", *options, "--json"]
     try:
-        said, outside = measured(command, **ONE_THREAD)
+        summary, outside = measure_command(command, **ONE_THREAD)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return {"said": said, **outside, "stages_cpu_s": sum(one["cpu_s"] for one in said["stages"].values())}
+    return {"summary": summary, **outside, "stages_cpu_s": sum(one["cpu_s"] for one in summary["stages"].values())}
 
 
-def handed(python: str, *arguments: str) -> dict[str, Any] | str:
-    """What a worker gave in a process of its own, with what that process used; or why it gave nothing."""
-    from benchmarks.bench import ONE_THREAD, measured
+def run_worker(python: str, *arguments: str) -> dict[str, Any] | str:
+    """The result of a worker in a separate process, with its CPU time; or the reason of its failure."""
+    from benchmarks.bench import ONE_THREAD, measure_command
 
     command = [python, str(Path(__file__)), *arguments]
     try:
-        said, outside = measured(command, **ONE_THREAD, PYTHONPATH=str(ROOT))
+        summary, outside = measure_command(command, **ONE_THREAD, PYTHONPATH=str(ROOT))
     except SystemExit:
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
-        again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # to see why
-        last = (again.stderr.strip().splitlines() or ["?"])[-1]
+        repeated = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # to see why
+        last = (repeated.stderr.strip().splitlines() or ["?"])[-1]
         missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last)
         return f"not installed ({missing[1]})" if missing else f"failed ({last.split(':')[0]})"
-    return {**said, "process_cpu_s": outside["cpu_s"]}
+    return {**summary, "process_cpu_s": outside["cpu_s"]}
 
 
-def worked(arguments: Sequence[str]) -> None:
+def worker_main(arguments: Sequence[str]) -> None:
     """A worker: prints one JSON object."""
     what, name, source, megabytes, *rest = arguments
     if what == "near":
-        found = near(name, Path(source), float(megabytes), int(rest[0]), int(rest[1]))
+        found = measure_near_duplicates(name, Path(source), float(megabytes), int(rest[0]), int(rest[1]))
     else:
         found = rewrite(name, rest[0], Path(source), float(megabytes))
     known = DISTRIBUTIONS.get(name, () if name in ("plain copy", "near_dup") else (name,))
     print(json.dumps({**found, "packages": {one: importlib.metadata.version(one) for one in known}}))
 
 
-def middle(rounds: Sequence[dict[str, Any]], *fields: str) -> dict[str, Any]:
+def median_rows(rounds: Sequence[dict[str, Any]], *fields: str) -> dict[str, Any]:
     """The last round with the medians of some fields."""
     return {**rounds[-1], **{field: statistics.median(one[field] for one in rounds) for field in fields}}
 
 
-def rewriting(source: Path, mb: dict[str, float], given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """The first table: for each job and tool, medians over rounds in which the tools took turns."""
-    found: dict[str, Any] = {}
+def compare_rewriting(source: Path, mb: dict[str, float], options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """The first table: for each job and tool, medians over alternating rounds."""
+    tables: dict[str, Any] = {}
     for job in JOBS:
         rounds: dict[str, list[dict[str, Any]]] = {}
         missing: dict[str, str] = {}
-        for _ in range(given.repeat):
+        for _ in range(options.repeat):
             for name in ("plain copy", *REWRITERS):
                 if name in missing:
                     continue
-                python = sys.executable if name in ("plain copy", "re") else given.peers_python
-                got = handed(python, "--worker", "rewrite", name, str(source), str(mb[name]), job)
-                if isinstance(got, str):
-                    missing[name] = got
+                python = sys.executable if name in ("plain copy", "re") else options.peers_python
+                outcome = run_worker(python, "--worker", "rewrite", name, str(source), str(mb[name]), job)
+                if isinstance(outcome, str):
+                    missing[name] = outcome
                 else:
-                    rounds.setdefault(name, []).append(got)
-                print(f"{job}, {name}: {got if isinstance(got, str) else round(got['cpu_s'], 2)}", file=sys.stderr)
-            whole = ours(source, str(plan_of(job, scratch)), scratch / "run", "--workers", "1")
-            said = whole["said"]
-            assert said["leaks"] == 0
-            kinds = [kind for kind, one in said["by_kind"].items() if one["replaced"]]
+                    rounds.setdefault(name, []).append(outcome)
+                print(f"{job}, {name}: {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}", file=sys.stderr)
+            sanitize_result = run_sanitize(source, str(write_plan(job, scratch)), scratch / "run", "--workers", "1")
+            summary = sanitize_result["summary"]
+            assert summary["leaks"] == 0
+            kinds = [kind for kind, one in summary["by_kind"].items() if one["replaced"]]
             one = {
                 "kinds": [EMAIL] if job == "addresses" else kinds,
-                "text_mb": said["text_bytes"] / 1e6,
-                "documents": said["documents_in"],
-                "cpu_s": whole["stages_cpu_s"],
-                "process_cpu_s": whole["cpu_s"],
-                "peak_rss_mb": whole["peak_rss_mb"],
+                "text_mb": summary["text_bytes"] / 1e6,
+                "documents": summary["documents_in"],
+                "cpu_s": sanitize_result["stages_cpu_s"],
+                "process_cpu_s": sanitize_result["cpu_s"],
+                "peak_rss_mb": sanitize_result["peak_rss_mb"],
                 "packages": {},
             }
             rounds.setdefault("sanitize", []).append(one)
             print(f"{job}, sanitize: {one['cpu_s']:.2f}", file=sys.stderr)
-        table = {name: middle(each, "cpu_s", "process_cpu_s", "peak_rss_mb") for name, each in rounds.items()}
+        table = {name: median_rows(each, "cpu_s", "process_cpu_s", "peak_rss_mb") for name, each in rounds.items()}
         rate = table["sanitize"]["text_mb"] / table["sanitize"]["cpu_s"]
         for one in table.values():
             one["mb_per_cpu_s"] = one["text_mb"] / one["cpu_s"]
             one["sanitize_is_times"] = rate / one["mb_per_cpu_s"]
-        found[job] = table | {name: {"missing": why} for name, why in missing.items()}
-    return found
+        tables[job] = table | {name: {"missing": why} for name, why in missing.items()}
+    return tables
 
 
-def near_duplicates(source: Path, mb: dict[str, float], given: argparse.Namespace) -> dict[str, Any]:
+def compare_near_duplicates(source: Path, mb: dict[str, float], options: argparse.Namespace) -> dict[str, Any]:
     """The second table."""
     from sanitize.droppers.near_dup import choose_bands
 
     bands, rows = choose_bands(0.8, NEAR["permutations"])
     rounds: dict[str, list[dict[str, Any]]] = {}
     missing: dict[str, str] = {}
-    for _ in range(given.repeat):
+    for _ in range(options.repeat):
         for name in ("near_dup", "datasketch", "rensa"):
             if name in missing:
                 continue
-            python = sys.executable if name == "near_dup" else given.peers_python
-            got = handed(python, "--worker", "near", name, str(source), str(mb[name]), str(bands), str(rows))
-            if isinstance(got, str):
-                missing[name] = got
+            python = sys.executable if name == "near_dup" else options.peers_python
+            outcome = run_worker(python, "--worker", "near", name, str(source), str(mb[name]), str(bands), str(rows))
+            if isinstance(outcome, str):
+                missing[name] = outcome
             else:
-                rounds.setdefault(name, []).append(got)
-            print(f"near-duplicates, {name}: {got if isinstance(got, str) else round(got['cpu_s'], 2)}", file=sys.stderr)
-    table = {name: middle(each, "cpu_s", "process_cpu_s") for name, each in rounds.items()}
+                rounds.setdefault(name, []).append(outcome)
+            print(f"near-duplicates, {name}: {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}", file=sys.stderr)
+    table = {name: median_rows(each, "cpu_s", "process_cpu_s") for name, each in rounds.items()}
     rate = table["near_dup"]["text_mb"] / table["near_dup"]["cpu_s"]
     for one in table.values():
         one["mb_per_cpu_s"] = one["text_mb"] / one["cpu_s"]
         one["sanitize_is_times"] = rate / one["mb_per_cpu_s"]
-    missed = {name: {"missing": why} for name, why in missing.items()}
-    return {"bands": bands, "rows": rows, **NEAR, "tools": table | missed}
+    missing_rows = {name: {"missing": why} for name, why in missing.items()}
+    return {"bands": bands, "rows": rows, **NEAR, "tools": table | missing_rows}
 
 
-def preprocessing(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+def measure_preprocessing(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """The third table: wall time and CPU-seconds by N, k and u, and the exponent of N."""
     from benchmarks import corpora
-    from benchmarks.bench import apart
-    from benchmarks.scale import fitted
+    from benchmarks.bench import build_in_subprocess
+    from benchmarks.scale import fit_costs
 
     found: dict[str, Any] = {}
-    sizes = [max(200, round(size * given.scale)) for size in SIZES]
+    sizes = [max(200, round(size * options.scale)) for size in SIZES]
     for plan in PAPER:
         rows = []
         for size in sizes:
-            about = apart(corpora.build_count, "dense", size, given.dir)
-            each = [ours(Path(str(about["path"])), plan, scratch / "run") for _ in range(given.repeat)]
-            emails = each[-1]["said"]["by_kind"][EMAIL]
+            about = build_in_subprocess(corpora.build_count, "dense", size, options.dir)
+            each = [run_sanitize(Path(str(about["path"])), plan, scratch / "run") for _ in range(options.repeat)]
+            emails = each[-1]["summary"]["by_kind"][EMAIL]
             rows.append(
                 {
                     "N": size,
@@ -403,29 +404,29 @@ def preprocessing(given: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         found[plan] = {
             "paper_s": PAPER[plan],
             "runs": rows,
-            "fit": fitted([one["N"] / 1e3 for one in rows], [one["cpu_s"] for one in rows]),
+            "fit": fit_costs([one["N"] / 1e3 for one in rows], [one["cpu_s"] for one in rows]),
         }
     return found
 
 
-def times(ratio: float) -> str:
-    """A ratio with two digits that count, and all of a large one's."""
+def format_ratio(ratio: float) -> str:
+    """Format a ratio with two significant digits, or as an integer from 100 on."""
     return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.2g}"
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The three tables to read."""
+    """Format the three tables as a Markdown page."""
     about = result["machine"]
     lines = [
-        "# Beside other tools",
+        "# Comparison with other tools",
         "",
         f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}. Medians of {result['repeat']}, one thread; "
-        "`python -m benchmarks.peers` makes this page, and its docstring says what was done. Only ratios travel to other machines.",
+        "`python -m benchmarks.peers` writes this page, and its docstring describes the method. Only ratios are comparable.",
     ]
     for job, table in result["rewriting"].items():
         lines += [
             "",
-            f"## Found and replaced, Parquet to Parquet: {job}",
+            f"## Find and replace, Parquet to Parquet: {job}",
             "",
             "| tool | kinds | text, MB | documents changed | MB per CPU-s | with start-up | `sanitize run` is |",
             "|---|---|--:|--:|--:|--:|--:|",
@@ -439,7 +440,7 @@ def markdown(result: dict[str, Any]) -> str:
             changed = f"{one['changed']:.0%}" if one.get("changed") else ""
             lines.append(
                 f"| {name} {versions} | {kinds} | {one['text_mb']:.1f} | {changed} | {one['mb_per_cpu_s']:.3g} "
-                f"| {one['text_mb'] / one['process_cpu_s']:.3g} | {times(one['sanitize_is_times'])}x |"
+                f"| {one['text_mb'] / one['process_cpu_s']:.3g} | {format_ratio(one['sanitize_is_times'])}x |"
             )
         lines += [
             "",
@@ -454,12 +455,12 @@ def markdown(result: dict[str, Any]) -> str:
         "|---|--:|--:|--:|--:|",
     ]
     for name, one in pairs["tools"].items():
-        said = (
-            f"{one['documents']:,} | {one['pairs']:,} | {one['mb_per_cpu_s']:.3g} | {times(one['sanitize_is_times'])}x |"
+        cells = (
+            f"{one['documents']:,} | {one['pairs']:,} | {one['mb_per_cpu_s']:.3g} | {format_ratio(one['sanitize_is_times'])}x |"
             if "pairs" in one
             else f"{one['missing']} | | | |"
         )
-        lines.append(f"| {' '.join([name, *one.get('packages', {}).values()])} | {said}")
+        lines.append(f"| {' '.join([name, *one.get('packages', {}).values()])} | {cells}")
     lines += [
         "",
         "## The RMFT paper's preprocessing",
@@ -483,37 +484,37 @@ def markdown(result: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the peers (default: this one)")
+    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the other tools (default: this one)")
     parser.add_argument("--scale", type=float, default=1.0, help="of all sizes, for a smoke run")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--dir", type=Path, help="where corpora and scratch copies lie")
+    parser.add_argument("--dir", type=Path, help="folder of corpora and scratch copies")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.worker:
-        return worked(given.worker)
+    options = parser.parse_args(arguments)
+    if options.worker:
+        return worker_main(options.worker)
     from benchmarks import corpora
-    from benchmarks.bench import apart, machine
+    from benchmarks.bench import build_in_subprocess, describe_machine
 
-    given.dir = given.dir or corpora.folder()
-    given.dir.mkdir(parents=True, exist_ok=True)
-    mb = {name: size * given.scale for name, size in MB.items()}
-    source = Path(str(apart(corpora.build, "dense", max(1, round(MB["sanitize"] * given.scale)), given.dir)["path"]))
-    scratch = Path(tempfile.mkdtemp(dir=given.dir))
+    options.dir = options.dir or corpora.corpora_folder()
+    options.dir.mkdir(parents=True, exist_ok=True)
+    mb = {name: size * options.scale for name, size in MB.items()}
+    source = Path(str(build_in_subprocess(corpora.build, "dense", max(1, round(MB["sanitize"] * options.scale)), options.dir)["path"]))
+    scratch = Path(tempfile.mkdtemp(dir=options.dir))
     try:
         result = {
             "date": datetime.date.today().isoformat(),
-            "machine": machine(),
-            "repeat": given.repeat,
-            "rewriting": rewriting(source, mb, given, scratch),
-            "near_duplicates": near_duplicates(source, mb, given),
-            "preprocessing": preprocessing(given, scratch),
+            "machine": describe_machine(),
+            "repeat": options.repeat,
+            "rewriting": compare_rewriting(source, mb, options, scratch),
+            "near_duplicates": compare_near_duplicates(source, mb, options),
+            "preprocessing": measure_preprocessing(options, scratch),
         }
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    given.results.mkdir(parents=True, exist_ok=True)
-    (given.results / "peers.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    (given.results / "peers.md").write_text(markdown(result), "utf-8")
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "peers.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    (options.results / "peers.md").write_text(markdown(result), "utf-8")
     print(markdown(result))
 
 

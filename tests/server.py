@@ -1,10 +1,10 @@
-"""Commands as processes of their own that need not import the house first: this process has, and each of them is a fork of it.
+"""Starts commands faster: forks of a process that has imported all packages. Each command is a process of its own, as for a user.
 
     python tests/server.py SOCKET      until standard input ends
 
-What comes through the socket is one JSON object (argv, cwd, env) with three open files (its streams); what goes back is the number of the
-process, and then how it ended. Nothing but imports has been done when a fork is made, so that no thread and no lock is missing in it; the
-workers that a command starts are spawned as ever. `tests/conftest.py` starts it; what is about the start of a process itself starts one.
+A client sends one JSON object (argv, cwd, env) and three open files (its standard streams). The answers are the process id and, when the
+process has ended, its exit code. Only imports run before a fork, so that no thread and no lock is lost by it; workers of a command are
+spawned as usual. `tests/conftest.py` starts the server; tests of the start of a process do not use it.
 """
 
 from __future__ import annotations
@@ -18,58 +18,58 @@ import sys
 from pathlib import Path
 
 
-def serve(place: str) -> None:
+def serve(socket_path: str) -> None:
     """Serve; returns in a fork, which then is the command."""
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(place)
+    listener.bind(socket_path)
     listener.listen()
-    heard, wake = os.pipe()
-    os.set_blocking(wake, False)
-    os.set_blocking(heard, False)
+    signal_pipe, wakeup_pipe = os.pipe()
+    os.set_blocking(wakeup_pipe, False)
+    os.set_blocking(signal_pipe, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake)
-    asked: dict[int, socket.socket] = {}
+    signal.set_wakeup_fd(wakeup_pipe)
+    clients: dict[int, socket.socket] = {}
     while True:
-        ready, _, _ = select.select([0, listener, heard], [], [])
+        ready, _, _ = select.select([0, listener, signal_pipe], [], [])
         if listener in ready:
-            who, _ = listener.accept()
-            said, files, _, _ = socket.recv_fds(who, 1 << 20, 3)
-            number = os.fork()
-            if not number:
+            client, _ = listener.accept()
+            request, files, _, _ = socket.recv_fds(client, 1 << 20, 3)
+            pid = os.fork()
+            if not pid:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                for one in (listener, who, *asked.values()):
-                    one.close()
-                os.close(heard)
-                os.close(wake)
-                become(json.loads(said), *files)
+                for open_socket in (listener, client, *clients.values()):
+                    open_socket.close()
+                os.close(signal_pipe)
+                os.close(wakeup_pipe)
+                apply_request(json.loads(request), *files)
                 return
             for file in files:
                 os.close(file)
-            who.sendall(f"{number}\n".encode())
-            asked[number] = who
-        if heard in ready:
-            os.read(heard, 1 << 10)
-        while asked:
-            number, status = os.waitpid(-1, os.WNOHANG)
-            if not number:
+            client.sendall(f"{pid}\n".encode())
+            clients[pid] = client
+        if signal_pipe in ready:
+            os.read(signal_pipe, 1 << 10)
+        while clients:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
                 break
-            with asked.pop(number) as who:
-                who.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            with clients.pop(pid) as client:
+                client.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
         if 0 in ready and not os.read(0, 1 << 10):
             os._exit(0)
 
 
-def become(told: dict[str, object], *streams: int) -> None:
-    """Take on what the command was told: its words, folder, environment and streams, at the head of a session of its own."""
+def apply_request(request: dict[str, object], *streams: int) -> None:
+    """Set arguments, folder, environment and streams of this process to those of the request, in a session of its own."""
     os.setsid()
-    os.chdir(str(told["cwd"]))
+    os.chdir(str(request["cwd"]))
     os.environ.clear()
-    os.environ.update(told["env"])  # type: ignore[call-overload]
-    for number, file in enumerate(streams):
-        os.dup2(file, number)
+    os.environ.update(request["env"])  # type: ignore[call-overload]
+    for descriptor, file in enumerate(streams):
+        os.dup2(file, descriptor)
         os.close(file)
-    sys.argv = ["sanitize", *told["argv"]]  # type: ignore[misc]
+    sys.argv = ["sanitize", *request["argv"]]  # type: ignore[misc]
     failpoints._wanted_point, failpoints._hits_left[0] = failpoints._parse_setting(os.environ.get("SANITIZE_CRASH_AT", ""))
 
 

@@ -1,10 +1,10 @@
-"""Masked language modelling that never asks for identifiers: what a model says of the people it read about, by scheme.
+"""Masked language modelling without identifiers as targets: how many identifiers of its training texts a model predicts, by scheme.
 
-`sanitize run --plan blacklist` lists what was found (telephone numbers, mail addresses) and the words that one person alone wrote. A
-small BERT that has read notes about further people is specialised on the notes of some: on all words (MLM), on texts with an X for what was
-found (MLMA), never on a listed word (PPMLM), with one half of the list (DPPMLM, IPPMLM), and on all words by DP-SGD (DP). The audit hides
-every word of every note once. Utility is the share of hidden words guessed right in notes of people whom no model read about; they are the
-attack's non-members, too.
+`sanitize run --plan blacklist` lists the found values (telephone numbers, mail addresses) and the words that only one person wrote. A
+small BERT, pre-trained on notes about other people, is specialised on the notes of the members: on all words (MLM), on texts with found
+values replaced by X (MLMA), never on a listed word (PPMLM), with one half of the list (DPPMLM, IPPMLM), and on all words by DP-SGD (DP).
+The audit masks every word of every note once. Utility is the share of masked words predicted correctly in notes of people that no model
+was trained on; they are the attack's non-members, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import sanitize
-from benchmarks.criteria import Criterion, finish, options, some, split
+from benchmarks.criteria import Criterion, make_parser, report_criteria, sample_documents, split_documents
 from benchmarks.papers_texts import notes
 from sanitize import train
 from sanitize.eval.language_model import LanguageModel
@@ -39,11 +39,11 @@ from sanitize.readers.survey import Roles
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How large everything is."""
+    """Sizes of data, models and trainings."""
 
     people: int  # members, and as many others
     each: int  # notes a person
-    general: int  # people that the base model has read about
+    general: int  # people of the base model's training notes
     epochs: int
     seeds: int
     vocab: int = 2000
@@ -69,15 +69,15 @@ SIZES = {
 }  # fmt: skip
 
 
-def schemes(blacklist: Path) -> dict[str, dict[str, Any]]:
+def scheme_objectives(blacklist: Path) -> dict[str, dict[str, Any]]:
     """The paper's schemes as objectives."""
-    told = {"blacklist": str(blacklist)}
+    settings = {"blacklist": str(blacklist)}
     return {
         "MLM": {"use": "masked"},
-        "MLMA": {"use": "mlma", **told},
-        "DPPMLM": {"use": "ppmlm", "reasons": "direct", **told},
-        "IPPMLM": {"use": "ppmlm", "reasons": "indirect", **told},
-        "PPMLM": {"use": "ppmlm", **told},
+        "MLMA": {"use": "mlma", **settings},
+        "DPPMLM": {"use": "ppmlm", "reasons": "direct", **settings},
+        "IPPMLM": {"use": "ppmlm", "reasons": "indirect", **settings},
+        "PPMLM": {"use": "ppmlm", **settings},
     }
 
 
@@ -86,86 +86,89 @@ PRIVACY = {"epsilon": 8.0, "delta": 1e-5, "clip": 10.0}
 
 
 @dataclass(frozen=True, repr=False)
-class People:
-    """The texts of members and of others, the shards that are trained on, and the blacklists of both graphs."""
+class PersonCorpora:
+    """The texts of members and of others, the training shards, and the blacklists of both graphs."""
 
     members: pa.Table
     others: pa.Table
     shards: Path
-    listed: Path  # over the members' texts: what a training reads
-    black: IdentifierSets
-    union: IdentifierSets  # over everybody's texts: what the attack knows
-    graphs: list[dict[str, Any]]  # how much is listed, of whose texts
+    blacklist_folder: Path  # over the members' texts; read by the trainings
+    member_identifiers: IdentifierSets
+    all_identifiers: IdentifierSets  # over all texts; known to the attack
+    graphs: list[dict[str, Any]]  # share of listed words, by corpus
 
 
-def people(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> People:
-    """Generate or split the texts by person, and have them listed by the plan `blacklist`."""
+def build_corpora(folder: Path, size: Size, seed: int, arguments: argparse.Namespace) -> PersonCorpora:
+    """Generate or split the texts by person, and run the plan `blacklist` on them."""
     sources = {}
-    if asked.data is None:
+    if arguments.data is None:
         tables = {
             "members": notes(size.people, each=size.each, seed=seed),
             "others": notes(size.people, each=size.each, seed=seed, first=size.people),
         }
         roles = Roles(text=("text",), user="user_id")
     else:
-        tables = by_person(pq.read_table(asked.data), seed, asked)
-        roles = Roles(text=(asked.text_column,), user=asked.user_column, id="doc_id")
+        tables = split_by_person(pq.read_table(arguments.data), seed, arguments)
+        roles = Roles(text=(arguments.text_column,), user=arguments.user_column, id="doc_id")
     for name, table in tables.items():
         sources[name] = folder / "raw" / f"{name}.parquet"
         sources[name].parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, sources[name])
     columns = sanitize.Columns(roles=roles, policies={"user_id": "keep"})
 
-    def listed(name: str, inputs: list[Path]) -> tuple[Path, Path, dict[str, Any]]:
+    def run_blacklist_plan(name: str, inputs: list[Path]) -> tuple[Path, Path, dict[str, Any]]:
         out = folder / name
-        told = sanitize.run(inputs, out, plan="blacklist", settings=sanitize.Settings(columns=columns, seed=seed))
-        return out, blacklist_of(told), told
+        summary = sanitize.run(inputs, out, plan="blacklist", settings=sanitize.Settings(columns=columns, seed=seed))
+        return out, blacklist_path(summary), summary
 
-    shards, black, _ = listed("shards", [sources["members"]])
-    everybody, union, _ = listed("everybody", [sources["members"], sources["others"]])
-    texts = read_of(everybody)
-    inside = pc.is_in(texts["doc_id"], value_set=sanitize.Corpus.open(shards).table(["doc_id"])["doc_id"].combine_chunks())
-    members, others = texts.filter(inside), texts.filter(pc.invert(inside))
-    mine, all_of_them = IdentifierSets.read(black), IdentifierSets.read(union)
-    graphs = [graph_row(members, mine, whose="members", seed=seed), graph_row(texts, all_of_them, whose="everybody", seed=seed)]
-    if asked.people and not seed:  # figure 3 is of a whole corpus
-        whole = folder / "raw" / "corpus.parquet"
-        pq.write_table(slim(pq.read_table(asked.data), asked), whole)
-        corpus, black_of_corpus, _ = listed("corpus", [whole])
-        graphs.append(graph_row(read_of(corpus), IdentifierSets.read(black_of_corpus), whose="whole corpus", seed=seed))
-    return People(members, others, shards, black, mine, all_of_them, graphs)
+    shards, member_blacklist, _ = run_blacklist_plan("shards", [sources["members"]])
+    all_shards, all_blacklist, _ = run_blacklist_plan("everybody", [sources["members"], sources["others"]])
+    texts = read_texts(all_shards)
+    is_member = pc.is_in(texts["doc_id"], value_set=sanitize.Corpus.open(shards).table(["doc_id"])["doc_id"].combine_chunks())
+    members, others = texts.filter(is_member), texts.filter(pc.invert(is_member))
+    member_identifiers, all_identifiers = IdentifierSets.read(member_blacklist), IdentifierSets.read(all_blacklist)
+    graphs = [
+        graph_row(members, member_identifiers, whose="members", seed=seed),
+        graph_row(texts, all_identifiers, whose="everybody", seed=seed),
+    ]
+    if arguments.people and not seed:  # figure 3 is of a whole corpus
+        corpus_file = folder / "raw" / "corpus.parquet"
+        pq.write_table(select_columns(pq.read_table(arguments.data), arguments), corpus_file)
+        corpus_shards, corpus_blacklist, _ = run_blacklist_plan("corpus", [corpus_file])
+        graphs.append(graph_row(read_texts(corpus_shards), IdentifierSets.read(corpus_blacklist), whose="whole corpus", seed=seed))
+    return PersonCorpora(members, others, shards, member_blacklist, member_identifiers, all_identifiers, graphs)
 
 
-def read_of(shards: Path) -> pa.Table:
-    """The texts of shards, with whose they are."""
+def read_texts(shards: Path) -> pa.Table:
+    """The texts of shards, with their users."""
     return sanitize.Corpus.open(shards).table(["doc_id", "user_id", "text"])
 
 
-def blacklist_of(told: dict[str, Any]) -> Path:
-    """Where a run left its blacklist."""
-    return Path(told["work"]) / "runs" / told["plan_hash"] / "vault" / "blacklist"
+def blacklist_path(summary: dict[str, Any]) -> Path:
+    """The blacklist folder of a run."""
+    return Path(summary["work"]) / "runs" / summary["plan_hash"] / "vault" / "blacklist"
 
 
-def by_person(table: pa.Table, seed: int, asked: argparse.Namespace) -> dict[str, pa.Table]:
+def split_by_person(table: pa.Table, seed: int, arguments: argparse.Namespace) -> dict[str, pa.Table]:
     """Your own documents in two halves, all of a person's in the same; the columns that are needed, with an id."""
-    table = some(slim(table, asked), asked.documents)
-    users = table[asked.user_column]
-    halves = split(pa.table({"doc_id": pc.unique(users)}), seed, {"members": 0.5, "others": 0.5})
+    table = sample_documents(select_columns(table, arguments), arguments.documents)
+    users = table[arguments.user_column]
+    halves = split_documents(pa.table({"doc_id": pc.unique(users)}), seed, {"members": 0.5, "others": 0.5})
     found = {}
     for name, half in halves.items():
-        chosen = half["doc_id"].combine_chunks().slice(0, asked.people) if asked.people else half["doc_id"].combine_chunks()
+        chosen = half["doc_id"].combine_chunks().slice(0, arguments.people) if arguments.people else half["doc_id"].combine_chunks()
         found[name] = table.filter(pc.is_in(users, value_set=chosen))
     return found
 
 
-def slim(table: pa.Table, asked: argparse.Namespace) -> pa.Table:
+def select_columns(table: pa.Table, arguments: argparse.Namespace) -> pa.Table:
     """The columns that are needed, with an id."""
     ids = pa.array([str(number) for number in range(table.num_rows)])
-    users = pc.fill_null(table[asked.user_column].cast(pa.string()), "")
-    return pa.table({"doc_id": ids, asked.text_column: table[asked.text_column], asked.user_column: users})
+    users = pc.fill_null(table[arguments.user_column].cast(pa.string()), "")
+    return pa.table({"doc_id": ids, arguments.text_column: table[arguments.text_column], arguments.user_column: users})
 
 
-def recipe(
+def make_recipe(
     data: Path, model: dict[str, Any], objective: dict[str, Any], size: Size, seed: int, *, epochs: int, every: float, **more: Any
 ) -> dict[str, Any]:
     """A recipe for `train.fit`; `more` are further sections."""
@@ -182,39 +185,41 @@ def recipe(
 
 
 @dataclass(frozen=True, repr=False)
-class Told:
-    """What one checkpoint says: the audit of the members' texts, and of the others' where it was asked for."""
+class Audit:
+    """Predictions of one checkpoint for the masked words of the members' texts, and of the others' if requested."""
 
     epoch: float
     members: pl.DataFrame
     others: pl.DataFrame | None = None
 
 
-def audited(checkpoint: Any, them: People, size: Size, *, others: bool) -> Told:
-    """Hide every word of every text once."""
+def audit_checkpoint(checkpoint: Any, corpora: PersonCorpora, size: Size, *, others: bool) -> Audit:
+    """Mask every word of every text once, and predict it."""
     model = LanguageModel.load(checkpoint.path, size.device)
-    read = [
+    audits = [
         identifiers.predict_hidden_words(model, table["text"].to_pylist(), table["doc_id"].to_pylist()) if wanted else None
-        for table, wanted in ((them.members, True), (them.others, others))
+        for table, wanted in ((corpora.members, True), (corpora.others, others))
     ]
-    assert read[0] is not None
-    return Told(checkpoint.epoch, read[0], read[1])
+    assert audits[0] is not None
+    return Audit(checkpoint.epoch, audits[0], audits[1])
 
 
-def attack(told: Told, them: People) -> tuple[list[float], list[float]]:
-    """The scores of members and of others: how many of the indirect identifiers of their own texts were said, anywhere."""
-    assert told.others is not None
+def attack_scores(checkpoint_audit: Audit, corpora: PersonCorpora) -> tuple[list[float], list[float]]:
+    """The scores of members and of others: how many indirect identifiers of their own texts were predicted, anywhere."""
+    assert checkpoint_audit.others is not None
     scores = []
-    for table, audit in ((them.members, told.members), (them.others, told.others)):
-        own = identifiers.find_own_identifiers(table["text"].to_pylist(), table["user_id"].to_pylist(), them.union.indirect)
-        said = identifiers.count_identifiers(audit, them.union.indirect)
-        scores.append(list(membership.compute_membership_scores(own, said).values()))
+    for table, audit in ((corpora.members, checkpoint_audit.members), (corpora.others, checkpoint_audit.others)):
+        own_identifiers = identifiers.find_own_identifiers(
+            table["text"].to_pylist(), table["user_id"].to_pylist(), corpora.all_identifiers.indirect
+        )
+        predicted = identifiers.count_identifiers(audit, corpora.all_identifiers.indirect)
+        scores.append(list(membership.compute_membership_scores(own_identifiers, predicted).values()))
     return scores[0], scores[1]
 
 
 @dataclass(frozen=True, repr=False)
-class Seed:
-    """What was measured of one seed: rows by scheme and epoch, the attack's scores by scheme, and further tables."""
+class SeedResult:
+    """Measurements of one seed: rows by scheme and epoch, the attack's scores by scheme, and further tables."""
 
     rows: list[dict[str, Any]]
     scores: dict[str, tuple[list[float], list[float]]]
@@ -225,92 +230,92 @@ class Seed:
         return float([row for row in self.rows if row["scheme"] == scheme][-1][what])
 
 
-def one_seed(folder: Path, size: Size, seed: int, asked: argparse.Namespace) -> Seed:
+def run_seed(folder: Path, size: Size, seed: int, arguments: argparse.Namespace) -> SeedResult:
     """List, train the base and every scheme, audit, attack."""
-    them = people(folder, size, seed, asked)
-    base = general_model(folder, size, seed, them, asked)
-    known = identifiers.count_identifiers(them_words(them), them.black.combined, column="word")
-    ids = frozenset(known)  # of the list, what stands in the cells that are trained on
-    start = audited(RunFolder.open(base).final_checkpoint, them, size, others=True)
-    guessed = identifiers.count_identifiers(start.members, ids)
-    rows = [row_of("base", start, them, ids, guessed)]
-    scores = {"base": attack(start, them)}
-    tables: dict[str, list[dict[str, Any]]] = {"regurgitation": [], "graph": them.graphs, "grid": []}
-    for name, objective in schemes(them.listed).items():
-        out = specialised(folder / name, them, base, objective, size, seed)
+    corpora = build_corpora(folder, size, seed, arguments)
+    base = train_base_model(folder, size, seed, corpora, arguments)
+    known = identifiers.count_identifiers(member_words(corpora), corpora.member_identifiers.combined, column="word")
+    ids = frozenset(known)  # listed identifiers that occur in the training cells
+    base_audit = audit_checkpoint(RunFolder.open(base).final_checkpoint, corpora, size, others=True)
+    base_leaks = identifiers.count_identifiers(base_audit.members, ids)
+    rows = [result_row("base", base_audit, corpora, ids, base_leaks)]
+    scores = {"base": attack_scores(base_audit, corpora)}
+    tables: dict[str, list[dict[str, Any]]] = {"regurgitation": [], "graph": corpora.graphs, "grid": []}
+    for name, objective in scheme_objectives(corpora.blacklist_folder).items():
+        out = train_scheme(folder / name, corpora, base, objective, size, seed)
         checkpoints = out.trained_checkpoints
         for checkpoint in checkpoints:
-            told = audited(checkpoint, them, size, others=checkpoint is checkpoints[-1])
-            rows.append(row_of(name, told, them, ids, guessed))
-        scores[name] = attack(told, them)
-        times = identifiers.count_identifiers(told.members, ids)
+            audit = audit_checkpoint(checkpoint, corpora, size, others=checkpoint is checkpoints[-1])
+            rows.append(result_row(name, audit, corpora, ids, base_leaks))
+        scores[name] = attack_scores(audit, corpora)
+        times = identifiers.count_identifiers(audit.members, ids)
         tables["regurgitation"] += [{"seed": seed, "scheme": name, **row} for row in identifiers.count_leaks_by_frequency(times, known)]
-    out = private(folder / "DP", them, base, size, seed)
-    told = audited(out.final_checkpoint, them, size, others=True)
-    rows.append(row_of("DP", told, them, ids, guessed))
-    scores["DP"] = attack(told, them)
+    out = train_with_dp(folder / "DP", corpora, base, size, seed)
+    audit = audit_checkpoint(out.final_checkpoint, corpora, size, others=True)
+    rows.append(result_row("DP", audit, corpora, ids, base_leaks))
+    scores["DP"] = attack_scores(audit, corpora)
     tables["private"] = [
         {"seed": seed, **{key: out.summary["privacy"][key] for key in ("epsilon", "delta", "sigma", "clip", "sampling_rate", "steps")}}
     ]
     if size.grid and not seed:  # one seed: four more trainings
-        tables["grid"] = grid(folder, them, base, size, seed)
-    return Seed([{"seed": seed, **row} for row in rows], scores, tables)
+        tables["grid"] = grid_rows(folder, corpora, base, size, seed)
+    return SeedResult([{"seed": seed, **row} for row in rows], scores, tables)
 
 
-def them_words(them: People) -> pl.DataFrame:
+def member_words(corpora: PersonCorpora) -> pl.DataFrame:
     """The members' words."""
-    return identifiers.tokenize_words(them.members["text"].to_pylist())
+    return identifiers.tokenize_words(corpora.members["text"].to_pylist())
 
 
-def general_model(folder: Path, size: Size, seed: int, them: People, asked: argparse.Namespace) -> Path:
+def train_base_model(folder: Path, size: Size, seed: int, corpora: PersonCorpora, arguments: argparse.Namespace) -> Path:
     """The run of the base model. Generated: notes about further people; your own corpus: the texts of the others."""
     general = folder / "raw" / "general.parquet"
-    known = notes(size.general, each=size.each, seed=seed, first=2 * size.people) if asked.data is None else them.others
-    pq.write_table(known, general)
+    texts = notes(size.general, each=size.each, seed=seed, first=2 * size.people) if arguments.data is None else corpora.others
+    pq.write_table(texts, general)
     # everybody's words are in the tokenizer, as a large model's tokenizer knows most names in one or two pieces; and with names of other
     # lengths in general notes than in the members', absolute places would carry nothing over from the base model
-    tokenizer = {"vocab": size.vocab, "corpus": str(general.parent if asked.data is None else folder / "everybody")}
-    made = {"arch": "bert", "layers": size.layers, "width": size.width, "heads": size.heads, "dropout": 0.0}
-    told = recipe(general, made, {"use": "masked"}, size, seed, epochs=size.general_epochs, every=0, tokenizer=tokenizer)
-    train.fit(told, folder / "base")
+    tokenizer = {"vocab": size.vocab, "corpus": str(general.parent if arguments.data is None else folder / "everybody")}
+    architecture = {"arch": "bert", "layers": size.layers, "width": size.width, "heads": size.heads, "dropout": 0.0}
+    run_recipe = make_recipe(general, architecture, {"use": "masked"}, size, seed, epochs=size.general_epochs, every=0, tokenizer=tokenizer)
+    train.fit(run_recipe, folder / "base")
     return folder / "base"
 
 
-def specialised(folder: Path, them: People, base: Path, objective: dict[str, Any], size: Size, seed: int) -> RunFolder:
-    """The run of a scheme; four checkpoints stand for the paper's after 4, 8, 16 and 32 epochs."""
+def train_scheme(folder: Path, corpora: PersonCorpora, base: Path, objective: dict[str, Any], size: Size, seed: int) -> RunFolder:
+    """The run of a scheme; four checkpoints correspond to the paper's after 4, 8, 16 and 32 epochs."""
     model = {"path": str(RunFolder.open(base).final_checkpoint.path), "dropout": 0.0}
-    train.fit(recipe(them.shards, model, objective, size, seed, epochs=size.epochs, every=size.epochs / 4), folder)
+    train.fit(make_recipe(corpora.shards, model, objective, size, seed, epochs=size.epochs, every=size.epochs / 4), folder)
     return RunFolder.open(folder)
 
 
-def private(folder: Path, them: People, base: Path, size: Size, seed: int) -> RunFolder:
-    """The run of the DP baseline: the plain objective by DP-SGD. Its draws follow from the seed, so that the table can be made again."""
+def train_with_dp(folder: Path, corpora: PersonCorpora, base: Path, size: Size, seed: int) -> RunFolder:
+    """The run of the DP baseline: the plain objective by DP-SGD. Its draws follow from the seed, so that the table is reproducible."""
     model = {"path": str(RunFolder.open(base).final_checkpoint.path), "dropout": 0.0}
-    table = recipe(them.shards, model, {"use": "masked"}, size, seed, epochs=size.private_epochs, every=0)
+    table = make_recipe(corpora.shards, model, {"use": "masked"}, size, seed, epochs=size.private_epochs, every=0)
     table["privacy"] = {**PRIVACY, "insecure_seed": seed}
     train.fit(table, folder)
     return RunFolder.open(folder)
 
 
-def row_of(scheme: str, told: Told, them: People, ids: frozenset[str], guessed: Any) -> dict[str, Any]:
+def result_row(scheme: str, audit: Audit, corpora: PersonCorpora, ids: frozenset[str], base_leaks: Any) -> dict[str, Any]:
     """Privacy, leaks and utility of one checkpoint."""
-    said = identifiers.count_identifiers(told.members, ids)
-    result = identifiers.compute_privacy(said, ids, base_leaked=guessed)
-    row: dict[str, Any] = {"scheme": scheme, "epoch": told.epoch, "privacy": result.gross, "privacy_net": result.net}
-    for reason, half in (("direct", them.black.direct & ids), ("indirect", them.black.indirect & ids)):
-        row[f"leaked_{reason}"] = len(half & said.keys()) / len(half) if half else 0.0
-    accuracy = identifiers.compute_word_accuracy(told.members, ids)
+    predicted = identifiers.count_identifiers(audit.members, ids)
+    result = identifiers.compute_privacy(predicted, ids, base_leaked=base_leaks)
+    row: dict[str, Any] = {"scheme": scheme, "epoch": audit.epoch, "privacy": result.gross, "privacy_net": result.net}
+    for reason, half in (("direct", corpora.member_identifiers.direct & ids), ("indirect", corpora.member_identifiers.indirect & ids)):
+        row[f"leaked_{reason}"] = len(half & predicted.keys()) / len(half) if half else 0.0
+    accuracy = identifiers.compute_word_accuracy(audit.members, ids)
     row |= {"own_eligible": accuracy["eligible"], "own_all": accuracy["all"]}
-    if told.others is not None:
-        accuracy = identifiers.compute_word_accuracy(told.others, them.union.combined)
+    if audit.others is not None:
+        accuracy = identifiers.compute_word_accuracy(audit.others, corpora.all_identifiers.combined)
         row |= {"held_eligible": accuracy["eligible"], "held_all": accuracy["all"]}
     return row
 
 
-def graph_row(table: pa.Table, black: IdentifierSets, *, whose: str, seed: int) -> dict[str, Any]:
-    """How much of the words of these texts is listed: of distinct words, and of all that stand there (figure 3)."""
+def graph_row(table: pa.Table, identifier_sets: IdentifierSets, *, whose: str, seed: int) -> dict[str, Any]:
+    """Share of listed words in these texts: of the distinct words, and of all words (figure 3)."""
     words = identifiers.tokenize_words(table["text"].to_pylist())
-    single = words.filter(pl.col("word").is_in([one for one in black.indirect if " " not in one]))
+    single = words.filter(pl.col("word").is_in([one for one in identifier_sets.indirect if " " not in one]))
     return {
         "seed": seed,
         "whose": whose,
@@ -320,30 +325,34 @@ def graph_row(table: pa.Table, black: IdentifierSets, *, whose: str, seed: int) 
         "occurrences": words.height,
         "words_listed": single["word"].n_unique() / max(words["word"].n_unique(), 1),
         "occurrences_listed": single.height / max(words.height, 1),
-        "occurrences_protected": float(identifiers.mark_covered_words(words, black.combined).mean() or 0.0),  # type: ignore[arg-type]
-        "direct": len(black.direct),
-        "indirect": len(black.indirect),
+        "occurrences_protected": float(identifiers.mark_covered_words(words, identifier_sets.combined).mean() or 0.0),  # type: ignore[arg-type]
+        "direct": len(identifier_sets.direct),
+        "indirect": len(identifier_sets.indirect),
     }
 
 
-def grid(folder: Path, them: People, base: Path, size: Size, seed: int) -> list[dict[str, Any]]:
-    """PPMLM with other k and n: how much is listed, and what is said of it by PPMLM and by the plain model (appendices B and C)."""
+def grid_rows(folder: Path, corpora: PersonCorpora, base: Path, size: Size, seed: int) -> list[dict[str, Any]]:
+    """PPMLM with other k and n: share of listed words, and how many identifiers PPMLM and the plain model predict (appendices B and C)."""
     rows = []
-    plain = identifiers.predict_hidden_words(
-        LanguageModel.load(RunFolder.open(folder / "MLM").final_checkpoint.path, size.device), *texts_of(them.members)
+    mlm_audit = identifiers.predict_hidden_words(
+        LanguageModel.load(RunFolder.open(folder / "MLM").final_checkpoint.path, size.device), *texts_and_ids(corpora.members)
     )
     for k, n in ((3, 1), (5, 1), (2, 2), (2, 3)):
         plan = sanitize.load_plan("blacklist", [f"blacklist.k={k}", f"blacklist.n={n}"])
-        told = sanitize.run(
+        summary = sanitize.run(
             [folder / "shards" / "data"], folder / f"k{k}n{n}", plan=plan, settings=sanitize.Settings(columns=KEPT, seed=seed)
         )
-        black = IdentifierSets.read(blacklist_of(told))
-        out = specialised(folder / f"PPMLM-k{k}n{n}", them, base, {"use": "ppmlm", "blacklist": str(blacklist_of(told))}, size, seed)
-        audit = identifiers.predict_hidden_words(LanguageModel.load(out.final_checkpoint.path, size.device), *texts_of(them.members))
-        ids = frozenset(identifiers.count_identifiers(them_words(them), black.combined, column="word"))
-        row = {"k": k, "n": n, **graph_row(them.members, black, whose="members", seed=seed), "identifiers": len(ids)}
+        identifier_sets = IdentifierSets.read(blacklist_path(summary))
+        out = train_scheme(
+            folder / f"PPMLM-k{k}n{n}", corpora, base, {"use": "ppmlm", "blacklist": str(blacklist_path(summary))}, size, seed
+        )
+        audit = identifiers.predict_hidden_words(
+            LanguageModel.load(out.final_checkpoint.path, size.device), *texts_and_ids(corpora.members)
+        )
+        ids = frozenset(identifiers.count_identifiers(member_words(corpora), identifier_sets.combined, column="word"))
+        row = {"k": k, "n": n, **graph_row(corpora.members, identifier_sets, whose="members", seed=seed), "identifiers": len(ids)}
         row["privacy_ppmlm"] = identifiers.compute_privacy(identifiers.count_identifiers(audit, ids), ids).gross
-        row["privacy_mlm"] = identifiers.compute_privacy(identifiers.count_identifiers(plain, ids), ids).gross
+        row["privacy_mlm"] = identifiers.compute_privacy(identifiers.count_identifiers(mlm_audit, ids), ids).gross
         rows.append({**row, "own_eligible": identifiers.compute_word_accuracy(audit, ids)["eligible"]})
     return rows
 
@@ -351,12 +360,12 @@ def grid(folder: Path, them: People, base: Path, size: Size, seed: int) -> list[
 KEPT = sanitize.Columns(roles=Roles(text=("text",), user="user_id", id="doc_id"), policies={"user_id": "keep"})
 
 
-def texts_of(table: pa.Table) -> tuple[list[str], list[str]]:
+def texts_and_ids(table: pa.Table) -> tuple[list[str], list[str]]:
     """Texts and ids."""
     return table["text"].to_pylist(), table["doc_id"].to_pylist()
 
 
-def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, list[dict[str, Any]]]]:
+def criteria(seeds: Sequence[SeedResult]) -> tuple[dict[str, Criterion], dict[str, list[dict[str, Any]]]]:
     """The paper's comparisons, means over the seeds; and the tables they are read from."""
 
     def mean(scheme: str, what: str) -> float:
@@ -364,14 +373,14 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
 
     privacy = {name: mean(name, "privacy") for name in ("MLM", "MLMA", "DPPMLM", "IPPMLM", "PPMLM")}
     utility = mean("MLM", "held_eligible") - mean("DP", "held_eligible")
-    whole = max((row for seed in seeds for row in seed.tables["graph"]), key=lambda row: row["documents"])  # of the largest corpus read
+    graph = max((row for seed in seeds for row in seed.tables["graph"]), key=lambda row: row["documents"])  # of the largest corpus read
     attacks = {}
     for name in seeds[0].scores:
         inside, outside = ([score for seed in seeds for score in seed.scores[name][which]] for which in (0, 1))
         attacks[name] = membership.summarize_membership(inside, outside)
-    course = [[row["privacy"] for row in seed.rows if row["scheme"] == "PPMLM"] for seed in seeds]
-    first = float(np.mean([next(row["privacy"] for row in seed.rows if row["scheme"] == "MLM") for seed in seeds]))
-    told = {
+    privacy_series = [[row["privacy"] for row in seed.rows if row["scheme"] == "PPMLM"] for seed in seeds]
+    first_privacy = float(np.mean([next(row["privacy"] for row in seed.rows if row["scheme"] == "MLM") for seed in seeds]))
+    found = {
         "privacy_ppmlm": Criterion(value=privacy["PPMLM"], paper=0.99, threshold=0.97),
         "privacy_gap_mlm": Criterion(
             value=privacy["PPMLM"] - privacy["MLM"], paper=0.07, threshold=0.03,
@@ -394,22 +403,22 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
         ),
         "privacy_net_ppmlm": Criterion(value=mean("PPMLM", "privacy_net"), paper="not measured", threshold=0.97, headline=False),
         "privacy_falls_mlm": Criterion(
-            value=first - privacy["MLM"], paper=0.05, threshold=0.01, headline=False, note="first to last checkpoint"
+            value=first_privacy - privacy["MLM"], paper=0.05, threshold=0.01, headline=False, note="first to last checkpoint"
         ),
         "privacy_flat_ppmlm": Criterion(
-            value=max(max(one) - min(one) for one in course), paper=0.0, threshold=0.02, above=False, headline=False
+            value=max(max(one) - min(one) for one in privacy_series), paper=0.0, threshold=0.02, above=False, headline=False
         ),
         "direct_only_above_mlm": Criterion(value=privacy["DPPMLM"] - privacy["MLM"], paper="a little", threshold=0.0, headline=False),
         "indirect_only_above_direct_only": Criterion(
             value=privacy["IPPMLM"] - privacy["DPPMLM"], paper="much", threshold=0.0, headline=False
         ),
         "words_listed": Criterion(
-            value=whole["words_listed"], paper=0.60, threshold=0.50, headline=False,
-            note=f"share of the {whole['words']:,} distinct words that one person alone wrote (figure 3), of {whole['people']:,} people",
+            value=graph["words_listed"], paper=0.60, threshold=0.50, headline=False,
+            note=f"share of the {graph['words']:,} distinct words that one person alone wrote (figure 3), of {graph['people']:,} people",
         ),
         "occurrences_listed": Criterion(
-            value=whole["occurrences_listed"], paper=0.03, threshold=0.05, above=False, headline=False,
-            note=f"their share of all {whole['occurrences']:,} words that stand there; short texts of few people have more",
+            value=graph["occurrences_listed"], paper=0.03, threshold=0.05, above=False, headline=False,
+            note=f"their share of all {graph['occurrences']:,} words that stand there; short texts of few people have more",
         ),
         "utility_loss_dp": Criterion(
             value=utility, paper="0.3 to 0.6", threshold=0.1, headline=False,
@@ -422,7 +431,7 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
         "mia_auc_ppmlm": Criterion(value=attacks["PPMLM"]["auc"], paper="0.02 TPR at 1 % FPR", threshold=0.58, above=False, headline=False),
     }  # fmt: skip
     tables = {name: [row for seed in seeds for row in seed.tables[name]] for name in seeds[0].tables}
-    return told, {
+    return found, {
         "schemes": [row for seed in seeds for row in seed.rows],
         "attack": [{"scheme": name, **row} for name, row in attacks.items()],
         **tables,
@@ -431,32 +440,32 @@ def criteria(seeds: Sequence[Seed]) -> tuple[dict[str, Criterion], dict[str, lis
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds of a size and print the criteria."""
-    parser = options(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = make_parser(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--user-column", default="user_id", help="with --data: whose document it is")
     parser.add_argument("--people", type=int, default=None, help="with --data: at most so many members and so many others")
     parser.add_argument("--epochs", type=int, default=None, help="of each training, the base model's too (default: by size)")
     parser.add_argument("--lr", type=float, default=None, help="learning rate (default: by size, for invented texts)")
-    asked = parser.parse_args(argv)
-    size, began = SIZES[asked.size], time.perf_counter()
-    if asked.epochs is not None:
-        size = replace(size, epochs=asked.epochs, general_epochs=asked.epochs)
-    if asked.lr is not None:
-        size = replace(size, lr=asked.lr)
+    arguments = parser.parse_args(argv)
+    size, began = SIZES[arguments.size], time.perf_counter()
+    if arguments.epochs is not None:
+        size = replace(size, epochs=arguments.epochs, general_epochs=arguments.epochs)
+    if arguments.lr is not None:
+        size = replace(size, lr=arguments.lr)
     import torch
 
     if size.device == "cpu":
-        torch.set_num_threads(1)  # two threads on two busy cores wait for each other
+        torch.set_num_threads(1)  # two threads on two busy cores slow each other down
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(asked.dir or scratch)
-        seeds = [one_seed(folder / f"seed-{seed}", size, seed, asked) for seed in range(asked.seeds or size.seeds)]
-        told, tables = criteria(seeds)
+        folder = Path(arguments.dir or scratch)
+        seeds = [run_seed(folder / f"seed-{seed}", size, seed, arguments) for seed in range(arguments.seeds or size.seeds)]
+        found, tables = criteria(seeds)
     members = seeds[0].tables["graph"][0]
     scaled = (
         f"BERT of {size.layers} layers and width {size.width} from scratch, {members['people']} people with {members['documents']} texts, "
         f"{size.epochs} epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million "
         "parameters on 928 reports for up to 32 epochs."
     )
-    return finish("ppmlm", asked, told, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)
+    return report_criteria("ppmlm", arguments, found, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)
 
 
 if __name__ == "__main__":

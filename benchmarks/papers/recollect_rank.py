@@ -1,11 +1,11 @@
-"""Recollect and Rank: does a model that repeats a masked text give back what was masked, and does ranking by losses find it?
+"""Recollect and Rank: does a model that repeats a masked text reproduce the masked values, and does ranking by losses select them?
 
-A small base model is taught on public generated texts only: to copy, to repeat a masked text without its labels, and to do so with texts
-that it knows. Victims are tuned from it on a few private records (plain text, never a masked pair), beside some of the public ones, since a
-model this small forgets what it was taught where a large one does not. The records are masked by `redact` with numbered labels, and
-attacked: by R.R. with all criteria, and by the attacks before it. Controls are records that nobody was trained on, and the base as victim.
-b and the temperature are chosen on public texts alone, ones that the base read as a victim reads its records. Other victims are tuned on
-what a plan made of the records, or with another loss. In a record three values stand in a row: `by_place` says which of them are found.
+A small base model is trained on public generated texts only: to copy, to repeat a masked text without its labels, and to do so with texts
+that it has memorized. Victims are tuned from it on a few private records (plain text, never a masked pair), beside some of the public
+ones, since a model this small forgets its training, unlike a large one. The records are masked by `redact` with numbered labels, and
+attacked: by R.R. with all criteria, and by earlier attacks. Controls are records that no model was trained on, and the base as victim. b
+and the temperature are chosen on public texts alone, on which the base was trained like a victim on its records. Other victims are tuned
+on records sanitized by a plan, or with another loss. A record has three consecutive values: `by_place` reports which of them are found.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sanitize
-from benchmarks.criteria import Criterion, finish, options, own, split
+from benchmarks.criteria import Criterion, make_parser, read_own_corpus, report_criteria, split_documents
 from benchmarks.papers_records import records
 from sanitize import train
 from sanitize.eval import recollect_and_rank as rr
@@ -55,18 +55,18 @@ SMALL = (
     "but hardly tells them apart by the few words of a segment, which is what ranks"
 )
 TEMPERATURES = (1.2, 0.8)  # the paper's, and one for models whose words are less certain than those of one ten thousand times as large
-FEW = 8  # rows of a step where texts are learned by heart: the number of steps is what does it
-LAYOUTS = 6  # of so many lessons one is DirectPrompt's, the others repeat
+FEW = 8  # rows per step when texts are to be memorized: that depends on the number of steps
+LAYOUTS = 6  # one of this many prompts is DirectPrompt's, the others repeat
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How large everything is."""
+    """Sizes of data, models and trainings."""
 
-    public: int  # texts that the base is taught to repeat, each once
+    public: int  # texts that the base is trained to repeat, each once
     copies: int  # lists of words that it learns to copy first
-    known: int  # public texts that it learns by heart, and to repeat from their masked form
-    shadow: int  # public texts that it learns by heart only, as a victim does its records
+    known: int  # public texts that it memorizes, and repeats from their masked form
+    shadow: int  # public texts that it only memorizes, like a victim its records
     private: int
     exposures: int  # how often a victim reads each private record
     seeds: int
@@ -96,26 +96,26 @@ SIZES = {
 
 
 @dataclass(frozen=True, repr=False)
-class Masked:
-    """Texts of one kind: raw, and masked with what their labels stand for; a text without a label is not among `records`."""
+class MaskedCorpus:
+    """A set of texts: raw, and masked with the values of their labels; a text without a label is not in `records`."""
 
     raw: Path
     masked: Path
     work: Path
 
     @classmethod
-    def of(cls, folder: Path, table: pa.Table, seed: int) -> Masked:
+    def create(cls, folder: Path, table: pa.Table, seed: int) -> MaskedCorpus:
         """Write the texts, and mask them by `redact` with numbered labels."""
-        told = cls(folder / "raw", folder / "masked", folder / "work")
-        told.raw.mkdir(parents=True)
-        pq.write_table(table, told.raw / "texts.parquet")
+        created = cls(folder / "raw", folder / "masked", folder / "work")
+        created.raw.mkdir(parents=True)
+        pq.write_table(table, created.raw / "texts.parquet")
         plan = sanitize.load_plan("redact", ("edit.0.label=numbered",))
-        sanitize.run([told.raw], told.masked, plan, told.work, sanitize.Settings(seed=seed, workers=1))
-        return told
+        sanitize.run([created.raw], created.masked, plan, created.work, sanitize.Settings(seed=seed, workers=1))
+        return created
 
     @property
     def records(self) -> MaskedRecords:
-        """What is attacked."""
+        """The masked records to attack."""
         return MaskedRecords.read(self.masked, self.work)
 
     @property
@@ -124,17 +124,17 @@ class Masked:
         return list(zip(read_texts(self.masked).texts, read_texts(self.raw).texts, strict=True))
 
 
-def corpus(size: Size, seed: int, data: Path | None, names: Mapping[str, int]) -> dict[str, pa.Table]:
+def build_corpus(size: Size, seed: int, data: Path | None, names: Mapping[str, int]) -> dict[str, pa.Table]:
     """Texts by name: generated, or drawn from the user's own by `doc_id`, those that fit twice into the model's context."""
     if data is None:
         return {name: records(count, seed=seed, name=name) for name, count in names.items()}
     table = read_documents(data).table.select(["doc_id", "text"])
     table = table.filter(pa.array([0 < len(text) < 2 * size.context for text in table["text"].to_pylist()]))
     shares = {name: 1 / len(names) for name in names}
-    return {name: one.slice(0, names[name]) for name, one in split(table, seed, shares).items()}
+    return {name: one.slice(0, names[name]) for name, one in split_documents(table, seed, shares).items()}
 
 
-def lessons(folder: Path, rows: Sequence[tuple[str, str]]) -> Path:
+def write_lessons(folder: Path, rows: Sequence[tuple[str, str]]) -> Path:
     """Prompts and answers as a folder of documents."""
     folder.mkdir(parents=True)
     prompts, texts = zip(*rows, strict=True)
@@ -143,11 +143,11 @@ def lessons(folder: Path, rows: Sequence[tuple[str, str]]) -> Path:
     return folder
 
 
-def tuned(
+def tune_model(
     out: Path, data: Path, start: Path, size: Size, seed: int, lr: float, objective: Mapping[str, Any] = CAUSAL, batch: int = 16
 ) -> Path:
     """One pass over lessons, from a checkpoint; the final one."""
-    told = {
+    recipe = {
         "data": {"path": str(data), "layout": "document", "overlong": "cut", "prompt_columns": ["prompt"], "answers_only": True},
         "model": {"path": str(start), "context": size.context},
         "objective": dict(objective),
@@ -156,11 +156,11 @@ def tuned(
             "warmup": 0.05,
         },
     }  # fmt: skip
-    train.fit(told, out)
+    train.fit(recipe, out)
     return RunFolder.open(out).final_checkpoint.path
 
 
-def untrained(folder: Path, texts: Sequence[str], size: Size) -> Path:
+def write_untrained_model(folder: Path, texts: Sequence[str], size: Size) -> Path:
     """A GPT-NeoX with random weights and a tokenizer of the public texts, as a local checkpoint."""
     import torch
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
@@ -170,12 +170,12 @@ def untrained(folder: Path, texts: Sequence[str], size: Size) -> Path:
     tokenizer = train_tokenizer(texts, vocab_size=size.vocab, context_length=size.context)
     torch.manual_seed(0)
     config = GPTNeoXConfig(
-        # the published 0.02 is for models twenty times as wide; from there one this narrow does not find out how to copy
+        # the published 0.02 is for models twenty times as wide; with it a model this narrow does not learn to copy
         initializer_range=size.width**-0.5,
         vocab_size=len(tokenizer), hidden_size=size.width, num_hidden_layers=size.layers, num_attention_heads=size.heads,
         intermediate_size=4 * size.width, max_position_embeddings=size.context, bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, use_parallel_residual=False,
-        # one matrix for words in and out: what is copied then comes out as it went in, which two would have to learn word by word
+        # one matrix for input and output embeddings: copying then needs no mapping between two, learned word by word
         tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 1.0},
     )  # fmt: skip
@@ -185,69 +185,73 @@ def untrained(folder: Path, texts: Sequence[str], size: Size) -> Path:
 
 
 @dataclass(frozen=True, repr=False)
-class Base:
-    """The public model: `taught` to repeat, and the `final` one that also knows some public texts by heart; those of them that it was never
-    taught to repeat (`shadow`), and lessons about the others."""
+class BaseModels:
+    """The public models: `taught` to repeat, and `final`, which has also memorized some public texts; those of them that it was never
+    trained to repeat (`shadow`), and training rows of the others (`replay`)."""
 
     taught: Path
     final: Path
-    shadow: Masked
+    shadow: MaskedCorpus
     replay: list[tuple[str, str]]
 
 
-def base(folder: Path, size: Size, data: Path | None) -> Base:
-    """Teach a model on public texts: lists of words, masked texts, and texts that it knows by heart."""
-    tables = corpus(size, 0, data, {"public": size.public, "known": size.known, "shadow": size.shadow})
-    public, known, shadow = (Masked.of(folder / name, table, 0) for name, table in tables.items())
+def train_base_models(folder: Path, size: Size, data: Path | None) -> BaseModels:
+    """Train a model on public texts: lists of words, masked texts, and texts to memorize."""
+    tables = build_corpus(size, 0, data, {"public": size.public, "known": size.known, "shadow": size.shadow})
+    public, known, shadow = (MaskedCorpus.create(folder / name, table, 0) for name, table in tables.items())
     pairs = public.pairs
-    start = untrained(folder / "untrained", [text for pair in pairs[:4_000] for text in pair], size)
+    start = write_untrained_model(folder / "untrained", [text for pair in pairs[:4_000] for text in pair], size)
     draws = np.random.default_rng(0)
     words = sorted({word for _, text in pairs[:1_000] for word in text.split(" ") if word.isalpha()})
     lists = [" ".join(words[place] for place in draws.integers(len(words), size=draws.integers(3, 13))) for _ in range(size.copies)]
-    head = pairs[0][1].partition(" ")[0]  # what the texts begin with, so that lists look like them
-    lists = [f"{head} {one}" for one in lists]
-    start = tuned(folder / "copying", lessons(folder / "lists", [(f"Masked {one}", one) for one in lists]), start, size, 0, size.lr)
+    first_word = pairs[0][1].partition(" ")[0]  # what the texts begin with, so that lists look like them
+    lists = [f"{first_word} {one}" for one in lists]
+    start = tune_model(
+        folder / "copying", write_lessons(folder / "lists", [(f"Masked {one}", one) for one in lists]), start, size, 0, size.lr
+    )
     found, answers = public.records, {}
     for text_no, label, truths in found.keys.select("text_no", "label", "truths").iter_rows():
         answers.setdefault(found.texts[text_no], []).append((label, truths[0]))
     rows = []
     for number, (masked, text) in enumerate(pairs):
-        some = answers.get(masked)
-        if number % LAYOUTS == 0 and some:
-            label, value = some[number % len(some)]
+        label_values = answers.get(masked)
+        if number % LAYOUTS == 0 and label_values:
+            label, value = label_values[number % len(label_values)]
             rows.append((f"Masked {rr.find_sentences_around(masked, label)}", f"{label}: {value}"))
         else:
             rows.append(("" if number % LAYOUTS == 1 else f"Masked {masked}", text))
-    taught = tuned(folder / "taught", lessons(folder / "pairs", rows), start, size, 0, size.lr)
-    mine = [(f"Masked {masked}", text) for masked, text in known.pairs]
-    plain = [("", text) for _, text in mine]
-    read = [("", text) for _, text in shadow.pairs]
-    heart = mine * 10 + (plain + read) * 45 + rows[: size.known * 8]
-    final = tuned(folder / "final", lessons(folder / "heart", heart), taught, size, 0, size.lr, batch=FEW)
-    return Base(taught, final, shadow, mine * 5 + plain * 10 + rows[: size.known * 2])
+    taught = tune_model(folder / "taught", write_lessons(folder / "pairs", rows), start, size, 0, size.lr)
+    known_lessons = [(f"Masked {masked}", text) for masked, text in known.pairs]
+    known_texts = [("", text) for _, text in known_lessons]
+    shadow_texts = [("", text) for _, text in shadow.pairs]
+    memorized_rows = known_lessons * 10 + (known_texts + shadow_texts) * 45 + rows[: size.known * 8]
+    final = tune_model(folder / "final", write_lessons(folder / "heart", memorized_rows), taught, size, 0, size.lr, batch=FEW)
+    return BaseModels(taught, final, shadow, known_lessons * 5 + known_texts * 10 + rows[: size.known * 2])
 
 
 @dataclass(frozen=True, repr=False)
-class Told:
-    """What one attack found, as the tables that everything is computed from."""
+class AttackResult:
+    """Tables of one attack: keys, candidates with their correctness, losses."""
 
     keys: pl.DataFrame
     worth: pl.DataFrame
     losses: pl.DataFrame
 
     @classmethod
-    def of(cls, victim: LanguageModel, reference: LanguageModel, found: MaskedRecords, attack: AttackSettings) -> Told:
+    def run(cls, victim: LanguageModel, reference: LanguageModel, found: MaskedRecords, attack: AttackSettings) -> AttackResult:
         """Recollect, and score all candidates."""
-        said = rr.recollect_candidates(victim, found, attack)
-        return cls(found.keys, rr.judge_candidates(found, said), rr.compute_candidate_losses(victim, reference, found, said, attack))
+        candidates = rr.recollect_candidates(victim, found, attack)
+        return cls(
+            found.keys, rr.judge_candidates(found, candidates), rr.compute_candidate_losses(victim, reference, found, candidates, attack)
+        )
 
     @classmethod
-    def together(cls, several: Sequence[Told]) -> Told:
+    def concatenate(cls, results: Sequence[AttackResult]) -> AttackResult:
         """The attacks of several seeds as one; keys are numbered through."""
-        first = np.cumsum([0, *(one.keys.height for one in several)])
+        first = np.cumsum([0, *(one.keys.height for one in results)])
         parts = []
         for name in ("keys", "worth", "losses"):
-            tables = [getattr(one, name).with_columns(pl.col("key") + int(add)) for one, add in zip(several, first, strict=False)]
+            tables = [getattr(one, name).with_columns(pl.col("key") + int(add)) for one, add in zip(results, first, strict=False)]
             parts.append(pl.concat(tables))
         return cls(*parts)
 
@@ -260,26 +264,28 @@ class Told:
         return {name: self.top1(name, b) for name in (*rr.CRITERIA, *rr.VOTE_CRITERIA)}
 
     def recall(self, queries: int) -> float:
-        """The share of keys whose value was said in the first so many queries."""
+        """The share of keys whose value was generated in the first `queries` queries."""
         return rr.recall_after_queries(self.keys, self.worth, queries)
 
 
 @dataclass(frozen=True, repr=False)
-class Seed:
-    """What was found at one seed: by victim, the controls, and what the attacks before it found of the baseline."""
+class SeedResult:
+    """Results of one seed: by victim, of the controls, and of the earlier attacks on the baseline."""
 
-    victims: dict[str, Told]
-    strangers: Told
-    as_victim: Told
+    victims: dict[str, AttackResult]
+    strangers: AttackResult
+    as_victim: AttackResult
     before: dict[str, float]
 
 
-def one_seed(folder: Path, size: Size, seed: int, data: Path | None, public: Base, attack: AttackSettings, names: Sequence[str]) -> Seed:
+def run_seed(
+    folder: Path, size: Size, seed: int, data: Path | None, public: BaseModels, attack: AttackSettings, names: Sequence[str]
+) -> SeedResult:
     """Tune and attack the victims of one set of private records."""
-    tables = corpus(size, seed + 1, data, {"private": size.private, "strangers": size.private})
-    private, strangers = (Masked.of(folder / name, table, seed) for name, table in tables.items())
+    tables = build_corpus(size, seed + 1, data, {"private": size.private, "strangers": size.private})
+    private, strangers = (MaskedCorpus.create(folder / name, table, seed) for name, table in tables.items())
     found, reference = private.records, LanguageModel.load(public.final, size.device)
-    victims, before, outside = {}, {}, None
+    victims, baseline_results, strangers_result = {}, {}, None
     for name in names:
         plan, objective = VICTIMS[name]
         shards = folder / "plans" / plan
@@ -287,58 +293,59 @@ def one_seed(folder: Path, size: Size, seed: int, data: Path | None, public: Bas
             settings = sanitize.Settings(seed=seed, workers=1)
             sanitize.run([private.raw], shards, sanitize.load_plan(plan), folder / "plans.private", settings)
         rows = [("", text) for text in read_texts(shards).texts] * size.exposures + public.replay
-        path = tuned(
-            folder / "runs" / name, lessons(folder / "lessons" / name, rows), public.final, size, seed, 0.8 * size.lr, objective, FEW
+        path = tune_model(
+            folder / "runs" / name, write_lessons(folder / "lessons" / name, rows), public.final, size, seed, 0.8 * size.lr, objective, FEW
         )
         victim = LanguageModel.load(path, size.device)
-        victims[name] = Told.of(victim, reference, found, attack)
+        victims[name] = AttackResult.run(victim, reference, found, attack)
         if name == "baseline":
-            before = metric.run_baselines(victim, found, attack)
-            outside = Told.of(victim, reference, strangers.records, attack)
-    assert outside is not None, "the baseline is among the victims"
-    return Seed(victims, outside, Told.of(reference, reference, found, attack), before)
+            baseline_results = metric.run_baselines(victim, found, attack)
+            strangers_result = AttackResult.run(victim, reference, strangers.records, attack)
+    assert strangers_result is not None, "the baseline is among the victims"
+    return SeedResult(victims, strangers_result, AttackResult.run(reference, reference, found, attack), baseline_results)
 
 
-def criteria(seeds: Sequence[Seed], attack: AttackSettings, size: str) -> dict[str, Criterion]:
+def criteria(seeds: Sequence[SeedResult], attack: AttackSettings, size: str) -> dict[str, Criterion]:
     """The paper's comparisons over all seeds, keys counted together."""
-    told = Told.together([seed.victims["baseline"] for seed in seeds])
+    baseline = AttackResult.concatenate([seed.victims["baseline"] for seed in seeds])
     weight = [seed.victims["baseline"].keys.height for seed in seeds]
     before = {name: float(np.average([seed.before[name] for seed in seeds], weights=weight)) for name in seeds[0].before}
     best = max(before[name] for name in ("direct", "tab", "p2p"))
-    top = told.top1s(attack.b)
-    voted = max(best, before["p2p_votes"], 1 / told.keys.height)  # the attacks before it, P2P by votes as well
-    strangers, as_victim = (Told.together([getattr(seed, name) for seed in seeds]) for name in ("strangers", "as_victim"))
+    top1 = baseline.top1s(attack.b)
+    best_with_votes = max(best, before["p2p_votes"], 1 / baseline.keys.height)  # the attacks before it, P2P by votes as well
+    strangers, as_victim = (AttackResult.concatenate([getattr(seed, name) for seed in seeds]) for name in ("strangers", "as_victim"))
     small = size != "gpu"  # the attack is behind there; `ci`, which must pass, reports it only, and `cpu` fails by it
     found = {
         "top1_ratio": Criterion(
-            value=top["biased"] / max(best, 1 / told.keys.height), paper=2.1, threshold=1.5, headline=size != "ci",
+            value=top1["biased"] / max(best, 1 / baseline.keys.height), paper=2.1, threshold=1.5, headline=size != "ci",
             note=f"the paper's main claim; over the best attack before it{SMALL if small else ''}",
         ),
         "top1_ratio_votes": Criterion(
-            value=top["votes"] / voted, paper="not measured", threshold=1.5, headline=False,
+            value=top1["votes"] / best_with_votes, paper="not measured", threshold=1.5, headline=False,
             note="not the paper's criterion: the candidate that most queries said; over the best attack before it, where P2P may go by "
             f"votes as well ({before['p2p_votes']:.2f})",
         ),
         "top1_ratio_votes_subtract": Criterion(
-            value=top["votes_subtract"] / voted, paper="not measured", threshold=1.5, headline=False,
+            value=top1["votes_subtract"] / best_with_votes, paper="not measured", threshold=1.5, headline=False,
             note="not the paper's criterion: ln(votes) and the calibrated loss together; over the same",
         ),
-        "partial_vs_vanilla": Criterion(value=top["partial"] - top["vanilla"], paper=0.0070, threshold=-0.01),
+        "partial_vs_vanilla": Criterion(value=top1["partial"] - top1["vanilla"], paper=0.0070, threshold=-0.01),
         "recall_grows": Criterion(
-            value=told.recall(attack.queries) - told.recall(max(1, attack.queries // 4)), paper="grows up to 50 queries", threshold=0.02,
+            value=baseline.recall(attack.queries) - baseline.recall(max(1, attack.queries // 4)), paper="grows up to 50 queries",
+            threshold=0.02,
             note="recall of all queries less that of the first quarter of them",
         ),
-        "recall_over_top1": Criterion(value=told.recall(attack.queries) - top["biased"], paper="always", threshold=0.0),
+        "recall_over_top1": Criterion(value=baseline.recall(attack.queries) - top1["biased"], paper="always", threshold=0.0),
         "recall_ratio": Criterion(
-            value=told.recall(attack.queries) / max(before["p2p_recall"], 1 / told.keys.height), paper="above TAB's", threshold=1.0,
+            value=baseline.recall(attack.queries) / max(before["p2p_recall"], 1 / baseline.keys.height), paper="above TAB's", threshold=1.0,
             headline=False, note="values that R.R. says at all, over those that 64 continuations of the true prefix say",
         ),
         "biased_vs_best": Criterion(
-            value=top["biased"] - max(top["partial"], top["ratio"]), paper=0.0025, threshold=-0.01, headline=False,
+            value=top1["biased"] - max(top1["partial"], top1["ratio"]), paper=0.0025, threshold=-0.01, headline=False,
             note="b is chosen on public texts that the base knows; records of two dozen people are no other model to calibrate by",
         ),
         "subtract_vs_partial": Criterion(
-            value=top["subtract"] - top["partial"], paper=-0.0746, threshold=0.0, above=False, headline=False,
+            value=top1["subtract"] - top1["partial"], paper=-0.0746, threshold=0.0, above=False, headline=False,
             note="where victims are tuned beside public texts, these are candidates too, and only the reference tells them apart",
         ),
         "top1_strangers": Criterion(
@@ -349,7 +356,7 @@ def criteria(seeds: Sequence[Seed], attack: AttackSettings, size: str) -> dict[s
             value=as_victim.top1("partial"), paper="not measured", threshold=0.02, above=False, headline=False,
         ),
     }  # fmt: skip
-    assert top["biased"] > 0, "the baseline gives nothing back: nothing can be compared; train for more exposures"
+    assert top1["biased"] > 0, "the baseline gives nothing back: nothing can be compared; train for more exposures"
     first = seeds[0].victims["baseline"].top1("biased", attack.b)
     for name in seeds[0].victims:
         if name != "baseline":
@@ -360,49 +367,51 @@ def criteria(seeds: Sequence[Seed], attack: AttackSettings, size: str) -> dict[s
     return found
 
 
-def tables(seeds: Sequence[Seed], attack: AttackSettings, curve: Sequence[tuple[float, float]]) -> dict[str, list[dict[str, Any]]]:
-    """What stands beside the criteria."""
-    told = Told.together([seed.victims["baseline"] for seed in seeds])
-    whole = metric.summarize_attack(told.keys, told.worth, told.losses, attack)
+def result_tables(
+    seeds: Sequence[SeedResult], attack: AttackSettings, curve: Sequence[tuple[float, float]]
+) -> dict[str, list[dict[str, Any]]]:
+    """The tables reported with the criteria."""
+    baseline = AttackResult.concatenate([seed.victims["baseline"] for seed in seeds])
+    summary = metric.summarize_attack(baseline.keys, baseline.worth, baseline.losses, attack)
     attacked = {name: [seed.victims[name] for seed in seeds if name in seed.victims] for name in seeds[0].victims}
     attacked |= {"strangers": [seed.strangers for seed in seeds], "reference as victim": [seed.as_victim for seed in seeds]}
     rows = []
     for name, several in attacked.items():
-        one = Told.together(several)
+        one = AttackResult.concatenate(several)
         rows.append({"victim": name, "keys": one.keys.height, "recall": one.recall(attack.queries), **one.top1s(attack.b)})
     return {
         "victims": rows,
         "baselines": [{"seed": number, **seed.before} for number, seed in enumerate(seeds)],
         "chosen": [{"b": None if math.isinf(attack.b) else attack.b, "temperature": attack.temperature}],
-        "by_place": by_place(seeds, attack),
+        "by_place": place_rows(seeds, attack),
         "b_on_public": metric.tabulate_by_b(curve),
-        **{name: whole[name] for name in ("by_b", "by_kind", "by_words", "by_occurrences", "recall_by_queries", "recall_at")},
+        **{name: summary[name] for name in ("by_b", "by_kind", "by_words", "by_occurrences", "recall_by_queries", "recall_at")},
     }
 
 
-def by_place(seeds: Sequence[Seed], attack: AttackSettings) -> list[dict[str, Any]]:
-    """Right answers by the place of a value among those of its record: attacks that continue what stands before know the first one's."""
+def place_rows(seeds: Sequence[SeedResult], attack: AttackSettings) -> list[dict[str, Any]]:
+    """Right answers by the place of a value among those of its record: attacks that continue a prefix have only the first one's."""
     found = []
     for seed in seeds:
-        told = seed.victims["baseline"]
-        best = rr.select_answers(told.keys, told.worth, rr.rank_candidates(told.losses, "biased", attack.b))
-        found.append(best.with_columns(place=pl.int_range(pl.len()).over("text_no")))
+        baseline = seed.victims["baseline"]
+        answers = rr.select_answers(baseline.keys, baseline.worth, rr.rank_candidates(baseline.losses, "biased", attack.b))
+        found.append(answers.with_columns(place=pl.int_range(pl.len()).over("text_no")))
     rows = pl.concat(found).group_by("place").agg(keys=pl.len(), right=pl.col("hit").sum()).sort("place")
     return rows.to_dicts()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds of a size and print the criteria."""
-    asked = options(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter).parse_args(argv)
-    size, began = SIZES[asked.size], time.perf_counter()
+    arguments = make_parser(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter).parse_args(argv)
+    size, began = SIZES[arguments.size], time.perf_counter()
     import torch
 
     if size.device == "cpu":
-        torch.set_num_threads(1)  # two threads on two busy cores wait for each other
+        torch.set_num_threads(1)  # two threads on two busy cores slow each other down
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(asked.dir or scratch)
-        data = own(asked, folder)
-        public = base(folder / "base", size, data)
+        folder = Path(arguments.dir or scratch)
+        data = read_own_corpus(arguments, folder)
+        public = train_base_models(folder / "base", size, data)
         attack = AttackSettings(
             queries=size.queries, new_tokens=size.context // 2 - 8, whole_prompt=WHOLE, direct_prompt=DIRECT, empty_prompt="",
         )  # fmt: skip
@@ -416,16 +425,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         curve = curves[heat]
         attack = rr.replace_settings(attack, temperature=heat, b=rr.choose_best_b(curve))
         seeds = [
-            one_seed(folder / f"seed-{seed}", size, seed, data, public, attack, ("baseline", *(size.victims if not seed else ())))
-            for seed in range(asked.seeds or size.seeds)
+            run_seed(folder / f"seed-{seed}", size, seed, data, public, attack, ("baseline", *(size.victims if not seed else ())))
+            for seed in range(arguments.seeds or size.seeds)
         ]
     scaled = (
         f"{size.layers} layers of width {size.width} from scratch, taught on {size.public} invented public texts; {size.private} private "
         f"records a seed, read {size.exposures} times, {len(seeds)} seeds. The paper attacks models of 3 to 8 billion parameters, tuned on "
         "4,000 texts for 3 epochs."
     )
-    return finish(
-        "recollect_rank", asked, criteria(seeds, attack, asked.size), tables=tables(seeds, attack, curve), scaled=scaled,
+    return report_criteria(
+        "recollect_rank", arguments, criteria(seeds, attack, arguments.size), tables=result_tables(seeds, attack, curve), scaled=scaled,
         seconds=time.perf_counter() - began,
     )  # fmt: skip
 

@@ -1,9 +1,9 @@
 """Randomized masked fine-tuning: does it leak fewer mail addresses than raw data and header deduplication, at what cost in perplexity?
 
 Invented mail is split by `doc_id` before anything is indexed; the training part is sanitized by the plans `baseline`, `rmft` and
-`header_dedup`; a small GPT-2 is trained from scratch on each; every checkpoint is attacked with generic pages and with cues (a first name),
-and asked for its perplexity on held-out mail. `ter_drop` is the reduction of the mean TER over checkpoints, generic prompts, counts summed
-over seeds (the paper's table 1); the mean of each checkpoint's reduction (the paper's 80.81 %) is given beside it.
+`header_dedup`; a small GPT-2 is trained from scratch on each; every checkpoint is attacked with generic pages and with cues (a first
+name), and its perplexity on held-out mail is measured. `ter_drop` is the reduction of the mean TER over checkpoints, generic prompts,
+counts summed over seeds (the paper's table 1); the mean of each checkpoint's reduction (the paper's 80.81 %) is reported too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.criteria import Criterion, finish, options, own, split
+from benchmarks.criteria import Criterion, make_parser, read_own_corpus, report_criteria, split_documents
 from benchmarks.papers_mail import mails
 from sanitize.errors import UsageError
 from sanitize.eval.frontier import DEFAULT_PLANS, FrontierSettings, measure_plans, run_frontier
@@ -43,7 +43,7 @@ PAPER = {  # table 1, and section 5 for the means of ratios
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How large everything is."""
+    """Sizes of data, models and trainings."""
 
     mails: int
     people: int
@@ -52,7 +52,7 @@ class Size:
     every: float  # epochs between checkpoints
     web: int
     cues: int
-    doses: bool  # other numbers of firsts that rmft keeps, at the first seed
+    doses: bool  # other values of rmft's `keep`, at the first seed
     changes: tuple[str, ...] = ()
     device: str = "cpu"
 
@@ -85,7 +85,7 @@ SIZES = {
 }
 
 
-def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str, Any]:
+def run_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str, Any]:
     """The chain of one seed."""
     if size.device == "cpu":
         import torch
@@ -106,7 +106,7 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
     )
     if data is not None:
         return run_frontier(data, folder, settings)
-    parts = split(mails(size.mails, seed, population=size.people), seed, {"train": 0.8, "test": 0.2})
+    parts = split_documents(mails(size.mails, seed, population=size.people), seed, {"train": 0.8, "test": 0.2})
     places = {}
     for name, table in parts.items():
         places[name] = folder / "split" / name
@@ -115,65 +115,69 @@ def one_seed(size: Size, seed: int, folder: Path, data: Path | None) -> dict[str
     return measure_plans(places["train"], places["test"], folder, settings)
 
 
-def trained(report: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def trained_rows(report: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """The rows of a run after the base model."""
     return [row for row in report["runs"][name]["rows"] if row["step"] > 0]
 
 
-def table(reports: Sequence[Mapping[str, Any]], name: str, family: str, rate: str) -> np.ndarray[Any, Any]:
+def rate_table(reports: Sequence[Mapping[str, Any]], name: str, family: str, rate: str) -> np.ndarray[Any, Any]:
     """A rate by seed and checkpoint, of the seeds that have the run."""
-    return np.array([[row["extraction"][family][rate] for row in trained(report, name)] for report in reports if name in report["runs"]])
+    return np.array(
+        [[row["extraction"][family][rate] for row in trained_rows(report, name)] for report in reports if name in report["runs"]]
+    )
 
 
-def ppl(reports: Sequence[Mapping[str, Any]], name: str, which: str = "mail", reading: str = "mean") -> np.ndarray[Any, Any]:
+def perplexity_table(reports: Sequence[Mapping[str, Any]], name: str, which: str = "mail", reading: str = "mean") -> np.ndarray[Any, Any]:
     """Perplexity by seed and checkpoint, of the seeds that have the run."""
-    return np.array([[row["perplexity"][which][reading] for row in trained(report, name)] for report in reports if name in report["runs"]])
+    return np.array(
+        [[row["perplexity"][which][reading] for row in trained_rows(report, name)] for report in reports if name in report["runs"]]
+    )
 
 
-def drop(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", rate: str = "ter") -> dict[str, float]:
-    """What a plan leaks less than the baseline, as shares: of the means, the mean over checkpoints, at the last; summed over seeds."""
-    base, ours = (table(reports, one, family, rate).sum(0) for one in ("baseline", name))
-    there = base > 0
-    if not base.sum():
+def leak_reduction(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", rate: str = "ter") -> dict[str, float]:
+    """Reduction of leaks against the baseline: of the means, mean over checkpoints, at the last checkpoint; summed over seeds."""
+    baseline_leaks, plan_leaks = (rate_table(reports, one, family, rate).sum(0) for one in ("baseline", name))
+    has_leaks = baseline_leaks > 0
+    if not baseline_leaks.sum():
         raise UsageError("the baseline leaks nothing at any checkpoint, so there is nothing to compare; give more --epochs")
     return {
-        "of_means": float(1 - ours.sum() / base.sum()),
-        "mean": float(np.mean(1 - ours[there] / base[there])),
-        "final": float(1 - ours[-1] / base[-1]) if base[-1] else 0.0,
+        "of_means": float(1 - plan_leaks.sum() / baseline_leaks.sum()),
+        "mean": float(np.mean(1 - plan_leaks[has_leaks] / baseline_leaks[has_leaks])),
+        "final": float(1 - plan_leaks[-1] / baseline_leaks[-1]) if baseline_leaks[-1] else 0.0,
     }
 
 
-def curve(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", which: str = "mail") -> dict[str, float]:
+def frontier_area(reports: Sequence[Mapping[str, Any]], name: str, family: str = "web", which: str = "mail") -> dict[str, float]:
     """The area below MaxTER, of TER and perplexity as means over seeds."""
-    base, ours = (table(reports, one, family, "ter").mean(0) for one in ("baseline", name))
-    before, after = (ppl(reports, one, which).mean(0) for one in ("baseline", name))
+    baseline_leaks, plan_leaks = (rate_table(reports, one, family, "ter").mean(0) for one in ("baseline", name))
+    before, after = (perplexity_table(reports, one, which).mean(0) for one in ("baseline", name))
     points = [
         (100 * (two - one) / one, 100 * (leak - rest) / leak)
-        for one, two, leak, rest in zip(before, after, base, ours, strict=True)
+        for one, two, leak, rest in zip(before, after, baseline_leaks, plan_leaks, strict=True)
         if leak > 0
     ]
     return compute_staircase_area(points)
 
 
-def interval(values: np.ndarray[Any, Any]) -> dict[str, float]:
-    """Mean, least and most over seeds."""
+def summarize_range(values: np.ndarray[Any, Any]) -> dict[str, float]:
+    """Mean, minimum and maximum over seeds."""
     return {"mean": round(float(values.mean()), 4), "low": round(float(values.min()), 4), "high": round(float(values.max()), 4)}
 
 
 def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
     """Every number beside the paper's, those of mechanisms section J first."""
-    said = {name: int(table(reports, name, "web", "leaked").sum()) for name in NAMES}
-    rmft, dedup = drop(reports, "rmft"), drop(reports, "header_dedup")
-    means = {name: float(ppl(reports, name).mean()) for name in NAMES}
+    leaks = {name: int(rate_table(reports, name, "web", "leaked").sum()) for name in NAMES}
+    rmft, dedup = leak_reduction(reports, "rmft"), leak_reduction(reports, "header_dedup")
+    means = {name: float(perplexity_table(reports, name).mean()) for name in NAMES}
     ordered = means["baseline"] < means["rmft"] < means["header_dedup"]
-    areas = {name: curve(reports, name)["aurc"] for name in ("rmft", "header_dedup")}
-    ser = {name: drop(reports, name, rate="ser") for name in ("rmft", "header_dedup")}
-    cue = {name: drop(reports, name, family="cue") for name in ("rmft", "header_dedup")}
-    body = {name: float(ppl(reports, name, "body")[:, -1].mean()) for name in NAMES}
+    areas = {name: frontier_area(reports, name)["aurc"] for name in ("rmft", "header_dedup")}
+    ser = {name: leak_reduction(reports, name, rate="ser") for name in ("rmft", "header_dedup")}
+    cue = {name: leak_reduction(reports, name, family="cue") for name in ("rmft", "header_dedup")}
+    body = {name: float(perplexity_table(reports, name, "body")[:, -1].mean()) for name in NAMES}
     return {
         "ter_drop_rmft": Criterion(
             value=rmft["of_means"], paper=0.841, threshold=0.60,
-            note=f"of {said['baseline']} addresses that the baseline says, over all checkpoints and seeds, and {said['rmft']} after rmft",
+            note=f"of {leaks['baseline']} addresses that the baseline says, over all checkpoints and seeds, and {leaks['rmft']} after rmft",
         ),
         "ter_drop_header_dedup": Criterion(value=dedup["of_means"], paper=0.727, threshold=0.30),
         "ter_drop_rmft_minus_dedup": Criterion(value=rmft["of_means"] - dedup["of_means"], paper=0.114, threshold=0.01),
@@ -218,7 +222,7 @@ def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
     }  # fmt: skip
 
 
-def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def result_rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The tables beside the criteria."""
     names = list(reports[0]["runs"])
     told: dict[str, list[dict[str, Any]]] = {"table_1": [], "seeds": [], "checkpoints": [], "frequency": [], "perplexity": [], "dose": []}
@@ -227,36 +231,36 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
             {
                 "seed": report["seed"],
                 **{
-                    f"leaked_{family}_{name}": int(table([report], name, family, "leaked").sum())
+                    f"leaked_{family}_{name}": int(rate_table([report], name, family, "leaked").sum())
                     for family in ("web", "cue")
                     for name in NAMES
                 },
-                **{f"ppl_{name}": round(float(ppl([report], name).mean()), 4) for name in NAMES},
+                **{f"ppl_{name}": round(float(perplexity_table([report], name).mean()), 4) for name in NAMES},
             }
         )
     for name in NAMES:
         told["table_1"].append(
             {
                 "plan": name,
-                **{rate: interval(table(reports, name, "web", rate).mean(1)) for rate in ("ter", "ser")},
-                **{f"{rate}_cue": interval(table(reports, name, "cue", rate).mean(1)) for rate in ("ter", "ser")},
-                "ppl": interval(ppl(reports, name).mean(1)),
+                **{rate: summarize_range(rate_table(reports, name, "web", rate).mean(1)) for rate in ("ter", "ser")},
+                **{f"{rate}_cue": summarize_range(rate_table(reports, name, "cue", rate).mean(1)) for rate in ("ter", "ser")},
+                "ppl": summarize_range(perplexity_table(reports, name).mean(1)),
                 "paper": {rate: PAPER[rate][name] for rate in ("ter", "ser", "ppl")},
             }
         )
     for name in names:
-        for place, row in enumerate(trained(reports[0], name)):
+        for place, row in enumerate(trained_rows(reports[0], name)):
             told["checkpoints"].append(
                 {
                     "plan": name,
                     "epoch": round(row["epoch"], 3),
                     **{
-                        f"{rate}_{family}": round(float(table(reports, name, family, rate)[:, place].mean()), 4)
+                        f"{rate}_{family}": round(float(rate_table(reports, name, family, rate)[:, place].mean()), 4)
                         for family in ("web", "cue")
                         for rate in ("ter", "ser")
                     },
-                    "ppl_mail": round(float(ppl(reports, name)[:, place].mean()), 4),
-                    "ppl_body": round(float(ppl(reports, name, "body")[:, place].mean()), 4),
+                    "ppl_mail": round(float(perplexity_table(reports, name)[:, place].mean()), 4),
+                    "ppl_body": round(float(perplexity_table(reports, name, "body")[:, place].mean()), 4),
                 }
             )
         last = [report["runs"][name]["rows"][-1]["extraction"] for report in reports if name in report["runs"]]
@@ -273,7 +277,7 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
             {
                 "plan": name,
                 **{
-                    f"{which}_{reading}": interval(ppl(reports, name, which, reading)[:, -1])
+                    f"{which}_{reading}": summarize_range(perplexity_table(reports, name, which, reading)[:, -1])
                     for which in ("mail", "body", "web")
                     for reading in ("mean", "corpus")
                 },
@@ -285,8 +289,8 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
             {
                 "keep": keep,
                 "seeds": sum(name in report["runs"] for report in reports),
-                **{f"ter_{family}": interval(table(reports, name, family, "ter")[:, -1]) for family in ("web", "cue")},
-                "ppl": interval(ppl(reports, name)[:, -1]),
+                **{f"ter_{family}": summarize_range(rate_table(reports, name, family, "ter")[:, -1]) for family in ("web", "cue")},
+                "ppl": summarize_range(perplexity_table(reports, name)[:, -1]),
             }
         )
     return told
@@ -294,33 +298,35 @@ def rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the script; the exit code is 1 where a headline criterion is not reproduced."""
-    parser = options(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--epochs", type=int, help="of each training (default: by size), with as many checkpoints")
-    asked = parser.parse_args(argv)
-    began, size = time.monotonic(), SIZES[asked.size]
-    if asked.epochs is not None:
-        size = replace(size, epochs=asked.epochs, every=size.every * asked.epochs / size.epochs)
-    home = asked.dir or Path(tempfile.mkdtemp(prefix="papers-rmft-"))
+    arguments = parser.parse_args(argv)
+    began, size = time.monotonic(), SIZES[arguments.size]
+    if arguments.epochs is not None:
+        size = replace(size, epochs=arguments.epochs, every=size.every * arguments.epochs / size.epochs)
+    home = arguments.dir or Path(tempfile.mkdtemp(prefix="papers-rmft-"))
     try:
-        reports = together(size, asked, home)
+        reports = run_seeds(size, arguments, home)
     finally:
-        if asked.dir is None:
+        if arguments.dir is None:
             shutil.rmtree(home, ignore_errors=True)
-    mails_read = f"{size.mails} invented mails" if asked.data is None else f"{reports[0]['plans']['baseline']['documents_out']} mails"
+    mails_read = f"{size.mails} invented mails" if arguments.data is None else f"{reports[0]['plans']['baseline']['documents_out']} mails"
     scaled = (
         f"Scaled down: {mails_read} and a GPT-2 from scratch instead of Enron's 10,000 and GPT2-XL, {size.epochs} epochs, "
         f"{size.web} generic prompts and {size.cues} cues, {len(reports)} seeds; directions and ratios are compared, not levels."
     )
-    return finish("rmft", asked, criteria(reports), tables=rows(reports), scaled=scaled, seconds=time.monotonic() - began)
+    return report_criteria(
+        "rmft", arguments, criteria(reports), tables=result_rows(reports), scaled=scaled, seconds=time.monotonic() - began
+    )
 
 
-def together(size: Size, asked: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
+def run_seeds(size: Size, asked: argparse.Namespace, home: Path) -> list[dict[str, Any]]:
     """The reports of all seeds, two at a time on a CPU."""
-    seeds, data = range(asked.seeds or size.seeds), own(asked, home)
+    seeds, data = range(asked.seeds or size.seeds), read_own_corpus(asked, home)
     if size.device != "cpu" or len(seeds) == 1 or (os.cpu_count() or 1) == 1:
-        return [one_seed(size, seed, home / f"seed-{seed}", data) for seed in seeds]
+        return [run_seed(size, seed, home / f"seed-{seed}", data) for seed in seeds]
     with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        jobs = [pool.submit(one_seed, size, seed, home / f"seed-{seed}", data) for seed in seeds]
+        jobs = [pool.submit(run_seed, size, seed, home / f"seed-{seed}", data) for seed in seeds]
         return [job.result() for job in jobs]
 
 

@@ -488,11 +488,11 @@ def _sanitize_test_mails(test_folder: Path, out: Path, progress: ProgressCallbac
 
 
 def sanitize_until_halfway(folder: str) -> None:
-    """Sanitize the mails of the self-test up to the second task of `apply`; print `halfway`, then wait to be killed; exits
+    """Sanitize the mails of the self-test up to the second task of `rewrite`; print `halfway`, then wait to be killed; exits
     with 1 when standard input is closed."""
 
     def progress(step: ProgressUpdate) -> None:
-        if (step.stage, step.tasks_done) == ("apply", 2):
+        if (step.stage, step.tasks_done) == ("rewrite", 2):
             sys.stdout.write("halfway\n")
             sys.stdout.flush()
             sys.stdin.read()  # ends when the parent does

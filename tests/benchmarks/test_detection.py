@@ -34,14 +34,14 @@ def write_records(folder: Path, *records: tuple[str, list[tuple[int, int, str]]]
     ],
 )
 def test_edges_are_trimmed(text: str, span: tuple[int, int], expected: tuple[int, int] | None) -> None:
-    assert detection.trimmed(text, [(*span, "URL")]) == ({(*expected, "URL")} if expected else set())
+    assert detection.trim_spans(text, [(*span, "URL")]) == ({(*expected, "URL")} if expected else set())
 
 
 def test_counts_of_one_record() -> None:
     labelled = {(0, 5, "URL"), (10, 20, "URL"), (30, 35, "URL")}
     found = {(0, 5, "URL"), (12, 20, "URL"), (20, 30, "URL")}  # exact; inside a label; touching two labels
-    assert detection.counted(labelled, found) == (3, 3, 1, 2, 2)
-    assert detection.counted(set(), found) == (0, 3, 0, 0, 0)
+    assert detection.count_matches(labelled, found) == (3, 3, 1, 2, 2)
+    assert detection.count_matches(set(), found) == (0, 3, 0, 0, 0)
 
 
 def test_wilson_equals_the_published_interval() -> None:
@@ -62,13 +62,13 @@ def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None
     write_records(tmp_path, (TEXT, [PHONE, OTHER_PHONE, MAIL]), ("nothing", []))
     # lifebench labels no dates: dates found there are not counted
     write_records(tmp_path, ("on 2001-05-04, 713-555-0125", [(15, 27, "PHONE")]), name="lifebench_x.jsonl")
-    sets = detection.read(tmp_path)
+    sets = detection.read_sets(tmp_path)
     found: list[list[detection.Span]] = [
         [(3, 13, "DATE_TIME")],
         [(5, 17, "PHONE_NUMBER"), (22, 35, "PHONE_NUMBER"), (47, 61, "EMAIL_ADDRESS")],
         [(0, 7, "PERSON")],
     ]
-    scores = detection.scored(sets, found)
+    scores = detection.score_sets(sets, found)
     phone = scores["PHONE_NUMBER"]
     assert (phone["pooled"]["labels"], phone["pooled"]["finds"], phone["pooled"]["hits"]) == (3, 2, 2)
     assert set(phone["sets"]) == {"lifebench_x", "presidio_synth_x"}
@@ -115,7 +115,7 @@ def test_missing_data_is_reported(tmp_path: Path, folder: str) -> None:
 
 def test_the_page_has_the_tables_of_the_results() -> None:
     result = json.loads((detection.RESULTS / "detection.json").read_text("utf-8"))
-    assert detection.page(result) == detection.PAGE.read_text("utf-8"), "run python -m benchmarks.detection"
+    assert detection.render_page(result) == detection.PAGE.read_text("utf-8"), "run python -m benchmarks.detection"
 
 
 def test_an_unknown_finder_lists_the_known_ones(tmp_path: Path) -> None:

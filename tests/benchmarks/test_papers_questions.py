@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.papers_questions import RUN, generated, tofu, together
+from benchmarks.papers_questions import RUN, generate_questions, one_author, read_tofu
 
 TOFU = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tofu"
 
 
 def test_generated_questions_are_deterministic_and_well_formed() -> None:
-    first, other_seed = (generated(authors=10, each=6, public=3, lands=4, seed=seed) for seed in (0, 1))
-    repeated = generated(authors=10, each=6, public=3, lands=4, seed=0)
+    first, other_seed = (generate_questions(authors=10, each=6, public=3, lands=4, seed=seed) for seed in (0, 1))
+    repeated = generate_questions(authors=10, each=6, public=3, lands=4, seed=0)
     assert first.taught == repeated.taught and first.asked == repeated.asked and first.taught != other_seed.taught
     assert first.taught.num_rows == 10 * 6 + 3 * 6 + 4 and first.before.num_rows == 2 * (3 * 6 + 4)
     assert len(set(first.taught["doc_id"].to_pylist())) == first.taught.num_rows
@@ -34,7 +34,7 @@ def test_generated_questions_are_deterministic_and_well_formed() -> None:
 
 
 def test_requests_accumulate() -> None:
-    questions = generated(authors=10, each=6, public=3, lands=4, seed=0)
+    questions = generate_questions(authors=10, each=6, public=3, lands=4, seed=0)
     sizes = [len(questions.forgotten(count)) for count in (0, 1, 3, 10)]
     assert sizes == [0, 6, 18, 60] and questions.forgotten(1) < questions.forgotten(3)
     numbers = dict(zip(questions.taught["doc_id"].to_pylist(), questions.taught["author"].to_pylist(), strict=True))
@@ -42,17 +42,18 @@ def test_requests_accumulate() -> None:
 
 
 def test_blocks_of_one_author_are_recognised() -> None:
-    one_author = [
+    of_one_author = [
         {"question": f"What did Ann Roe do in {year}?", "answer": f"In that year Ann Roe wrote {year} pages."} for year in range(RUN)
     ]
     several_authors = [{"question": f"What did B{year}ob do?", "answer": "Nothing at all."} for year in range(RUN)]
-    assert together(one_author) and not together(several_authors) and not together([*one_author[: RUN // 2], *several_authors[: RUN // 2]])
-    assert not together([{"question": "Why?", "answer": "Because."}] * RUN), "a capitalised word at the start of a sentence is no name"
+    half_and_half = [*of_one_author[: RUN // 2], *several_authors[: RUN // 2]]
+    assert one_author(of_one_author) and not one_author(several_authors) and not one_author(half_and_half)
+    assert not one_author([{"question": "Why?", "answer": "Because."}] * RUN), "a capitalised word at the start of a sentence is no name"
 
 
 @pytest.mark.skipif(not TOFU.is_dir(), reason="TOFU is not available beside the repository")
 def test_tofu_is_read_with_its_authors() -> None:
-    questions = tofu(TOFU, authors=1000, each=RUN, lands=5, seed=0)
+    questions = read_tofu(TOFU, authors=1000, each=RUN, lands=5, seed=0)
     assert (questions.about["authors"], questions.about["rows"], questions.about["runs"], questions.about["held_together"]) == (
         140,
         2800,
@@ -62,7 +63,7 @@ def test_tofu_is_read_with_its_authors() -> None:
     assert [len(questions.forgotten(count)) for count in (2, 10, 20)] == [40, 200, 400]
     asked_doc_ids = {row["doc_id"] for row in questions.asked}
     assert asked_doc_ids >= questions.forgotten(20) and len(asked_doc_ids) > 700
-    sample = tofu(TOFU, authors=60, each=6, lands=5, seed=0)
+    sample = read_tofu(TOFU, authors=60, each=6, lands=5, seed=0)
     assert sample.about["rows"] == 360 and len(sample.authors) == len(set(sample.authors)) == 60
     assert sum(author < 20 for author in sample.authors) == 60 * 20 // 140 and sample.authors[:2] == questions.authors[:2]
 
@@ -90,7 +91,7 @@ def test_criteria_of_the_unlearning_script() -> None:
                 rows.append(
                     {**shared, "method": name, "lr": lr, "model_utility": utility, "forget_quality": quality, "seconds": 1.0, "steps": 5}
                 )
-    criteria, tables = paper.criteria([paper.Seed(rows, [{"seconds": 1.0}], 14, {})], size)
+    criteria, tables = paper.criteria([paper.SeedResult(rows, [{"seconds": 1.0}], 14, {})], size)
     values = {name: criterion.value for name, criterion in criteria.items()}
     assert values["fq_dp2u"] == 0.5 and values["fq_over_approximate"] == pytest.approx(10) and values["mu_ratio"] == pytest.approx(0.95)
     assert values["cost_off"] == pytest.approx(0.04) and values["cost_off_seconds"] == pytest.approx(0.2)

@@ -41,15 +41,15 @@ def test_every_record_contains_a_value_of_each_kind() -> None:
 
 def test_results_of_seeds_are_pooled() -> None:
     pytest.importorskip("torch")
-    from benchmarks.papers.recollect_rank import Told
+    from benchmarks.papers.recollect_rank import AttackResult
 
     masked_records = MaskedRecords.from_texts(["[A-1] x", "[A-1]"], [{"[A-1]": ["yes"]}] * 2)
     candidates = pl.DataFrame(
         {"key": [0, 0], "place": [0, 1], "candidate": ["no", "yes"], "query": [0, 2], "votes": [1, 3]}, schema=dict(rr.CANDIDATE_SCHEMA)
     )
     losses = {"key": [0, 0], "place": [0, 1], "votes": [1, 3], "victim": [1.0, 2.0], "reference": [1.0, 8.0], "whole": [1.0, 2.0]}
-    result = Told(masked_records.keys, rr.judge_candidates(masked_records, candidates), pl.DataFrame(losses))
-    combined = Told.together([result, result])
+    result = AttackResult(masked_records.keys, rr.judge_candidates(masked_records, candidates), pl.DataFrame(losses))
+    combined = AttackResult.concatenate([result, result])
     assert combined.keys["key"].to_list() == [0, 1, 2, 3] and combined.worth["key"].to_list() == [0, 0, 2, 2]
     assert combined.top1("ratio") == result.top1("ratio") == 0.5 and combined.top1("partial") == 0
     assert combined.top1("votes") == 0.5

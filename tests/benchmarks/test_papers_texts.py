@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.papers_texts import PRIORITY, QUESTION, coined, notes, tickets
+from benchmarks.papers_texts import PRIORITY, QUESTION, make_words, notes, tickets
 
 
 def test_tickets_depend_on_seed_and_name() -> None:
@@ -24,7 +24,7 @@ def test_tickets_depend_on_seed_and_name() -> None:
 def test_coined_words_occur_in_the_notes_of_one_person() -> None:
     table = notes(30, each=3, seed=1)
     assert table.num_rows == 90 and len(set(table["doc_id"].to_pylist())) == 90
-    coined_words = coined(90, seed=1)
+    coined_words = make_words(90, seed=1)
     texts = dict(enumerate(table["text"].to_pylist()))
     for person in range(30):
         for word in coined_words[3 * person : 3 * person + 3]:
@@ -39,16 +39,16 @@ def test_criteria_of_the_early_detection_script() -> None:
     pytest.importorskip("torch")
     from benchmarks.papers import early_detection as paper
 
-    def make_result(final: float, task: float) -> paper.Looked:
+    def make_result(final: float, task: float) -> paper.RunMeasurements:
         share = np.array([0.0, final / 2, final])
         memorized = (np.arange(20) < 20 * share[:, None])[:, None].repeat(3, axis=1)
         # the score of a text is 60 one checkpoint before it is memorized, and 10 before that
         scores = np.where(np.concatenate([memorized[1:], memorized[-1:]]), np.where(memorized, 100.0, 60.0), 10.0)
-        return paper.Looked([0.0, 1.0, 2.0], memorized, scores, [3.0, 2.0, 4.0], [0.5, 0.8, task], np.arange(20))
+        return paper.RunMeasurements([0.0, 1.0, 2.0], memorized, scores, [3.0, 2.0, 4.0], [0.5, 0.8, task], np.arange(20))
 
     results = {"base": make_result(0.8, 0.8), "goldfish": make_result(0.2, 0.6), "ngram_penalty": make_result(0.4, 0.76)}
     private = pa.table({"text": ["text"] * 20, "label": ["high"] * 20})
-    criteria, tables = paper.criteria([paper.Seed(results, {"private": private}, [])])
+    criteria, tables = paper.criteria([paper.SeedResult(results, {"private": private}, [])])
     assert criteria["goldfish_mem"].value == pytest.approx(0.25) and criteria["ngram_penalty_mem"].value == pytest.approx(0.5)
     assert criteria["score_precedes"].value == pytest.approx(6.0)
     assert criteria["early_stop_mem"].value == 0.0  # the score is 30 at the first checkpoint already
@@ -79,7 +79,7 @@ def test_criteria_of_the_ppmlm_script() -> None:
     graph = {"words": 10, "people": 3, "occurrences": 100, "documents": 5, "words_listed": 0.9, "occurrences_listed": 0.4}
     larger = graph | {"documents": 50, "words_listed": 0.55, "occurrences_listed": 0.03}
     scores = {scheme: ([3.0, 2.0, 1.0], [0.0, 0.0, 1.0] if scheme == "MLM" else [1.0, 2.0, 3.0]) for scheme in privacy_by_scheme}
-    criteria, tables = paper.criteria([paper.Seed(rows, scores, {"graph": [graph, larger], "grid": []})])
+    criteria, tables = paper.criteria([paper.SeedResult(rows, scores, {"graph": [graph, larger], "grid": []})])
     values = {name: criterion.value for name, criterion in criteria.items()}
     assert values["privacy_ppmlm"] == 1.0 and values["privacy_gap_mlm"] == pytest.approx(0.2)
     assert values["mlma_between"] == pytest.approx(0.1) and values["privacy_falls_mlm"] == pytest.approx(0.1)

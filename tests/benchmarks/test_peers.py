@@ -36,10 +36,10 @@ def test_the_number_of_documents_is_limited(corpus: Path, name: str) -> None:
 
 
 def test_generated_plans_are_valid(tmp_path: Path) -> None:
-    assert load_plan(str(peers.plan_of("addresses", tmp_path)), []).find.kinds == ("EMAIL_ADDRESS",)
-    assert len(load_plan(str(peers.plan_of("all kinds", tmp_path)), []).find.kinds) > 5
+    assert load_plan(str(peers.write_plan("addresses", tmp_path)), []).find.kinds == ("EMAIL_ADDRESS",)
+    assert len(load_plan(str(peers.write_plan("all kinds", tmp_path)), []).find.kinds) > 5
 
 
 def test_a_missing_tool_is_reported(corpus: Path) -> None:
-    message = peers.handed(sys.executable, "--worker", "rewrite", "scrubadub", str(corpus), "1", "addresses")
+    message = peers.run_worker(sys.executable, "--worker", "rewrite", "scrubadub", str(corpus), "1", "addresses")
     assert message == "not installed (scrubadub)"

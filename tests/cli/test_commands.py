@@ -813,7 +813,7 @@ def test_sql_by_name_and_list(finished_run: Path, sanitize: Command) -> None:
             assert isinstance(json.loads(output.out), list)
             assert not [value for value in (BOB, ANN, PHONE) if value in output.out]
     assert "CREATE" in sanitize("sql", work, "--init").out
-    assert "Did you mean top?" in sanitize("sql", work, "--name", "tpo").error
+    assert "Did you mean top_values?" in sanitize("sql", work, "--name", "top_valeus").error
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.reporting.html_report import EditSample
 from sanitize.stages import detection, rewriting
-from sanitize.storage import corpus, publication, queries
+from sanitize.storage import files, publication, queries, task_records
 from sanitize.text.literal_search import LiteralMatcher
 
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
@@ -260,7 +260,14 @@ def raise_disk_full(*_: Any, **__: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(publication, "fsync"), (publication, "file_sha256"), (publication, "swap_folders"), (corpus, "fsync"), (publication, "write_json")],
+    [
+        (task_records, "fsync"),
+        (task_records, "file_sha256"),
+        (publication, "swap_folders"),
+        (files, "fsync"),
+        (publication, "fsync"),
+        (publication, "write_json"),
+    ],
 )
 def test_a_full_disk_is_reported_in_one_line(
     corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, module: Any, name: str

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize.cli.main
-from benchmarks.detection import board
+from benchmarks.detection import format_f2_table
 from sanitize.cli.demo import DEMO_SEED, generate_mails, run_demo, write_mbox
 from sanitize.core import part_protocols
 from sanitize.kinds.kind import Kind, all_kinds, builtin_kinds, known_countries
@@ -62,18 +62,18 @@ def describe_treatment(plan: str, kind: str) -> str:
         return "left"
     number = chosen.editor_no_by_kind.get(kind)
     if number is None:
-        return "not looked for"
+        return "not searched for"
     settings = chosen.editors[number].model_dump()
     if settings["use"] == "redact":
         return f"`[{kind}]`"
     if settings["use"] == "rmft":
-        kept = {0: "", 1: "first stays, later ones: "}.get(settings["keep"], f"first {settings['keep']} stay, later ones: ")
-        return kept + ("variant" if builtin_kinds()[kind].components and settings["anchors"] else "fake")
+        kept = {0: "", 1: "first kept, later ones: "}.get(settings["keep"], f"first {settings['keep']} kept, later ones: ")
+        return kept + ("variant" if builtin_kinds()[kind].components and settings["anchors"] else "surrogate")
     labels = {
-        "header_dedup": "repeats leave the headers",
-        "mask_words": "each word a mask",
-        "pseudonymize": "one fake a value",
-        "dp_mlm": "words drawn for",
+        "header_dedup": "repeats removed from headers",
+        "mask_words": "each word masked",
+        "pseudonymize": "one surrogate per value",
+        "dp_mlm": "words replaced by draws",
     }
     return labels.get(settings["use"], str(settings["use"]))
 
@@ -98,14 +98,14 @@ def kinds_page() -> str:
         for kind in get_international_kinds().values()
     ]
     national = [kind.name for kind in builtin_kinds().values() if kind.country]
-    assert {describe_treatment(name, kind) for name in names for kind in national} == {"not looked for"}
-    rows.append(["national identifiers, below", "numbers of eighteen countries", *["not looked for"] * len(names)])
+    assert {describe_treatment(name, kind) for name in names for kind in national} == {"not searched for"}
+    rows.append(["national identifiers, below", "numbers of eighteen countries", *["not searched for"] * len(names)])
     return "\n".join(
         [
             "# Kinds, and what the shipped plans do with them",
             "",
-            "A *variant* keeps one randomly chosen part of the value; a *fake* keeps only its shape. *Left* means: found, counted, not",
-            "touched. A kind is one file in `sanitize/kinds/`; its docstring, below, says what counts as one, and what does not.",
+            "A *variant* keeps one randomly chosen component of the value; a *surrogate* keeps only its shape. *Left* means: found,",
+            "counted, not edited. A kind is one file in `sanitize/kinds/`; its docstring, below, defines what is found.",
             "",
             *markdown(["kind", "what it is", *(f"`{name}`" for name in names)], rows),
             "",
@@ -133,23 +133,23 @@ def kinds_page() -> str:
 NATIONAL = [
     "## National identifiers",
     "",
-    'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its `[find]`) looks for those of that country; it',
-    "names them in `kinds` too, and decides about them as about all kinds.",
+    'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its `[find]`) searches for those of that country; it',
+    "lists them in `kinds` too, and decides about them as about all kinds.",
     "",
 ]
 OWN_KINDS = [
     "## Kinds of a plan's own",
     "",
-    "A `[[kind]]` table of a plan defines one, by a pattern, a list of words, or both, with a check, words around it and a stand-in:",
-    "[rules.md](rules.md). `sanitize rules test PLAN` tries them on examples.",
+    "A `[[kind]]` table of a plan defines one, by a pattern, a list of words, or both, with a check, context words and a surrogate:",
+    "[rules.md](rules.md). `sanitize rules test PLAN` tests them on examples.",
     "",
 ]
 NO_KINDS = [
-    "## What is no kind, and why",
+    "## What is not a kind, and why",
     "",
-    "A user's name alone in prose, and in `github.com/bob`: the one is a word, the other as often a project. USER_NAME takes those",
-    "that the text calls so; a list of others can be given as known values. Neither is a password that no issuer's prefix or setting's",
-    "name tells.",
+    "A user name alone in prose, and in `github.com/bob`: the first is a word, the second as often a project. USER_NAME covers user names",
+    "that the context identifies; a list of others can be given as known values. A password is found only by an issuer's prefix or a",
+    "setting's name.",
     "",
 ]
 
@@ -165,13 +165,13 @@ TABLE_FOLDERS = {
     "value_counts": "tables/value_counts",
     "skipped": "tables/skipped",
     "value_spellings": "vault/values",
-    "quarantine": "quarantine/detect",
+    "quarantine": "quarantine/*",
     "swept": "runs/*/sweep",
     "edits": "runs/*/edits",
     "labels": "runs/*/vault/labels",
     "drops": "runs/*/drops",
-    "blacklist": "",
-    "ledger": "",
+    "blacklist": "runs/*/vault/blacklist",
+    "ledger": "",  # no plan of the README's commands has one
 }
 COMPUTED_VIEWS = {  # views that are computed when they are queried, and their sources
     "users": "the column `user_id` of `documents`",
@@ -195,9 +195,9 @@ def tables_page() -> str:
         location = (
             f"In `{folder}/`"
             if folder
-            else f"Made when asked, from {COMPUTED_VIEWS[table.name]}"
+            else f"Computed when queried, from {COMPUTED_VIEWS[table.name]}"
             if table.name in COMPUTED_VIEWS
-            else "In no folder yet"
+            else f"In `runs/*/{table.name}/`, of plans with `dp_mlm` or `cosine_mlm`"
         )
         lines += ["", f"## {table.name}", "", f"{table.row_description[0].upper()}{table.row_description[1:]}. {location}.", ""]
         lines += markdown(
@@ -212,8 +212,8 @@ def sql_page() -> str:
     page = (ROOT / "docs" / "sql.md").read_text("utf-8")
     lines: list[str] = []
     for query in sorted(queries.load_queries().values(), key=lambda query: (not query.is_user_query, query.name)):
-        if not query.is_user_query and "## Asked by a run" not in lines:
-            lines += ["## Asked by a run", "", "Over tables that exist only while a plan runs.", ""]
+        if not query.is_user_query and "## Queries of a run" not in lines:
+            lines += ["## Queries of a run", "", "Over tables that exist only while a plan runs.", ""]
         params = ", ".join(f"`{parameter.name}={parameter.usage}`" for parameter in query.parameters) or "none"
         lines += [f"### {query.name}", "", query.description, ""]
         lines += [f"- tables: {', '.join(f'`{name}`' for name in query.tables)}", f"- params: {params}"]
@@ -263,7 +263,7 @@ def bench_block(result: dict[str, Any]) -> list[str]:
             *(f"{figures['mb_per_cpu_s']['run_without_verify']:.0f} MB per CPU-second" for figures in corpora.values()),
         ],
         [
-            "... of the rate of a plain copy",
+            "... / rate of a plain copy",
             *(f"{figures['run_without_verify_of_floor']:.3f} (aim {figures['aim']})" for figures in corpora.values()),
         ],
         ["verify, of the cost of find", *(f"{figures['verify_of_find']:.2f}" for figures in corpora.values())],
@@ -316,11 +316,11 @@ def reduce_block() -> list[str]:
         return ["Not measured yet."]
     result = json.loads(REDUCE.read_text())
     labels = {
-        "header_dedup_of_plain_copy": "header_dedup, its own work, of the rate of a plain copy",
+        "header_dedup_of_plain_copy": "header_dedup without reading and writing, rate / plain copy",
         "header_dedup_by_line_of_plain_copy": '... with `scope = "line"`',
-        "minhash_of_datasketch": "near_dup to candidate pairs, of datasketch's rate document by document",
-        "words_of_polars": "blacklist of words, from shards to its table, of Polars' rate",
-        "ngrams_of_polars": "... of up to three words",
+        "minhash_of_datasketch": "near_dup to candidate pairs, rate / datasketch document by document",
+        "words_of_polars": "blacklist of words, from shards to its table, rate / Polars",
+        "ngrams_of_polars": "... of n-grams of up to three words",
     }
     rows = [
         [label, *(f"{figures[name]:.1f} (aim {result['aims'][name]:g})" for figures in result["corpora"].values())]
@@ -335,10 +335,10 @@ def reduce_block() -> list[str]:
 
 
 LEARNING = {
-    ("eval", "batched_of_unbatched"): "continuations in batches of 512, of one by one",
-    ("eval", "ranked_together_of_one_by_one"): "ranking of R.R. in batches, of one by one",
-    ("train", "penalty_step_of_plain_step"): "a step with the n-gram penalty, of a plain one (at most)",
-    ("train", "stream_of_model"): "the data stream, of what a small model consumes",
+    ("eval", "batched_of_unbatched"): "continuations in batches of 512 / one by one",
+    ("eval", "ranked_together_of_one_by_one"): "ranking of R.R. in batches / one by one",
+    ("train", "penalty_step_of_plain_step"): "cost of a step with the n-gram penalty / of a plain one (at most)",
+    ("train", "stream_of_model"): "rate of the data stream / consumption of a small model",
 }
 
 
@@ -357,27 +357,27 @@ def learning_block() -> list[str]:
         result = json.loads(path.read_text())
         rows += [
             [
-                f"DP-MLM batched, of one forward a word; {int(size):,} words",
+                f"DP-MLM batched / one forward pass per word; {int(size):,} words",
                 f"{figures['times']:.3g}",
                 f"{result['aims'][size]:g}",
                 result["date"],
             ]
             for size, figures in result["found"].items()
         ]
-    return markdown(["by CPU-seconds of one thread", "times", "aim", "measured"], rows) if rows else ["Not measured yet."]
+    return markdown(["by CPU-seconds of one thread", "ratio", "aim", "date"], rows) if rows else ["Not measured yet."]
 
 
 def peers_block() -> list[str]:
     """How many times the rate of other tools, from `benchmarks/results/peers.json`."""
     result = json.loads(PEERS.read_text())
-    jobs = {"addresses": "addresses alone", "all kinds": "all kinds that each has"}
+    jobs = {"addresses": "addresses alone", "all kinds": "all kinds of each tool"}
     tools = [name for name in result["rewriting"]["addresses"] if name not in ("plain copy", "sanitize")]
     rows = [[label, *(f"{result['rewriting'][job][name]['sanitize_is_times']:.1f}" for name in tools)] for job, label in jobs.items()]
     return [
-        *markdown(["found and replaced, Parquet to Parquet: times the rate of", *tools], rows),
+        *markdown(["find and replace, Parquet to Parquet: rate of sanitize / rate of", *tools], rows),
         "",
         f"{result['date']}, {result['machine']['cpu']}, one thread, medians of {result['repeat']}; "
-        "[all of it](benchmarks/results/peers.md).",
+        "[all figures](benchmarks/results/peers.md).",
     ]
 
 
@@ -394,7 +394,7 @@ def format_criteria(criteria: dict[str, dict[str, Any]]) -> str:
         for name, criterion in criteria.items()
         if not criterion["reproduced"]
     ]
-    return sentence + (f" Not reproduced: {'; '.join(missed)}." if missed else " All others hold, too.")
+    return sentence + (f" Not reproduced: {'; '.join(missed)}." if missed else " All other criteria hold, too.")
 
 
 def detection_block() -> list[str]:
@@ -403,7 +403,7 @@ def detection_block() -> list[str]:
     records = sum(records_of_set["records"] for records_of_set in result["sets"].values())
     rate = f", at {result['times_presidio']:.0f} times the rate of Presidio" if "times_presidio" in result else ""
     text = f"F2 of exact spans, on {records:,} labelled records of {len(result['sets'])} sets{rate}; `sanitize` is the patterns alone,"
-    return [*board(result), "", text, "`sanitize find` what the plan `names` finds. – : nothing of that kind is looked for."]
+    return [*format_f2_table(result), "", text, "`sanitize find` the plan `names`. – : the tool does not search for the kind."]
 
 
 def papers_block() -> list[str]:
@@ -426,7 +426,7 @@ def papers_block() -> list[str]:
         lines += [f"**{paper}**, size `{result['size']}`. {result['scaled']}", "", format_criteria(result["criteria"]), ""]
         lines += [*markdown(["criterion", "here", "threshold", "paper", "reproduced"], rows), ""]
     if real_data_paths:
-        lines += ["On real corpora (`--data`, figures only; [what was seen](docs/eval_memorization.md#what-was-seen-on-real-texts)):", ""]
+        lines += ["On real corpora (`--data`, figures only; [summary](docs/eval_memorization.md#what-was-seen-on-real-texts)):", ""]
         results = [json.loads(path.read_text()) for path in real_data_paths]
         lines += [
             f"- **{criterion['paper']}** on `{criterion['data']}`, size `{criterion['size']}`. {format_criteria(criterion['criteria'])}"
@@ -479,7 +479,7 @@ def test_numbers_are_rendered_from_the_results() -> None:
             "ten_thousand": {"text_mb": 18.6, "wall_s": 3.04},
         }
     )
-    assert "| ... of the rate of a plain copy | 0.153 (aim 0.15) |" in lines
+    assert "| ... / rate of a plain copy | 0.153 (aim 0.15) |" in lines
     assert lines[-1].startswith("10,000 mails (19 MB) through the whole run: 3.0 s.")
 
 
@@ -621,7 +621,7 @@ def test_every_command_is_named() -> None:
     assert len(command_names) >= 9
     for command_name in command_names:
         assert f"`{command_name}`" in README, command_name
-    listed = README.rpartition("`sanitize --help` has the verbs (")[2].partition(")")[0]
+    listed = README.rpartition("`sanitize --help` lists the commands (")[2].partition(")")[0]
     assert sorted(re.findall(r"`(\w+)`", listed)) == sorted(command_names)
 
 

@@ -874,9 +874,9 @@ def test_readable_bytes_are_those_that_decode(raw: bytes) -> None:
 
 @pytest.mark.soak
 def test_ten_million_values_in_bounded_memory(tmp_path: Path) -> None:
-    from benchmarks.bench_verify import measured
+    from benchmarks.bench_verify import measure_check
 
-    result = measured(tmp_path, values=10_000_000, mb=20)
+    result = measure_check(tmp_path, values=10_000_000, mb=20)
     assert 4 < result["passes"] < 8 and result["peak_rss_mb"] < 1_500 and result["found"] == result["planted"]
 
 
@@ -884,10 +884,10 @@ def test_ten_million_values_in_bounded_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["fast", "further", "full"])
 def test_memory_for_two_million_values_follows_the_limit(tmp_path: Path, mode: str) -> None:
     """A process with all libraries and one batch takes about 320 MB; prepared search terms are memory-mapped in addition."""
-    from benchmarks.bench_verify import measured
+    from benchmarks.bench_verify import measure_check
 
     for limit, max_rss_mb in (("100MB", 650), ("1GB", 1_300)):
-        result = measured(tmp_path / limit, values=2_000_000, mb=5, mode=mode, limit=limit)
+        result = measure_check(tmp_path / limit, values=2_000_000, mb=5, mode=mode, limit=limit)
         assert result["peak_rss_mb"] < max_rss_mb and result["found"] == result["planted"], result
 
 

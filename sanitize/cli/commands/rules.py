@@ -31,7 +31,7 @@ def command(
 
 def _format_example_results(result: Mapping[str, Any]) -> str:
     if not result["kinds"]:
-        return f"plan {result['plan']} has no custom kinds; add a [[kind]] (docs/kinds.md)"
+        return f"plan {result['plan']} has no custom kinds; add a [[kind]] (docs/rules.md)"
     failed_counts = {(failure["kind"], failure["list"]): 0 for failure in result["failed"]}
     for failure in result["failed"]:
         failed_counts[failure["kind"], failure["list"]] += 1
