@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.bench import describe_machine
-from sanitize.cli.demo import generate_mails
+from sanitize.cli.generated_mails import generate_mails
 from sanitize.core.sizes import parse_memory_limit
 from sanitize.engines.local import LocalEngine
 from sanitize.kinds.kind import list_kinds

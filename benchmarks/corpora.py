@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.cli.demo import MAIL_SCHEMA, generate_mail_batches
+from sanitize.cli.generated_mails import MAIL_SCHEMA, generate_mail_batches
 
 BYTES_PER_MAIL = {"dense": 1_831, "sparse": 1_870}  # measured over 50,000 mails; only decides how many mails make so many MB
 GROUP = 10_000

@@ -1,6 +1,6 @@
 """Invented mail for the papers' scripts: short, with Zipf addresses like first.last@domain, simple enough for a tiny model.
 
-The mails of `sanitize.cli.demo` have the length and variety of real ones, which a model of some hundred thousand parameters cannot
+The mails of `cli/generated_mails.py` have the length and variety of real ones, which a model of some hundred thousand parameters cannot
 memorise in
 a minute. These have their address statistics (Zipf with exponent 0.9, about five addresses a mail, most of them in the header) and bodies
 of random words. Nobody in them exists; domains are reserved ones (RFC 2606).

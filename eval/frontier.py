@@ -24,9 +24,9 @@ from sanitize.errors import UsageError
 
 from .language_model import resolve_device
 from .metric import EvalContext, Metric, load_metric
-from .probe_inputs import make_web_prompts, read_tables, read_texts
 from .run_folder import RunFolder
 from .suite import MessageCallback, measure_runs
+from .texts_and_prompts import make_web_prompts, read_tables, read_texts
 
 DEFAULT_PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "baseline": ("baseline", ()),
@@ -160,7 +160,7 @@ def measure_plans(
 
 def build_context(train_path: Path, test_path: Path, settings: FrontierSettings) -> EvalContext:
     """Return what the runs are measured with: addresses of the raw training part; held-out mail, its bodies, and generated web pages."""
-    from .probe_inputs import TextSet, count_addresses
+    from .texts_and_prompts import TextSet, count_addresses
 
     pages = make_web_prompts(100, settings.seed + 1)
     texts = {

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sanitize.errors import UsageError, suggest_names
 
 from .language_model import LanguageModel
-from .probe_inputs import TextSet
 from .run_folder import Checkpoint, RunFolder
+from .texts_and_prompts import TextSet
 
 _SettingsT = TypeVar("_SettingsT", bound=BaseModel)
 MetricRow = Mapping[str, Any]  # what was measured at one checkpoint: step, epoch, and one entry for each metric

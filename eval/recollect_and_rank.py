@@ -39,7 +39,7 @@ from sanitize.errors import OutputBroken, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus
 
 from .language_model import LanguageModel
-from .probe_inputs import find_values, read_tables
+from .texts_and_prompts import find_values, read_tables
 
 F64 = npt.NDArray[np.float64]
 ValueFinder = Callable[[Sequence[str]], pl.DataFrame]  # texts -> text_no, start, end, kind, value

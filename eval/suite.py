@@ -38,8 +38,8 @@ from sanitize.errors import UsageError, suggest_names
 
 from .language_model import LanguageModel
 from .metric import EvalContext, Metric, describe_settings, format_validation_error, load_metric, resolve_paths
-from .probe_inputs import TextSection, count_addresses, read_texts, read_vault_addresses
 from .run_folder import Checkpoint, RunFolder
+from .texts_and_prompts import TextSection, count_addresses, read_texts, read_vault_addresses
 
 REPORT_VERSION = 2  # of the report's JSON
 MessageCallback = Callable[[str], None]

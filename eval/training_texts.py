@@ -13,7 +13,7 @@ from typing import Any
 
 from sanitize.errors import OutputBroken
 
-from .probe_inputs import read_texts
+from .texts_and_prompts import read_texts
 
 
 @dataclass(frozen=True, repr=False)

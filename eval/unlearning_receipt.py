@@ -34,8 +34,8 @@ from .metrics import verbatim
 from .metrics.extraction import generate_addresses
 from .metrics.membership import bootstrap_auc_interval, clopper_pearson_interval, compute_roc
 from .metrics.task import rouge
-from .probe_inputs import find_addresses, make_cue_prompts, make_unseen_addresses, make_web_prompts, read_texts
 from .run_folder import RunFolder
+from .texts_and_prompts import find_addresses, make_cue_prompts, make_unseen_addresses, make_web_prompts, read_texts
 from .training_texts import TrainingTexts, read_training_texts
 
 MessageCallback = Callable[[str], None]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sanitize.pipeline.streaming.stream import stream
     from sanitize.plans.plan import Plan, load_plan
     from sanitize.plans.settings import Settings
-    from sanitize.readers.staging import Columns
+    from sanitize.readers.column_policies import Columns
     from sanitize.readers.survey import Roles
     from sanitize.reporting.report_data import report
     from sanitize.storage.corpus import Corpus
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # public name -> module below `sanitize`, or "module:name" where the name in the module differs
 _EXPORTS = {
-    "Columns": "readers.staging",
+    "Columns": "readers.column_policies",
     "Corpus": "storage.corpus",
     "Kind": "kinds.kind",
     "LeakFound": "errors",

@@ -38,7 +38,8 @@ __all__ = [
 
 
 class SanitizeError(Exception):
-    """Base class of all errors that sanitize raises on purpose."""
+    """Base class of the errors that reach the user; `exit_code` is that of the command. An instance of the class itself is an internal
+    error."""
 
     exit_code = 1
 
@@ -54,7 +55,8 @@ class PlanError(UsageError):
 
 
 class InputRefused(SanitizeError):
-    """A named input cannot be used, or nothing in the input is readable."""
+    """The input cannot be used: a named file is missing or unreadable, files contradict each other, an input changed since it was listed,
+    or no record is left. One unreadable file inside a folder is quarantined instead."""
 
     exit_code = 3
 
@@ -66,7 +68,8 @@ class OutputBroken(SanitizeError):
 
 
 class LeakFound(SanitizeError):
-    """A removed value was found in the output. Nothing was published. `findings`, where known: file, place, kind, form and count."""
+    """A removed value was found in what was, or would be, published; the message says whether it is. `findings`, from a full check only:
+    one mapping per location with `file`, `location`, `kind`, `form` and `count`."""
 
     exit_code = 4
     findings: Sequence[Mapping[str, object]] = ()
@@ -79,7 +82,7 @@ class QuarantineExceeded(SanitizeError):
 
 
 class Locked(SanitizeError):
-    """Another run holds the folder."""
+    """Another run holds the lock of WORK or of a remote OUT, or published to that OUT meanwhile. Run the command again once it ended."""
 
     exit_code = 6
 

@@ -34,9 +34,9 @@ from sanitize import train
 from sanitize.eval import recollect_and_rank as rr
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import reconstruction as metric
-from sanitize.eval.probe_inputs import read_texts
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
 from sanitize.eval.run_folder import RunFolder
+from sanitize.eval.texts_and_prompts import read_texts
 from sanitize.train.corpus_reader import read_documents
 from sanitize.train.model import train_tokenizer
 

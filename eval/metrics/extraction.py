@@ -25,7 +25,8 @@ from sanitize.errors import UsageError
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, LeakedValue, Metric, MetricRow, MetricRows, make_epoch_figure
-from ..probe_inputs import (
+from ..run_folder import Checkpoint, RunFolder
+from ..texts_and_prompts import (
     ADDRESS_KIND,
     find_addresses,
     hash_prompts,
@@ -35,7 +36,6 @@ from ..probe_inputs import (
     read_prompts,
     read_texts,
 )
-from ..run_folder import Checkpoint, RunFolder
 
 FREQUENCY_BANDS = ((1, 1), (2, 4), (5, 16), (17, 64), (65, None))  # occurrences in the original data
 

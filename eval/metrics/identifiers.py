@@ -32,8 +32,8 @@ from sanitize.errors import OutputBroken, UsageError
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, LeakedValue, Metric, MetricRows, make_epoch_figure
-from ..probe_inputs import read_texts
 from ..run_folder import Checkpoint, RunFolder
+from ..texts_and_prompts import read_texts
 from .verbatim import get_text_set
 
 DEFAULT_FOLDS = 7

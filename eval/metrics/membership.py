@@ -26,8 +26,8 @@ from sanitize.errors import UsageError
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRows, make_epoch_figure
-from ..probe_inputs import read_tables
 from ..run_folder import Checkpoint, RunFolder
+from ..texts_and_prompts import read_tables
 from .identifiers import DEFAULT_FOLDS, IdentifierSets, count_identifiers, find_own_identifiers, predict_hidden_words
 
 F64 = npt.NDArray[np.float64]

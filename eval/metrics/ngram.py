@@ -23,8 +23,8 @@ from pydantic import Field, PrivateAttr
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRows, make_epoch_figure
-from ..probe_inputs import read_texts
 from ..run_folder import Checkpoint, RunFolder
+from ..texts_and_prompts import read_texts
 from .verbatim import (
     ENDED_TOKEN,
     SUFFIX_LENGTH,

@@ -19,8 +19,8 @@ from sanitize.errors import UsageError, suggest_names
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRow, MetricRows, make_epoch_figure
-from ..probe_inputs import TextSet
 from ..run_folder import Checkpoint, RunFolder
+from ..texts_and_prompts import TextSet
 from .extraction import pair_checkpoints
 
 

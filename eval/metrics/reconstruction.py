@@ -23,7 +23,6 @@ from sanitize.errors import UsageError
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRow, MetricRows, make_epoch_figure
-from ..probe_inputs import find_values
 from ..recollect_and_rank import (
     B_GRID,
     CRITERIA,
@@ -53,6 +52,7 @@ from ..recollect_and_rank import (
     tab_candidates,
 )
 from ..run_folder import Checkpoint, RunFolder
+from ..texts_and_prompts import find_values
 from ..value_finder import make_value_finder
 
 QUERY_COUNTS = (1, 2, 5, 10, 20, 30, 40, 50)  # numbers of queries for which recall is reported (figure 4)

@@ -24,8 +24,8 @@ from sanitize.errors import UsageError, suggest_names
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRows, make_epoch_figure
-from ..probe_inputs import TextSet, read_texts
 from ..run_folder import Checkpoint, RunFolder
+from ..texts_and_prompts import TextSet, read_texts
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -419,7 +419,7 @@ def run_self_test(test_folder: Path) -> Iterator[EnvironmentCheck]:
     """
     import pyarrow.parquet as pq
 
-    from sanitize.cli.demo import generate_mails
+    from sanitize.cli.generated_mails import generate_mails
     from sanitize.errors import Locked
     from sanitize.storage.locks import lock_workspace
 

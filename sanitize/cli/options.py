@@ -10,11 +10,11 @@ import typer
 
 if TYPE_CHECKING:
     from sanitize.plans.settings import Settings
-    from sanitize.readers.staging import Columns
+    from sanitize.readers.column_policies import Columns
 
 
 def local_path(path: str | Path) -> Path:
-    """A path on this machine: the parser of every option and argument that takes a path and no URL."""
+    """Parses an option or argument that must be a path on this machine; UsageError for a URL. For `parser=` of typer."""
     from sanitize.storage.remote_storage import require_local_path
 
     return require_local_path(path)
@@ -111,7 +111,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="quarantine nothing: stop
 def columns_from_options(options: Mapping[str, Any]) -> Columns:
     """Column roles and policies, from the options of a command that has all of them."""
     from sanitize.errors import UsageError
-    from sanitize.readers.staging import Columns
+    from sanitize.readers.column_policies import Columns
     from sanitize.readers.survey import Roles
 
     policies: dict[str, str] = {}
@@ -167,7 +167,7 @@ def parse_share(text: str, option: str = "--max-quarantine") -> float:
 
 
 def require_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
-    """The value, if it is one of the choices; else UsageError with near names."""
+    """Returns `value` if it is one of `choices`; else raises UsageError that names `option`, lists the choices and suggests the nearest."""
     from sanitize.errors import UsageError, suggest_names
 
     if value not in choices:

@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 
@@ -33,11 +33,17 @@ class WorkerDied(Exception):
         self.reason = reason
 
 
-class Engine(Protocol):
-    """Runs tasks and SQL. A task opens its files itself; results are small.
+@runtime_checkable
+class AttemptableTask(Protocol):
+    """A task that writes files, which an engine may run twice at the same time."""
 
-    An engine may run two attempts of one task at the same time. A task that writes files therefore has a method `attempt(folder)`, which
-    returns the same task with all its temporary files in that folder.
+    def for_attempt(self, folder: Path) -> Any:
+        """The same task with all its temporary files in `folder`."""
+
+
+class Engine(Protocol):
+    """Runs tasks and SQL queries over Parquet files, on this machine or on Spark. Tasks name files and open them themselves; only small
+    results come back. An engine may run two attempts of one task at the same time, each with `for_attempt` if the task has it.
     """
 
     def runs_in_process(self, task_count: int) -> bool:

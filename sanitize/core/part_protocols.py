@@ -32,11 +32,12 @@ PACKAGES: Mapping[PartType, str] = {"find": "finders", "drop": "droppers", "edit
 
 @dataclass(frozen=True, repr=False)
 class TextBatch:
-    """Texts of some whole documents, for a part that reads texts (a corpus pass, or an editor with `reads = "texts"`).
+    """Texts of one text column of some documents, for a part that reads texts (`run_pass`, or `edit_texts` of an editor with
+    `reads = "texts"`). One entry per text.
 
-    `texts` (large_string, no nulls) with the document and the cell of each. `occurrences` has the occurrences of the part's kinds that
-    earlier parts left, in corpus order: doc_no, cell, start, start_byte, end_byte, value_id. For `edit_texts` there are also `doc_ids`, on
-    which draws depend, and `document_columns`, the columns that `required_columns` names; both have one entry for each text.
+    `texts` (large_string, no nulls), `doc_no`, and `cell`, the number of the text in its document. `occurrences` has the occurrences of the
+    part's kinds in these texts, in corpus order: doc_no, cell, start, start_byte, end_byte, value_id, and `text_no`, the index in `texts`.
+    Only for `edit_texts`: `doc_ids`, which seed the draws, and `document_columns`, the columns that `required_columns` names.
     """
 
     doc_no: I64

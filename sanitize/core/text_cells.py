@@ -41,7 +41,7 @@ def is_list_type(data_type: pa.DataType) -> bool:
 
 
 def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
-    """All text leaves of a schema, in schema order."""
+    """The paths of all strings in a schema of canonical types, in schema order. Fixed-size lists and list views are not entered."""
     found: list[LeafPath] = []
 
     def walk(kind: pa.DataType, leaf: LeafPath) -> None:

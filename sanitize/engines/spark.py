@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.engine import TaskResult, WorkerDied
+from sanitize.core.engine import AttemptableTask, TaskResult, WorkerDied
 from sanitize.engines.local import LocalEngine, describe_task
 from sanitize.engines.spark_dialect import to_spark_sql
 from sanitize.engines.spark_session import SESSION_TIMEOUT_S, is_local_session, open_session, session_master
@@ -350,7 +350,8 @@ def run_attempt(stage_folder: str, task_no: int) -> None:
     try:
         os.chdir(working_folder)
         tune_malloc()
-        answer = _run_limited(function, task_no, task.attempt(folder) if hasattr(task, "attempt") else task, limits)
+        own_task = task.for_attempt(folder) if isinstance(task, AttemptableTask) else task
+        answer = _run_limited(function, task_no, own_task, limits)
         with contextlib.suppress(FileNotFoundError):  # the stage is over
             (folder / "answer").write_bytes(answer)
             (folder / "answer").rename(Path(stage_folder) / "answers" / str(task_no))

@@ -25,8 +25,9 @@ from sanitize.pipeline.index_build import IndexBuilder
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
+from sanitize.readers.column_policies import resolve_column_policies
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
-from sanitize.readers.staging import build_documents, resolve_column_policies
+from sanitize.readers.staging import build_documents
 from sanitize.readers.survey import InputUnit, Survey
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.leak_forecast import FORECAST_KIND, forecast_leaks, read_curves

@@ -23,7 +23,7 @@ from sanitize.pipeline.manifest import get_format_versions, get_library_versions
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 from sanitize.storage import private_folder, remote_output
 from sanitize.storage.corpus import Corpus

@@ -56,20 +56,20 @@ LENGTH_ONLY_FIELDS = ("words", *_TEST_FIELDS)  # fields of which only the length
 class CustomKind(BaseModel):
     """The definition of one kind: a `[[kind]]` table of a plan.
 
-    name       Upper-case letters, digits and `_`; must differ from the names of built-in kinds.
+    name       A capital letter, then capitals, digits and `_`, at most 40 characters; not the name of a built-in kind.
     about      What the kind is, in a few words, for users.
     pattern    A regular expression in the syntax of Rust's `regex` crate, which runs in linear time.
     words      Values, searched as whole words; `words_file` is the path of a file with more, one on each line. `case`: whether letter case
                counts (`exact`) or not (`any`).
-    inside_words   Whether a value may adjoin ASCII letters and digits; it may always adjoin those beyond ASCII.
+    inside_words   True: a value may be part of a longer word. False: it is not found beside an ASCII letter, digit or `_`.
     check      The name of a check in `CHECKS`, run on the value's digits (and letters).
     context    Words of which one must occur within 64 bytes before or 32 bytes after a value, in any letter case.
     score      The confidence of a match by itself; default 1. With `context` and a score, a match without a context word is reported with
                this score.
-    normal     The normalised form, which decides when two spellings are one value: `exact`; `casefold` (ignores letter case, blanks and
-               Unicode forms); `digits`; `compact` (letters and digits, ignores letter case).
+    normal     The normalised form, which decides when two spellings are one value: `exact`; `casefold` (ignores letter case and Unicode
+               forms; white space counts as one blank); `digits`; `compact` (letters and digits, ignores letter case).
     replacement   A template for surrogates, such as `EMP-{digits:6}`; without it, a surrogate has the shape of the value.
-    examples, counter_examples   Texts that must, or must not, be values from end to end: for `sanitize rules test`.
+    examples, counter_examples   Texts that must be values from end to end, and texts that must contain none: for `sanitize rules test`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -237,10 +237,11 @@ def with_custom_kinds(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def widen_separators(pattern: str, *, allow_repeated: bool = True) -> str:
-    """A pattern for numbers in groups, in which each blank and each hyphen matches all characters of `BLANKS` or `HYPHENS`.
+    """`pattern`, a regular expression for numbers in groups, with its separators widened: each blank, each hyphen, and each class of only
+    these, `.` and `/`, also matches all of `BLANKS` or `HYPHENS`.
 
-    With `allow_repeated`, a separator may also be two or three of these in a row (`713 - 555`), and a hyphen may have a blank on either
-    side.
+    With `allow_repeated`, a blank or a class that contains one matches one to three characters in a row (`713 - 555`), and a single hyphen
+    may have a blank on either side.
     """
     out = []
     for token, quantifier in _PATTERN_TOKEN.findall(pattern):
@@ -301,7 +302,8 @@ def flatten_strings(values: pl.Series) -> tuple[U8, I64]:
 
 
 def unflatten_strings(flat: U8, offsets: I64, name: str = "") -> pl.Series:
-    """The reverse of `flatten_strings`."""
+    """The strings whose concatenated UTF-8 bytes are `flat`; `offsets` has the start of each and the end of the last. Reverse of
+    `flatten_strings`."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(flat, np.uint8))]
     return pl.Series(name, pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers[1:])).cast(pl.String)
 

@@ -26,8 +26,9 @@ from sanitize.pipeline.manifest import get_library_versions
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.settings import Settings
 from sanitize.readers import staging
+from sanitize.readers.column_policies import resolve_column_policies
 from sanitize.readers.remote_input import InputSet
-from sanitize.readers.staging import main_leaf_at, resolve_column_policies
+from sanitize.readers.staging import main_leaf_at
 from sanitize.readers.survey import Survey
 from sanitize.stages import detection
 from sanitize.storage import private_folder, table_schemas

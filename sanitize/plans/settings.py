@@ -12,14 +12,14 @@ from sanitize.core.engine import engine_names
 from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.core.sizes import parse_memory_limit
 from sanitize.errors import UsageError, suggest_names
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 from sanitize.storage import formats
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings of a run other than the plan; the defaults are those of the command line."""
+    """The options of a run besides its inputs, OUT, WORK and plan; the defaults are those of the command line."""
 
     columns: Columns = field(default_factory=Columns)
     seed: int | None = None

@@ -25,7 +25,12 @@ TextDocument = tuple[str, str | None]  # (text, user id) of a document in a file
 
 
 class StagingWriter:
-    """Takes batches in standard form, in order, and faults by row; both files are written to temp paths and renamed when complete."""
+    """Writes one staged unit as two files: documents in standard form (standard_form.py), and faults.
+
+    A fault is a record that could not be read: row, source, location and reason; its cells are null in the first file. A context manager:
+    both files are written to temp paths, renamed on a clean exit and deleted on an error; `result` then has the counts. With `sample`, only
+    the drawn rows are written.
+    """
 
     def __init__(
         self, out_path: Path, quarantine_path: Path, schema: pa.Schema, sample: DocumentSample | None = None, unit_no: int = 0

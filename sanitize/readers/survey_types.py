@@ -159,10 +159,10 @@ class StagingResult:
 class FileSurvey:
     """What a reader learns about one file without reading all of it.
 
-    schema          Its columns in plain types.
-    is_inferred     True where the types were inferred from a sample; they may then be widened.
-    units           The units that the file is cut into; `no` and `column_mapping` are filled in later.
-    column_mapping  (column, column in standard form), where the format defines it and not the user.
+    schema          Its columns, in the canonical types of core/text_cells.py.
+    is_inferred     True where columns and types are provisional (JSON: from a sample; CSV: from the header); types may be widened.
+    units           The units that the file is cut into; the survey of all files sets their `no` and `column_mapping`.
+    column_mapping  (column in the file, column in standard form), where the format defines it; else the user's column roles do.
     """
 
     schema: pa.Schema

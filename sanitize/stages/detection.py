@@ -28,7 +28,7 @@ from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
-from sanitize.stages.occurrence_tables import OccurrenceTables
+from sanitize.stages.occurrence_table_writer import OccurrenceTableWriter
 from sanitize.storage.corpus import Documents
 
 VERSION = 3  # part of the index's fingerprint: raise it when what is written for the same input changes
@@ -80,7 +80,7 @@ def find_task(task: FindTask) -> dict[str, Any]:
     string_columns = sorted(name for name in task.output_columns if list_text_leaves(pa.schema([task.documents.schema.field(name)])))
     columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *string_columns, "doc_id"])]
     finder_pass = FinderPass(spec, task.leaves, task.key)
-    with OccurrenceTables(task.folder, finder_pass.finder_names) as tables, finder_pass:
+    with OccurrenceTableWriter(task.folder, finder_pass.finder_names) as tables, finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table, unreadable = _split_readable_rows(table.combine_chunks(), task)
             tables.quarantine_rows += [task.quarantine_row(doc_no, reason) for doc_no, reason in unreadable]
@@ -115,7 +115,7 @@ def second_round_task(task: FindTask) -> dict[str, Any]:
     entities = pl.read_parquet(first_round.entities, glob=False).sort("value_id")
     columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
     finder_pass = FinderPass(task.detection_spec, task.leaves, task.key, first_round.second_round_input)
-    with OccurrenceTables(task.folder, finder_pass.finder_names, entities) as tables, finder_pass:
+    with OccurrenceTableWriter(task.folder, finder_pass.finder_names, entities) as tables, finder_pass:
         tables.add_first_round(first_round.values, first_round.skipped)
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table = table.combine_chunks()

@@ -97,9 +97,9 @@ def gram_users_task(task: GramUsersTask) -> dict[str, Any]:
     """Count the words or n-grams of a range by user.
 
     Writes `ngram_users.parquet`: pairs of n-gram and user. For words also `word_spellings.parquet`, `direct_ngrams.parquet` (found values)
-    and, where larger sizes follow, `word_sequences.parquet`; returns `words` (read), `documents`, and `without_user` (those without a
-    user). For n-grams returns `parts`: the number of row groups of each sorted part of `ngram_users.parquet`, where parts have no pair in
-    common; None where numbers are not sorted.
+    and, where larger sizes follow, `word_sequences.parquet`; returns `words` (read), `documents`, and `documents_without_user`. For n-grams
+    returns `partition_sizes`: the number of row groups of each sorted part of `ngram_users.parquet`, where parts have no pair in common;
+    None where numbers are not sorted.
     """
     with _open_number_writer(task.folder / "ngram_users.parquet", GRAM_USERS_SCHEMA) as out:
         user_of, hashes = _number_users(task)

@@ -36,7 +36,8 @@ def avoid_url_syntax(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def translate_disk_errors(folder: Path) -> Iterator[None]:
-    """Context that raises a full disk, a failed write or a lack of memory as `ResourceError` about `folder`."""
+    """Context that turns disk errors (`DISK_ERRNOS`: a full disk, a failed read or write, too many open files) into a ResourceError that
+    names `folder`, and a MemoryError into one that advises fewer workers. Other exceptions pass unchanged."""
     try:
         yield
     except MemoryError:

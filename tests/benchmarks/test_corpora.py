@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sanitize.cli.demo import MAIL_SCHEMA, MAILS_PER_CHUNK, generate_mail_batches, generate_mails, write_mbox
+from sanitize.cli.generated_mails import MAIL_SCHEMA, MAILS_PER_CHUNK, generate_mail_batches, generate_mails, write_mbox
 
 ADDRESS = re.compile(r"[\w.+-]+@([\w-]+(?:\.[\w-]+)+)")
 VALUE_PATTERN = re.compile(

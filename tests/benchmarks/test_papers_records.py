@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.papers_records import records
 from sanitize.eval import recollect_and_rank as rr
-from sanitize.eval.probe_inputs import find_values
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
+from sanitize.eval.texts_and_prompts import find_values
 
 
 def test_records_depend_on_seed_and_name() -> None:

@@ -27,7 +27,7 @@ from sanitize.pipeline.run import find as sanitize_find
 from sanitize.pipeline.run import run as sanitize_run
 from sanitize.pipeline.streaming.stream import stream
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.reporting.report_data import report
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Corpus

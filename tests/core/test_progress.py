@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sanitize.cli.demo import generate_mails
+from sanitize.cli.generated_mails import generate_mails
 from sanitize.core import progress
 from sanitize.core.progress import LineProgress, LiveProgress, ProgressUpdate, create_progress_display, format_count, format_duration
 from sanitize.pipeline.run import run

@@ -22,7 +22,7 @@ from sanitize.errors import MissingExtra, PlanError
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 
 MAIL = Path(__file__).resolve().parents[3] / "shared" / "data" / "mail"

@@ -242,7 +242,7 @@ def test_public_documents_are_unchanged(bert: Path, tmp_path: Path) -> None:
 
 
 def test_the_column_of_a_condition_may_be_dropped(bert: Path, tmp_path: Path) -> None:
-    from sanitize.readers.staging import Columns
+    from sanitize.readers.column_policies import Columns
 
     plan = write_plan(tmp_path, bert, 'epsilon = 1.0\nwhere = "public = false"')
     summary, out, _ = run_plan(tmp_path, plan, columns=Columns(policies={"public": "drop"}))

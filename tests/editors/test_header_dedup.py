@@ -19,7 +19,7 @@ from sanitize.editors import header_dedup
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 from sanitize.text.mail_headers import ADDRESS_LIST_FIELDS
 

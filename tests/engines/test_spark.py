@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import generate_mails, write_mbox
+from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine

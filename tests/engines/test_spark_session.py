@@ -195,6 +195,20 @@ def test_a_worker_leaves_only_its_outcome(tmp_path: Path) -> None:
     assert not stage.exists()
 
 
+def _record_folder(task: Task) -> dict[str, Any]:
+    return {**_write_outputs(task), "folder": str(task.folder)}
+
+
+def test_a_job_runs_in_the_folder_of_its_attempt(tmp_path: Path) -> None:
+    stage = tmp_path / "stage"
+    for name in ("answers", "attempts"):
+        (stage / name).mkdir(parents=True)
+    spark._write_tasks(stage, run_job, [make_job(tmp_path, _record_folder)], None)
+    spark.run_attempt(str(stage), 0)
+    outcome = spark._read_outcome(stage, 0)
+    assert isinstance(outcome, TaskResult) and Path(outcome.result["folder"]).is_relative_to(stage / "attempts")
+
+
 def test_spark_errors_are_translated_without_data() -> None:
     from pyspark.errors import PySparkException
 

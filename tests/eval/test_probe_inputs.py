@@ -10,7 +10,7 @@ import pytest
 
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.eval.metrics.membership import read_user_texts
-from sanitize.eval.probe_inputs import (
+from sanitize.eval.texts_and_prompts import (
     count_addresses,
     find_addresses,
     hash_prompts,

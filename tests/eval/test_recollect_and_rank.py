@@ -17,8 +17,8 @@ from sanitize.errors import OutputBroken, PlanError, UsageError
 from sanitize.eval import recollect_and_rank as rr
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics.reconstruction import run_attack, run_baselines
-from sanitize.eval.probe_inputs import find_values
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
+from sanitize.eval.texts_and_prompts import find_values
 from sanitize.eval.value_finder import make_value_finder
 
 ANN, BO, CY = "ann.lee@example.com", "bo.ray@example.org", "cy.fox@example.net"

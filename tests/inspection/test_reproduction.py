@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli import main
-from sanitize.cli.demo import generate_mails, write_mbox
+from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.core.progress import ProgressUpdate
 from sanitize.errors import InputRefused, OutputBroken, PlanError, SanitizeError, UsageError
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import Plan, load_plan, plan_names
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 
 Change = Callable[[dict[str, Any]], object]

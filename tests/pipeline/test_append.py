@@ -34,7 +34,7 @@ from sanitize.pipeline.index_increments import IndexIncrement, hash_path, select
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256

@@ -29,7 +29,7 @@ from sanitize.pipeline import shard_checking
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 from sanitize.stages import detection, rewriting
 from sanitize.storage import corpus

@@ -25,7 +25,8 @@ import pytest
 
 import sanitize.cli.main
 from benchmarks.detection import format_f2_table
-from sanitize.cli.demo import DEMO_SEED, generate_mails, run_demo, write_mbox
+from sanitize.cli.demo import DEMO_SEED, run_demo
+from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.core import part_protocols
 from sanitize.kinds.kind import Kind, all_kinds, builtin_kinds, known_countries
 from sanitize.plans.plan import load_plan, plan_names

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import generate_mails, write_mbox
+from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 
 ROOT = Path(__file__).resolve().parents[2]
 MAILS = 160

@@ -28,7 +28,7 @@ from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.storage.files import read_json
 
 ENOSPC, EIO, EMFILE = 28, 5, 24

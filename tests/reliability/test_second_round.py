@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import generate_mails
+from sanitize.cli.generated_mails import generate_mails
 from sanitize.errors import PlanError, UsageError
 from sanitize.pipeline.run import find, run
 from sanitize.plans.plan import load_plan

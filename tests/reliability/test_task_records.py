@@ -20,8 +20,8 @@ from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.readers import staging
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.sandbox import SandboxedReader
-from sanitize.readers.staging import Columns
 from sanitize.readers.survey import InputUnit
 from sanitize.stages import detection, rewriting
 from sanitize.storage import table_schemas

@@ -21,7 +21,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from sanitize.cli.demo import generate_mails
+from sanitize.cli.generated_mails import generate_mails
 from sanitize.pipeline.run import run
 from sanitize.plans.settings import Settings
 

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.cli.demo import generate_mails
+from sanitize.cli.generated_mails import generate_mails
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, MissingExtra, OutputBroken, UsageError
 from sanitize.pipeline.run import run

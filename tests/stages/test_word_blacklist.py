@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sanitize.cli.demo import generate_mails
+from sanitize.cli.generated_mails import generate_mails
 from sanitize.core import user_counts
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
@@ -31,7 +31,7 @@ from sanitize.pipeline.erasure.subject import subject
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 from sanitize.stages import word_blacklist
 from sanitize.storage import table_schemas

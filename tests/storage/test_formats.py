@@ -304,7 +304,7 @@ def test_a_replay_gives_the_same_json_lines(corpora: Path, tmp_path: Path) -> No
 
 def test_a_binary_column_is_refused_before_the_run_reads(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["x"], "raw": pa.array([b"x"], pa.binary())}), tmp_path / "in.parquet")
-    from sanitize.readers.staging import Columns
+    from sanitize.readers.column_policies import Columns
 
     with pytest.raises(UsageError, match="column raw contains bytes"):
         run(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from polars.expr.string import ExprStringNameSpace
 
-from sanitize.cli.demo import generate_mail_batches
+from sanitize.cli.generated_mails import generate_mail_batches
 from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import all_kinds, known_countries

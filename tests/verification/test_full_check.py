@@ -31,7 +31,7 @@ from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.storage import table_schemas
 from sanitize.storage.files import file_sha256
 from sanitize.storage.parquet_files import write_table_rows

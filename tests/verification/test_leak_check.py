@@ -856,7 +856,7 @@ def test_a_value_as_doc_id_is_refused(tmp_path: Path) -> None:
 
 
 def _keep_columns(*names: str) -> Any:
-    from sanitize.readers.staging import Columns
+    from sanitize.readers.column_policies import Columns
 
     return Columns(policies=dict.fromkeys(names, "keep"))
 

@@ -62,7 +62,7 @@ def command(
 
 def format_preview(preview: Mapping[str, Any]) -> str:
     """The result of `explain` as text."""
-    from sanitize.readers.staging import format_policies
+    from sanitize.readers.column_policies import format_policies
 
     estimate, plan = preview["estimate"], preview["plan"]
     documents = f"{preview['documents']:,} documents" if preview["documents"] is not None else "documents not counted yet"

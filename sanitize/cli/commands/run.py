@@ -106,7 +106,7 @@ def command(
 
 
 def _format_summary(summary: Mapping[str, Any]) -> str:
-    from sanitize.readers.staging import format_policies
+    from sanitize.readers.column_policies import format_policies
     from sanitize.storage.remote_storage import is_url
 
     out, work, check = summary["out"], summary["work"], summary["verify"]

@@ -48,7 +48,7 @@ def label_pattern(*names: str) -> str:
 
 
 def character_values(rows: U8) -> I64:
-    """The values of characters: digits as 0 to 9, upper-case letters as 10 to 35."""
+    """The check-digit value of each ASCII byte of a matrix with one number per row: digits 0 to 9, upper-case letters 10 to 35."""
     value = rows.astype(np.int64)
     return np.where(value >= 65, value - 55, value - 48)
 

@@ -59,7 +59,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, load_plan
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.stages.scanner import Scanner
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells

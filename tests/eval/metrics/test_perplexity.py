@@ -11,7 +11,7 @@ from sanitize.errors import UsageError
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metric import EvalContext
 from sanitize.eval.metrics.perplexity import Perplexity, compute_mdp, measure_perplexity
-from sanitize.eval.probe_inputs import TextSet
+from sanitize.eval.texts_and_prompts import TextSet
 
 
 def test_perplexity_equals_that_of_single_texts(gpt2: Any, tokenizer: Any) -> None:

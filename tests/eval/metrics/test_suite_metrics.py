@@ -18,9 +18,9 @@ from sanitize.errors import OutputBroken, UsageError
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metric import EvalContext, list_metrics, load_metric
 from sanitize.eval.metrics import membership, task, verbatim
-from sanitize.eval.probe_inputs import TextSet
 from sanitize.eval.run_folder import RunFolder
 from sanitize.eval.suite import measure_runs
+from sanitize.eval.texts_and_prompts import TextSet
 
 TEXTS = {f"d{number}": f"Ann{number} met Bob in Lyme, then Cy{number} sang; {'la ' * number}end." for number in range(5)}
 

@@ -34,7 +34,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, Par
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream, to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 from sanitize.readers.survey import Roles
 from sanitize.storage.corpus import Corpus
 

@@ -37,7 +37,7 @@ from sanitize.pipeline.streaming.stream import StreamProcessor, StreamSettings, 
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.staging import Columns
+from sanitize.readers.column_policies import Columns
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [{"text": f"kim.day{number % 7}@example.com and kim.day{number}@example.org, 212-555-01{number % 100:02d}"} for number in range(90)]

@@ -23,7 +23,7 @@ I64 = npt.NDArray[np.int64]
 LINK_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.int64())])
 
 
-class OccurrenceTables:
+class OccurrenceTableWriter:
     """The tables of one task. A context manager: `occurrences` is written batch by batch, the others by `write` at the end."""
 
     def __init__(self, folder: Path, finder_names: Sequence[str], entities: pl.DataFrame | None = None) -> None:
@@ -38,7 +38,7 @@ class OccurrenceTables:
         self.doc_count_by_kind = np.zeros(len(self.kind_names), np.int64)
         self.has_first_round = False
 
-    def __enter__(self) -> OccurrenceTables:
+    def __enter__(self) -> OccurrenceTableWriter:
         self._writer = open_table_writer(self.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema)
         return self
 
@@ -109,7 +109,7 @@ class OccurrenceTables:
 class _OccurrenceBatch:
     """The occurrences of one batch, collected over its text leaves."""
 
-    def __init__(self, tables: OccurrenceTables, doc_no: I64) -> None:
+    def __init__(self, tables: OccurrenceTableWriter, doc_no: I64) -> None:
         self.kind_names, self.finder_names, self.entities = tables.kind_names, tables.finder_names, tables.entities
         self.doc_no = doc_no
         self.pieces: list[tuple[ColumnOccurrences, I64, npt.NDArray[np.int32]]] = []
