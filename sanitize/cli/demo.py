@@ -7,13 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.errors import UsageError
-
-I64 = npt.NDArray[np.int64]
 
 DEMO_SEED = 1  # of the demo's mails and of its key: the demo prints the same on every machine
 
