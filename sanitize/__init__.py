@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sanitize.inspection.reproduction import replay
     from sanitize.inspection.sql_api import sql, status, top
     from sanitize.kinds.kind import Kind, list_kinds
-    from sanitize.pipeline.erasure.subject import subject
+    from sanitize.pipeline.erasure.subject_request import subject
     from sanitize.pipeline.run import find, run
     from sanitize.pipeline.streaming.stream import stream
     from sanitize.plans.plan import Plan, load_plan
@@ -50,7 +50,7 @@ _EXPORTS = {
     "sql": "inspection.sql_api",
     "status": "inspection.sql_api",
     "stream": "pipeline.streaming.stream",
-    "subject": "pipeline.erasure.subject",
+    "subject": "pipeline.erasure.subject_request",
     "top": "inspection.sql_api",
     "verify": "verification.leak_check",
 }

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sanitize.core.display import CommandResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.engines import spark_session
 from sanitize.errors import ResourceError, SanitizeError, UsageError

@@ -26,7 +26,9 @@ class TaskResult:
 
 
 class WorkerDied(Exception):
-    """A worker process ended, hung or ran out of memory while it ran a task: `reason` is crashed, timed_out or memory."""
+    """Why a task has no result: its worker process ended (`reason` crashed), hung (timed_out) or ran out of memory (memory).
+
+    `Engine.map_untrusted` yields it in place of the result."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.display import CommandResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import UsageError, suggest_names
 from sanitize.inspection.capture_recapture import (

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from sanitize.core.display import CommandResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.kinds.custom_kind import LENGTH_ONLY_FIELDS

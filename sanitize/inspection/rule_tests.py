@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sanitize.core.display import CommandResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.keys import Key
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import custom_kinds

@@ -50,7 +50,7 @@ def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occu
 
 def status(work: Path | str) -> dict[str, Any]:
     """State of WORK: its index, the runs made from it with their finished tasks, and the process that holds its lock."""
-    from sanitize.core.display import CommandResult
+    from sanitize.core.command_results import CommandResult
     from sanitize.storage.files import read_json
     from sanitize.storage.locks import read_lock_holder
 

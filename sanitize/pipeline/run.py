@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.core import failpoints
-from sanitize.core.display import CommandResult
+from sanitize.core.command_results import CommandResult
 from sanitize.errors import UsageError
 from sanitize.finders.known import check_listed_kinds
 from sanitize.kinds.kind import custom_kinds

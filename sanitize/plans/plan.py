@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanitize.core import part_protocols
-from sanitize.core.display import SummaryTable
+from sanitize.core.command_results import SummaryTable
 from sanitize.core.part_protocols import Finder
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import PlanError, suggest_names

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.display import CommandResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.engine import Engine
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine

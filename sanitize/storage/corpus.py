@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.display import SummaryTable
+from sanitize.core.command_results import SummaryTable
 from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_text_leaves, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, UsageError

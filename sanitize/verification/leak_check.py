@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
-from sanitize.core.display import CommandResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.engine import Engine, TaskResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.core.sizes import parse_memory_limit

@@ -24,7 +24,7 @@ from sanitize.inspection.rule_tests import check_kind_examples
 from sanitize.kinds.custom_kind import CHECKS, CustomKind
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.kinds.pattern_check import find_pattern_error
-from sanitize.pipeline.erasure.subject import subject
+from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream
 from sanitize.plans.detection_spec import DetectionSpec

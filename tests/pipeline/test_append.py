@@ -29,7 +29,7 @@ from sanitize.editors.pseudonymize import Pseudonymize
 from sanitize.errors import InputRefused, LeakFound, PlanError, QuarantineExceeded, SanitizeError, UsageError
 from sanitize.inspection import sql_api
 from sanitize.pipeline.append import check_pseudonyms_consistent, remove_replacement_values
-from sanitize.pipeline.erasure.subject import subject
+from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.index_increments import IndexIncrement, hash_path, select_new_files, starts_with_earlier_file
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import Plan, load_plan

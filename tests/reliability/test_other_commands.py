@@ -23,7 +23,7 @@ import pytest
 from sanitize.core.failpoints import FAILPOINTS
 from sanitize.inspection.annotation import label
 from sanitize.inspection.reproduction import replay
-from sanitize.pipeline.erasure.subject import subject
+from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream
 from sanitize.plans.plan import load_plan

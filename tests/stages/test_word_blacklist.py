@@ -27,7 +27,7 @@ from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, m
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import UsageError
 from sanitize.inspection.sql_api import sql
-from sanitize.pipeline.erasure.subject import subject
+from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings

@@ -23,7 +23,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from sanitize.errors import InputRefused, LeakFound, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
 from sanitize.inspection import sql_api
-from sanitize.pipeline.erasure.subject import subject
+from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run
 from sanitize.plans.settings import Settings
 from sanitize.readers import remote_input

@@ -59,7 +59,7 @@ def command(
     """Show where one person occurs: tables, documents, shards, checkpoints. --erase removes them."""
     from sanitize.core.progress import create_progress_display
     from sanitize.errors import UsageError
-    from sanitize.pipeline.erasure.subject import subject
+    from sanitize.pipeline.erasure.subject_request import subject
 
     if receipt is not None and not erase:
         raise UsageError("--receipt: only --erase writes a receipt; add --erase, or leave --receipt out")

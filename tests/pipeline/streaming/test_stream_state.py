@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
 from sanitize.inspection.annotation import label
 from sanitize.inspection.sql_api import status, top
-from sanitize.pipeline.erasure.subject import subject
+from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.batch_processor import StreamPriorValues
 from sanitize.pipeline.streaming.component_log import ComponentLog

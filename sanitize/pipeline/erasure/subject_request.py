@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import I64
-from sanitize.core.display import CommandResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine

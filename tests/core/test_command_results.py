@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize.core.display import CommandResult, SummaryTable
+from sanitize.core.command_results import CommandResult, SummaryTable
 from sanitize.core.table_rendering import escape_controls
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings

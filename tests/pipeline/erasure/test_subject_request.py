@@ -20,8 +20,8 @@ from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Key
 from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.patterns import PatternFinder
-from sanitize.pipeline.erasure.subject import subject
 from sanitize.pipeline.erasure.subject_match import SubjectMatch
+from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.shard_rewriting import RewrittenShards
 from sanitize.stages import erasure_scan
 from sanitize.storage import tombstones
@@ -283,7 +283,7 @@ def test_an_interrupted_erasure_resumes_and_a_repeated_one_changes_nothing(corpu
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(importlib.import_module("sanitize.pipeline.erasure.subject"), "run", interrupt)
+        patch.setattr(importlib.import_module("sanitize.pipeline.erasure.subject_request"), "run", interrupt)
         with pytest.raises(KeyboardInterrupt):
             subject(corpus_folder / "clean.private", [ANN], erase=True)
     assert get_shard_hashes(corpus_folder) == before
@@ -456,7 +456,7 @@ def test_erasure_is_independent_of_workers_and_shards(corpus_folder: Path) -> No
 
 def test_erasure_uses_the_given_number_of_workers(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_plan(corpus_folder)
-    module = importlib.import_module("sanitize.pipeline.erasure.subject")  # `sanitize.subject` is the function with the same name
+    module = importlib.import_module("sanitize.pipeline.erasure.subject_request")  # `sanitize.subject` is the function with the same name
     worker_counts, real_run = [], module.run
     monkeypatch.setattr(module, "run", lambda *arguments: worker_counts.append(arguments[-1].workers) or real_run(*arguments))
     subject(corpus_folder / "clean.private", [ANN2], erase=True, workers=1)
