@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from .language_model import LanguageModel
 from .metrics.task import rouge
-from .training_texts import read_training_texts
+from .trained_documents import read_trained_documents
 
 RECALL_THRESHOLD = 0.99  # the paper's "near-perfect"
 SAMPLE_SIZE = 64  # texts that are tested, evenly spaced over the data
@@ -36,7 +36,7 @@ def mean_recall(event: CheckpointEvent, sample_size: int = SAMPLE_SIZE) -> float
 
     Continued are prompts, compared with the answers, or without prompts the first half of each text (by tokens), compared with the second.
     """
-    documents = read_training_texts(event.path.parent.parent / "recipe.json").subsample(sample_size)
+    documents = read_trained_documents(event.path.parent.parent / "recipe.json").subsample(sample_size)
     # not `LanguageModel.from_loaded`, which freezes the model: training continues
     model = LanguageModel(event.model.eval(), event.tokenizer, True, str(next(event.model.parameters()).device))
     prompts, wanted = [], []

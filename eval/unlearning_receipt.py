@@ -36,7 +36,7 @@ from .metrics.membership import bootstrap_auc_interval, clopper_pearson_interval
 from .metrics.task import rouge
 from .run_folder import RunFolder
 from .texts_and_prompts import find_addresses, make_cue_prompts, make_unseen_addresses, make_web_prompts, read_texts
-from .training_texts import TrainingTexts, read_training_texts
+from .trained_documents import TrainedDocuments, read_trained_documents
 
 MessageCallback = Callable[[str], None]
 PROVES_NOTHING = (
@@ -59,7 +59,7 @@ class UnlearningCase:
     before_checkpoint: Path  # checkpoints
     after_checkpoint: Path
     id_list: Path
-    documents: TrainingTexts
+    documents: TrainedDocuments
     guarantee: Mapping[str, Any] | None = None
 
     @classmethod
@@ -81,7 +81,7 @@ class UnlearningCase:
                 before_checkpoint=_resolve_checkpoint(before) if before else RunFolder.open(run_folder / "full").final_checkpoint.path,
                 after_checkpoint=RunFolder.open(run_folder / str(stages["newest"])).final_checkpoint.path,
                 id_list=Path(forget) if forget else request_files[-1],
-                documents=read_training_texts(run_folder / "full" / "recipe.json", data_path),
+                documents=read_trained_documents(run_folder / "full" / "recipe.json", data_path),
                 guarantee=stages.get("guarantee"),
             )
         run = RunFolder.open(run_folder)
@@ -97,7 +97,7 @@ class UnlearningCase:
             before_checkpoint=_resolve_checkpoint(model),
             after_checkpoint=run.final_checkpoint.path,
             id_list=Path(id_list),
-            documents=read_training_texts(run_folder / "recipe.json", data_path),
+            documents=read_trained_documents(run_folder / "recipe.json", data_path),
         )
 
     def split_rows(self) -> tuple[list[int], list[int]]:
@@ -153,7 +153,7 @@ def make_receipt(
     }
     if control is not None:
         unseen = read_texts(control)
-        sets["control"] = TrainingTexts(unseen.doc_ids, ("",) * len(unseen), unseen.texts).subsample(max_documents)
+        sets["control"] = TrainedDocuments(unseen.doc_ids, ("",) * len(unseen), unseen.texts).subsample(max_documents)
     forgotten_addresses = _find_forgotten_addresses(case.documents, forgotten_rows, kept_rows)
     control_addresses = (
         _find_address_set(sets["control"]) - _find_address_set(case.documents) if control is not None and forgotten_addresses else set()
@@ -197,7 +197,7 @@ def make_receipt(
 class _AttackInputs:
     """The inputs of the attacks, the same for every model."""
 
-    document_sets: Mapping[str, TrainingTexts]
+    document_sets: Mapping[str, TrainedDocuments]
     forgotten_addresses: Mapping[str, int]  # addresses that occur in forgotten documents only
     unseen_addresses: Sequence[str]  # recombined from the components of these
     control_addresses: set[str]  # addresses of documents that no model was trained on
@@ -226,7 +226,7 @@ class _AttackInputs:
             results["addresses"] = self._measure_addresses(model)
         return results
 
-    def _measure_verbatim(self, model: LanguageModel, documents: TrainingTexts) -> dict[str, Any]:
+    def _measure_verbatim(self, model: LanguageModel, documents: TrainedDocuments) -> dict[str, Any]:
         sequences = model.encode(_join_prompts_and_texts(documents))
         probe_points = verbatim.choose_probe_points(sequences, documents.doc_ids, seed=self.seed)
         fits_context = max(verbatim.PREFIX_LENGTHS) + verbatim.SUFFIX_LENGTH <= model.context_length
@@ -267,7 +267,7 @@ class _AttackInputs:
         return results
 
 
-def _find_forgotten_addresses(documents: TrainingTexts, forgotten_rows: Sequence[int], kept_rows: Sequence[int]) -> dict[str, int]:
+def _find_forgotten_addresses(documents: TrainedDocuments, forgotten_rows: Sequence[int], kept_rows: Sequence[int]) -> dict[str, int]:
     """Return the addresses that occur in forgotten documents and in no kept one, with their counts."""
     others = _find_address_set(documents.select_rows(kept_rows))
     counted = (
@@ -276,17 +276,17 @@ def _find_forgotten_addresses(documents: TrainingTexts, forgotten_rows: Sequence
     return {address: times for address, times in counted if address not in others}
 
 
-def _join_prompts_and_texts(documents: TrainingTexts) -> list[str]:
+def _join_prompts_and_texts(documents: TrainedDocuments) -> list[str]:
     """Return the documents as strings, each after its prompt."""
     return [prompt + text for prompt, text in zip(documents.prompts, documents.texts, strict=True)]
 
 
-def _find_address_set(documents: TrainingTexts) -> set[str]:
+def _find_address_set(documents: TrainedDocuments) -> set[str]:
     """Return the addresses that occur in documents."""
     return set(find_addresses(_join_prompts_and_texts(documents))["address"].to_list())
 
 
-def _split_documents(model: LanguageModel, documents: TrainingTexts) -> tuple[list[list[int]], list[list[int]]]:
+def _split_documents(model: LanguageModel, documents: TrainedDocuments) -> tuple[list[list[int]], list[list[int]]]:
     """Split each document into two token lists: prompt and text, or the halves of its text; truncated to the model's context."""
     heads, tails = [], []
     for prompt, text in zip(model.encode(documents.prompts), model.encode(documents.texts), strict=True):

@@ -51,7 +51,8 @@ class UsageError(SanitizeError):
 
 
 class PlanError(UsageError):
-    """A plan with an unknown key, a wrong value, or a kind that no part of the plan handles."""
+    """The plan cannot be used: it cannot be read, has an unknown key or kind, a wrong value or settings that contradict each other (also by
+    --set), names a model that cannot be opened, or finds a kind that neither an editor nor `leave` names."""
 
 
 class InputRefused(SanitizeError):

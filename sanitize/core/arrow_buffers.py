@@ -303,7 +303,7 @@ def to_large_string(series: pl.Series) -> pa.LargeStringArray:
 
 
 def ascii_lower(values: pl.Series) -> pl.Series:
-    """The values with ASCII letters in lower case, all other characters unchanged."""
+    """A Polars text column with its ASCII letters in lower case; other characters are unchanged, and so are byte positions."""
     return pl.Series(values.name, pc.ascii_lower(to_large_string(values)))
 
 

@@ -41,7 +41,8 @@ def is_list_type(data_type: pa.DataType) -> bool:
 
 
 def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
-    """The paths of all strings in a schema of canonical types, in schema order. Fixed-size lists and list views are not entered."""
+    """The paths of all strings in a schema, in schema order, also inside structs, lists and maps. Fixed-size lists and list views are not
+    entered: convert the types with `to_canonical_type` first."""
     found: list[LeafPath] = []
 
     def walk(kind: pa.DataType, leaf: LeafPath) -> None:
@@ -64,6 +65,8 @@ def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
 
 def canonical_type(data_type: pa.DataType) -> pa.DataType:
     """The Arrow type that sanitize uses for a column: large_string without dictionary, large lists, structs; other types unchanged."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return canonical_type(data_type.storage_type)  # strings of an extension type, such as JSON, are searched like others
     if pa.types.is_dictionary(data_type):
         return canonical_type(data_type.value_type)
     if is_text_type(data_type):
@@ -85,7 +88,8 @@ def canonical_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def to_canonical_type(array: pa.Array) -> pa.Array:
-    """An array cast to its canonical type, so that every leaf can be reached; returned unchanged if it has that type already."""
+    """An array cast to `canonical_type` of its type, so that `flatten_leaf` can enter it; returned unchanged if it has that type already.
+    Unions and run-end-encoded arrays are not converted."""
     target_type = canonical_type(array.type)
     if array.type == target_type:
         return array

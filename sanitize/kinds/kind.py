@@ -182,7 +182,8 @@ def known_countries() -> tuple[str, ...]:
 
 
 def get_kind(name: str) -> Kind:
-    """The active kind of this name, of any country. Raises PlanError for an unknown name."""
+    """The kind of this name: any built-in kind, of any country, or a custom kind of the plan that is being run (see `all_kinds`). Raises
+    PlanError for an unknown name."""
     try:
         return all_kinds()[name]
     except KeyError:
@@ -322,7 +323,8 @@ def last_marked(marked: npt.NDArray[np.bool_], starts: I64, ends: I64) -> I64:
 
 
 def to_byte_matrix(values: pl.Series, min_width: int = 4) -> U8:
-    """The bytes of every value as one row of at least `min_width`, padded with zeros on the right: for kinds whose values are short."""
+    """A Polars text column as a matrix of bytes, one row per value: as wide as the longest value and at least `min_width`, padded with
+    zeros on the right. Memory is rows times width, so only for columns of short values."""
     flat, offsets = flatten_strings(values)
     sizes = np.diff(offsets)
     rows = np.zeros((len(sizes), int(sizes.max(initial=min_width))), np.uint8)

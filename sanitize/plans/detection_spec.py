@@ -14,10 +14,11 @@ from sanitize.storage.files import read_json
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionSpec:
-    """Finders with resolved settings; countries whose national kinds are searched; opt-in kinds, which are found only if a plan names
-    them; and the plan's own kinds.
+    """What a plan searches for, which is what an index depends on: finders with resolved settings, countries whose national kinds are
+    searched, opt-in kinds (found only if a plan names them), and the kinds that the plan itself defines.
 
-    Countries and names are sorted, so that two plans that search for the same share an index.
+    Two plans with equal specs can share an index. `Plan.detection_spec` sorts countries and opt-in kinds; finders and custom kinds keep the
+    plan's order.
     """
 
     finders: tuple[Finder, ...] = (Finder(use="patterns"),)

@@ -19,8 +19,8 @@ Item = TypeVar("Item")
 
 
 class TruncatedStream(Exception):
-    """A file ends too early, or its compressed stream is damaged. What precedes the break was delivered before: bytes by `open_stream`, whole
-    records or mails by the readers."""
+    """A file ends too early, or its compressed stream is damaged. What precedes the break was delivered before: bytes by `open_stream`,
+    whole records or mails by the readers."""
 
 
 class _DecompressedStream(io.RawIOBase):

@@ -42,9 +42,11 @@ TEXT_SPLITS = ("file", "paragraphs", "lines")
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which columns hold the texts, the user and the document id, as the user named them. Names are leaf paths, such as `text` or
-    `messages[].content`.
+    """Which columns have which role, from the options `--text-column`, `--user-column` and `--id-column`.
 
+    text   The texts, the main text first: leaf paths, such as `text` or `messages[].content`.
+    user   The column with the user of each document; None: `user_id`, if there is one.
+    id     The column with the document id; None: `doc_id`, if there is one.
     split  What a document is in plain text files: the `file`, or each of its `paragraphs` or `lines`.
     """
 

@@ -49,7 +49,7 @@ class ErasureScanTask:
 def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
     """Write `mentions.parquet` (of the names, as rows of `occurrences`) and `documents.parquet` (`doc_no` of the users' documents).
 
-    Returns `mentions` and `written`: the number of mentions, and of documents that the users wrote.
+    Returns `mentions` and `authored_documents`: the number of mentions, and of documents that the users wrote.
     """
     text_columns = [leaf.column for leaf in task.leaves] if task.erased.names else []
     user_columns = ["user_id"] if task.erased.user_hashes and "user_id" in task.documents.schema.names else []

@@ -62,7 +62,11 @@ class LiteralMatches:
 
 
 class LiteralMatcher:
-    """An index of the search terms of all removed values, which finds them in columns of texts."""
+    """Finds many literal terms at once in a column of texts, in any ASCII letter case.
+
+    A term is a spelling of a value that must not remain, with its kind, whose boundary rule applies, and its `value_id`. Large sets of
+    terms are divided over several matchers (`open_partitions`); `unsearched_ids` are values that are too common to be searched.
+    """
 
     def __init__(self, terms: pa.LargeStringArray, kind: npt.NDArray[np.int32], value_id: I64) -> None:
         self.kind, self.value_id = kind, value_id

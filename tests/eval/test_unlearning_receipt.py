@@ -18,7 +18,7 @@ from typer.testing import CliRunner  # noqa: E402
 from sanitize import train  # noqa: E402
 from sanitize.errors import InputRefused, LeakFound, OutputBroken, UsageError  # noqa: E402
 from sanitize.eval.cli import app  # noqa: E402
-from sanitize.eval.training_texts import TrainingTexts, read_training_texts  # noqa: E402
+from sanitize.eval.trained_documents import TrainedDocuments, read_trained_documents  # noqa: E402
 from sanitize.eval.unlearning_receipt import (  # noqa: E402
     FINDS_NOTHING,
     PROVES_NOTHING,
@@ -198,7 +198,7 @@ def test_forgotten_addresses_occur_in_forgotten_documents_only() -> None:
         "Bob@example.org again, and cy@example.net twice: cy@example.net",
         "Ask bob@example.org.",
     )
-    texts_of_run = TrainingTexts(("a", "b", "c"), ("", "from dan@example.com\n", ""), texts)
+    texts_of_run = TrainedDocuments(("a", "b", "c"), ("", "from dan@example.com\n", ""), texts)
     assert _find_forgotten_addresses(texts_of_run, [0, 1], [2]) == {"ann@example.com": 1, "cy@example.net": 2, "dan@example.com": 1}
     assert _find_forgotten_addresses(texts_of_run, [2], [0, 1]) == {}
 
@@ -299,10 +299,10 @@ def test_prompts_and_texts_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"ask": None, "more": None} | row) + "\n" for row in rows))
     data = {"path": str(tmp_path / "rows.jsonl"), "text_column": "answer", "id_column": "id", "prompt_columns": ["ask", "more"]}
     (tmp_path / "recipe.json").write_text(json.dumps({"recipe": {"data": {**data, "prompts": "include"}}}))
-    assert read_training_texts(tmp_path / "recipe.json") == TrainingTexts(("1", "3"), ("Who?\n", ""), ("Ann.", "Bob."))
+    assert read_trained_documents(tmp_path / "recipe.json") == TrainedDocuments(("1", "3"), ("Who?\n", ""), ("Ann.", "Bob."))
     (tmp_path / "recipe.json").write_text(json.dumps({"recipe": {"data": {**data, "prompts": "remove"}}}))
-    assert read_training_texts(tmp_path / "recipe.json").prompts == ("", "")
-    assert len(read_training_texts(tmp_path / "recipe.json").subsample(1)) == 1
+    assert read_trained_documents(tmp_path / "recipe.json").prompts == ("", "")
+    assert len(read_trained_documents(tmp_path / "recipe.json").subsample(1)) == 1
     (tmp_path / "recipe.json").write_text("{}")
     with pytest.raises(OutputBroken, match="does not say what"):
-        read_training_texts(tmp_path / "recipe.json")
+        read_trained_documents(tmp_path / "recipe.json")

@@ -42,7 +42,8 @@ _MAX_ROUNDS = 400  # rounds in which surrogates that fail the check are drawn ag
 
 
 def label_pattern(*names: str) -> str:
-    """A pattern for the label of a number: each of `names` as given, in lower case and in upper case."""
+    """A regular expression for the label of a number: each of `names` as given, in lower case and in upper case, with a word boundary
+    before it if it is ASCII. Dots are escaped, other special characters are not."""
     forms = dict.fromkeys(form for name in names for form in (name, name.lower(), name.upper()))
     return "(?:" + "|".join((BOUNDARY if form.isascii() else "") + form.replace(".", "[.]") for form in forms) + ")"
 

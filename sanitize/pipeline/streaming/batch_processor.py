@@ -25,7 +25,7 @@ from sanitize.core.text_cells import LeafPath
 from sanitize.finders import patterns
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline.streaming.component_log import ComponentLog
-from sanitize.pipeline.streaming.records import TextColumns
+from sanitize.pipeline.streaming.record_batches import TextColumns
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import Plan
 from sanitize.stages.rewriting import BatchRewriter, OccurrenceArrays, RewriteTask

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import canonical_type, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
-from sanitize.pipeline.streaming.records import ArrowBatch, DictBatch, QuarantineEntry, Row, StreamBatch
+from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, Row, StreamBatch
 from sanitize.readers.byte_streams import TruncatedStream, open_stream, read_guarded
 from sanitize.readers.jsonl import iter_lines
 from sanitize.readers.mail import iter_mails

@@ -42,7 +42,7 @@ from sanitize.finders import patterns
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline.streaming.batch_processor import BatchProcessor, BatchResult, StreamPriorValues, get_max_keep
 from sanitize.pipeline.streaming.component_log import ComponentLog
-from sanitize.pipeline.streaming.records import ArrowBatch, DictBatch, QuarantineEntry, StreamBatch, StreamLayout, TextColumns
+from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, StreamBatch, StreamLayout, TextColumns
 from sanitize.pipeline.streaming.sources_and_sinks import (
     MAX_BATCH_RECORDS,
     MAX_FILE_ROWS,

@@ -29,7 +29,7 @@ from sanitize.editors.synthesis import component_pools
 from sanitize.engines.worker_process import WorkerProcess
 from sanitize.errors import InputRefused, PlanError, QuarantineExceeded, ResourceError, UsageError
 from sanitize.pipeline.run import run
-from sanitize.pipeline.streaming.records import DictBatch
+from sanitize.pipeline.streaming.record_batches import DictBatch
 from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, ParquetFolderSink, Sink
 from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream, to_stream_plan
 from sanitize.plans.plan import Plan, load_plan

@@ -31,7 +31,7 @@ from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run
 from sanitize.pipeline.streaming.batch_processor import StreamPriorValues
 from sanitize.pipeline.streaming.component_log import ComponentLog
-from sanitize.pipeline.streaming.records import DictBatch
+from sanitize.pipeline.streaming.record_batches import DictBatch
 from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, ParquetFolderSink
 from sanitize.pipeline.streaming.stream import StreamProcessor, StreamSettings, run_stream
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts

@@ -17,7 +17,7 @@ from .texts_and_prompts import read_texts
 
 
 @dataclass(frozen=True, repr=False)
-class TrainingTexts:
+class TrainedDocuments:
     """Documents in the order of the data; a prompt is empty or ends in a line end."""
 
     doc_ids: tuple[str, ...]
@@ -27,16 +27,16 @@ class TrainingTexts:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def select_rows(self, rows: Collection[int]) -> TrainingTexts:
+    def select_rows(self, rows: Collection[int]) -> TrainedDocuments:
         """Return the documents of these rows."""
-        return TrainingTexts(*(tuple(column[row] for row in rows) for column in (self.doc_ids, self.prompts, self.texts)))
+        return TrainedDocuments(*(tuple(column[row] for row in rows) for column in (self.doc_ids, self.prompts, self.texts)))
 
-    def subsample(self, most: int) -> TrainingTexts:
+    def subsample(self, most: int) -> TrainedDocuments:
         """Return at most `most` documents, evenly spaced."""
         return self if most >= len(self) else self.select_rows([number * len(self) // most for number in range(most)])
 
 
-def read_training_texts(recipe_path: Path, data: Path | None = None) -> TrainingTexts:
+def read_trained_documents(recipe_path: Path, data: Path | None = None) -> TrainedDocuments:
     """Read the training documents of the run with this recipe.json, without empty texts; `data` is their path if they were moved.
 
     Raises OutputBroken if recipe.json does not name them, UsageError if they do not exist.
@@ -54,4 +54,4 @@ def read_training_texts(recipe_path: Path, data: Path | None = None) -> Training
         for doc_id, part in zip(prompt_part.doc_ids, prompt_part.texts, strict=True):  # one prompt a document; a handful of columns
             if doc_id in prompts:
                 prompts[doc_id] += f"{part}\n"
-    return TrainingTexts(found.doc_ids, tuple(prompts[one] for one in found.doc_ids), found.texts)
+    return TrainedDocuments(found.doc_ids, tuple(prompts[one] for one in found.doc_ids), found.texts)
