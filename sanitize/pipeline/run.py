@@ -19,7 +19,12 @@ from sanitize.errors import UsageError
 from sanitize.finders.known import check_listed_kinds
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import append, canaries, index_reuse
-from sanitize.pipeline.corpus_stages import (
+from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.manifest import build_manifest, build_summary, get_library_versions, summarize_kinds
+from sanitize.pipeline.run_state import RunState
+from sanitize.pipeline.shard_checking import CheckedShards, check_shards
+from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_shards, summarize_editors
+from sanitize.pipeline.whole_corpus_stages import (
     ErasedMentions,
     WordBlacklist,
     build_word_blacklist,
@@ -28,11 +33,6 @@ from sanitize.pipeline.corpus_stages import (
     find_erased_mentions,
     select_occurrences,
 )
-from sanitize.pipeline.index_build import IndexBuilder
-from sanitize.pipeline.manifest import build_manifest, build_summary, get_library_versions, summarize_kinds
-from sanitize.pipeline.run_state import RunState
-from sanitize.pipeline.shard_checking import CheckedShards, check_shards
-from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_shards, summarize_editors
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.reporting.edit_samples import select_edit_samples

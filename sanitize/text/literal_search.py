@@ -33,7 +33,7 @@ from sanitize.core.arrow_buffers import (
     slice_spans,
 )
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
-from sanitize.text.row_partitions import MAX_FILES, open_partitions
+from sanitize.text.partition_files import MAX_FILES, open_partitions
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]

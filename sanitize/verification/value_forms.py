@@ -29,7 +29,7 @@ from sanitize.core.arrow_buffers import ascii_lower, expand_ranges
 from sanitize.kinds.kind import all_kinds, unflatten_strings
 from sanitize.text.decodings import ENCODED_FORMS
 from sanitize.text.literal_search import MAX_UNSHARED_TERMS, TERMS_PER_RANGE, LiteralMatcher, expand_spellings, iter_value_batches
-from sanitize.text.row_partitions import open_partitions
+from sanitize.text.partition_files import open_partitions
 
 I64 = npt.NDArray[np.int64]
 ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")

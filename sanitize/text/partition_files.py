@@ -15,7 +15,7 @@ import pyarrow as pa
 MAX_FILES = 256  # files at once: all are open while they are written, and a process can often open 1,024 files only
 
 
-class RowPartitions:
+class PartitionFiles:
     """The partition files while they are written and read back."""
 
     def __init__(self, folder: Path, schema: pa.Schema, partition_count: int) -> None:
@@ -47,12 +47,12 @@ class RowPartitions:
 
 
 @contextlib.contextmanager
-def open_partitions(folder: Path, schema: pa.Schema, partition_count: int) -> Iterator[RowPartitions]:
+def open_partitions(folder: Path, schema: pa.Schema, partition_count: int) -> Iterator[PartitionFiles]:
     """Context with `partition_count` files (at most `MAX_FILES`) in a folder that is deleted at the end."""
     shutil.rmtree(folder, ignore_errors=True)  # leftovers of an interrupted run
     folder.mkdir(parents=True)
     try:
-        partitions = RowPartitions(folder, schema, max(1, min(partition_count, MAX_FILES)))
+        partitions = PartitionFiles(folder, schema, max(1, min(partition_count, MAX_FILES)))
         try:
             yield partitions
         finally:
