@@ -320,7 +320,12 @@ def selector_rows(base: Sequence[RunMeasurements]) -> list[dict[str, Any]]:
         measured = {"epoch": one.epochs, "mem": one.mem, "perplexity": one.perplexity, "task": one.task}
         picked = (ngram.stop_by_ngram(one.score), ngram.stop_by_validation(one.perplexity), ngram.stop_by_task(one.task))
         rows += [
-            {"rule": stop.rule, "at": stop.evaluation, **{name: each[stop.evaluation] for name, each in measured.items()}, "seed": number}
+            {
+                "rule": stop.rule,
+                "evaluation": stop.evaluation,
+                **{name: each[stop.evaluation] for name, each in measured.items()},
+                "seed": number,
+            }
             for stop in picked
         ]
         rows += [{"rule": f"n-gram {row['threshold']:g}", **row, "seed": number} for row in ngram.tabulate_thresholds(one.score, measured)]

@@ -19,8 +19,8 @@ from sanitize.storage import private_folder
 from sanitize.storage.corpus import Documents
 from sanitize.storage.files import file_sha256, read_json
 
-# keys of index.json in version 1 of the tables: what decides whether its documents, key and erasures are kept is read from them
-_VERSION_1_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
+# keys of index.json before version 3 of the tables: what decides whether its documents, key and erasures are kept is read from them
+_OBSOLETE_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
 
 
 def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | None], Survey]) -> None:
@@ -77,8 +77,12 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         if state.restart_open_increment:
             discard_open_increment(state)
         return index_json
+    if not index_json:  # an index of an earlier version may have been discarded by half, and its files hold raw values
+        for name in private_folder.OBSOLETE_PATHS:
+            shutil.rmtree(state.workspace / name, ignore_errors=True)
+        return {}
     is_outdated = private_folder.is_outdated(index_json)
-    if not index_json or (index_json.get("fingerprint") == state.fingerprint and not is_outdated):
+    if index_json.get("fingerprint") == state.fingerprint and not is_outdated:
         return index_json
     is_same_input = index_json.get("inputs_hash") == state.hash_inputs()
     are_same_documents = is_same_input and index_json.get("sample", 1.0) == state.settings.sample
@@ -129,7 +133,7 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         "first_round",
         "vault/values",
         "vault/first_round",
-        *(private_folder.VERSION_1_PATHS if is_outdated else ()),
+        *(private_folder.OBSOLETE_PATHS if is_outdated else ()),
         "quarantine",
         *(() if are_same_documents else ("documents", "tasks")),
     ):
@@ -185,7 +189,7 @@ def _check_same_index(state: IndexState, index_json: Mapping[str, Any], incremen
 
 
 def _refuse_grown_files(state: IndexState, given_files: Sequence[tuple[str, int, str]], new_positions: Sequence[int]) -> None:
-    """Raise UsageError if a new file begins with all bytes of an earlier file that is not given itstate."""
+    """Raise UsageError if a new file begins with all bytes of an earlier file that is not given itself."""
     given_sha256 = {sha256 for _, _, sha256 in given_files}
     earlier: dict[int, set[str]] = {}
     for size, sha256 in (file for increment in state.closed_increments for file in increment.files):
@@ -211,5 +215,5 @@ def _read_index_json(workspace: Path) -> dict[str, Any]:
     """index.json of WORK, with the present names of its keys; empty if there is none."""
     index_json = read_json(workspace / "index.json") or {}
     if private_folder.is_outdated(index_json):
-        return {_VERSION_1_KEYS.get(name, name): value for name, value in index_json.items()}
+        return {_OBSOLETE_KEYS.get(name, name): value for name, value in index_json.items()}
     return index_json

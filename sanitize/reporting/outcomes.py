@@ -54,7 +54,7 @@ class OutcomeTask:
     outcomes_path: Path
     temp_path: Path | None = None
 
-    def attempt(self, folder: Path) -> OutcomeTask:
+    def for_attempt(self, folder: Path) -> OutcomeTask:
         """The same task with a temporary file in `folder`, so that several attempts can run at once."""
         return replace(self, temp_path=folder / self.outcomes_path.name)
 

@@ -40,8 +40,8 @@ _FOLDER_OWNERS = {
     RUN_ONLY_FOLDER: "the private folder of a run; use another --state",
     STREAM_ONLY_FOLDER: "the state of a stream; use another --work",
 }
-# files of a WORK with tables of version 1 that have another name now; they are deleted with its index
-VERSION_1_PATHS = ("tasks/find", "tasks/known", "rounds", "vault/rounds", "documents/aside")
+# folders of earlier versions of the tables that have another name now; they are deleted with the index
+OBSOLETE_PATHS = ("tasks/find", "tasks/known", "rounds", "vault/rounds", "documents/aside")
 
 
 def _is_stream_state(folder: Path) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-VERSION = 2
+VERSION = 3
 SWEEP_FINDER = "sweep"  # name of the finder in the table `swept`: values that the leak check found
 
 

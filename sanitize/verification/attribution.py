@@ -52,7 +52,7 @@ class VerifyTask:
     sweep_terms: tuple[Path, ...] = ()  # of a full check: identity forms, digits and digests, which are swept as well
     temp_path: Path | None = None  # where an attempt writes `sweep_path` before it is renamed
 
-    def attempt(self, folder: Path) -> VerifyTask:
+    def for_attempt(self, folder: Path) -> VerifyTask:
         """The task for one of several concurrent attempts: with a temp path in `folder`."""
         return replace(self, temp_path=folder / "sweep.parquet")
 

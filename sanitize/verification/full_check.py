@@ -77,7 +77,7 @@ class FileCheckTask:
     erased_names: tuple[str, ...] = ()  # names of erased persons; searched in the first pass
     temp_path: Path | None = None  # where an attempt writes `digest_words_path` before it is renamed
 
-    def attempt(self, folder: Path) -> FileCheckTask:
+    def for_attempt(self, folder: Path) -> FileCheckTask:
         """The task for one of several concurrent attempts: with a temp path in `folder`."""
         return replace(self, temp_path=folder / "digests.parquet")
 

@@ -35,7 +35,7 @@ class DigestTask:
     words_path: Path
     temp_path: Path | None = None  # where an attempt writes `words_path` before it is renamed
 
-    def attempt(self, folder: Path) -> DigestTask:
+    def for_attempt(self, folder: Path) -> DigestTask:
         """The task for one of several concurrent attempts: with a temp path in `folder`."""
         return replace(self, temp_path=folder / "words.parquet")
 

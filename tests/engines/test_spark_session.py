@@ -15,12 +15,16 @@ import pytest
 from typer.testing import CliRunner
 
 from sanitize.cli.main import app
-from sanitize.core.engine import TaskResult, WorkerDied
+from sanitize.core.engine import AttemptableTask, TaskResult, WorkerDied
 from sanitize.engines import spark, spark_session
 from sanitize.errors import InputRefused, MissingExtra, UsageError
 from sanitize.pipeline import manifest
 from sanitize.plans.settings import Settings
+from sanitize.reporting.outcomes import OutcomeTask
 from sanitize.storage.task_records import Job, load_record, run_job
+from sanitize.verification.attribution import VerifyTask
+from sanitize.verification.full_check import FileCheckTask
+from sanitize.verification.sweep_terms import DigestTask
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -207,6 +211,11 @@ def test_a_job_runs_in_the_folder_of_its_attempt(tmp_path: Path) -> None:
     spark.run_attempt(str(stage), 0)
     outcome = spark._read_outcome(stage, 0)
     assert isinstance(outcome, TaskResult) and Path(outcome.result["folder"]).is_relative_to(stage / "attempts")
+
+
+@pytest.mark.parametrize("task_class", [Job, VerifyTask, FileCheckTask, DigestTask, OutcomeTask])
+def test_tasks_that_write_files_can_be_attempted_twice(task_class: type) -> None:
+    assert issubclass(task_class, AttemptableTask)
 
 
 def test_spark_errors_are_translated_without_data() -> None:

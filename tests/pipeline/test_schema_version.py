@@ -170,3 +170,25 @@ def test_a_rebuilt_index_keeps_key_erasures_pseudonyms_and_labels(corpus: Path) 
     assert summary["erased"] == len(TEXTS)
     assert read_shards(corpus / "again") == before
     assert not any(BOB.encode() in shard for shard in read_shards(corpus / "again"))
+
+
+def test_raw_files_of_a_half_discarded_index_are_deleted(corpus: Path) -> None:
+    """The program was killed between the deletion of index.json and that of the files: the next run deletes them."""
+    work = corpus / "out.private"
+    convert_to_version_1(work)
+    (work / "index.json").unlink()
+    sanitize.find(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
+    assert [
+        path for path in work.rglob("*.parquet") if path.is_relative_to(work / "vault") and VERSION_1_CONTENT in path.read_bytes()
+    ] == []
+    assert not (work / "rounds").exists()
+
+
+def test_a_workspace_of_an_unreleased_version_is_outdated(corpus: Path) -> None:
+    """Version 2 had the columns of today and the keys of version 1."""
+    work = corpus / "out.private"
+    convert_to_version_1(work)
+    index = json.loads((work / "index.json").read_text())
+    (work / "index.json").write_text(json.dumps({**index, "schema_version": 2}))
+    sanitize.find(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
+    assert not any((work / name).exists() for name in VERSION_1_RAW_FILES)

@@ -117,7 +117,7 @@ def test_attempt_renames_its_complete_file(tmp_path: Path) -> None:
     occurrences = write_table(tmp_path / "occurrences.parquet", "occurrences", rows)
     task = OutcomeTask(occurrences=(occurrences,), edits=None, drops=(), outcomes_path=tmp_path / "shard_outcomes.parquet")
     (tmp_path / "attempt").mkdir()
-    write_shard_outcomes(task.attempt(tmp_path / "attempt"))
+    write_shard_outcomes(task.for_attempt(tmp_path / "attempt"))
     assert not list((tmp_path / "attempt").iterdir())
     assert pq.read_metadata(task.outcomes_path).num_rows == 3
 

@@ -94,6 +94,8 @@ def test_matches_of_numeric_kinds_are_on_returned_lines(kind: Kind) -> None:
         column = build_buffers([text])
         pieces = find_pieces(column, [])
         for match in re.finditer(pattern, text, re.ASCII):
+            if kind.name == "IT_FISCAL_CODE" and not re.search("[0-9]", match.group()):
+                continue  # its check refuses a code without digits
             start, stop = (len(text[:position].encode()) for position in match.span())
             assert "\n" not in match.group()
             assert any(low <= start and stop <= high for low, high in pieces)

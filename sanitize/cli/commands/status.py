@@ -18,7 +18,7 @@ def command(work: WorkspacePath, as_json: AsJson = False) -> None:
 
 def _format_status(state: Mapping[str, Any]) -> str:
     if not state["indexed"]:
-        return f"no index yet ({state['detect_tasks_done']} tasks of find done)"
+        return f"no index yet ({state['detect_tasks_done']} detection tasks done)"
     increments = f" in {state['increments']} increments" if (state["increments"] or 1) > 1 else ""
     lines = [f"index     {state['documents']:,} documents{increments}, {state['tasks']} tasks, key {state['key_id']}"]
     lines += [

@@ -1,5 +1,6 @@
 """Italy: fiscal codes of persons, with the control letter of the decree of 23 December 1976. Where two persons would share a code, digits
-are replaced by letters (LMNPQRSTUV)."""
+are replaced by letters (LMNPQRSTUV). The last of the 127 variants, in which all seven digits are replaced, is not accepted: numeric kinds are
+searched only in lines with a digit."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def _is_valid(rows: U8) -> Bools:
     total = _ODD_POSITION_VALUES[np.clip(value[:, 0:15:2], 0, 35)].sum(axis=1) + even[:, 1:15:2].sum(axis=1)
     day = _DIGIT_VALUES[rows[:, 9]] * 10 + _DIGIT_VALUES[rows[:, 10]]
     # the day of birth of women is increased by 40
-    good: Bools = (total % 26 + 65 == rows[:, 15]) & (day % 40 >= 1) & (day % 40 <= 31) & (day <= 71)
+    has_digit = ((rows >= ord("0")) & (rows <= ord("9"))).any(axis=1)
+    good: Bools = has_digit & (total % 26 + 65 == rows[:, 15]) & (day % 40 >= 1) & (day % 40 <= 31) & (day <= 71)
     return good
 
 
