@@ -1,6 +1,8 @@
-"""Italy: fiscal codes of persons, with the control letter of the decree of 23 December 1976. Where two persons would share a code, digits
-are replaced by letters (LMNPQRSTUV). The last of the 127 variants, in which all seven digits are replaced, is not accepted: numeric kinds are
-searched only in lines with a digit."""
+"""Italy: fiscal codes of persons, with the control letter of the decree of 23 December 1976.
+
+Where two persons would share a code, digits are replaced by letters (LMNPQRSTUV). The last of the 127 variants, in which all seven digits
+are replaced, is not accepted: numeric kinds are searched only in lines with a digit.
+"""
 
 from __future__ import annotations
 
