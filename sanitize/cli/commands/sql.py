@@ -14,8 +14,6 @@ import typer
 
 from sanitize.cli.console import print_result
 from sanitize.cli.options import AsJson, MemoryLimit, Reveal, RunName, WorkspacePath, document_sources_or_note, require_choice
-from sanitize.inspection.sql_api import explain_empty_result, require_known_kind
-from sanitize.storage.private_folder import require_run_workspace
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,6 +39,7 @@ def command(
     """Query all tables of WORK with DuckDB; raw values are masked without --reveal. Without a query: a shell."""
     from sanitize.errors import UsageError
     from sanitize.storage import queries
+    from sanitize.storage.private_folder import require_run_workspace
 
     actions = [
         word for word, given in (("a query", query), ("--name", name), ("--list", list_), ("--init", init)) if given not in (None, False)
@@ -78,6 +77,7 @@ def print_query_result(
     from sanitize.core.table_rendering import TABLE_FORMATS, render_table
     from sanitize.inspection import sql_api
     from sanitize.storage import queries
+    from sanitize.storage.private_folder import require_run_workspace
 
     require_run_workspace(work)
     require_choice("--format", format, TABLE_FORMATS)
@@ -130,6 +130,8 @@ def _note_shown_run(work: Path, run: str | None, statement: Any) -> None:
 
 def _note_empty_result(work: Path, run: str | None, statement: Any, result: Any) -> None:
     """Print on stderr why a query gave no row, if a table of the run is empty."""
+    from sanitize.inspection.sql_api import explain_empty_result
+
     if not result.num_rows and (reason := explain_empty_result(work, _tables_read(statement), run)):
         typer.echo(f"note: {reason}", err=True)
 
@@ -151,6 +153,7 @@ class _SqlShell:
 
     def __init__(self, work: Path, *, reveal: bool, run: str | None, memory_limit: str) -> None:
         from sanitize.storage import queries
+        from sanitize.storage.private_folder import require_run_workspace
         from sanitize.storage.views import find_run
 
         require_run_workspace(work)
@@ -213,6 +216,7 @@ class _SqlShell:
 
     def _run_dot_command(self, line: str) -> str:
         from sanitize.errors import UsageError, suggest_names
+        from sanitize.inspection.sql_api import require_known_kind
         from sanitize.storage import queries
 
         try:
