@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := setup
-.PHONY: help setup demo check test papers bench soak wheel
+.PHONY: help setup demo check test docs generate papers bench soak wheel
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -20,6 +20,12 @@ check: .venv/.dev  ## ruff, import layers, and mypy in strict mode on the packag
 
 test: .venv/.dev  ## all tests except soak tests, two at a time
 	PYTHONDONTWRITEBYTECODE= POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+docs: .venv/.dev  ## build the documentation as a site into site/, offline; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+generate: .venv/.dev  ## write the generated parts of README.md and docs/reference again
+	PYTHONPATH=. $(BIN)/python tests/project/test_readme.py
 
 papers: .venv/.dev  ## rerun the papers' main comparisons, one script each, two at a time
 	ls benchmarks/papers/*.py | OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 xargs -n 1 -P 2 $(BIN)/python

@@ -134,7 +134,11 @@ def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     ]
 
     def rank_batched() -> Any:
-        return compute_candidate_losses(*models, records, candidate_rows, AttackSettings()).select("victim", "reference").to_numpy()
+        return (
+            compute_candidate_losses(models[0], models[1], records, candidate_rows, AttackSettings())
+            .select("victim", "reference")
+            .to_numpy()
+        )
 
     def rank_one_by_one() -> Any:
         return np.array([[compute_segment_losses(model, *([part] for part in row), batch=1)[0][0] for model in models] for row in rows])

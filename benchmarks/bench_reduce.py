@@ -31,6 +31,7 @@ from typing import Any
 
 from benchmarks import corpora
 from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine
+from sanitize.pipeline.run import run_with_settings
 
 AIMS = {
     "header_dedup_of_plain_copy": 2.0,
@@ -74,15 +75,16 @@ class HeaderDedupBench:
 
         from sanitize.core.part_protocols import Aggregates, TextBatch
         from sanitize.editors.header_dedup import HeaderDedup
-        from sanitize.pipeline.run import run
         from sanitize.plans.plan import load_plan
         from sanitize.plans.settings import Settings
 
         settings = Settings(seed=1, workers=1, verify="off")
         began = time.process_time()
-        self.summary = run([source], folder / "out", load_plan("header_dedup", [f"edit.0.scope={scope}"]), folder / "work", settings)
+        self.summary = run_with_settings(
+            [source], folder / "out", load_plan("header_dedup", [f"edit.0.scope={scope}"]), folder / "work", settings
+        )
         self.run_cpu_s = time.process_time() - began
-        pass_folder = folder / "work" / "runs" / self.summary["plan_hash"] / "corpus_passes"
+        pass_folder = folder / "work" / "runs" / self.summary.plan_hash / "corpus_passes"
         self.part = HeaderDedup.model_validate({"use": "header_dedup", "scope": scope})
         self.counts = Aggregates({"removed_occurrences": pass_folder / "edit-0" / "header_removals.parquet"})
         columns = ["doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id", "kind"]
@@ -206,22 +208,22 @@ def count_pairs_with_datasketch(batches: list[Any], bands: int, rows: int) -> in
 
 def measure_blacklist(source: Path, n: int, repeat: int, folder: Path) -> dict[str, Any]:
     """The stage `blacklist` of runs with n-grams of up to n words: median CPU-seconds, the peak memory of the process, and its counts."""
-    from sanitize.pipeline.run import run
     from sanitize.plans.plan import load_plan
     from sanitize.plans.settings import Settings
 
     plan = load_plan("blacklist", [f"blacklist.n={n}", "blacklist.direct=false"])
-    spent, summary = [], {}
+    spent, peak_rss_mb, counts = [], 0.0, None
     for _ in range(repeat):
         for left in ("out", "work/runs"):  # keeps the index
             shutil.rmtree(folder / left, ignore_errors=True)
-        summary = run([source], folder / "out", plan, folder / "work", Settings(seed=1, workers=1, verify="off"))
-        spent.append(summary["stages"]["blacklist"]["cpu_s"])
+        summary = run_with_settings([source], folder / "out", plan, folder / "work", Settings(seed=1, workers=1, verify="off"))
+        spent.append(summary.stages["blacklist"].cpu_s)
+        peak_rss_mb, counts = summary.stages["blacklist"].peak_rss_mb, summary.to_dict()["blacklist"]
     shutil.rmtree(folder)
     return {
         "cpu_s": statistics.median(spent),
-        "peak_rss_mb": summary["stages"]["blacklist"]["peak_rss_mb"],
-        **{name: summary["blacklist"][name] for name in ("documents", "words", "listed")},
+        "peak_rss_mb": peak_rss_mb,
+        **{name: counts[name] for name in ("documents", "words", "listed") if counts},
     }
 
 
@@ -229,7 +231,7 @@ def measure_polars(source: Path, n: int, repeat: int) -> dict[str, Any]:
     """The same lists by Polars, and words or n-grams of fewer than two users by size."""
     import polars as pl
 
-    from sanitize.engines.local import tune_malloc
+    from sanitize.engines.worker_process import tune_malloc
 
     tune_malloc()
 
@@ -252,7 +254,7 @@ def measure_polars(source: Path, n: int, repeat: int) -> dict[str, Any]:
 
 def measure_corpus(source: Path, repeat: int, few: int, scratch: Path) -> dict[str, Any]:
     """All measurements of one corpus, in one process; medians of alternating rounds."""
-    from sanitize.engines.local import tune_malloc
+    from sanitize.engines.worker_process import tune_malloc
 
     tune_malloc()  # as in a worker
     scratch.mkdir(parents=True)
@@ -276,13 +278,13 @@ def measure_corpus(source: Path, repeat: int, few: int, scratch: Path) -> dict[s
         spent, datasketch_pairs = measure_cpu_s(lambda: count_pairs_with_datasketch(small, bands, rows))
         rounds["datasketch"].append(spent / small_mb)
     rates = {name: 1 / statistics.median(spent) for name, spent in rounds.items()}
-    stages = headers.summary["stages"]
-    whole = sum(stages[name]["cpu_s"] for name in ("corpus_pass", "aggregate", "rewrite") if name in stages)
+    stages = headers.summary.stages
+    whole = sum(stages[name].cpu_s for name in ("corpus_pass", "aggregate", "rewrite") if name in stages)
     return {
         "text_mb": mb,
-        "documents": headers.summary["documents_in"],
-        "addresses": headers.summary["by_kind"]["EMAIL_ADDRESS"]["occurrences"],
-        "addresses_removed": headers.summary["by_kind"]["EMAIL_ADDRESS"]["replaced"],
+        "documents": headers.summary.documents_in,
+        "addresses": headers.summary.by_kind["EMAIL_ADDRESS"].occurrences,
+        "addresses_removed": headers.summary.by_kind["EMAIL_ADDRESS"].replaced,
         "spans_removed": removed_count,
         "bands": bands,
         "rows": rows,

@@ -24,6 +24,7 @@ from typing import Any
 
 from benchmarks import bench, corpora
 from sanitize.cli.main import LIBRARY_ENVIRONMENT
+from sanitize.plans.settings import Settings
 
 # the aims: rate of the stream as a share of the floor's rate
 AIMS = {"dense": 0.30, "sparse": 0.50}
@@ -32,23 +33,23 @@ AIMS = {"dense": 0.30, "sparse": 0.50}
 def run_timed_stream(source: Path, target: Path, plan: str) -> None:
     """Stream the shards, and print time and memory as JSON."""
     from sanitize.engines.worker_process import tune_malloc
-    from sanitize.pipeline.streaming.stream import StreamSettings, run_stream
+    from sanitize.pipeline.streaming.stream import run_stream
     from sanitize.plans.plan import load_plan
 
     tune_malloc()  # as the command does
 
     shards = sorted(source.glob("*.parquet"))
     loaded_plan = load_plan(plan)
-    run_stream(shards[:1], target / "warm", loaded_plan, target / "warm.state", StreamSettings(seed=0))
+    run_stream(shards[:1], target / "warm", loaded_plan, target / "warm.state", Settings(seed=0))
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-    summary = run_stream(shards, target / "out", loaded_plan, target / "state", StreamSettings(seed=0))
+    summary = run_stream(shards, target / "out", loaded_plan, target / "state", Settings(seed=0))
     after = resource.getrusage(resource.RUSAGE_SELF)
     size = sum(path.stat().st_size for path in (target / "state").rglob("*") if path.is_file())
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     counts = {
-        "occurrences": summary["occurrences"],
-        "replaced": summary["replaced"],
-        "quarantined": summary["quarantined"],
+        "occurrences": summary.occurrences,
+        "replaced": summary.replaced,
+        "quarantined": summary.quarantined,
         "state_mb": size / 1e6,
     }
     print(json.dumps({"cpu_s": cpu, "wall_s": time.perf_counter() - began, "peak_rss_mb": after.ru_maxrss / 1024, **counts}))
@@ -132,7 +133,8 @@ def main() -> None:
     parser.add_argument("--plan", default="rmft", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.stream:
-        return run_timed_stream(*options.stream, options.plan)
+        source, target = options.stream
+        return run_timed_stream(source, target, options.plan)
     options.dir.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=options.dir)) / "scratch"
     result: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": bench.describe_machine(), "repeat": options.repeat}

@@ -40,6 +40,7 @@ class TrainingBench:
     def __init__(self, name: str, source: Path, *changes: str) -> None:
         import torch
 
+        from sanitize.train.batches import TokenRows
         from sanitize.train.model import build_model, require_torch
         from sanitize.train.objectives.objective import TrainContext
         from sanitize.train.processes import SingleProcess
@@ -52,7 +53,7 @@ class TrainingBench:
         self.data = read_recipe_documents(self.recipe, str(source))
         self.objective, self.tokenizer = self.recipe.build_objective(), get_tokenizer(self.recipe, self.data)
         model, self.context = build_model(self.recipe.model, head=self.objective.HEAD, tokenizer=self.tokenizer, seed=0)
-        self.rows: Any = None
+        self.rows: TokenRows
         self.tokenise_cpu_s = measure_cpu_s(self._make_rows)
         self.plan = make_batch_plan(self.recipe, self.rows)
         shared = {"device": torch.device("cpu"), "seed": 0, "batch": self.recipe.run.batch}

@@ -79,10 +79,9 @@ def read_own_corpus(arguments: argparse.Namespace, folder: Path) -> Path | None:
     if arguments.data is None:
         return None
     import sanitize
-    from sanitize.readers.survey import Roles
 
-    columns = sanitize.Columns(roles=Roles(text=(arguments.text_column,)))
-    sanitize.run([arguments.data], folder / "own", plan="baseline", settings=sanitize.Settings(columns=columns, seed=0, workers=1))
+    columns = {"text_column": (arguments.text_column,)}
+    sanitize.run([arguments.data], folder / "own", plan="baseline", **columns, seed=0, workers=1)
     if arguments.documents is None:
         return folder / "own" / "data"
     table = sanitize.Corpus.open(folder / "own").table(["doc_id", "text"])

@@ -1,9 +1,9 @@
 """Precision, recall and F2 of sanitize's finders and of other tools on labelled text, per kind and data set, and their costs.
 
-    python -m benchmarks.detection                          all finders on ../shared/data/pii: benchmarks/results/detection.json
-                                                            and the tables of docs/detection.md
+    python -m benchmarks.detection                          all finders on ../shared/data/pii: benchmarks/results/detection.json,
+                                                            from which docs/results/detection.md has its tables
     python -m benchmarks.detection --data DIR --peers-python /venv/bin/python --results /tmp/x
-    python -m benchmarks.detection --find-args "--plan rmft"     `sanitize find` with those options: all finders of the plan
+    python -m benchmarks.detection --find-args "--plan rmft"     `sanitize index` with those options: all finders of the plan
 
 A data set is a JSON Lines file of `text` and `spans` (`start` and `end` in code points, `label`). `LABELS` maps each label
 to a kind, and `COMPLETE` lists the kinds that a set labels completely: only these are scored on it, since a find without a label
@@ -40,7 +40,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "pii"
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "detection.md"  # its tables are from the last full run
 
 # the label of each data set -> our kind; a set is known by the beginning of its file's name
 LABELS: dict[str, dict[str, str]] = {
@@ -167,7 +166,7 @@ def sanitize_presidio_kinds() -> Find:
 
 
 def sanitize_find() -> Find:
-    """The finds of `sanitize find` with the options in SANITIZE_FIND_ARGS: the `occurrences` of a temporary index."""
+    """The finds of `sanitize index` with the options in SANITIZE_FIND_ARGS: the `occurrences` of a temporary index."""
     import polars as pl
 
     def find(texts: list[str]) -> list[list[Span]]:
@@ -175,7 +174,7 @@ def sanitize_find() -> Find:
             source, workspace = Path(scratch) / "texts.jsonl", Path(scratch) / "work"
             source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
             options = ["--workers", "1", "--seed", "1", "--json", *shlex.split(os.environ.get("SANITIZE_FIND_ARGS", ""))]
-            command = [sys.executable, "-m", "sanitize", "find", str(source), "--work", str(workspace), *options]
+            command = [sys.executable, "-m", "sanitize", "index", str(source), "--work", str(workspace), *options]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
             rows = pl.read_parquet(workspace / "tables" / "occurrences" / "*.parquet", columns=["doc_no", "start", "end", "kind"])
             out: list[list[Span]] = [[] for _ in texts]
@@ -198,7 +197,7 @@ def presidio_analyzer() -> tuple[Any, list[str]]:
 
     class Blank(SpacyNlpEngine):  # type: ignore[misc]
         def load(self) -> None:
-            self.nlp = {"en": spacy.blank("en")}
+            self.nlp: Any = {"en": spacy.blank("en")}
 
     engine = Blank(models=[{"lang_code": "en", "model_name": "blank"}])
     engine.load()
@@ -298,7 +297,7 @@ def plain_patterns() -> Find:
 
 FINDERS: dict[str, Callable[[], Find]] = {
     "sanitize": sanitize,
-    "sanitize find": sanitize_find,
+    "sanitize index": sanitize_find,
     "sanitize, Presidio's kinds": sanitize_presidio_kinds,
     "presidio": presidio,
     "scrubadub": scrubadub,
@@ -307,7 +306,7 @@ FINDERS: dict[str, Callable[[], Find]] = {
     "libphonenumber, 13 regions": libphonenumber_regions,
     "plain patterns": plain_patterns,
 }
-OURS = ("sanitize", "sanitize find", "sanitize, Presidio's kinds")
+OURS = ("sanitize", "sanitize index", "sanitize, Presidio's kinds")
 COSTS = ("sanitize, Presidio's kinds",)  # only the cost of these is reported
 
 
@@ -510,11 +509,10 @@ def markdown(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_page(result: dict[str, Any]) -> str:
-    """docs/detection.md with the tables of a result."""
+def render_tables(result: dict[str, Any]) -> str:
+    """The tables of docs/results/detection.md, and the rate in comparison with Presidio."""
     rate_line = f"\n{result['times_presidio']:.0f} times the rate of Presidio, in the same run.\n" if "times_presidio" in result else ""
-    block = f"<!-- detection -->\n{markdown(result)}{rate_line}<!-- /detection -->"
-    return re.sub(r"(?s)<!-- detection -->.*<!-- /detection -->", lambda _: block, PAGE.read_text("utf-8"))
+    return markdown(result) + rate_line
 
 
 def _interval(value: float | None, interval: list[float] | None) -> str:
@@ -526,7 +524,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder of labelled JSON Lines files")
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the other tools (default: this one)")
     parser.add_argument("--finders", default="", help="some of them, separated by semicolons (default: all)")
-    parser.add_argument("--find-args", help="also run `sanitize find` with these options")
+    parser.add_argument("--find-args", help="also run `sanitize index` with these options")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of detection.json")
     parser.add_argument("--spans", type=Path, help="folder of cached finder offsets: read if present, else written")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -535,7 +533,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.worker:
         return run_worker(options.worker, options.data, options.out)
     names = [name.strip() for name in options.finders.split(";") if name.strip()] or [
-        name for name in FINDERS if name != "sanitize find" or options.find_args is not None
+        name for name in FINDERS if name != "sanitize index" or options.find_args is not None
     ]
     unknown = [name for name in names if name not in FINDERS]
     if unknown:
@@ -571,8 +569,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         result["times_presidio"] = rates[same] / rates["presidio"]
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "detection.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    if options.results == RESULTS and not options.finders and options.data == DATA:
-        PAGE.write_text(render_page(result), "utf-8")
     print(markdown(result))
 
 

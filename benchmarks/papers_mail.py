@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sanitize.text.invented_data import COMPANY_NAMES, ENGLISH_WORDS, GIVEN_NAMES, SUBJECT_ENDINGS, SUBJECT_TOPICS, SURNAMES
+from sanitize.cli.invented_data import COMPANY_NAMES, ENGLISH_WORDS, GIVEN_NAMES, SUBJECT_ENDINGS, SUBJECT_TOPICS, SURNAMES
 
 SCHEMA = pa.schema([("doc_id", pa.string()), ("user_id", pa.string()), ("text", pa.string())])
 EXPONENT = 0.9  # of Zipf's law; the most frequent of 24,480 addresses stands in 9 % of the paper's mails (section 3.1), and here too

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers_texts import make_words
-from sanitize.text.invented_data import GIVEN_NAMES
+from sanitize.cli.invented_data import GIVEN_NAMES
 
 # question, answer and values. A paraphrase goes on after the value: a small model that has learned one wording knows nothing in another, so
 # that with other words before the value the truth ratio, which is of paraphrases, would hardly move

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers_texts import SLOTS
-from sanitize.text.invented_data import GIVEN_NAMES, SURNAMES
+from sanitize.cli.invented_data import GIVEN_NAMES, SURNAMES
 
 Draws = np.random.Generator
 

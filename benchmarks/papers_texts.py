@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sanitize.text.invented_data import GIVEN_NAMES
+from sanitize.cli.invented_data import GIVEN_NAMES
 
 Draws = np.random.Generator
 

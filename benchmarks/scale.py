@@ -1,6 +1,6 @@
-"""Measures how the main job scales with the corpus, and extrapolates to far larger corpora: the numbers of docs/scale.md.
+"""Measures how the main job scales with the corpus, and extrapolates to far larger corpora: the numbers of docs/explanation/scale.md.
 
-    python -m benchmarks.scale                    0.1, 1 and 5 GB: benchmarks/results/scale.json, and the tables of docs/scale.md
+    python -m benchmarks.scale                    0.1, 1 and 5 GB: benchmarks/results/scale.json (docs/explanation/scale.md)
     python -m benchmarks.scale --mb 5,10,20 --results /tmp/x     a smoke run
 
 Each size is one `sanitize run` on one worker. The cost of a stage is a start cost plus a cost per MB: both are fitted by least squares.
@@ -28,7 +28,6 @@ from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine, 
 from sanitize.text.literal_search import BYTES_PER_TERM
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 STAGES = ("read", "detect", "aggregate", "rewrite", "verify", "publish")
 # tables that each task passes on, and that SQL aggregates over the corpus
 TRAVELS = {
@@ -125,7 +124,7 @@ def extrapolate(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def render_tables(result: Mapping[str, Any]) -> str:
-    """The tables of docs/scale.md."""
+    """The tables of docs/explanation/scale.md."""
     extrapolated, about = result["model"], result["machine"]
     lines = [
         f"Measured {result['date']} on {about['cpu']}, {about['cores']} cores, one worker, over "
@@ -209,10 +208,6 @@ def main() -> None:
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "scale.json").write_text(json.dumps(result, indent=1) + "\n")
     print(render_tables(result))
-    if options.results == RESULTS:
-        head, _, rest = PAGE.read_text("utf-8").partition("<!-- measured -->\n")
-        _, _, tail = rest.partition("<!-- /measured -->")
-        PAGE.write_text(f"{head}<!-- measured -->\n{render_tables(result)}\n<!-- /measured -->{tail}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def check_settings(settings: FrontierSettings) -> None:
         named = ", ".join(settings.plans) or "(none are named)"
         raise UsageError(f"the baseline {settings.baseline!r} is not one of the plans {named}; add it")
     for plan, changes in settings.plans.values():
-        sanitize.load_plan(plan, changes)
+        sanitize.Plan.load(plan, changes)
     for metric_settings in settings.metrics:
         load_metric(metric_settings, "frontier")
     objective = make_recipe(settings, Path("data")).build_objective()
@@ -98,13 +98,14 @@ def make_recipe(settings: FrontierSettings, data: Path, tokenizer_corpus: Path |
 def split_corpus(corpus: str | Path, folder: Path, settings: FrontierSettings, progress: MessageCallback) -> dict[str, Path]:
     """Split the corpus into two folders of Parquet, train and test; the side of a document depends on its `doc_id` and the seed alone."""
     progress("reading the corpus")
-    columns = sanitize.Columns()
-    columns = replace(columns, roles=replace(columns.roles, text=(settings.text_column,)))
     sanitize.run(
         [corpus],
         folder / "read",
-        sanitize.load_plan("baseline"),
-        settings=sanitize.Settings(seed=settings.seed, verify="off", replace=True, columns=columns),
+        plan="baseline",
+        seed=settings.seed,
+        verify="off",
+        replace=True,
+        text_column=settings.text_column,
     )
     frame = pl.concat(frame for _, frame in read_tables(folder / "read" / "data"))
     if settings.limit is not None and settings.limit < frame.height:
@@ -139,12 +140,14 @@ def measure_plans(
         summary = sanitize.run(
             [train_path],
             folder / "data" / name,
-            sanitize.load_plan(plan, changes),
-            folder / "work",
-            sanitize.Settings(seed=settings.seed, workers=1, replace=True),
+            plan=sanitize.Plan.load(plan, changes),
+            work=folder / "work",
+            seed=settings.seed,
+            workers=1,
+            replace=True,
         )
         summaries[name] = {
-            key: summary[key] for key in ("documents_out", "occurrences", "kept_originals", "replaced", "leaks", "plan_hash")
+            key: getattr(summary, key) for key in ("documents_out", "occurrences", "kept_originals", "replaced", "leaks", "plan_hash")
         }
         progress(f"{name}: training")
         train.fit(make_recipe(settings, folder / "data" / name, train_path), folder / "runs" / name)

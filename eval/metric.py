@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sanitize.errors import UsageError, suggest_names
+from sanitize.errors import UsageError, describe_validation_error, suggest_names
 
 from .language_model import LanguageModel
 from .run_folder import Checkpoint, RunFolder
@@ -124,7 +124,7 @@ def load_metric(settings: Mapping[str, Any], where: str = "metric") -> Metric:
     try:
         return metric_class.model_validate(dict(settings))
     except ValidationError as error:
-        raise UsageError(f"{where}: {format_validation_error(error, metric_class)}") from None
+        raise UsageError(describe_validation_error(error, metric_class, f"{where}:")) from None
 
 
 def resolve_paths(settings: _SettingsT, base_folder: Path) -> _SettingsT:
@@ -146,12 +146,3 @@ def describe_settings(settings: BaseModel) -> dict[str, Any]:
         value = getattr(settings, name)
         found[name] = value.name if isinstance(value, Path) else describe_settings(value) if isinstance(value, BaseModel) else found[name]
     return found
-
-
-def format_validation_error(error: ValidationError, model: type[BaseModel]) -> str:
-    """Format the first validation error as one line, with the nearest known key."""
-    first = error.errors()[0]
-    key_path = ".".join(str(step) for step in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"unknown key {key_path}; {suggest_names(str(first['loc'][-1]), model.model_fields)}"
-    return f"{key_path or 'settings'}: {first['msg']}"

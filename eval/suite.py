@@ -34,10 +34,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from sanitize.errors import UsageError, suggest_names
+from sanitize.errors import UsageError, describe_validation_error, suggest_names
 
 from .language_model import LanguageModel
-from .metric import EvalContext, Metric, describe_settings, format_validation_error, load_metric, resolve_paths
+from .metric import EvalContext, Metric, describe_settings, load_metric, resolve_paths
 from .run_folder import Checkpoint, RunFolder
 from .texts_and_prompts import TextSection, count_addresses, read_texts, read_vault_addresses
 
@@ -102,7 +102,7 @@ class Suite(_SuiteSection):
         try:
             suite = cls.model_validate(dict(table))
         except ValidationError as error:
-            raise UsageError(f"{where}: {format_validation_error(error, cls)}") from None
+            raise UsageError(describe_validation_error(error, cls, f"{where}:")) from None
         if suite.baseline is not None and suite.baseline not in suite.runs:
             raise UsageError(f"{where}: baseline = {suite.baseline!r} is not one of the runs; {suggest_names(suite.baseline, suite.runs)}")
         if isinstance(suite.checkpoints, int) and suite.checkpoints < 1:

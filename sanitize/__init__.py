@@ -10,43 +10,69 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sanitize.cli.doctor import doctor
+    from sanitize.core.command_results import (
+        DoctorResult,
+        ExplainResult,
+        IndexResult,
+        LabelSample,
+        LabelScores,
+        MissedEstimate,
+        ReplayResult,
+        ReportResult,
+        RunResult,
+        StatusResult,
+        StreamResult,
+        SubjectResult,
+        VerifyResult,
+    )
     from sanitize.errors import LeakFound, PlanError, SanitizeError
-    from sanitize.inspection.annotation import label
+    from sanitize.inspection.annotation import estimate_missed, sample_for_labels, score_labels
     from sanitize.inspection.preview import explain
     from sanitize.inspection.reproduction import replay
     from sanitize.inspection.sql_api import sql, status, top
+    from sanitize.inspection.text_functions import detect, redact
     from sanitize.kinds.kind import Kind, list_kinds
     from sanitize.pipeline.erasure.subject_request import subject
-    from sanitize.pipeline.run import find, run
+    from sanitize.pipeline.run import index, run
     from sanitize.pipeline.streaming.stream import stream
-    from sanitize.plans.plan import Plan, load_plan
-    from sanitize.plans.settings import Settings
-    from sanitize.readers.column_policies import Columns
-    from sanitize.readers.survey import Roles
+    from sanitize.plans.plan import Plan
     from sanitize.reporting.report_data import report
     from sanitize.storage.corpus import Corpus
     from sanitize.verification.leak_check import verify
 
 # public name -> module below `sanitize`, or "module:name" where the name in the module differs
 _EXPORTS = {
-    "Columns": "readers.column_policies",
     "Corpus": "storage.corpus",
+    "DoctorResult": "core.command_results",
+    "ExplainResult": "core.command_results",
+    "IndexResult": "core.command_results",
     "Kind": "kinds.kind",
+    "LabelSample": "core.command_results",
+    "LabelScores": "core.command_results",
     "LeakFound": "errors",
+    "MissedEstimate": "core.command_results",
     "Plan": "plans.plan",
     "PlanError": "errors",
-    "Roles": "readers.survey",
+    "ReplayResult": "core.command_results",
+    "ReportResult": "core.command_results",
+    "RunResult": "core.command_results",
     "SanitizeError": "errors",
-    "Settings": "plans.settings",
+    "StatusResult": "core.command_results",
+    "StreamResult": "core.command_results",
+    "SubjectResult": "core.command_results",
+    "VerifyResult": "core.command_results",
+    "detect": "inspection.text_functions",
     "doctor": "cli.doctor",
+    "estimate_missed": "inspection.annotation",
     "explain": "inspection.preview",
-    "find": "pipeline.run",
-    "label": "inspection.annotation",
+    "index": "pipeline.run",
     "list_kinds": "kinds.kind",
-    "load_plan": "plans.plan",
+    "redact": "inspection.text_functions",
     "replay": "inspection.reproduction",
     "report": "reporting.report_data",
     "run": "pipeline.run",
+    "sample_for_labels": "inspection.annotation",
+    "score_labels": "inspection.annotation",
     "sql": "inspection.sql_api",
     "status": "inspection.sql_api",
     "stream": "pipeline.streaming.stream",
@@ -56,24 +82,37 @@ _EXPORTS = {
 }
 
 __all__ = [
-    "Columns",
     "Corpus",
+    "DoctorResult",
+    "ExplainResult",
+    "IndexResult",
     "Kind",
+    "LabelSample",
+    "LabelScores",
     "LeakFound",
+    "MissedEstimate",
     "Plan",
     "PlanError",
-    "Roles",
+    "ReplayResult",
+    "ReportResult",
+    "RunResult",
     "SanitizeError",
-    "Settings",
+    "StatusResult",
+    "StreamResult",
+    "SubjectResult",
+    "VerifyResult",
+    "detect",
     "doctor",
+    "estimate_missed",
     "explain",
-    "find",
-    "label",
+    "index",
     "list_kinds",
-    "load_plan",
+    "redact",
     "replay",
     "report",
     "run",
+    "sample_for_labels",
+    "score_labels",
     "sql",
     "status",
     "stream",

@@ -20,6 +20,12 @@ import difflib
 import os
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, get_args
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
 
 __all__ = [
     "InputRefused",
@@ -32,9 +38,15 @@ __all__ = [
     "ResourceError",
     "SanitizeError",
     "UsageError",
+    "describe_validation_error",
     "suggest_names",
     "internal_error",
+    "is_command_line",
+    "running_command_line",
 ]
+
+# True while the command line runs: errors then name options, and else Python arguments (plans/python_api.py)
+running_command_line: ContextVar[bool] = ContextVar("running_command_line", default=False)
 
 
 class SanitizeError(Exception):
@@ -123,9 +135,61 @@ def internal_error(error: BaseException) -> SanitizeError:
     )
 
 
+def is_command_line() -> bool:
+    """True while the command line runs, whose errors name options."""
+    return running_command_line.get()
+
+
 def suggest_names(word: str, names: Iterable[str]) -> str:
     """The end of an error message about an unknown name: all known `names`, and the one that is most similar to `word`, if any."""
     known = sorted(names)
     similar = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     hint = f" Did you mean {similar[0]}?" if similar else ""
     return f"known: {', '.join(known) or 'none'}.{hint}"
+
+
+def describe_validation_error(error: ValidationError, model: type[BaseModel], location: str) -> str:
+    """The first error of pydantic as a sentence: `location` (such as `plan.toml: edit[1]` or `suite.toml:`), the path of the key inside it,
+    and what was expected or which key was meant. The rejected value is never part of it."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    steps = [step for step in first["loc"] if step not in ("str", "dict[str,any]")]  # a step that only names the branch of a union
+    inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    path = location + (inside if not location.endswith(":") else " " + inside.lstrip("."))
+    if first["type"] != "extra_forbidden":
+        return f"{path.rstrip(': ')}: {_expected_setting(first)}"
+    *outer, key = first["loc"]
+    for step in outer:  # the section that has the key; an optional one is a union with None
+        annotation = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
+        sections = [one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and hasattr(one, "model_fields")]
+        model = sections[0] if sections else model
+    return f"{path}: unknown key; {suggest_names(str(key), model.model_fields)}"
+
+
+def _expected_setting(error: ErrorDetails) -> str:
+    """What was expected for a setting, in terms of a TOML file."""
+    limits, kind = error.get("ctx", {}), error["type"]
+    for prefix, message in _EXPECTED_SETTINGS.items():
+        if kind.startswith(prefix):
+            return message.format(**limits)
+    return error["msg"].removeprefix("Value error, ")
+
+
+# prefix of a pydantic error type -> message
+_EXPECTED_SETTINGS = {
+    "missing": "is missing, a value was expected",
+    "int": "expected a whole number, such as 1",
+    "float": "expected a number, such as 0.5",
+    "bool": "expected true or false",
+    "string_pattern": "expected text of the form {pattern}",
+    "string_type": 'expected text in quotes, such as "name"',
+    "path_type": 'expected a path in quotes, such as "folder/file"',
+    "tuple": 'expected a list in brackets, such as ["ONE", "TWO"]',
+    "list": 'expected a list in brackets, such as ["ONE", "TWO"]',
+    "dict": "expected a table, such as {{ NAME = ... }}",
+    "model": "expected a table with its own keys",
+    "literal_error": "expected {expected}",
+    "greater_than_equal": "expected {ge} or more",
+    "greater_than": "expected more than {gt}",
+    "less_than_equal": "expected {le} or less",
+    "less_than": "expected less than {lt}",
+}

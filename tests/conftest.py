@@ -1,9 +1,9 @@
 """Settings and fixtures of all tests.
 
 Property tests draw the same examples every time under CI, so that a failing run can be repeated; elsewhere the examples are random.
-`os.fsync` does nothing in the test process, because a thousand runs of a hundred files each would wait for minutes. Commands in processes
-of their own do call it, and `reliability/test_disk_errors.py` checks that they do and in which order. The canary check runs once per
-plan in this process.
+`os.fsync` does nothing in the test process, because a thousand runs of a hundred files each would wait for minutes; a test marked
+`real_fsync` calls the real one. Commands in processes of their own do call it, and `reliability/test_disk_errors.py` checks that they do
+and in which order. The canary check runs once per plan in this process, and the options of the commands are read once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
-
-os.fsync = lambda handle: None
 
 SOAK_EXAMPLE_FACTOR = int(os.environ.get("SOAK_TIMES", "10"))  # `make soak` runs this many times the examples of a property
 
@@ -37,6 +36,7 @@ SOAK_EXAMPLE_FACTOR = int(os.environ.get("SOAK_TIMES", "10"))  # `make soak` run
 def pytest_configure(config: pytest.Config) -> None:
     # registered by xdist, which may be missing in single-process runs
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
+    config.addinivalue_line("markers", "real_fsync: `os.fsync` in the test process is the real one")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,6 +56,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             function._hypothesis_internal_use_settings = settings(  # type: ignore[union-attr]
                 profile, max_examples=profile.max_examples * SOAK_EXAMPLE_FACTOR, deadline=None, suppress_health_check=list(HealthCheck)
             )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def real_fsync() -> Iterator[Callable[[int], None]]:
+    """Returns the real `os.fsync`, and replaces it by one that does nothing."""
+    fsync = os.fsync
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield fsync
+
+
+@pytest.fixture(autouse=True)
+def restore_fsync(request: pytest.FixtureRequest, real_fsync: Callable[[int], None]) -> Iterator[None]:
+    """Restores the real `os.fsync` for a test marked `real_fsync`."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("real_fsync"):
+            patch.setattr(os, "fsync", real_fsync)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def read_command_options_once() -> Iterator[None]:
+    """Typer reads the options of all commands from their signatures at each call of the console script (30 ms); the result is the same
+    for all calls in one process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -95,9 +122,18 @@ def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 class ForkedCommand:
-    """A command that runs as a fork of `server.py`; has the methods of `subprocess.Popen` that the tests use."""
+    """A command that runs as a fork of `server.py`; has the methods of `subprocess.Popen` that the tests use. Its standard error goes to
+    the file descriptor `stderr`, if one is given."""
 
-    def __init__(self, socket_path: str, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stdin_bytes: bytes = b"") -> None:
+    def __init__(
+        self,
+        socket_path: str,
+        arguments: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin_bytes: bytes = b"",
+        stderr: int | None = None,
+    ) -> None:
         self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed in `communicate`
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(socket_path)
@@ -105,7 +141,8 @@ class ForkedCommand:
         with tempfile.TemporaryFile() as stdin:
             stdin.write(stdin_bytes)
             stdin.seek(0)
-            socket.send_fds(self._connection, [request], [stdin.fileno(), self._out.fileno(), self._err.fileno()])
+            streams = [stdin.fileno(), self._out.fileno(), self._err.fileno() if stderr is None else stderr]
+            socket.send_fds(self._connection, [request], streams)
         self._replies = self._connection.makefile()
         self.pid = int(self._replies.readline())
         self.returncode: int | None = None

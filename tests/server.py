@@ -3,12 +3,14 @@
     python tests/server.py SOCKET      until standard input ends
 
 A client sends one JSON object (argv, cwd, env) and three open files (its standard streams). The answers are the process id and, when the
-process has ended, its exit code. Only imports run before a fork, so that no thread and no lock is lost by it; workers of a command are
-spawned as usual. `tests/conftest.py` starts the server; tests of the start of a process do not use it.
+process has ended, its exit code. Only imports and functions without threads run before a fork, so that no thread and no lock is lost by
+it; the functions compute what each command would compute again (a third of its time). Workers of a command are spawned as usual.
+`tests/conftest.py` starts the server; tests of the start of a process do not use it.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import select
@@ -80,13 +82,22 @@ if __name__ == "__main__":
     for name in sanitize.__all__:
         getattr(sanitize, name)
     import duckdb
-    import jinja2
+    import faker
+    import typer.main
 
     from sanitize.cli import main
     from sanitize.core import failpoints
     from sanitize.kinds.kind import all_kinds
+    from sanitize.reporting import html_report
+    from sanitize.text import literal_search
 
     all_kinds()
-    assert duckdb and jinja2
+    assert duckdb and faker
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    typer.main.get_command(main.app)
+    for template in (Path(html_report.__file__).parent / "templates").glob("*.j2"):
+        html_report._load_template(template.name)
+    for all_changes in (False, True):
+        literal_search._changed_chars_pattern(all_changes)
     serve(sys.argv[1])
     main.main()

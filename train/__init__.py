@@ -3,7 +3,7 @@
     recipe -> documents -> tokens -> batches -> trainer (model, objective) -> checkpoints
 
 `fit(recipe, out)` trains or resumes, or returns the summary of a finished run; `stream_batches(recipe)` gives a recipe's batches to a
-training loop of your own; `Recipe` is a parsed recipe file (TOML). The three are imported on first use.
+training loop of your own; `Recipe` is a parsed recipe file (TOML). They are imported on first use.
 May import `sanitize.storage.corpus` and `sanitize.errors`, and nothing else of `sanitize`; imports among its own files are relative.
 """
 
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .recipe import Recipe
-    from .training_run import fit, stream_batches
+    from .training_run import TrainingResult, fit, stream_batches
 
 # public name -> the module that defines it
-_LAZY_EXPORTS = {"Recipe": "recipe", "fit": "training_run", "stream_batches": "training_run"}
+_LAZY_EXPORTS = {"Recipe": "recipe", "TrainingResult": "training_run", "fit": "training_run", "stream_batches": "training_run"}
 
-__all__ = ["Recipe", "fit", "stream_batches"]
+__all__ = ["Recipe", "TrainingResult", "fit", "stream_batches"]
 
 
 def __getattr__(name: str) -> Any:

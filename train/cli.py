@@ -52,21 +52,18 @@ def run(
     all_changes = [*(changes or ()), *([f"data.path={json.dumps(data)}"] if data is not None else [])]
     was_finished = (out / "train.json").is_file()
     result = fit(Recipe.load(recipe, all_changes), out, progress=lambda line: typer.echo(line, err=True))
-    result = {**result, "out": str(out), "changed": not was_finished}
     if as_json:
-        typer.echo(json.dumps(result, sort_keys=True))
+        typer.echo(json.dumps({**result.to_dict(), "out": str(out), "changed": not was_finished}, sort_keys=True))
     else:
-        typer.echo(
-            f"{'trained' if result['changed'] else 'already trained'}: {result['steps']} steps, {result['documents']} documents seen"
-        )
-        typer.echo(f"{len(result['checkpoints'])} checkpoints in {out / 'checkpoints'}, the last one {result['final']}")
+        typer.echo(f"{'already trained' if was_finished else 'trained'}: {result.steps} steps, {result.documents} documents seen")
+        typer.echo(f"{len(result.checkpoints)} checkpoints in {out / 'checkpoints'}, the last one {result.final}")
 
 
 @app.command("unlearn")
 def unlearn(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RUN", help="the run folder; for dp2unlearning that of all stages")],
     data: Annotated[Path, typer.Option(metavar="DATA", help="what the model was trained on")],
-    method: Annotated[str, typer.Option(metavar="METHOD", help="ga, gd, kl, idk, dpo, or dp2unlearning")] = "gd",
+    method: Annotated[str, typer.Option(metavar="METHOD", help="an unlearning objective, such as ga, gd or kl, or dp2unlearning")] = "gd",
     model: Annotated[
         Path | None,
         typer.Option(metavar="CHECKPOINT", help="the trained model that unlearns; for dp2unlearning a base model", show_default=False),
@@ -86,7 +83,7 @@ def unlearn(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a model forget documents: from its checkpoint (ga, gd, kl, idk, dpo), or in stages from a base model (dp2unlearning)."""
+    """Make a model forget documents: from its checkpoint (ga, gd, kl, ...), or in stages from a base model (dp2unlearning)."""
     from sanitize.errors import UsageError
 
     from . import unlearning
@@ -95,22 +92,23 @@ def unlearn(
     def print_progress(line: str) -> None:
         typer.echo(line, err=True)
 
-    if method == "dp2unlearning":
+    if method == unlearning.DP2UNLEARNING:
         stages = unlearning.Dp2Unlearning(
             recipe=Recipe.load(recipe, changes or ()), data=data, out_folder=out, rewritten=rewritten, model=model, progress=print_progress
         )
-        result = stages.run(forget)
-        lines = [f"{result['newest']}: {result['forgotten']} documents forgotten", result["guarantee"]["statement"]]
+        facts = stages.run(forget)
+        lines = [f"{facts['newest']}: {facts['forgotten']} documents forgotten", facts["guarantee"]["statement"]]
     else:
         if model is None or forget is None:
             raise UsageError(f"--method {method} needs --model CHECKPOINT and --forget IDS")
         result = unlearning.unlearn_documents(
             method, model=model, id_list=forget, data=data, out=out, changes=changes or (), progress=print_progress
         )
-        lines = [f"{method}: {result['steps']} steps, the last checkpoint is {out / 'checkpoints' / result['final']}"]
+        lines = [f"{method}: {result.steps} steps, the last checkpoint is {out / 'checkpoints' / result.final}"]
         lines.append("this method proves nothing: measure what the model still knows (sanitize-eval)")
+        facts = result.to_dict()
     if as_json:
-        typer.echo(json.dumps({**result, "out": str(out)}, sort_keys=True))
+        typer.echo(json.dumps({**facts, "out": str(out)}, sort_keys=True))
     else:
         typer.echo("\n".join(lines))
 

@@ -13,11 +13,11 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sanitize.errors import UsageError, suggest_names
+from sanitize.errors import UsageError, describe_validation_error, suggest_names
 
 from . import objectives
 
@@ -225,8 +225,7 @@ def _validate_recipe(table: Mapping[str, Any], where: str) -> Recipe:
     try:
         recipe = Recipe(**table)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise UsageError(f"{where}: {format_validation_error(first, Recipe)}") from None
+        raise UsageError(describe_validation_error(error, Recipe, f"{where}:")) from None
     objective = objectives.load_objective(recipe.objective, f"{where}: objective")
     if objective.HEAD == "causal" and recipe.model.arch in ("bert", "roberta"):
         raise UsageError(f"{where}: model.arch = {recipe.model.arch} cannot learn {objective.use}; expected gpt2 or gpt_neo")
@@ -265,22 +264,6 @@ def _validate_privacy(recipe: Recipe, objective: objectives.Objective, where: st
         raise UsageError(
             f"{where}: run.noise_alpha scales with the longest row of a batch, which may be of another document; set it to 0 with privacy"
         )
-
-
-def format_validation_error(error: Any, model: type[BaseModel]) -> str:
-    """Format one pydantic error: the path of the key and the reason, and for an unknown key the nearest known one."""
-    *outer, key = error["loc"] or ("",)
-    path = ".".join(str(step) for step in error["loc"])
-    if error["type"] == "extra_forbidden":
-        for step in outer:
-            inner = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
-            # an optional section is a union with None
-            section_models = [
-                candidate for candidate in (inner, *get_args(inner)) if isinstance(candidate, type) and issubclass(candidate, BaseModel)
-            ]
-            model = section_models[0] if section_models else model
-        return f"{path}: unknown key; {suggest_names(str(key), model.model_fields)}"
-    return f"{path}: {error['msg'].removeprefix('Value error, ')}"
 
 
 def _apply_change(table: dict[str, Any], change: str) -> None:

@@ -6,15 +6,14 @@ RUN/recipe.json  seen.parquet  log.jsonl  checkpoints/step-000000/ ...  state/  
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import importlib
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.errors import InputRefused, Locked, ResourceError, UsageError
+from sanitize.core.command_results import IF_SET, CommandResult
+from sanitize.core.table_rendering import SummaryTable
+from sanitize.errors import InputRefused, ResourceError, UsageError
 from sanitize.storage.files import file_sha256, read_json, write_json
+from sanitize.storage.locks import hold_lock
 
 from . import checkpoint, dp_sgd
 from .batches import (
@@ -41,7 +43,7 @@ from .batches import (
 )
 from .checkpoint import CheckpointEvent
 from .corpus_reader import DocumentTable, read_documents
-from .keyed_random import load_or_create_random, make_insecure_random
+from .keyed_random import NOISE_VERSION, load_or_create_random, make_insecure_random
 from .model import (
     DEFAULT_CONTEXT,
     build_model,
@@ -65,14 +67,40 @@ CheckpointHook = Callable[[CheckpointEvent], bool]
 NOISE_KEY_FILE = "noise.key"  # in the folder of a private run until it is finished
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TrainingResult(CommandResult):
+    """The result of `fit`, as in train.json: steps, checkpoints by name, tokens, seconds, and the documents that were in a batch.
+
+    `privacy` is the account of a private run, None for others.
+    """
+
+    steps: int
+    checkpoints: Sequence[str]
+    final: str
+    tokens: int
+    seconds: float
+    documents: int
+    stopped_early: bool
+    recipe_hash: str
+    privacy: Mapping[str, Any] | None = field(default=None, metadata=IF_SET)
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("steps", f"{self.steps:,}{' (stopped early)' if self.stopped_early else ''}"),
+            ("documents", f"{self.documents:,} seen, {self.tokens:,} tokens"),
+            ("checkpoints", f"{len(self.checkpoints):,}, the last one {self.final}"),
+        ]
+        return SummaryTable(title=f"sanitize-train: recipe {self.recipe_hash}", facts=facts)
+
+
 def fit(
     recipe: Recipe | Mapping[str, Any] | str | Path,
     out: str | Path,
     *,
     hook: CheckpointHook | None = None,
     progress: Callable[[str], None] | None = None,
-) -> dict[str, Any]:
-    """Train by a recipe into the folder `out`; return the contents of its train.json. The same call resumes; a finished run stays.
+) -> TrainingResult:
+    """Train by a recipe into the folder `out`; return what its train.json holds. The same call resumes; a finished run stays.
 
     `hook` is called with the live model at every checkpoint but the one before the first step; true stops the run there. `progress`
     receives lines for people. Raises UsageError for a wrong recipe, one that does not match its data, and a folder of another recipe or
@@ -87,9 +115,10 @@ def fit(
     hook = _load_early_stop(recipe) if hook is None else hook
     require_torch()
     with _run_folder_lock(folder), _resource_errors(folder):
-        return _TrainingRun(
+        run = _TrainingRun(
             recipe, folder, detect_processes(recipe.run.device), hook or (lambda event: False), progress or (lambda line: None)
-        ).execute()
+        )
+        return TrainingResult.from_dict(run.execute())
 
 
 @dataclass(frozen=True, repr=False)
@@ -496,6 +525,7 @@ def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: Docume
         "tokenizer corpus": read_documents(recipe.tokenizer.corpus, text_column=recipe.data.text_column).shards_sha256
         if recipe.tokenizer.corpus
         else None,
+        "noise generator": NOISE_VERSION if recipe.privacy is not None else None,
         **{name: folder_sha256(path) if path else None for name, path in paths.items()},
     }
 
@@ -557,9 +587,5 @@ def _run_folder_lock(folder: Path) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: is a file; expected a folder for the run")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "run.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Locked(f"{folder}: another run uses this folder; wait for it, or choose another folder") from None
+    with hold_lock(folder / "run.lock", folder):
         yield

@@ -26,12 +26,19 @@ from sanitize.storage.files import read_json, write_json
 
 from . import accountant
 from .corpus_reader import DocumentTable, read_documents
+from .objectives import list_objectives, load_objective_class
 from .recipe import Recipe
-from .training_run import CheckpointHook, fit
-from .unlearning_losses import read_lines, select_listed_documents
+from .training_run import CheckpointHook, TrainingResult, fit
+from .unlearning_losses import UnlearningObjective, read_lines, select_listed_documents
 
-UNLEARNING_METHODS = ("ga", "gd", "kl", "idk", "dpo", "dp2unlearning")
+DP2UNLEARNING = "dp2unlearning"
 MessageCallback = Callable[[str], None]
+
+
+def list_unlearning_objectives() -> list[str]:
+    """The names of the objectives that forget documents: those whose class is an `UnlearningObjective`."""
+    classes = {name: load_objective_class(name, "objective") for name in list_objectives()}
+    return [name for name, found in classes.items() if issubclass(found, UnlearningObjective)]
 
 
 def unlearn_documents(
@@ -43,15 +50,16 @@ def unlearn_documents(
     out: str | Path,
     changes: Sequence[str] = (),
     progress: MessageCallback | None = None,
-) -> dict[str, Any]:
-    """Make a trained model forget some documents, in the run folder `out`; return the contents of its train.json.
+) -> TrainingResult:
+    """Make a trained model forget some documents, in the run folder `out`; return what `fit` returns for it.
 
     `model` is a checkpoint, `id_list` a file of document ids, `data` the model's training data. If the checkpoint is inside a run folder,
     columns and prompts are read as in that run. Five epochs with lr 1e-4 and batches of 8, unless `changes` (run.epochs=3) set others.
     Raises UsageError for an unknown method or id, if no document is left to keep, and for a model of other documents.
     """
-    if method not in UNLEARNING_METHODS[:-1]:
-        raise UsageError(f"--method {method}: there is no such method; {suggest_names(method, UNLEARNING_METHODS)}")
+    methods = list_unlearning_objectives()
+    if method not in methods:
+        raise UsageError(f"--method {method}: there is no such method; {suggest_names(method, [*methods, DP2UNLEARNING])}")
     base = read_run_recipe(model)
     table: dict[str, Any] = {
         "name": f"unlearn-{method}",
@@ -180,11 +188,11 @@ class Dp2Unlearning:
             self.recipe, name=f"{self.recipe.name}-pilot", base=None, privacy=None, run=run, data={"path": str(self.data)}
         )
         pilot_summary = fit(recipe, self.out_folder / "pilot", progress=self.progress)
-        last_checkpoint = read_json(self.out_folder / "pilot" / "checkpoints" / str(pilot_summary["final"]) / "checkpoint.json") or {}
+        last_checkpoint = read_json(self.out_folder / "pilot" / "checkpoints" / str(pilot_summary.final) / "checkpoint.json") or {}
         epochs = math.ceil(last_checkpoint["epoch"])
-        if not pilot_summary["stopped_early"]:
+        if not pilot_summary.stopped_early:
             self.progress(f"{settings.until}: never returned true; E is {max_epochs}, the most that base.epochs allows")
-        return {"base": epochs, "tuning": -(-epochs // 2), "by": settings.until, "learned": pilot_summary["stopped_early"]}
+        return {"base": epochs, "tuning": -(-epochs // 2), "by": settings.until, "learned": pilot_summary.stopped_early}
 
     def _get_base_model(self, epochs: Mapping[str, Any] | None) -> tuple[dict[str, Any] | None, Path]:
         """Return the recipe.json of the base model's run (None if unknown) and its last checkpoint; trains it if it is missing."""
@@ -202,14 +210,14 @@ class Dp2Unlearning:
             data = {"path": str(self.rewritten or self.data)}
             self.progress("base")
             recipe = _with_changes(self.recipe, name=f"{self.recipe.name}-base", base=None, privacy=privacy, run=run, data=data)
-            summary = fit(recipe, base_folder, progress=self.progress)
+            summary = fit(recipe, base_folder, progress=self.progress).to_dict()
         assert summary is not None, "trained now or before"
         return read_json(base_folder / "recipe.json"), base_folder / "checkpoints" / str(summary["final"])
 
     def _train_stage(self, name: str, recipe: Recipe, *, hook: CheckpointHook | None = None) -> dict[str, Any]:
         self.progress(name)
         summary = fit(recipe, self.out_folder / name, hook=hook, progress=self.progress)
-        return {key: summary[key] for key in ("steps", "final", "seconds", "documents")}
+        return {key: getattr(summary, key) for key in ("steps", "final", "seconds", "documents")}
 
     def _list_request_files(self) -> list[Path]:
         """Return the id files of all requests, in order; each includes the ids of the earlier ones."""

@@ -30,11 +30,14 @@ import sanitize
 from benchmarks.criteria import Criterion, make_parser, report_criteria, sample_documents, split_documents
 from benchmarks.papers_texts import notes
 from sanitize import train
+from sanitize.core.command_results import RunResult
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import identifiers, membership
 from sanitize.eval.metrics.identifiers import IdentifierSets
 from sanitize.eval.run_folder import RunFolder
-from sanitize.readers.survey import Roles
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,19 +109,18 @@ def build_corpora(folder: Path, size: Size, seed: int, arguments: argparse.Names
             "members": notes(size.people, each=size.each, seed=seed),
             "others": notes(size.people, each=size.each, seed=seed, first=size.people),
         }
-        roles = Roles(text=("text",), user="user_id")
+        columns = {"text_column": "text", "user_column": "user_id", "keep": "user_id"}
     else:
         tables = split_by_person(pq.read_table(arguments.data), seed, arguments)
-        roles = Roles(text=(arguments.text_column,), user=arguments.user_column, id="doc_id")
+        columns = {"text_column": arguments.text_column, "user_column": arguments.user_column, "id_column": "doc_id", "keep": "user_id"}
     for name, table in tables.items():
         sources[name] = folder / "raw" / f"{name}.parquet"
         sources[name].parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, sources[name])
-    columns = sanitize.Columns(roles=roles, policies={"user_id": "keep"})
 
-    def run_blacklist_plan(name: str, inputs: list[Path]) -> tuple[Path, Path, dict[str, Any]]:
+    def run_blacklist_plan(name: str, inputs: list[Path]) -> tuple[Path, Path, RunResult]:
         out = folder / name
-        summary = sanitize.run(inputs, out, plan="blacklist", settings=sanitize.Settings(columns=columns, seed=seed))
+        summary = run_with_settings(inputs, out, plan="blacklist", settings=Settings(**columns, seed=seed))
         return out, blacklist_path(summary), summary
 
     shards, member_blacklist, _ = run_blacklist_plan("shards", [sources["members"]])
@@ -144,9 +146,9 @@ def read_texts(shards: Path) -> pa.Table:
     return sanitize.Corpus.open(shards).table(["doc_id", "user_id", "text"])
 
 
-def blacklist_path(summary: dict[str, Any]) -> Path:
+def blacklist_path(summary: RunResult) -> Path:
     """The blacklist folder of a run."""
-    return Path(summary["work"]) / "runs" / summary["plan_hash"] / "vault" / "blacklist"
+    return Path(summary.work) / "runs" / summary.plan_hash / "vault" / "blacklist"
 
 
 def split_by_person(table: pa.Table, seed: int, arguments: argparse.Namespace) -> dict[str, pa.Table]:
@@ -338,10 +340,8 @@ def grid_rows(folder: Path, corpora: PersonCorpora, base: Path, size: Size, seed
         LanguageModel.load(RunFolder.open(folder / "MLM").final_checkpoint.path, size.device), *texts_and_ids(corpora.members)
     )
     for k, n in ((3, 1), (5, 1), (2, 2), (2, 3)):
-        plan = sanitize.load_plan("blacklist", [f"blacklist.k={k}", f"blacklist.n={n}"])
-        summary = sanitize.run(
-            [folder / "shards" / "data"], folder / f"k{k}n{n}", plan=plan, settings=sanitize.Settings(columns=KEPT, seed=seed)
-        )
+        plan = load_plan("blacklist", [f"blacklist.k={k}", f"blacklist.n={n}"])
+        summary = run_with_settings([folder / "shards" / "data"], folder / f"k{k}n{n}", plan=plan, settings=Settings(**KEPT, seed=seed))
         identifier_sets = IdentifierSets.read(blacklist_path(summary))
         out = train_scheme(
             folder / f"PPMLM-k{k}n{n}", corpora, base, {"use": "ppmlm", "blacklist": str(blacklist_path(summary))}, size, seed
@@ -357,7 +357,7 @@ def grid_rows(folder: Path, corpora: PersonCorpora, base: Path, size: Size, seed
     return rows
 
 
-KEPT = sanitize.Columns(roles=Roles(text=("text",), user="user_id", id="doc_id"), policies={"user_id": "keep"})
+KEPT = {"text_column": ("text",), "user_column": "user_id", "id_column": "doc_id", "keep": ["user_id"]}
 
 
 def texts_and_ids(table: pa.Table) -> tuple[list[str], list[str]]:

@@ -27,7 +27,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import sanitize
 from benchmarks.criteria import Criterion, make_parser, read_own_corpus, report_criteria, split_documents
 from benchmarks.papers_records import records
 from sanitize import train
@@ -37,6 +36,9 @@ from sanitize.eval.metrics import reconstruction as metric
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
 from sanitize.eval.run_folder import RunFolder
 from sanitize.eval.texts_and_prompts import read_texts
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.train.corpus_reader import read_documents
 from sanitize.train.model import train_tokenizer
 
@@ -109,8 +111,8 @@ class MaskedCorpus:
         created = cls(folder / "raw", folder / "masked", folder / "work")
         created.raw.mkdir(parents=True)
         pq.write_table(table, created.raw / "texts.parquet")
-        plan = sanitize.load_plan("redact", ("edit.0.label=numbered",))
-        sanitize.run([created.raw], created.masked, plan, created.work, sanitize.Settings(seed=seed, workers=1))
+        plan = load_plan("redact", ("edit.0.label=numbered",))
+        run_with_settings([created.raw], created.masked, plan, created.work, Settings(seed=seed, workers=1))
         return created
 
     @property
@@ -290,8 +292,8 @@ def run_seed(
         plan, objective = VICTIMS[name]
         shards = folder / "plans" / plan
         if not shards.is_dir():
-            settings = sanitize.Settings(seed=seed, workers=1)
-            sanitize.run([private.raw], shards, sanitize.load_plan(plan), folder / "plans.private", settings)
+            settings = Settings(seed=seed, workers=1)
+            run_with_settings([private.raw], shards, load_plan(plan), folder / "plans.private", settings)
         rows = [("", text) for text in read_texts(shards).texts] * size.exposures + public.replay
         path = tune_model(
             folder / "runs" / name, write_lessons(folder / "lessons" / name, rows), public.final, size, seed, 0.8 * size.lr, objective, FEW

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -26,7 +26,6 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-import sanitize
 from benchmarks.criteria import Criterion, make_parser, report_criteria
 from benchmarks.papers_questions import Questions, generate_questions, read_tofu
 from sanitize import train
@@ -35,12 +34,15 @@ from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics.tofu import Question, answer_questions
 from sanitize.eval.run_folder import RunFolder
 from sanitize.eval.unlearning_metrics import QUESTION_SETS, compare_models, compute_utilities, model_utility, smallest_detectable_distance
-from sanitize.readers.survey import Roles
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 from sanitize.storage.files import read_json, write_json
 from sanitize.text.masked_lm import measure_bounds
 from sanitize.train.recipe import Recipe
 from sanitize.train.unlearning import Dp2Unlearning, unlearn_documents
 
+T = TypeVar("T")
 APPROXIMATE = {"GA": "ga", "GD": "gd", "KL": "kl", "PO": "idk", "DPO": "dpo"}
 
 
@@ -116,7 +118,7 @@ class SeedContext:
         path.write_text("".join(f"{one}\n" for one in sorted(self.questions.forgotten(count))), "utf-8")
         return path
 
-    def time_cached(self, name: str, work: Callable[[], Any]) -> tuple[Any, float]:
+    def time_cached(self, name: str, work: Callable[[], T]) -> tuple[T, float]:
         """Returns the result of `work` and its seconds: CPU time, with a GPU wall time.
 
         The seconds are cached by `name`: if the folder is kept, a second call reports those of the first.
@@ -205,18 +207,18 @@ device = "{device}"
 """
 
 
-def rewrite_texts(context: SeedContext, model: Path, epsilon: float) -> tuple[Path, dict[str, Any]]:
+def rewrite_texts(context: SeedContext, model: Path, epsilon: float) -> tuple[Path, Mapping[str, Any]]:
     """The private texts as draws of the masked model, questions too, and the ledger of the run; seeded, so that it is reproducible.
 
     A word has one draw everywhere, as in the data that the paper's authors published."""
     name = f"rewritten-{epsilon:g}"
     plan = context.folder / f"{name}.toml"
     plan.write_text(PLAN.format(model=json.dumps(str(model)), epsilon=epsilon, device=context.size.device), "utf-8")
-    columns = sanitize.Columns(roles=Roles(text=("text", "question"), id="doc_id"))
+    columns = {"text_column": ("text", "question"), "id_column": "doc_id"}
     out = context.folder / name
-    settings = sanitize.Settings(columns=columns, seed=context.seed, workers=1)
-    summary = sanitize.run([context.data], out, plan=sanitize.load_plan(str(plan)), settings=settings)
-    return out, summary["ledger"][0]
+    settings = Settings(**columns, seed=context.seed, workers=1)
+    summary = run_with_settings([context.data], out, plan=load_plan(str(plan)), settings=settings)
+    return out, summary.ledger[0]
 
 
 # ---- what a model knows ----
@@ -339,7 +341,7 @@ def run_seed(folder: Path, size: Size, seed: int, source: Path | None) -> SeedRe
 def train_model(context: SeedContext, name: str, *, hook: Any = None, **sections: Mapping[str, Any]) -> tuple[Path, float, int]:
     """A training by the ground's recipe: its last checkpoint, seconds and steps."""
     done, seconds = context.time_cached(name, lambda: train.fit(context.recipe(**sections), context.folder / name, hook=hook))
-    return RunFolder.open(context.folder / name).final_checkpoint.path, seconds, int(done["steps"])
+    return RunFolder.open(context.folder / name).final_checkpoint.path, seconds, done.steps
 
 
 def unlearn_model(context: SeedContext, name: str, method: str, full: Path, listed: Path, lr: float) -> tuple[Path, float, int]:
@@ -351,7 +353,7 @@ def unlearn_model(context: SeedContext, name: str, method: str, full: Path, list
     done, seconds = context.time_cached(
         name, lambda: unlearn_documents(method, model=full, id_list=listed, data=context.data, out=out, changes=changes)
     )
-    return out / "checkpoints" / str(done["final"]), seconds, int(done["steps"])
+    return out / "checkpoints" / done.final, seconds, done.steps
 
 
 def run_stages(

@@ -8,13 +8,14 @@ from typing import Any
 
 import typer
 
+from sanitize.core.command_results import BlacklistCounts, CommandResult, KindCounts
 from sanitize.core.table_rendering import escape_controls
 
 
 def print_result(result: Any, as_json: bool, format_text: Callable[[Any], str], quiet: bool = False) -> None:
     """Print a result as one line of JSON, or as the text that `format_text` gives; with `quiet` no text."""
     if as_json:
-        print_json(result)
+        print_json(result.to_dict() if isinstance(result, CommandResult) else result)
     elif not quiet:
         print_text(format_text(result))
 
@@ -45,26 +46,21 @@ def format_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
-def format_kind_counts(kind_counts: Mapping[str, Mapping[str, Any]]) -> str:
+def format_kind_counts(kind_counts: Mapping[str, KindCounts]) -> str:
     """A table of the counts of every kind, most occurrences first."""
-    rows = [
-        (kind, entry["occurrences"], entry["values"], entry["kept"], entry["replaced"], entry["left_by_plan"])
-        for kind, entry in kind_counts.items()
-    ]
+    rows = [(kind, entry.occurrences, entry.values, entry.kept, entry.replaced, entry.left_by_plan) for kind, entry in kind_counts.items()]
     return format_table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))
 
 
-def format_blacklist(blacklist: Mapping[str, Any]) -> str:
+def format_blacklist(blacklist: BlacklistCounts) -> str:
     """The counts of a blacklist in one line."""
-    ngram_counts = {
-        reason: sum(entry["ngrams"] for entry in blacklist["listed"] if entry["reason"] == reason) for reason in ("direct", "indirect")
-    }
-    few_users = f" and {ngram_counts['indirect']:,} n-grams of fewer than {blacklist['k']} users" if blacklist["k"] > 1 else ""
-    without_user = f", {blacklist['documents_without_user']:,} of them without a user" if blacklist["documents_without_user"] else ""
-    columns = blacklist["columns"]
+    ngram_counts = {reason: sum(entry.ngrams for entry in blacklist.listed if entry.reason == reason) for reason in ("direct", "indirect")}
+    few_users = f" and {ngram_counts['indirect']:,} n-grams of fewer than {blacklist.k} users" if blacklist.k > 1 else ""
+    without_user = f", {blacklist.documents_without_user:,} of them without a user" if blacklist.documents_without_user else ""
+    columns = blacklist.columns
     more = f" and {len(columns) - 4} more" if columns[4:] else ""
     read_columns = f" (columns {', '.join(columns[:4])}{more}; --drop COLUMN leaves one out)" if columns[1:] else ""
     return (
-        f"{ngram_counts['direct']:,} values{few_users} in {blacklist['documents']:,} documents{without_user}{read_columns}; "
+        f"{ngram_counts['direct']:,} values{few_users} in {blacklist.documents:,} documents{without_user}{read_columns}; "
         "the list is in the vault"
     )

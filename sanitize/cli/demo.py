@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from sanitize.cli.generated_mails import generate_mails, write_mbox
+from sanitize.core.command_results import RunResult
 from sanitize.errors import UsageError
 
 DEMO_SEED = 1  # of the demo's mails and of its key: the demo prints the same on every machine
@@ -16,13 +16,13 @@ DEMO_SEED = 1  # of the demo's mails and of its key: the demo prints the same on
 # ---- the demo ----
 
 
-def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -> dict[str, Any]:
+def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -> RunResult:
     """Write invented mails to `folder`, sanitize them beside it, and print what happened through `print_text`.
 
-    Returns the summary of the run with the paths of mails, shards and report. The same call again reuses the run and prints the same.
+    Returns the result of the run. The same call again reuses the run and prints the same.
     Raises UsageError for a folder that holds anything else.
     """
-    from sanitize.pipeline.run import run
+    from sanitize.pipeline.run import run_with_settings
     from sanitize.plans.plan import load_plan
     from sanitize.plans.settings import Settings
 
@@ -35,22 +35,23 @@ def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -
     print_text(f"{mail_count:,} mails by invented people: {mbox} ({mbox.stat().st_size // 1000:,} KB)\n")
     print_text(f"$ sanitize run {mbox} -o {out} --seed {DEMO_SEED}\n")
     plan = load_plan("rmft")
-    summary = run([mbox], out, plan, settings=Settings(seed=DEMO_SEED, replace=True))
-    work = Path(summary["work"])
-    state = f"done in {summary['seconds']} s" if summary["changed"] else "done before: the same command again changes nothing"
+    summary = run_with_settings([mbox], out, plan, settings=Settings(seed=DEMO_SEED, replace=True))
+    work = Path(summary.work)
+    state = f"done in {summary.seconds} s" if summary.changed else "done before: the same command again changes nothing"
     print_text(f"WHAT WAS FOUND ({state})\n\n{_format_kind_counts(summary)}\n")
     print_text(f"The plan `{plan.name}`: {plan.about}\n")
     print_text(f"THE FIVE MOST FREQUENT, masked (`sanitize top {work} --reveal` shows them)\n\n{_format_top_values(work)}\n")
-    run_folder = work / "runs" / summary["plan_hash"]
+    run_folder = work / "runs" / summary.plan_hash
     for section in (_format_one_address(work, run_folder), _format_three_lines(work, run_folder), _format_closing(summary, out, work)):
         print_text(section)
-    return {**summary, "mails": str(mbox), "shards": str(out / "data"), "report": str(out / "report.html")}
+    return summary
 
 
-def _format_kind_counts(summary: dict[str, Any]) -> str:
-    entries = sorted(summary["by_kind"].items(), key=lambda entry: -entry[1]["occurrences"])
+def _format_kind_counts(summary: RunResult) -> str:
+    entries = sorted(summary.by_kind.items(), key=lambda entry: -entry[1].occurrences)
     rows = [
-        (kind, *(f"{counts[name]:,}" for name in ("occurrences", "values", "kept", "replaced", "left_by_plan"))) for kind, counts in entries
+        (kind, *(f"{count:,}" for count in (counts.occurrences, counts.values, counts.kept, counts.replaced, counts.left_by_plan)))
+        for kind, counts in entries
     ]
     return _format_table([("kind", "occurrences", "distinct", "kept", "replaced", "left by plan"), *rows])
 
@@ -138,9 +139,9 @@ def _format_three_lines(work: Path, run_folder: Path) -> str:
     return "THREE LINES, before and after\n\n" + "\n\n".join(lines) + "\n"
 
 
-def _format_closing(summary: dict[str, Any], out: Path, work: Path) -> str:
+def _format_closing(summary: RunResult, out: Path, work: Path) -> str:
     """Result of the leak check, where the files are, and commands to try next."""
-    check, dropped, quarantined = summary["verify"], summary["documents_dropped"], summary["quarantined"]
+    check, dropped, quarantined = summary.verify, summary.documents_dropped, summary.quarantined
     files = [
         (f"{out}/data", "the sanitized shards, for any trainer"),
         (f"{out}/report.html", "the report, to open in a browser"),
@@ -153,9 +154,9 @@ def _format_closing(summary: dict[str, Any], out: Path, work: Path) -> str:
         (f"sanitize verify {out}",),
     ]
     return (
-        f"VERIFIED: {summary['leaks']} leaks. Searched every column for {check['values_checked']:,} removed values, in"
-        f" {len(check['forms'])} forms\n({', '.join(check['forms'])}). {summary['kept_originals']:,} first occurrences are kept by plan.\n"
-        f"{summary['documents_in']:,} mails in = {summary['documents_out']:,} out + {dropped:,} dropped + {quarantined:,} in quarantine."
+        f"VERIFIED: {summary.leaks} leaks. Searched every column for {check.values_checked:,} removed values, in"
+        f" {len(check.forms)} forms\n({', '.join(check.forms)}). {summary.kept_originals:,} first occurrences are kept by plan.\n"
+        f"{summary.documents_in:,} mails in = {summary.documents_out:,} out + {dropped:,} dropped + {quarantined:,} in quarantine."
         "\n\n"
         f"FILES\n\n{_format_table(files, left_columns=2, has_header=False)}\n\n"
         f"NEXT\n\n{_format_table(next_commands, has_header=False)}"

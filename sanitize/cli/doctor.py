@@ -22,17 +22,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import CheckStatus as CheckStatus
+from sanitize.core.command_results import DoctorResult, EnvironmentCheck
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.engines import spark_session
 from sanitize.errors import ResourceError, SanitizeError, UsageError
+from sanitize.plans.python_api import public_function
 from sanitize.storage.remote_storage import require_local_path
-
-CheckStatus = Literal["ok", "warn", "fail", "absent"]
 
 _DISTRIBUTION = "corpus-sanitize"
 _EXTRAS = {
@@ -56,25 +54,16 @@ _SELF_TEST_MAILS, _SELF_TEST_SHARD_ROWS = 80, 20  # mails of the self-test, and 
 _MACHINE_EXIT_CODE, _INSTALLATION_EXIT_CODE, _INTERNAL_EXIT_CODE = ResourceError.exit_code, UsageError.exit_code, SanitizeError.exit_code
 
 
-@dataclass(frozen=True)
-class EnvironmentCheck:
-    """Result of one check. `absent` is an optional package that is not installed; `action` is the remedy, or how to install it.
-
-    `exit_code` is the exit code of the command if this check fails.
-    """
-
-    name: str
-    status: CheckStatus
-    detail: str
-    action: str = ""
-    exit_code: int = 0
-
-
-def doctor(folder: Path | str = ".", on_check: Callable[[EnvironmentCheck], None] = lambda check: None) -> dict[str, Any]:
+@public_function()
+def doctor(folder: Path | str = ".", /, *, on_check: Callable[[EnvironmentCheck], None] = lambda check: None) -> DoctorResult:
     """Check this machine for runs that write into `folder`; `on_check` is called with the result of each check.
 
-    Returns `ok` (no check failed), `exit_code` (of the first failure: 7 the machine, 2 the installation, 1 an internal error), `checks`
-    (name, status, detail, action) and `seconds`. Raises UsageError if `folder` is no folder.
+    The result has `ok` (no check failed), `exit_code` (of the first failure: 7 the machine, 2 the installation, 1 an internal error),
+    `checks` (name, status, detail, action) and `seconds`. It takes some seconds. Raises UsageError if `folder` is no folder.
+
+    >>> import sanitize
+    >>> sanitize.doctor(".").ok  # doctest: +SKIP
+    True
     """
     folder, began = require_local_path(folder), time.monotonic()
     if not folder.is_dir():
@@ -84,14 +73,13 @@ def doctor(folder: Path | str = ".", on_check: Callable[[EnvironmentCheck], None
         checks.append(check)
         on_check(check)
     failed = [check for check in checks if check.status == "fail"]
-    result = {
-        "ok": not failed,
-        "exit_code": failed[0].exit_code if failed else 0,
-        "checks": [{"name": check.name, "status": check.status, "detail": check.detail, "action": check.action} for check in checks],
-        "folder": str(folder),
-        "seconds": round(time.monotonic() - began, 2),
-    }
-    return CommandResult("doctor", result)
+    return DoctorResult(
+        ok=not failed,
+        exit_code=failed[0].exit_code if failed else 0,
+        checks=checks,
+        folder=str(folder),
+        seconds=round(time.monotonic() - began, 2),
+    )
 
 
 def _run_checks(folder: Path) -> Iterator[EnvironmentCheck]:
@@ -476,13 +464,14 @@ def run_self_test(test_folder: Path) -> Iterator[EnvironmentCheck]:
 
 
 def _sanitize_test_mails(test_folder: Path, out: Path, progress: ProgressCallback = ignore_progress) -> None:
-    from sanitize.pipeline.run import run
+    from sanitize.pipeline.run import run_with_settings
+    from sanitize.plans.plan import Plan
     from sanitize.plans.settings import Settings
 
-    run(
+    run_with_settings(
         [test_folder / "mails.parquet"],
         out,
-        "rmft",
+        Plan.load("rmft"),
         settings=Settings(seed=1, workers=1, rows_per_shard=_SELF_TEST_SHARD_ROWS, progress=progress),
     )
 

@@ -1,6 +1,6 @@
 """Generates mails of invented people from a seed: for the demo, the self-test of `doctor`, tests and benchmarks.
 
-All people, addresses and numbers are invented (see `text/invented_data.py`). The shape is that of real mail: header blocks with folded
+All people, addresses and numbers are invented (see `cli/invented_data.py`). The shape is that of real mail: header blocks with folded
 address lists, quoted and forwarded mails, signatures, power-law frequencies. A mail is a row of indices into pools of words, joined by
 one Arrow `take`; no Python loop runs over mails or words.
 """
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.text.invented_data import AREA_CODES, ENGLISH_WORDS, FOREIGN_WORDS, GIVEN_NAMES, PHONE_FORMATS, SURNAMES, load_invented_data
+from sanitize.cli.invented_data import AREA_CODES, ENGLISH_WORDS, FOREIGN_WORDS, GIVEN_NAMES, PHONE_FORMATS, SURNAMES, load_invented_data
 
 MAILS_PER_CHUNK = 5_000  # mails generated at once; each chunk has its own generator, so another number gives other mails for a seed
 MAIL_SCHEMA = pa.schema([("doc_id", pa.large_string()), ("user_id", pa.large_string()), ("text", pa.large_string())])

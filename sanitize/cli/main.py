@@ -17,11 +17,14 @@ from typing import Annotated
 
 import typer
 
+from sanitize.errors import running_command_line
+
 # in the order of --help; each is sanitize/cli/commands/NAME.py
 COMMANDS = (
     "run",
     "stream",
-    "find",
+    "index",
+    "detect",
     "explain",
     "top",
     "sql",
@@ -94,9 +97,8 @@ def _is_importing(frame: FrameType | None) -> bool:
 # set before Polars and Arrow are imported, here and in the workers: one thread each, and allocators that keep freed memory
 LIBRARY_ENVIRONMENT = {
     "POLARS_MAX_THREADS": "1",
-    **(
-        {"ARROW_DEFAULT_MEMORY_POOL": "system"} if sys.platform == "linux" else {}
-    ),  # the heap that numpy uses, too (see `worker_process.tune_malloc`)
+    # the heap that numpy uses, too (see `worker_process.tune_malloc`)
+    **({"ARROW_DEFAULT_MEMORY_POOL": "system"} if sys.platform == "linux" else {}),
     "MIMALLOC_PURGE_DELAY": "600000",  # ms, elsewhere: free memory is returned between stages (`worker_process.trim_memory`), not before
     "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:2000",
 }
@@ -108,12 +110,14 @@ def main() -> None:
         os.environ.setdefault(name, value)
     _ensure_buffered_stdout()
     _received_signals.clear()
+    token = running_command_line.set(True)
     previous_handlers = {number: signal.signal(number, _handle_stop_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         app()
     except BaseException as error:
         sys.exit(_report_error(error))
     finally:
+        running_command_line.reset(token)
         if _received_signals and hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in previous_handlers.items():

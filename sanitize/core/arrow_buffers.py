@@ -305,14 +305,3 @@ def to_large_string(series: pl.Series) -> pa.LargeStringArray:
 def ascii_lower(values: pl.Series) -> pl.Series:
     """A Polars text column with its ASCII letters in lower case; other characters are unchanged, and so are byte positions."""
     return pl.Series(values.name, pc.ascii_lower(to_large_string(values)))
-
-
-def expand_ranges(starts: I64, ends: I64) -> I64:
-    """Every number of every range [start, end), range after range, as one array."""
-    sizes = ends - starts
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
-
-
-def enumerate_ranges(starts: I64, ends: I64) -> tuple[I64, I64]:
-    """For every number of every range [start, end): the index of its range, and the number itself."""
-    return np.repeat(np.arange(len(starts)), ends - starts), expand_ranges(starts, ends)

@@ -1,256 +1,871 @@
-"""Summary tables of command results for notebooks and prompts: a title, a few facts and a small table, escaped, without values.
+"""The results of the commands: frozen dataclasses with counts, fixed words and names that the user gave; never a value or a text.
 
-`CommandResult` is a plain dict with the keys that the command documents; its `repr` and HTML are a `SummaryTable`. A table contains only
-counts, fixed words and names that the user gave (folders, columns, plans).
+`to_dict` gives what `--json` prints. At a prompt and in a notebook a result shows its summary table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
-from typing import Any
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 
-from sanitize.core.table_rendering import escape_controls
+from sanitize.core.table_rendering import SummaryTable
 
-_MAX_ROWS = 40  # rows of a table that are displayed
+IF_SET: Mapping[str, bool] = {"if_set": True}  # metadata of fields that `to_dict` leaves out while they have their default
+_NOT_IN_JSON: Mapping[str, bool] = {"hidden": True}
+
+
+@dataclass(frozen=True, repr=False)
+class CommandResult:
+    """Base class of the results of commands."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON data, with the keys that `--json` prints."""
+        data = _to_json(self)
+        assert isinstance(data, dict)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The result that `to_dict` gave as `data`."""
+        result = _from_json(cls, data)
+        assert isinstance(result, cls)
+        return result
+
+    def __repr__(self) -> str:
+        return self.summary_table().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary_table().to_html()
+
+    def summary_table(self) -> SummaryTable:
+        """The table that is shown at a prompt and in a notebook."""
+        raise NotImplementedError
+
+
+def _to_json(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            one.name.rstrip("_"): _to_json(getattr(value, one.name))
+            for one in dataclasses.fields(value)
+            if "hidden" not in one.metadata and not ("if_set" in one.metadata and _is_unset(getattr(value, one.name), one))
+        }
+    if isinstance(value, Mapping):
+        return {name: _to_json(entry) for name, entry in value.items()}
+    return [_to_json(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _is_unset(value: object, of_field: dataclasses.Field[Any]) -> bool:
+    return value is None or (of_field.default_factory is list and not value)
+
+
+def _from_json(annotation: Any, value: Any) -> Any:
+    """`value`, JSON data, as the type `annotation`: mappings become dataclasses where it names one."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        dataclass_types = [argument for argument in arguments if dataclasses.is_dataclass(argument)]
+        if not (dataclass_types and isinstance(value, Mapping)):
+            containers = [argument for argument in arguments if typing.get_origin(argument) in (Mapping, Sequence)]
+            return _from_json(containers[0], value) if containers and value is not None else value
+        return _from_json(next(one for one in dataclass_types if _json_names(typing.cast(type, one)).keys() >= value.keys()), value)
+    if origin is Mapping:
+        return {name: _from_json(arguments[1], entry) for name, entry in value.items()}
+    if origin is Sequence:
+        return [_from_json(arguments[0], entry) for entry in value]
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        fields = _json_names(annotation)
+        return annotation(**{fields[name][0]: _from_json(fields[name][1], entry) for name, entry in value.items()})
+    return value
+
+
+@functools.cache
+def _json_names(dataclass_type: type[Any]) -> dict[str, tuple[str, Any]]:
+    """For each key of the JSON data of a dataclass, the field's name and type."""
+    hints = typing.get_type_hints(dataclass_type)
+    return {one.name.rstrip("_"): (one.name, hints[one.name]) for one in dataclasses.fields(dataclass_type)}
+
+
+# ------------------------------------------------------------------------------------------------------ parts of several results
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryTable:
-    """A title, facts as (name, text), and a table of counts with a header."""
+class KindCounts:
+    """Counts of one kind: `kept`, `replaced` and `left_by_plan` add up to `occurrences`; `values` are distinct, `skipped` counts the
+    candidates that were refused, by reason."""
 
-    title: str
-    facts: Sequence[tuple[str, str]] = ()
-    header: Sequence[str] = ()
-    rows: Sequence[Sequence[Any]] = ()
-
-    def to_text(self) -> str:
-        """The table as aligned plain text lines, for a prompt."""
-        name_width = max((len(name) for name, _ in self.facts), default=0)
-        lines = [escape_controls(self.title), *(escape_controls(f"  {name:<{name_width}}  {text}") for name, text in self.facts)]
-        if self.rows:
-            cells = [
-                [_format_cell(name) for name in self.header],
-                *([_format_cell(value) for value in row] for row in self.rows[:_MAX_ROWS]),
-            ]
-            widths = [max(len(row[column]) for row in cells) for column in range(len(self.header))]
-            is_number = [isinstance(value, int) for value in self.rows[0]]
-            for row in cells:
-                padded = (
-                    cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(row, widths, is_number, strict=True)
-                )
-                lines.append(("  " + "  ".join(padded)).rstrip())
-        return "\n".join([*lines, *self._omitted_rows_note()])
-
-    def to_html(self) -> str:
-        """The table as HTML, for a notebook: no script, no style except alignment, every text escaped."""
-        parts = [f"<div><p><b>{_escape_cell(self.title)}</b></p>"]
-        if self.facts:
-            rows = "".join(f'<tr><th style="text-align:left">{_escape_cell(name)}</th>{_html_cell(text)}</tr>' for name, text in self.facts)
-            parts.append(f"<table>{rows}</table>")
-        if self.rows:
-            head = "".join(f'<th style="text-align:left">{_escape_cell(name)}</th>' for name in self.header)
-            body = "".join(f"<tr>{''.join(_html_cell(value) for value in row)}</tr>" for row in self.rows[:_MAX_ROWS])
-            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-        return "".join([*parts, *(f"<p>{_escape_cell(line.strip())}</p>" for line in self._omitted_rows_note()), "</div>"])
-
-    def _omitted_rows_note(self) -> list[str]:
-        return [f"  and {len(self.rows) - _MAX_ROWS:,} more"] if len(self.rows) > _MAX_ROWS else []
+    occurrences: int
+    values: int
+    documents: int
+    kept: int
+    replaced: int
+    left_by_plan: int
+    skipped: Mapping[str, int]
 
 
-def _format_cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else escape_controls("" if value is None else str(value))
+@dataclass(frozen=True, kw_only=True)
+class ColumnPolicy:
+    """What is done with a column: `sanitize`, `keep`, `pseudonymize` or `drop`."""
+
+    name: str
+    policy: str
 
 
-def _escape_cell(value: object) -> str:
-    return escape(_format_cell(value))
+@dataclass(frozen=True, kw_only=True)
+class DroppedDocuments:
+    """How many documents a part of the plan dropped, and why."""
+
+    part: str
+    reason: str
+    documents: int
 
 
-def _html_cell(value: object) -> str:
-    side = "right" if isinstance(value, int) else "left"
-    return f'<td style="text-align:{side}">{_escape_cell(value)}</td>'
+@dataclass(frozen=True, kw_only=True)
+class StageCost:
+    """CPU-seconds, seconds and the memory of the largest process (MB) of one stage."""
+
+    cpu_s: float
+    wall_s: float
+    peak_rss_mb: float
 
 
-class CommandResult(dict[str, Any]):
-    """The result of a command: a dict whose `repr` and notebook HTML are the summary table of that command."""
+@dataclass(frozen=True, kw_only=True)
+class ListedNgrams:
+    """How many n-grams of `n` words a blacklist lists, as `direct` or `indirect` identifiers."""
 
-    def __init__(self, command: str, result: Mapping[str, Any]) -> None:
-        super().__init__(result)
-        self.command = command
-
-    def __reduce__(self) -> tuple[type[CommandResult], tuple[str, dict[str, Any]]]:
-        return CommandResult, (self.command, dict(self))
-
-    def __repr__(self) -> str:
-        return self._summary_table().to_text()
-
-    def _repr_html_(self) -> str:
-        return self._summary_table().to_html()
-
-    def _summary_table(self) -> SummaryTable:
-        return _TABLE_BUILDERS[self.command](self)
+    n: int
+    reason: str
+    ngrams: int
 
 
-_Result = Mapping[str, Any]
+@dataclass(frozen=True, kw_only=True)
+class BlacklistCounts:
+    """The settings and counts of a word blacklist."""
+
+    k: int
+    n: int
+    direct: bool
+    columns: Sequence[str]
+    documents: int
+    documents_without_user: int
+    words: int
+    listed: Sequence[ListedNgrams]
+    masked_words: int
+
+
+# ------------------------------------------------------------------------------------------------------------------ run and index
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakCheckCounts:
+    """The leak check of a run: `values_checked` removed values were searched for in `forms`; `swept` occurrences that the finders had
+    missed were removed. `ambiguous` counts matches that are too short to be conclusive, by kind (full check only)."""
+
+    forms: Sequence[str]
+    mode: str
+    values_checked: int
+    swept: int
+    files: int
+    kinds: Sequence[str] | None = field(default=None, metadata=IF_SET)
+    ambiguous: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedCounts:
+    """How many planted values of invented people there were, and how many the plan removed."""
+
+    planted: int
+    removed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryCounts:
+    """The canary check of a run, in total, by form, and for forms that a finder need not decode (`encoded`)."""
+
+    documents: int
+    planted: int
+    removed: int
+    encoded: PlantedCounts
+    by_form: Mapping[str, PlantedCounts]
+    untested_kinds: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppendedFiles:
+    """What an append added to OUT: files, documents and shards."""
+
+    files: int
+    documents: int
+    shards: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunResult(CommandResult):
+    """The result of `run`: documents and occurrences by outcome, the leak check, columns, costs, and where the files are.
+
+    documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was checked (`verify="off"`). `changed` is
+    False if OUT was up to date already. Sizes are in bytes or MB (1e6 bytes), times in seconds.
+    """
+
+    documents_in: int
+    documents_out: int
+    documents_dropped: int
+    dropped: Sequence[DroppedDocuments]
+    quarantined: int
+    quarantine: Mapping[str, int]
+    occurrences: int
+    kept_originals: int
+    replaced: int
+    by_kind: Mapping[str, KindCounts]
+    erased: int
+    editor_reports: Sequence[Mapping[str, Any]]
+    leaks: int | None
+    verify: LeakCheckCounts
+    canaries: CanaryCounts
+    publishable: bool
+    plan_name: str
+    plan_hash: str
+    key: str
+    columns: Sequence[ColumnPolicy]
+    changed: bool
+    notes: Sequence[str]
+    text_bytes: int
+    stages: Mapping[str, StageCost]
+    seconds: float
+    mb_per_s: float
+    peak_rss_mb: float
+    out: str
+    work: str
+    blacklist: BlacklistCounts | None = field(default=None, metadata=IF_SET)
+    ledger: Sequence[Mapping[str, Any]] = field(default_factory=list, metadata=IF_SET)
+    appended: AppendedFiles | None = field(default=None, metadata=IF_SET)
+
+    def summary_table(self) -> SummaryTable:
+        check, canaries = self.verify, self.canaries
+        facts = [
+            (
+                "documents",
+                f"{self.documents_in:,} in = {self.documents_out:,} out + {self.documents_dropped:,} dropped"
+                f" + {self.quarantined:,} in quarantine",
+            ),
+            (
+                "verify",
+                "off: not checked"
+                if check.mode == "off"
+                else f"{self.leaks:,} of {check.values_checked:,} removed values found in {len(check.forms)} forms",
+            ),
+            *([("canaries", f"{canaries.removed:,} of {canaries.planted:,} planted values were removed")] if canaries.planted else []),
+            ("recall", "not measured"),
+            ("kept", f"{self.kept_originals:,} originals stay in the output as the plan says"),
+            ("key", "from a seed: replacements can be guessed, no privacy claim" if self.key == "seed" else "secret"),
+            ("publish", "publishable according to its plan" if self.publishable else "keep private"),
+            ("report", f"{self.out}/report.html"),
+        ]
+        done = "" if self.changed else " (was complete already; nothing changed)"
+        return SummaryTable(
+            title=f"sanitize run: {self.out}, plan {self.plan_name}{done}", facts=facts, header=_KIND_HEADER, rows=_kind_rows(self.by_kind)
+        )
+
+
 _KIND_HEADER = ("kind", "occurrences", "values", "kept", "replaced", "left by plan")
 
 
-def _kind_rows(by_kind: _Result) -> list[tuple[Any, ...]]:
+def _kind_rows(by_kind: Mapping[str, KindCounts]) -> list[tuple[Any, ...]]:
     rows = [
-        (kind, *(int(counts[name]) for name in ("occurrences", "values", "kept", "replaced", "left_by_plan")))
-        for kind, counts in by_kind.items()
+        (kind, counts.occurrences, counts.values, counts.kept, counts.replaced, counts.left_by_plan) for kind, counts in by_kind.items()
     ]
     return sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
-def _run_table(result: _Result) -> SummaryTable:
-    check, canaries = result["verify"], result["canaries"]
-    facts = [
-        (
-            "documents",
-            f"{result['documents_in']:,} in = {result['documents_out']:,} out + {result['documents_dropped']:,} dropped"
-            f" + {result['quarantined']:,} in quarantine",
-        ),
-        (
-            "verify",
-            "off: not checked"
-            if check["mode"] == "off"
-            else f"{result['leaks']:,} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms",
-        ),
-        *([("canaries", f"{canaries['removed']:,} of {canaries['planted']:,} planted values were removed")] if canaries["planted"] else []),
-        ("recall", "not measured"),
-        ("kept", f"{result['kept_originals']:,} originals stay in the output as the plan says"),
-        ("key", "from a seed: replacements can be guessed, no privacy claim" if result["key"] == "seed" else "secret"),
-        ("publish", "publishable according to its plan" if result["publishable"] else "keep private"),
-        ("report", f"{result['out']}/report.html"),
-    ]
-    done = "" if result["changed"] else " (was complete already; nothing changed)"
-    return SummaryTable(
-        title=f"sanitize run: {result['out']}, plan {result['plan_name']}{done}",
-        facts=facts,
-        header=_KIND_HEADER,
-        rows=_kind_rows(result["by_kind"]),
-    )
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IndexResult(CommandResult):
+    """The result of `index`: documents and occurrences, by kind. `changed` is False if the index was up to date already."""
+
+    documents_in: int
+    quarantined: int
+    occurrences: int
+    by_kind: Mapping[str, int]
+    documents_by_kind: Mapping[str, int]
+    text_bytes: int
+    changed: bool
+    work: str
+    key: str
+    notes: Sequence[str]
+    stages: Mapping[str, StageCost]
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("documents", f"{self.documents_in:,}, {self.quarantined:,} in quarantine"),
+            ("occurrences", f"{self.occurrences:,}"),
+        ]
+        rows = sorted(self.by_kind.items(), key=lambda item: (-item[1], item[0]))
+        return SummaryTable(title=f"sanitize index: {self.work}", facts=facts, header=("kind", "occurrences"), rows=rows)
 
 
-def _find_table(result: _Result) -> SummaryTable:
-    facts = [
-        ("documents", f"{result['documents_in']:,}, {result['quarantined']:,} in quarantine"),
-        ("occurrences", f"{result['occurrences']:,}"),
-    ]
-    rows = sorted(result["by_kind"].items(), key=lambda item: (-item[1], item[0]))
-    return SummaryTable(title=f"sanitize find: {result['work']}", facts=facts, header=("kind", "occurrences"), rows=rows)
+# ------------------------------------------------------------------------------------------------------------------------ stream
 
 
-def _explain_table(result: _Result) -> SummaryTable:
-    estimate = result["estimate"]
-    facts = [
-        ("plan", f"{result['plan']['name']}: {result['plan']['about']}"),
-        ("input", f"{result['files']:,} files, {result['bytes'] / 1e6:,.1f} MB"),
-        ("columns", ", ".join(f"{column['name']}: {column['policy']}" for column in result["columns"])),
-        ("estimate", f"{estimate['cpu_seconds']:,} CPU-seconds, {estimate['output_mb']:,} MB out, {estimate['workspace_mb']:,} MB private"),
-        ("sampled", f"the first {result['sampled_documents']:,} documents, sanitized in a temporary folder; nothing was written"),
-        *((name, message) for name, key in (("missing", "missing_requirements"), ("note", "notes")) for message in result.get(key, ())),
-        *((pair["kind"], f"{pair['before']} → {pair['after']} (by shape)") for pair in result["examples"]),
-    ]
-    return SummaryTable(title="sanitize explain", facts=facts, header=_KIND_HEADER, rows=_kind_rows(result["sample"]["by_kind"]))
+@dataclass(frozen=True, kw_only=True)
+class StreamKindCounts:
+    """Counts of one kind in a stream."""
+
+    occurrences: int
+    kept: int
+    left_by_plan: int
+    replaced: int
 
 
-def _verify_table(result: _Result) -> SummaryTable:
-    facts = [
-        ("shards", f"{result['shards']:,}, all match the manifest"),
-        ("leaks", f"{result['leaks']:,} of {result['values_checked']:,} removed values found in {len(result['forms'])} forms"),
-        ("forms", ", ".join(result["forms"])),
-    ]
-    rows = sorted(result["ambiguous"].items())
-    return SummaryTable(
-        title=f"sanitize verify: {result['out']} ({result['mode']})", facts=facts, header=("kind", "ambiguous places"), rows=rows
-    )
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StreamResult(CommandResult):
+    """What one command did in a stream: counts of its records, and `position`, the records of the stream that are acknowledged."""
+
+    documents_in: int
+    documents_out: int
+    documents_dropped: int
+    quarantined: int
+    quarantine: Mapping[str, int]
+    occurrences: int
+    kept_originals: int
+    replaced: int
+    by_kind: Mapping[str, StreamKindCounts]
+    notes: Sequence[str]
+    swept: int
+    leaks: int
+    position: int
+    changed: bool
+    seconds: float
+    plan_hash: str
+    state: str | None
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("records", f"{self.documents_in:,} in = {self.documents_out:,} out + {self.quarantined:,} in quarantine"),
+            ("acknowledged", f"{self.position:,}"),
+            *(("note", note) for note in self.notes),
+        ]
+        rows = [
+            (kind, counts.occurrences, counts.kept, counts.replaced, counts.left_by_plan)
+            for kind, counts in sorted(self.by_kind.items(), key=lambda item: (-item[1].occurrences, item[0]))
+        ]
+        header = ("kind", "occurrences", "kept", "replaced", "left by plan")
+        return SummaryTable(title="sanitize stream", facts=facts, header=header, rows=rows)
 
 
-def _replay_table(result: _Result) -> SummaryTable:
-    facts = [
-        ("shards", f"{result['shards']:,}, {len(result['different_shards']):,} different"),
-        ("published", f"{result['out']}" if result["published"] else "nothing"),
-        *(("note", note) for note in result["notes"]),
-    ]
-    return SummaryTable(title=f"sanitize replay: {'the same' if result['same'] else 'different'}", facts=facts)
+# ----------------------------------------------------------------------------------------------------------------------- explain
 
 
-def _status_table(result: _Result) -> SummaryTable:
-    index = (
-        f"{result['documents']:,} documents, {result['tasks']:,} tasks"
-        if result["indexed"]
-        else f"none yet ({result['detect_tasks_done']:,} tasks done)"
-    )
-    holder = result["lock_holder"]
-    facts = [("index", index), *([("held by", f"process {holder.get('pid')} on {holder.get('host')}")] if holder else [])]
-    rows = [(run["plan_hash"], run["plan"], run["tasks_done"]) for run in result["runs"]]
-    return SummaryTable(title="sanitize status", facts=facts, header=("run", "plan", "tasks done"), rows=rows)
+@dataclass(frozen=True, kw_only=True)
+class SampleCounts:
+    """Counts of the sampled documents, as in `RunResult`."""
+
+    occurrences: int
+    kept_originals: int
+    replaced: int
+    by_kind: Mapping[str, KindCounts]
+    quarantined: int
+    documents_dropped: int
+    dropped: Sequence[DroppedDocuments]
+    blacklist: BlacklistCounts | None = field(default=None, metadata=IF_SET)
 
 
-def _doctor_table(result: _Result) -> SummaryTable:
-    rows = [(check["status"], check["name"], check["detail"], check["action"]) for check in result["checks"]]
-    head = ("status", "check", "detail", "action")
-    return SummaryTable(title=f"sanitize doctor: {'nothing fails' if result['ok'] else 'something fails'}", header=head, rows=rows)
+@dataclass(frozen=True, kw_only=True)
+class ExampleEdit:
+    """A value before and after it was edited, both masked by shape."""
+
+    kind: str
+    before: str
+    after: str
 
 
-def _report_table(result: _Result) -> SummaryTable:
-    facts = [*([("page", result["page"])] if result["page"] else []), *(("figure", path) for path in result["figures"])]
-    return SummaryTable(title=f"sanitize report: {result['out']}", facts=facts)
+@dataclass(frozen=True, kw_only=True)
+class CostEstimate:
+    """What a run over the whole input will take: CPU-seconds, and MB (1e6 bytes) in WORK and OUT."""
+
+    cpu_seconds: float
+    workspace_mb: float
+    output_mb: float
 
 
-def _subject_table(result: _Result) -> SummaryTable:
-    given, linked = result["given"], result["linked"]
-    facts = [
-        ("given", ", ".join(f"{number:,} {name}" for name, number in given.items())),
-        ("linked", f"{linked['values']:,} values, {linked['names']:,} names"),
-        ("found", f"{result['occurrences']:,} occurrences in {result['documents']:,} documents"),
-        *(("published", f"{run['out']}: {run['remaining']:,} left, {run['replaced']:,} replaced") for run in result["runs"]),
-        *(("erased", f"{out['out']}: {out['occurrences_erased']:,} occurrences") for out in result.get("erased", {}).get("outputs", ())),
-    ]
-    rows = [(place["kind"], place["section"] or "the text", place["occurrences"]) for place in result["occurrences_by_section"]]
-    return SummaryTable(title=f"sanitize subject: {result['work']}", facts=facts, header=("kind", "where", "occurrences"), rows=rows)
+@dataclass(frozen=True, kw_only=True)
+class BandForecast:
+    """Addresses that occur `from_` to `to` times (None: or more), and how many of them models may leak, with an interval."""
+
+    from_: int
+    to: int | None
+    addresses: int
+    measured_on: int
+    expected: float
+    low: float
+    high: float
 
 
-def _label_table(result: _Result) -> SummaryTable:
-    if "kinds" in result:
-        facts = [("labelled", f"{result['rows'] - result['unlabelled_rows']:,} of {result['rows']:,} rows")]
+@dataclass(frozen=True, kw_only=True)
+class PlanForecast:
+    """How many addresses models trained on the output of a plan may leak, in total and by band of frequency."""
+
+    plan: str
+    addresses: int
+    expected: float
+    low: float
+    high: float
+    bands: Sequence[BandForecast]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakForecast:
+    """Forecasts by plan, from the curves that `sanitize-eval frontier` measured in `runs` runs with these prompts."""
+
+    prompts: str
+    runs: int
+    plans: Sequence[PlanForecast]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExplainResult(CommandResult):
+    """The result of `explain`: what a run would do, from the first `sampled_documents` documents. `documents` is None if they were not
+    counted; `missing_requirements` says why the plan cannot run here."""
+
+    plan: Mapping[str, Any]
+    files: int
+    bytes: int
+    documents: int | None
+    unreadable_files: int
+    columns: Sequence[ColumnPolicy]
+    sampled_documents: int
+    sample: SampleCounts
+    examples: Sequence[ExampleEdit]
+    estimate: CostEstimate
+    forecast: LeakForecast | None = field(default=None, metadata=IF_SET)
+    missing_requirements: Sequence[str] = field(default_factory=list, metadata=IF_SET)
+    notes: Sequence[str] = field(default_factory=list, metadata=IF_SET)
+
+    def summary_table(self) -> SummaryTable:
+        estimate = self.estimate
+        facts = [
+            ("plan", f"{self.plan['name']}: {self.plan['about']}"),
+            ("input", f"{self.files:,} files, {self.bytes / 1e6:,.1f} MB"),
+            ("columns", ", ".join(f"{column.name}: {column.policy}" for column in self.columns)),
+            ("estimate", f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out, {estimate.workspace_mb:,} MB private"),
+            ("sampled", f"the first {self.sampled_documents:,} documents, sanitized in a temporary folder; nothing was written"),
+            *(("missing", message) for message in self.missing_requirements),
+            *(("note", message) for message in self.notes),
+            *((pair.kind, f"{pair.before} → {pair.after} (by shape)") for pair in self.examples),
+        ]
+        return SummaryTable(title="sanitize explain", facts=facts, header=_KIND_HEADER, rows=_kind_rows(self.sample.by_kind))
+
+
+# ----------------------------------------------------------------------------------------- verify, replay, report, status, doctor
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class VerifyResult(CommandResult):
+    """The result of `verify`: OUT matches its manifest, and none of `values_checked` removed values was found in `forms`.
+
+    `ambiguous` counts matches that are too short or too common to be conclusive, by kind. A full check also gives `passes`,
+    `ambiguous_forms` and `bytes_searched`, by location.
+    """
+
+    leaks: int
+    mode: str
+    shards: int
+    values_checked: int
+    forms: Sequence[str]
+    ambiguous: Mapping[str, int]
+    rows: int
+    out: str
+    work: str
+    passes: int | None = field(default=None, metadata=IF_SET)
+    ambiguous_forms: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
+    bytes_searched: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("shards", f"{self.shards:,}, all match the manifest"),
+            ("leaks", f"{self.leaks:,} of {self.values_checked:,} removed values found in {len(self.forms)} forms"),
+            ("forms", ", ".join(self.forms)),
+        ]
+        rows = sorted(self.ambiguous.items())
+        return SummaryTable(title=f"sanitize verify: {self.out} ({self.mode})", facts=facts, header=("kind", "ambiguous places"), rows=rows)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReplayResult(CommandResult):
+    """The result of `replay`: whether the shards are the manifest's, and the numbers of those that differ (from 0)."""
+
+    same: bool
+    shards: int
+    different_shards: Sequence[int]
+    different_counts: Sequence[str]
+    same_manifest: bool
+    notes: Sequence[str]
+    published: bool
+    changed: bool
+    out: str
+    work: str
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("shards", f"{self.shards:,}, {len(self.different_shards):,} different"),
+            ("published", self.out if self.published else "nothing"),
+            *(("note", note) for note in self.notes),
+        ]
+        return SummaryTable(title=f"sanitize replay: {'the same' if self.same else 'different'}", facts=facts)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReportResult(CommandResult):
+    """The result of `report`: the paths of the page (None if only figures were written) and of the figures, and how many samples of
+    edits the page shows."""
+
+    out: str
+    work: str
+    page: str | None
+    figures: Sequence[str]
+    samples: int
+
+    def summary_table(self) -> SummaryTable:
+        facts = [*([("page", self.page)] if self.page else []), *(("figure", path) for path in self.figures)]
+        return SummaryTable(title=f"sanitize report: {self.out}", facts=facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress:
+    """A run made from a private folder, and how many of its tasks are done."""
+
+    plan_hash: str
+    plan: str | None
+    tasks_done: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StatusResult(CommandResult):
+    """The state of a private folder: its index (`documents`, `increments` and `key_id` are None without one), the runs made from it, and
+    the process that holds its lock (`pid`, `host`, `since`), None if it is free."""
+
+    indexed: bool
+    documents: int | None
+    tasks: int
+    increments: int | None
+    key_id: str | None
+    detect_tasks_done: int
+    runs: Sequence[RunProgress]
+    lock_holder: Mapping[str, Any] | None
+
+    def summary_table(self) -> SummaryTable:
+        index = (
+            f"{self.documents:,} documents, {self.tasks:,} tasks" if self.indexed else f"none yet ({self.detect_tasks_done:,} tasks done)"
+        )
+        holder = self.lock_holder
+        facts = [("index", index), *([("held by", f"process {holder.get('pid')} on {holder.get('host')}")] if holder else [])]
+        rows = [(run.plan_hash, run.plan, run.tasks_done) for run in self.runs]
+        return SummaryTable(title="sanitize status", facts=facts, header=("run", "plan", "tasks done"), rows=rows)
+
+
+CheckStatus = Literal["ok", "warn", "fail", "absent"]
+
+
+@dataclass(frozen=True)
+class EnvironmentCheck:
+    """Result of one check of `doctor`. `absent` is an optional package that is not installed; `action` is the remedy, or how to install
+    it. `exit_code` is the exit code of the command if this check fails."""
+
+    name: str
+    status: CheckStatus
+    detail: str
+    action: str = ""
+    exit_code: int = field(default=0, metadata=_NOT_IN_JSON)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DoctorResult(CommandResult):
+    """The result of `doctor`: `ok` if no check failed; `exit_code` of the first failure (7 the machine, 2 the installation, 1 an internal
+    error)."""
+
+    ok: bool
+    exit_code: int
+    checks: Sequence[EnvironmentCheck]
+    folder: str
+    seconds: float
+
+    def summary_table(self) -> SummaryTable:
+        rows = [(check.status, check.name, check.detail, check.action) for check in self.checks]
+        head = ("status", "check", "detail", "action")
+        return SummaryTable(title=f"sanitize doctor: {'nothing fails' if self.ok else 'something fails'}", header=head, rows=rows)
+
+
+# ----------------------------------------------------------------------------------------------------------------------- subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenIdentifiers:
+    """How many values, names and users a match gives."""
+
+    values: int
+    names: int
+    users: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedIdentifiers:
+    """How many values and names are linked to those given, and how many display names were not followed."""
+
+    values: int
+    names: int
+    names_not_followed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SectionCounts:
+    """Occurrences of one kind in one section of the documents (None: in the text), and the documents that have them."""
+
+    kind: str
+    section: str | None
+    occurrences: int
+    documents: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectInOutput:
+    """What one published OUT holds of a person: documents, shards, occurrences replaced and `remaining`. Counts are None if OUT was
+    published from an earlier index."""
+
+    plan: str
+    plan_hash: str
+    out: str
+    documents: int | None
+    shards: Sequence[str]
+    remaining: int | None
+    replaced: int | None
+    erasures_honoured: int | None = field(default=None, metadata=IF_SET)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectInTraining:
+    """What one training run saw of the person's documents: how many, first at which step, and how many checkpoints came after it."""
+
+    run: str
+    documents_seen: int
+    first_step: int | None
+    checkpoints: int
+    checkpoints_after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasedOutput:
+    """One OUT after an erasure. `erased` is False if it could not be published without the person; then nothing else is known."""
+
+    out: str
+    plan_hash: str
+    erased: bool
+    shards: int | None = field(default=None, metadata=IF_SET)
+    shards_rewritten: int | None = field(default=None, metadata=IF_SET)
+    changed: bool | None = field(default=None, metadata=IF_SET)
+    occurrences_erased: int | None = field(default=None, metadata=IF_SET)
+    leaks: int | None = field(default=None, metadata=IF_SET)
+    encoded_leaks: Mapping[str, int] | None = None
+    manifest_sha256: str | None = field(default=None, metadata=IF_SET)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Erasure(CommandResult):
+    """The outputs that were published again without the person, and the file of the receipt."""
+
+    outputs: Sequence[ErasedOutput]
+    receipt: str
+
+    def summary_table(self) -> SummaryTable:
+        rows = [(output.out, output.occurrences_erased) for output in self.outputs]
+        return SummaryTable(title=f"erased; receipt {self.receipt}", header=("output", "occurrences"), rows=rows)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SubjectResult(CommandResult):
+    """The result of `subject`: what was given and linked, where it occurs, and what was erased. `unmatched_lines` are the lines of the
+    match that occur nowhere."""
+
+    given: GivenIdentifiers
+    linked: LinkedIdentifiers
+    values_found: int
+    unmatched_lines: Sequence[int]
+    documents: int
+    documents_authored: int
+    occurrences: int
+    occurrences_by_section: Sequence[SectionCounts]
+    runs: Sequence[SubjectInOutput]
+    checkpoints: Sequence[SubjectInTraining]
+    missing_outputs: Sequence[str]
+    work: str
+    erased: Erasure | None = field(default=None, metadata=IF_SET)
+
+    def summary_table(self) -> SummaryTable:
+        given, linked = self.given, self.linked
+        facts = [
+            ("given", f"{given.values:,} values, {given.names:,} names, {given.users:,} users"),
+            ("linked", f"{linked.values:,} values, {linked.names:,} names"),
+            ("found", f"{self.occurrences:,} occurrences in {self.documents:,} documents"),
+            *(
+                ("published", f"{run.out}: {run.remaining:,} left, {run.replaced:,} replaced" if run.remaining is not None else run.out)
+                for run in self.runs
+            ),
+            *(
+                ("erased", f"{output.out}: {output.occurrences_erased or 0:,} occurrences")
+                for output in (self.erased.outputs if self.erased else ())
+            ),
+        ]
+        rows = [(place.kind, place.section or "the text", place.occurrences) for place in self.occurrences_by_section]
+        return SummaryTable(title=f"sanitize subject: {self.work}", facts=facts, header=("kind", "where", "occurrences"), rows=rows)
+
+
+# ----------------------------------------------------------------------------------------------------------------- labels, rules
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LabelSample(CommandResult):
+    """The result of `sample_for_labels`: the file to label, its rows by stratum, and the strata without a row."""
+
+    file: str
+    rows: int
+    strata: Mapping[str, int]
+    empty_strata: Sequence[str]
+    work: str
+
+    def summary_table(self) -> SummaryTable:
+        return SummaryTable(title=f"sanitize label: {self.file}", header=("stratum", "rows"), rows=sorted(self.strata.items()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindScores:
+    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95 % interval."""
+
+    judged: int
+    right: int
+    precision: float | None
+    precision_interval: Sequence[float] | None
+    found: int
+    missed: int
+    recall: float | None
+    recall_interval: Sequence[float] | None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LabelScores(CommandResult):
+    """The result of `score_labels`: precision and recall by kind."""
+
+    file: str
+    rows: int
+    unlabelled_rows: int
+    kinds: Mapping[str, KindScores]
+
+    def summary_table(self) -> SummaryTable:
+        facts = [("labelled", f"{self.rows - self.unlabelled_rows:,} of {self.rows:,} rows")]
         rows = [
             (
                 kind,
-                scores["judged"],
-                _format_interval(scores["precision"], scores["precision_interval"]),
-                _format_interval(scores["recall"], scores["recall_interval"]),
+                scores.judged,
+                _format_interval(scores.precision, scores.precision_interval),
+                _format_interval(scores.recall, scores.recall_interval),
             )
-            for kind, scores in result["kinds"].items()
+            for kind, scores in self.kinds.items()
         ]
         return SummaryTable(title="sanitize label: scores", facts=facts, header=("kind", "judged", "precision", "recall"), rows=rows)
-    if "estimates" in result:
-        rows = [(kind, counts["first"], counts["second"], counts["both"]) for kind, counts in result["estimates"].items()]
-        return SummaryTable(
-            title="sanitize label: estimates",
-            facts=[("assumes", result["assumption"])],
-            header=("kind", "first", "second", "both"),
-            rows=rows,
-        )
-    return SummaryTable(title=f"sanitize label: {result['file']}", header=("stratum", "rows"), rows=sorted(result["strata"].items()))
 
 
-def _format_interval(value: float | None, interval: list[float] | None) -> str:
+def _format_interval(value: float | None, interval: Sequence[float] | None) -> str:
     return "not measured" if value is None or interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
-_TABLE_BUILDERS: dict[str, Callable[[_Result], SummaryTable]] = {
-    "run": _run_table,
-    "find": _find_table,
-    "explain": _explain_table,
-    "verify": _verify_table,
-    "replay": _replay_table,
-    "status": _status_table,
-    "doctor": _doctor_table,
-    "report": _report_table,
-    "subject": _subject_table,
-    "label": _label_table,
-}
+@dataclass(frozen=True, kw_only=True)
+class TwoIndexEstimate:
+    """Chapman's estimate of one kind from two indexes, with its 95 % interval; None if only one of them has any."""
+
+    first: int
+    second: int
+    both: int
+    estimate: float | None
+    interval: Sequence[float] | None
+    missed_by_both: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralIndexEstimate:
+    """Estimates of one kind from three indexes or more: Chao's lower bound and a log-linear one, with 95 % intervals; None where the
+    counts do not suffice. `dependent_pairs` are pairs of indexes, counted from 1."""
+
+    found_by_list: Sequence[int]
+    found: int
+    found_once: int
+    found_twice: int
+    lower_bound: float | None
+    lower_bound_interval: Sequence[float] | None
+    missed_at_least: float | None
+    loglinear: float | None
+    loglinear_interval: Sequence[float] | None
+    dependent_pairs: Sequence[Sequence[int]] | None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MissedEstimate(CommandResult):
+    """The result of `estimate_missed`: estimates by kind, what they assume, the finders of each index, and the kinds that only one index
+    has, for which no estimate is possible."""
+
+    finders: Mapping[str, Sequence[str]]
+    assumption: str
+    estimates: Mapping[str, TwoIndexEstimate | SeveralIndexEstimate]
+    one_finder_only: Sequence[str]
+
+    def summary_table(self) -> SummaryTable:
+        facts = [("assumes", self.assumption)]
+        if len(self.finders) > 2:
+            header = ("kind", *(f"index {number}" for number in range(1, len(self.finders) + 1)), "by any")
+            rows: list[tuple[Any, ...]] = [
+                (kind, *counts.found_by_list, counts.found)
+                for kind, counts in self.estimates.items()
+                if isinstance(counts, SeveralIndexEstimate)
+            ]
+        else:
+            header = ("kind", "first", "second", "both")
+            rows = [
+                (kind, counts.first, counts.second, counts.both)
+                for kind, counts in self.estimates.items()
+                if isinstance(counts, TwoIndexEstimate)
+            ]
+        return SummaryTable(title="sanitize label: estimates", facts=facts, header=header, rows=rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleCounts:
+    """How many examples, counter-examples and words a custom kind has."""
+
+    kind: str
+    examples: int
+    counter_examples: int
+    words: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedExample:
+    """An example that is not found, or a counter-example that is: its kind, its list, its index there (from 0), and the reason."""
+
+    kind: str
+    list: str
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExampleTestResult(CommandResult):
+    """The result of `rules test`: the custom kinds of a plan, and the examples that failed."""
+
+    plan: str
+    kinds: Sequence[ExampleCounts]
+    example_count: int
+    failed: Sequence[FailedExample]
+
+    def summary_table(self) -> SummaryTable:
+        rows = [(counts.kind, counts.examples, counts.counter_examples) for counts in self.kinds]
+        facts = [("failed", f"{len(self.failed):,} of {self.example_count:,} examples")]
+        header = ("kind", "examples", "counter-examples")
+        return SummaryTable(title=f"sanitize rules test: {self.plan}", facts=facts, header=header, rows=rows)

@@ -72,12 +72,8 @@ class Engine(Protocol):
         """Releases all processes and files. An engine cannot be used after that."""
 
 
-_NON_ENGINE_MODULES = (
-    "worker_process",
-    "task_runner",
-    "spark_dialect",
-    "spark_session",
-)  # modules of sanitize/engines that are not engines themselves
+# modules of sanitize/engines that are not engines themselves
+_NON_ENGINE_MODULES = ("worker_process", "task_runner", "spark_dialect", "spark_session")
 
 
 def engine_names() -> list[str]:

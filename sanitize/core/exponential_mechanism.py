@@ -60,7 +60,9 @@ class ClipBounds:
     def read(cls, folder: Path) -> ClipBounds:
         """The bounds stored with a model, in the file `dp_mlm.json` of its folder. Raises PlanError for a missing or invalid file."""
         path = folder / BOUNDS_FILE
-        expected = 'expected {"lower": -5.2, "upper": 20.3, "source": "which public text", "trained_on": "public"}, see docs/dp_mlm.md'
+        expected = (
+            'expected {"lower": -5.2, "upper": 20.3, "source": "which public text", "trained_on": "public"}; see docs/how_to/dp_mlm.md'
+        )
         try:
             fields: Any = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:

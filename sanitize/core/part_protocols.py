@@ -8,21 +8,21 @@ user.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
 
 from sanitize.core.keys import Key
-from sanitize.errors import PlanError, suggest_names
+from sanitize.errors import PlanError, describe_validation_error, suggest_names
 
 I64 = npt.NDArray[np.int64]
 RemovalPolicy = Literal["erase", "keep", "ledger"]
@@ -118,8 +118,9 @@ class Aggregates:
 class EditBatch:
     """Input of an editor: the occurrences of its kinds in some whole documents, in corpus order, without those that earlier parts claimed.
 
-    `occurrences` has doc_no, cell, start, end, kind, value_id, `kept`, `value` (the text of the span), and `swept`: true for spans that
-    the leak check added; their text may not be a value of the kind as a finder would report it.
+    `occurrences` has doc_no, cell, start, end, kind, value_id (a keyed hash of kind and normalised value: equal for all spellings of a
+    value), `kept`, `value` (the text of the span), and `swept`: true for spans that the leak check added; their text may not be a value
+    of the kind as a finder would report it.
     `doc_ids` is aligned with `occurrences`, dictionary-encoded.
     """
 
@@ -204,6 +205,7 @@ class Finder(Part):
     """
 
     second_round: ClassVar[bool] = False
+    needs: ClassVar[str] = ""  # what it needs besides its name in a plan, in a few words, such as `a model`
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -227,7 +229,7 @@ class Finder(Part):
     def open(self, key: Key, first_round_file: Path | None) -> None:
         """Called in a worker before the first batch of each task. What is expensive to load should be kept for the next task.
 
-        `first_round_file` is, in the second round, the file of values that `find` collected from the first round.
+        `first_round_file` is, in the second round, the file of values that detection collected in the first round.
         """
 
     def find_spans(self, column: TextColumn) -> FoundSpans:
@@ -249,6 +251,9 @@ class Finder(Part):
 class Editor(Part):
     """A part that replaces spans. `removal_policy` states what the leak check may expect of it.
 
+    The simple case implements `edit_occurrences` and `action`; every other member has a default. An editor that gives a value the same
+    surrogate everywhere, and whose surrogates an append must be able to compare, also states `consistent_kinds` and returns `labels`.
+
     With `reads = "texts"` its spans come from `edit_texts`, and `edit_occurrences` is not called; every occurrence of its kinds must then
     be replaced by one of those spans.
 
@@ -267,6 +272,26 @@ class Editor(Part):
     def removal_policy(self) -> RemovalPolicy:
         """`erase`: no occurrence of its kinds stays; `keep`: exactly the kept ones stay; `ledger`: a privacy mechanism's claim holds."""
         return "keep" if self.keep else "erase"
+
+    @property
+    def action(self) -> str:
+        """What happens to the occurrences of its kinds, in words, for the report of a run."""
+        return f"edited by {self.use}"
+
+    @property
+    def pooled_kinds(self) -> tuple[str, ...]:
+        """The kinds whose surrogates are drawn from components of the corpus' own values, which a stream then collects."""
+        return ()
+
+    @property
+    def consistent_kinds(self) -> tuple[str, ...]:
+        """The kinds whose values have one surrogate each over the whole corpus, recorded in the table `labels`; an append checks them."""
+        return ()
+
+    @property
+    def blacklist_reasons(self) -> tuple[str, ...]:
+        """The entries of the blacklist that it uses, by their reasons: `direct` (found values), `indirect` (words of few users)."""
+        return ()
 
     @property
     def uses_entities(self) -> bool:
@@ -421,7 +446,11 @@ def load_part(part_type: PartType, settings: Mapping[str, Any], location: str) -
     title = "".join(word.title() for word in module_name.rsplit(".", 1)[-1].split("_"))
     if not hasattr(module, title):
         raise PlanError(f"{location}.use = {use!r}: the module holds no class {title}")
-    return parse_settings(getattr(module, title), settings, location)
+    part_class = getattr(module, title)
+    for name in getattr(part_class, "model_fields", ()):  # the property would be read in place of the setting
+        if isinstance(inspect.getattr_static(part_class, name, None), property):
+            raise PlanError(f"{location}.use = {use!r}: {title} has a setting with the name of a property, {name}; rename the setting")
+    return parse_settings(part_class, settings, location)
 
 
 def parse_settings(model: type[BaseModel], settings: Mapping[str, Any], location: str) -> Any:
@@ -429,48 +458,4 @@ def parse_settings(model: type[BaseModel], settings: Mapping[str, Any], location
     try:
         return model(**settings)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        path = _setting_path(location, first["loc"])
-        if first["type"] == "extra_forbidden":
-            *outer, key = first["loc"]
-            for step in outer:
-                annotation = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
-                models = [one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, BaseModel)]
-                model = models[0] if models else model
-            raise PlanError(f"{path}: unknown key; {suggest_names(str(key), model.model_fields)}") from None
-        raise PlanError(f"{path}: {_expected_text(first)}") from None
-
-
-def _expected_text(error: ErrorDetails) -> str:
-    """What was expected for a setting, in terms of a plan file."""
-    limits, kind = error.get("ctx", {}), error["type"]
-    for prefix, message in _EXPECTED.items():
-        if kind.startswith(prefix):
-            return message.format(**limits)
-    return error["msg"]
-
-
-# prefix of a pydantic error type -> message; the rejected value itself is never part of a message
-_EXPECTED = {
-    "missing": "is missing; add it",
-    "int": "expected a whole number, such as 1",
-    "float": "expected a number, such as 0.5",
-    "bool": "expected true or false",
-    "string_pattern": "expected text of the form {pattern}",
-    "string_type": 'expected text in quotes, such as "name"',
-    "tuple": 'expected a list in brackets, such as ["ONE", "TWO"]',
-    "list": 'expected a list in brackets, such as ["ONE", "TWO"]',
-    "dict": "expected a table, such as {{ NAME = ... }}",
-    "model": "expected a table with its own keys",
-    "literal_error": "expected {expected}",
-    "greater_than_equal": "expected {ge} or more",
-    "greater_than": "expected more than {gt}",
-    "less_than_equal": "expected {le} or less",
-    "less_than": "expected less than {lt}",
-}
-
-
-def _setting_path(prefix: str, location: Sequence[str | int]) -> str:
-    steps = [step for step in location if step not in ("str", "dict[str,any]")]  # a step that only names the branch of a union
-    inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    return prefix + (inside if not prefix.endswith(":") else " " + inside.lstrip("."))
+        raise PlanError(describe_validation_error(error, model, location)) from None

@@ -1,4 +1,7 @@
-"""Renders a result table as text, CSV, JSON or Parquet bytes; escapes control characters and spreadsheet formulas in it."""
+"""Renders tables: a result as text, CSV, JSON or Parquet bytes; a summary (title, facts, small table) as text and notebook HTML.
+
+Control characters, HTML and spreadsheet formulas are escaped.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError, suggest_names
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLE_FORMATS = ("table", "csv", "json", "parquet")
+_MAX_ROWS = 40  # rows of a summary table that are displayed
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -110,3 +116,59 @@ def _to_text(value: object) -> str:
 
 def _guard_formula(text: str) -> str:
     return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text  # a spreadsheet would execute it as a formula
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryTable:
+    """A title, facts as (name, text), and a table of counts with a header."""
+
+    title: str
+    facts: Sequence[tuple[str, str]] = ()
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+
+    def to_text(self) -> str:
+        """The table as aligned plain text lines, for a prompt."""
+        name_width = max((len(name) for name, _ in self.facts), default=0)
+        lines = [escape_controls(self.title), *(escape_controls(f"  {name:<{name_width}}  {text}") for name, text in self.facts)]
+        if self.rows:
+            cells = [
+                [_format_cell(name) for name in self.header],
+                *([_format_cell(value) for value in row] for row in self.rows[:_MAX_ROWS]),
+            ]
+            widths = [max(len(row[column]) for row in cells) for column in range(len(self.header))]
+            is_number = [isinstance(value, int) for value in self.rows[0]]
+            for row in cells:
+                padded = (
+                    cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(row, widths, is_number, strict=True)
+                )
+                lines.append(("  " + "  ".join(padded)).rstrip())
+        return "\n".join([*lines, *self._omitted_rows_note()])
+
+    def to_html(self) -> str:
+        """The table as HTML, for a notebook: no script, no style except alignment, every text escaped."""
+        parts = [f"<div><p><b>{_escape_cell(self.title)}</b></p>"]
+        if self.facts:
+            rows = "".join(f'<tr><th style="text-align:left">{_escape_cell(name)}</th>{_html_cell(text)}</tr>' for name, text in self.facts)
+            parts.append(f"<table>{rows}</table>")
+        if self.rows:
+            head = "".join(f'<th style="text-align:left">{_escape_cell(name)}</th>' for name in self.header)
+            body = "".join(f"<tr>{''.join(_html_cell(value) for value in row)}</tr>" for row in self.rows[:_MAX_ROWS])
+            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        return "".join([*parts, *(f"<p>{_escape_cell(line.strip())}</p>" for line in self._omitted_rows_note()), "</div>"])
+
+    def _omitted_rows_note(self) -> list[str]:
+        return [f"  and {len(self.rows) - _MAX_ROWS:,} more"] if len(self.rows) > _MAX_ROWS else []
+
+
+def _format_cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else escape_controls("" if value is None else str(value))
+
+
+def _escape_cell(value: object) -> str:
+    return escape(_format_cell(value))
+
+
+def _html_cell(value: object) -> str:
+    side = "right" if isinstance(value, int) else "left"
+    return f'<td style="text-align:{side}">{_escape_cell(value)}</td>'

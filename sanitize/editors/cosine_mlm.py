@@ -28,6 +28,11 @@ class CosineMlm(DpMlm):
 
     top: int = Field(default=10, ge=2, le=1000)
 
+    @property
+    def action(self) -> str:
+        """Draws of a language model for words, without a privacy claim."""
+        return "words replaced by likely words of a masked language model, without a privacy claim"
+
     def resolve_settings(self) -> Self:
         """These settings with the hash of the model."""
         return self.model_copy(update={"model_sha256": self._model_hash()}) if self.model else self

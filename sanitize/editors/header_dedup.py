@@ -26,6 +26,7 @@ from pydantic import PrivateAttr
 
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.duplicate_groups import find_repeating_groups
+from sanitize.core.intervals import pack_pairs
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, CorpusView, EditBatch, Editor, RemovalPolicy, TextBatch
 from sanitize.text.address_lists import find_address_entries
@@ -112,6 +113,11 @@ class HeaderDedup(Editor):
         counts = corpus.run_query("header_removals_by_field", {"removed_occurrences": [removals]})
         return {"removed_occurrences": removals, "header_removals_by_field": counts}
 
+    @property
+    def action(self) -> str:
+        """Repeats removed from header lines."""
+        return "repeated values removed from mail headers, all others kept"
+
     def summarize(self, aggregates: Aggregates) -> dict[str, Any]:
         """The numbers of removed addresses, spans and whole lines, by header field.
 
@@ -152,14 +158,8 @@ class HeaderDedup(Editor):
         doc_no, cell, start, value_id = (occurrences[name].to_numpy().astype(np.int64, copy=False) for name in _KEY_COLUMNS)
         removals = self._removals.between(int(doc_no[0]), int(doc_no[-1]))
         doc_no_2, cell_2, start_2, value_id_2 = (removals[name].to_numpy().astype(np.int64, copy=False) for name in _KEY_COLUMNS)
-        # one sortable number for the position of each: (number of its cell within the batch, start in the cell)
-        cell_factor = 1 + max(cell.max(), cell_2.max(initial=0))
-        cell_key, removal_cell_key = (doc_no - doc_no[0]) * cell_factor + cell, (doc_no_2 - doc_no[0]) * cell_factor + cell_2
-        new = np.append(True, np.diff(cell_key) != 0)
-        start_factor = 1 + max(start.max(), start_2.max(initial=0))
-        place = (np.cumsum(new) - 1) * start_factor + start
-        cell_no = np.searchsorted(cell_key[new], removal_cell_key)
-        wanted = cell_no * start_factor + start_2
+        cell_no, removal_cell_no = pack_pairs((doc_no, doc_no_2), (cell, cell_2))
+        place, wanted = pack_pairs((cell_no, removal_cell_no), (start, start_2))
         row = np.minimum(np.searchsorted(place, wanted), len(place) - 1)
         # of several occurrences that begin at one position, take the one with this value_id
         mismatched = np.flatnonzero((place[row] == wanted) & (value_id[row] != value_id_2))
@@ -170,7 +170,7 @@ class HeaderDedup(Editor):
                 & (value_id[row[mismatched]] != value_id_2[mismatched])
                 & (row[mismatched] < len(place) - 1)
             ]
-        good = (cell_key[row] == removal_cell_key) & (place[row] == wanted) & (value_id[row] == value_id_2)
+        good = (place[row] == wanted) & (value_id[row] == value_id_2)
         return (row, removals) if good.all() else (row[good], removals.filter(good))
 
 

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr, model_validator
 
 from sanitize.core.arrow_buffers import TextBuffers, slice_nested_spans, to_large_string
+from sanitize.core.intervals import sort_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
 from sanitize.core.user_counts import IdIndex
@@ -63,6 +64,16 @@ class MaskWords(Editor):
         """`erase` if kinds are set: their values are removed. `ledger` without kinds: words are masked, and no removal is promised."""
         return "erase" if self.kinds else "ledger"
 
+    @property
+    def action(self) -> str:
+        """A mask for every word of every occurrence."""
+        return "every word of every occurrence masked, and all other places where the same words occur together"
+
+    @property
+    def blacklist_reasons(self) -> tuple[str, ...]:
+        """The setting `reasons`."""
+        return self.reasons
+
     def open(self, key: Key, aggregates: Aggregates) -> None:
         """Load the blacklist: hashes of single words, and for each length of longer n-grams, hashes of first words and of whole n-grams."""
         listed = pq.read_table(aggregates.tables["blacklist"], columns=["ngram", "reason"], partitioning=None)
@@ -93,7 +104,7 @@ class MaskWords(Editor):
         with_words = np.flatnonzero(after > first)
         start[with_words] = np.minimum(start[with_words], words.start[first[with_words]])
         end[with_words] = np.maximum(end[with_words], words.end[after[with_words] - 1])
-        order = np.lexsort((-end, start))
+        order = sort_spans(start, end)
         row, text_no, base, start, end = (column[order] for column in (row, text_no, base, start, end))
         masked = pl.Series(slice_nested_spans(buffers, start, end)).str.replace_all(UNICODE_WORD_PATTERN, self.mask.replace("$", "$$"))
         # an occurrence without a word is replaced by a single mask

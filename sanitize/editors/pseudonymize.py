@@ -59,6 +59,17 @@ class Pseudonymize(LinkingEditor):
     _values_by_kind: dict[str, _KindValues] = PrivateAttr(default_factory=dict)
     _identities: _Identities | None = PrivateAttr(default=None)
 
+    @property
+    def action(self) -> str:
+        """A pseudonym for every occurrence, the same wherever `scope` says so."""
+        scopes = {"document": "the same for a value within its document", "none": "a new one for every occurrence"}
+        return f"every occurrence replaced by a pseudonym of the same shape, {scopes.get(self.scope, 'the same wherever its value occurs')}"
+
+    @property
+    def consistent_kinds(self) -> tuple[str, ...]:
+        """All its kinds, with the scope `corpus`."""
+        return self.kinds if self.scope == "corpus" else ()
+
     def validate_settings(self, schema: pa.Schema | None) -> None:
         super().validate_settings(schema)
         if self.linked and self.scope == "none":

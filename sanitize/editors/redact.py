@@ -24,6 +24,11 @@ class Redact(Editor):
     label: Literal["fixed", "numbered"] = "fixed"
     keep: Literal[0] = 0
 
+    @property
+    def action(self) -> str:
+        """A label for every occurrence."""
+        return "every occurrence replaced by a label"
+
     def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """A label for every occurrence; with numbered labels also the table `labels`, which maps them to value_ids."""
         frame = batch.occurrences.select("doc_no", pl.col("kind").cast(pl.String), "value_id")

@@ -86,6 +86,19 @@ class Rmft(LinkingEditor):
             )
 
     @property
+    def action(self) -> str:
+        """First occurrences kept, later ones replaced by variants; with `keep = 0`, surrogates for all."""
+        if not self.keep:
+            return "every occurrence replaced by a new surrogate of the same shape"
+        first = "first occurrence" if self.keep == 1 else f"first {self.keep} occurrences"
+        return f"{first} of every value kept, each later one replaced by a new variant"
+
+    @property
+    def pooled_kinds(self) -> tuple[str, ...]:
+        """All its kinds, unless components are drawn from the curated pools alone."""
+        return () if self.stores == "curated" else self.kinds
+
+    @property
     def is_sequential(self) -> bool:
         """True with `avoid = "seen"`: each variant depends on those before it."""
         return self.avoid == "seen"

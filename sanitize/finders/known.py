@@ -31,6 +31,7 @@ from sanitize.core.arrow_buffers import (
     slice_nested_spans,
     to_large_string,
 )
+from sanitize.core.intervals import contained_in_any, flatten_spans, sort_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
@@ -61,6 +62,7 @@ class Known(Finder):
     """Settings: none. Its search terms are written by `write_known_terms`."""
 
     VERSION: ClassVar[int] = 2
+    needs: ClassVar[str] = "--known FILE"
     second_round: ClassVar[bool] = True
     _terms: _KnownTerms | None = PrivateAttr(default=None)
 
@@ -121,7 +123,7 @@ class _KnownTerms:
             buffers = TextBuffers.from_array(texts)
             base = buffers.offsets[text_no[single]]
             low, high = base + start[single], base + end[single]
-            order = np.lexsort((-high, low))
+            order = sort_spans(low, high)
             matched_texts = np.empty(len(single), object)
             matched_texts[order] = slice_nested_spans(buffers, low[order], high[order]).to_numpy(zero_copy_only=False)
             required = self.required_spelling.gather(term[single]).str.normalize("NFC")
@@ -170,17 +172,12 @@ def _is_already_found(
 ) -> npt.NDArray[np.bool_]:
     """True for spans inside a span of their kind that was found before."""
     inside = np.zeros(len(text_no), np.bool_)
-    text_stride = np.int64(1) << 31
-    begin, end = text_no * text_stride + start_byte, text_no * text_stride + end_byte
+    found_text, found_start, found_end = (found[name].to_numpy() for name in ("text_no", "start_byte", "end_byte"))
+    axis, found_axis = flatten_spans((text_no, start_byte, end_byte), (found_text, found_start, found_end))
+    found_kind = found["kind"].to_numpy()
     for name in set(kind.tolist()):
-        same_kind = found.filter(pl.col("kind") == name)
-        if not same_kind.height:
-            continue
-        low = same_kind["text_no"].to_numpy() * text_stride + same_kind["start_byte"].to_numpy()
-        high = np.maximum.accumulate(same_kind["text_no"].to_numpy() * text_stride + same_kind["end_byte"].to_numpy())
-        rows = np.flatnonzero(kind == name)
-        previous = np.searchsorted(low, begin[rows], side="right") - 1
-        inside[rows] = (previous >= 0) & (high[np.maximum(previous, 0)] >= end[rows])
+        rows, found_rows = kind == name, found_kind == name
+        inside[rows] = contained_in_any(axis[0][rows], axis[1][rows], found_axis[0][found_rows], found_axis[1][found_rows])
     return inside
 
 

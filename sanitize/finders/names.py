@@ -25,7 +25,8 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import PrivateAttr
 
-from sanitize.core.arrow_buffers import I64, TextBuffers, enumerate_ranges, is_in_byte_table, make_byte_table, slice_spans, to_large_string
+from sanitize.core.arrow_buffers import I64, TextBuffers, is_in_byte_table, make_byte_table, slice_spans, to_large_string
+from sanitize.core.intervals import begins_group, enumerate_ranges, overlaps_any
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.kinds.kind import get_kind
@@ -124,7 +125,7 @@ def _find_names_beside_addresses(
     text_no = addresses["text_no"].to_numpy()
     starts, stops = (buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "end_byte"))
     # an address inside another address has no name of its own
-    outermost = np.flatnonzero(np.append(True, starts[1:] >= np.maximum.accumulate(stops)[:-1])) if len(starts) else np.empty(0, np.int64)
+    outermost = np.flatnonzero(begins_group(starts, stops))
     text_no, starts, stops = text_no[outermost], starts[outermost], stops[outermost]
     lines: HeaderLines = find_header_lines(buffers, text_no, starts) if len(starts) else HeaderLines.empty(0)
     names, begin, end = find_display_name_spans(buffers, lines, starts, stops)
@@ -595,36 +596,25 @@ def _find_run_ends(is_linked: Mask) -> I64:
 def _add_disjoint(
     start: I64, end: I64, score: npt.NDArray[np.float64], more_start: I64, more_end: I64, more_score: npt.NDArray[np.float64]
 ) -> tuple[I64, I64, npt.NDArray[np.float64]]:
-    """Adds to the names those of the further ones that share no word with them."""
-    if not len(more_start):
-        return start, end, score
-    order = np.argsort(start, kind="stable")
-    low, high = start[order], end[order]
-    last_before = np.searchsorted(low, more_end, side="right") - 1
-    is_free = (last_before < 0) | (high[np.maximum(last_before, 0)] < more_start) if len(low) else np.ones(len(more_start), np.bool_)
+    """Adds to the names, given by their first and their last word, those of the further ones that share no word with them."""
+    is_free = ~overlaps_any(more_start, more_end + 1, start, end + 1)
     more_start, more_end, more_score = more_start[is_free], more_end[is_free], more_score[is_free]
     # of overlapping further names the first is kept
     order = np.argsort(more_start, kind="stable")
     more_start, more_end, more_score = more_start[order], more_end[order], more_score[order]
-    is_first = np.append(True, more_start[1:] > np.maximum.accumulate(more_end)[:-1]) if len(more_start) else np.empty(0, np.bool_)
+    is_first = begins_group(more_start, more_end + 1)
     return np.append(start, more_start[is_first]), np.append(end, more_end[is_first]), np.append(score, more_score[is_first])
 
 
 def _find_covered_bytes(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:
-    """Returns the bytes of the column that values of other kinds cover, as ascending spans."""
-    if not found.height:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+    """Returns the bytes of the column that values of other kinds cover, as spans."""
     base = buffers.offsets[found["text_no"].to_numpy()]
-    low, high = base + found["start_byte"].to_numpy(), base + found["end_byte"].to_numpy()
-    return low, np.maximum.accumulate(high)
+    return base + found["start_byte"].to_numpy(), base + found["end_byte"].to_numpy()
 
 
 def _drop_overlapping(
     start: I64, end: I64, score: npt.NDArray[np.float64], taken_start: I64, taken_end: I64
 ) -> tuple[I64, I64, npt.NDArray[np.float64]]:
     """Returns the names that share no byte with the taken spans (`taken_start`, `taken_end`)."""
-    if not len(taken_start) or not len(start):
-        return start, end, score
-    last_before = np.searchsorted(taken_start, end, side="left") - 1
-    is_free = (last_before < 0) | (taken_end[np.maximum(last_before, 0)] <= start)
+    is_free = ~overlaps_any(start, end, taken_start, taken_end)
     return start[is_free], end[is_free], score[is_free]

@@ -24,7 +24,7 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,7 @@ class Ner(Finder):
     least of the words of a span), `window` (tokens of a window including special tokens; 0: the model's maximum, 512 at most), `overlap`
     (tokens that two windows share), `batch_tokens` (per batch; 0: by device), `device`."""
 
+    needs: ClassVar[str] = "a model"
     model: str = ""
     model_sha256: str = ""
     versions: str = ""

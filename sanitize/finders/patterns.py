@@ -22,14 +22,13 @@ from sanitize.core.arrow_buffers import (
     MASKED_BYTE,
     TextBuffers,
     bytes_to_code_points,
-    enumerate_ranges,
-    expand_ranges,
     fill_null_texts,
     find_matches,
     make_byte_table,
     slice_spans,
     to_large_string,
 )
+from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.kinds.kind import ASCII_WORD_CHARS, Kind, boundary_tables, list_kinds, unflatten_strings
 from sanitize.text.digit_lines import DigitLines, find_digit_lines
@@ -96,8 +95,7 @@ class PatternFinder:
         spans = self._search_inside_values(spans)
         text_no, starts, stops, value_no, candidate_no = spans.text_no, spans.starts, spans.ends, spans.value_no, spans.candidate_no
         if not spans.is_sorted:
-            # two sorted runs, which a stable sort of one key merges; a batch has fewer than 2^31 bytes
-            order = np.argsort((starts << 32) - stops, kind="stable")
+            order = sort_spans(starts, stops)
             text_no, starts, stops, value_no, candidate_no = (column[order] for column in (text_no, starts, stops, value_no, candidate_no))
         text_start = buffers.offsets[text_no]
         start, stop = bytes_to_code_points(buffers, text_no, starts, stops)

@@ -27,7 +27,7 @@ import io
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,13 +35,14 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 from sanitize.core.arrow_buffers import I64, TextBuffers, code_points_to_bytes, find_matches, is_in_byte_table, make_byte_table
+from sanitize.core.intervals import merge_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import MissingExtra, PlanError, SanitizeError, suggest_names
 from sanitize.finders.ner import describe_versions, read_label_names
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import tree_sha256
-from sanitize.text.label_aliases import KIND_BY_LABEL, map_labels_to_kinds, trim_spans
+from sanitize.text.label_aliases import get_kinds_by_label, map_labels_to_kinds, trim_spans
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")
 # recognisers whose every match has a digit or an @, and no white space next to a word character at its edges (a test checks it)
@@ -61,6 +62,7 @@ class Presidio(Finder):
     (entity, or the model's label = our kind); `nlp` and `model` (a path); `context` (context words that count as present around every
     match); `threshold`; `timeout` (seconds for one pattern on one text); `chunk` and `overlap` (of a model's input); `device`."""
 
+    needs: ClassVar[str] = "a model"
     language: str = "en"
     recognizers: tuple[str, ...] = ()
     rules: str = ""
@@ -304,7 +306,7 @@ class PresidioAnalyzers:
                 )
         default_kinds = {name for name, item in all_kinds().items() if item.country is None and not item.opt_in}
         wanted = settings.entities or [
-            item for item in available if item in settings.labels or KIND_BY_LABEL.get(item, item) in default_kinds
+            item for item in available if item in settings.labels or get_kinds_by_label().get(item, item) in default_kinds
         ]
         kinds = {entity: kind for entity, kind in map_labels_to_kinds(wanted, settings.labels, "presidio: labels").items() if kind}
         if not kinds:
@@ -373,12 +375,7 @@ def _cut_digit_windows(buffers: TextBuffers) -> TextWindows:
     before = np.append(whitespace, -1)[np.searchsorted(whitespace, low) - 1] + 1 if len(whitespace) else np.zeros_like(low)
     after = np.append(whitespace, len(buffers.data))[np.searchsorted(whitespace, high)]
     low, high = np.where(low > first, np.maximum(before, first), first), np.minimum(after, last)
-    is_first = (
-        np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0)) if len(anchors) else np.empty(0, np.bool_)
-    )
-    head = np.flatnonzero(is_first)
-    low, text_no = low[head], text_no[head]
-    high = np.maximum.reduceat(high, head) if len(head) else high
+    text_no, low, high = merge_spans(text_no, low, high)
     return text_no, low, high, low, high
 
 

@@ -55,7 +55,7 @@ _DOLMA_MEASURES = (
     "doc_length",
     "doc_score",
 )  # dolma's taggers report these as one number per document, not as spans
-_EXPECTED_LAYOUT = "expected one of the layouts own, dolma and presidio of docs/finders.md"
+_EXPECTED_LAYOUT = "expected one of the layouts own, dolma and presidio of docs/how_to/finders.md"
 
 
 class Spans(Finder):

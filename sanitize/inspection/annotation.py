@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import KindScores, LabelSample, LabelScores, MissedEstimate, SeveralIndexEstimate, TwoIndexEstimate
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import UsageError, suggest_names
 from sanitize.inspection.capture_recapture import (
@@ -35,6 +35,7 @@ from sanitize.inspection.capture_recapture import (
 )
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.detection_spec import read_custom_kinds
+from sanitize.plans.python_api import public_function
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import read_json, write_private_lines
@@ -47,32 +48,18 @@ _MAX_READ_GAP = 2_000  # documents that are read together
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "kind")
 
 
-def label(
-    work: Path | str,
-    *,
-    n: int = 300,
-    out: Path | str | None = None,
-    score: Path | str | None = None,
-    against: Sequence[Path | str] | Path | str | None = None,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Draw a sample of `n` rows to label by hand; or score a labelled sample (`score`); or estimate what all finders missed from other
-    indexes of the same corpus, built by other finders (`against`, one or several).
+@public_function()
+def sample_for_labels(work: Path | str, /, *, n: int = 300, out: Path | str | None = None, seed: int = 0) -> LabelSample:
+    """Draw `n` rows to label by hand, and write them as JSON lines to `out`, by default WORK/labels/sample.jsonl.
 
-    A sample returns `file`, `rows`, `strata`, and the strata without a row (`empty_strata`), if there are more strata than rows. It is
-    written to WORK/labels/sample.jsonl, or to `out`; an existing file is never overwritten.
-    `score` returns for every kind `precision` and `recall` with intervals; `against` returns `estimates`. Raises UsageError.
+    Half of the rows are finds, half are passages; another `seed` draws others. If there are more strata than rows, some have no row.
+    Raises UsageError for an existing file, which may hold labels, and for a WORK whose input has moved.
+
+    >>> import sanitize
+    >>> sanitize.sample_for_labels("clean.private", n=2, out="sample.jsonl").strata
+    {'EMAIL_ADDRESS': 1, 'documents with finds': 1}
     """
-    work = require_local_path(work)
-    require_run_workspace(work)
-    if score is not None and against is not None:
-        raise UsageError("--score and --against exclude each other: one reads labels, the other needs none")
-    if score is not None:
-        with custom_kinds(read_custom_kinds(work)):
-            return CommandResult("label", _score_labels(Path(score)))
-    if against is not None:
-        others = [against] if isinstance(against, str | Path) else against
-        return CommandResult("label", _estimate_missed(work, [require_local_path(one) for one in others]))
+    work = _require_work(work)
     target = require_local_path(out) if out is not None else work / "labels" / "sample.jsonl"
     if target.exists():
         raise UsageError(f"{target}: exists already, and may hold labels; name another file with --out, or move it away")
@@ -89,9 +76,45 @@ def label(
     for row in rows:
         strata[row["stratum"]] = strata.get(row["stratum"], 0) + 1
     empty_strata = [stratum for stratum in all_strata if stratum not in strata]
-    return CommandResult(
-        "label", {"file": str(target), "rows": len(rows), "strata": strata, "empty_strata": empty_strata, "work": str(work)}
-    )
+    return LabelSample(file=str(target), rows=len(rows), strata=strata, empty_strata=empty_strata, work=str(work))
+
+
+@public_function()
+def score_labels(work: Path | str, labels: Path | str, /) -> LabelScores:
+    """Precision and recall by kind, with 95 % intervals, from a labelled sample of `sample_for_labels`.
+
+    Raises UsageError for a file that is no such sample; the message names the line, never its content.
+
+    >>> import json, pathlib, sanitize
+    >>> rows = [{"ask": "find", "kind": "EMAIL_ADDRESS", "right": True}]
+    >>> _ = pathlib.Path("labelled.jsonl").write_text("".join(json.dumps(row) for row in rows))
+    >>> sanitize.score_labels("clean.private", "labelled.jsonl").kinds["EMAIL_ADDRESS"].precision
+    1.0
+    """
+    with custom_kinds(read_custom_kinds(_require_work(work))):
+        return _score_labels(require_local_path(labels))
+
+
+@public_function()
+def estimate_missed(work: Path | str, others: Sequence[Path | str] | Path | str, /) -> MissedEstimate:
+    """Estimates by kind of how many values all finders missed, without labels: from the index in WORK and one or more others of the same
+    corpus, built by other finders.
+
+    Raises UsageError for indexes of other documents, and for two indexes by the same finders.
+
+    >>> import sanitize
+    >>> _ = sanitize.index("mails.parquet", "names.private", plan="names", workers=1)
+    >>> sanitize.estimate_missed("clean.private", "names.private").estimates["EMAIL_ADDRESS"].both
+    2
+    """
+    others = [others] if isinstance(others, str | Path) else others
+    return _estimate_missed(_require_work(work), [require_local_path(one) for one in others])
+
+
+def _require_work(work: Path | str) -> Path:
+    work = require_local_path(work)
+    require_run_workspace(work)
+    return work
 
 
 # ------------------------------------------------------------------------------------------------------------------------ the sample
@@ -100,7 +123,7 @@ def label(
 def _read_complete_index(work: Path) -> Mapping[str, Any]:
     index = read_json(work / "index.json")
     if not index or not index.get("complete"):
-        raise UsageError(f"{work}: has no complete index; build it with `sanitize find INPUT... --work {work}`")
+        raise UsageError(f"{work}: has no complete index; build it with `sanitize index INPUT... --work {work}`")
     return index
 
 
@@ -121,7 +144,7 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
     documents = Documents.from_json(_read_complete_index(work)["documents"], work)
     leaves = [LeafPath(column, tuple(steps)) for column, *steps in _read_complete_index(work)["leaf_paths"]]
     if not all(source.is_available() for source in documents.files):
-        raise UsageError(f"{work}: the input that it indexes has moved or changed; run `sanitize find` again")
+        raise UsageError(f"{work}: the input that it indexes has moved or changed; run `sanitize index` again")
     has_find = np.zeros(documents.count, np.bool_)
     smallest: list[pl.DataFrame] = []
     for occurrences in _read_occurrences(work):
@@ -249,7 +272,7 @@ def wilson_interval(share: float, trials: float) -> list[float] | None:
     return [max(0.0, middle - half), min(1.0, middle + half)]
 
 
-def _score_labels(path: Path) -> dict[str, Any]:
+def _score_labels(path: Path) -> LabelScores:
     """Precision from the judged finds, recall from the passages, by kind.
 
     In passages every span, found or missed, counts with its passage's weight. The interval is that of the effective sample size (Kish,
@@ -277,7 +300,7 @@ def _score_labels(path: Path) -> dict[str, Any]:
         for entry in row["missed"]:
             name = entry["kind"] if isinstance(entry, dict) else entry
             passage_spans.setdefault(_require_kind(path, number, name), []).append((row["weight"], False))
-    kinds: dict[str, dict[str, Any]] = {}
+    kinds: dict[str, KindScores] = {}
     for kind in sorted(judged.keys() | passage_spans.keys()):
         right, spans = judged.get(kind, []), passage_spans.get(kind, [])
         weights = np.array([weight for weight, _ in spans], np.float64)
@@ -285,17 +308,17 @@ def _score_labels(path: Path) -> dict[str, Any]:
         effective_size = float(weights.sum() ** 2 / (weights**2).sum()) if len(spans) else 0.0
         precision = sum(right) / len(right) if right else None
         recall = float(weights[hits].sum() / weights.sum()) if len(spans) else None
-        kinds[kind] = {
-            "judged": len(right),
-            "right": sum(right),
-            "precision": precision,
-            "precision_interval": wilson_interval(precision, len(right)) if precision is not None else None,
-            "found": int(hits.sum()),
-            "missed": int((~hits).sum()),
-            "recall": recall,
-            "recall_interval": wilson_interval(recall, effective_size) if recall is not None else None,
-        }
-    return {"file": str(path), "rows": rows, "unlabelled_rows": unlabelled_rows, "kinds": kinds}
+        kinds[kind] = KindScores(
+            judged=len(right),
+            right=sum(right),
+            precision=precision,
+            precision_interval=wilson_interval(precision, len(right)) if precision is not None else None,
+            found=int(hits.sum()),
+            missed=int((~hits).sum()),
+            recall=recall,
+            recall_interval=wilson_interval(recall, effective_size) if recall is not None else None,
+        )
+    return LabelScores(file=str(path), rows=rows, unlabelled_rows=unlabelled_rows, kinds=kinds)
 
 
 def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -331,7 +354,7 @@ def _require_kind(path: Path, line_number: int, name: object) -> str:
 # ------------------------------------------------------------------------------------------------------ estimates from several indexes
 
 
-def _estimate_missed(work: Path, others: Sequence[Path]) -> dict[str, Any]:
+def _estimate_missed(work: Path, others: Sequence[Path]) -> MissedEstimate:
     """Estimates of each kind from several indexes: Chapman's from two; Chao's lower bound and a log-linear one from three or more."""
     works, indexes = [work, *others], [_read_complete_index(work)]
     for other in others:
@@ -350,21 +373,25 @@ def _estimate_missed(work: Path, others: Sequence[Path]) -> dict[str, Any]:
                 f"{path}: the same finders ({', '.join(names) or 'none'}) built another of the indexes, so that the two cannot show "
                 "what each of them misses; build one with finders of another type, such as a model"
             )
-    estimates = {}
+    estimates: dict[str, TwoIndexEstimate | SeveralIndexEstimate] = {}
+    one_finder_only = []
     for kind in sorted(set().union(*(frame["kind"] for frame in spans))):
         lists = [frame.filter(pl.col("kind") == kind) for frame in spans]
         if len(lists) == 2:
             both = min(count_overlapping(*lists), count_overlapping(lists[1], lists[0]))
-            estimates[kind] = chapman_estimate(lists[0].height, lists[1].height, both)
+            two = chapman_estimate(lists[0].height, lists[1].height, both)
+            estimates[kind], figure = two, two.estimate
         else:
-            estimates[kind] = estimate_total(capture_histories(lists), len(lists))
-    figure = "estimate" if len(works) == 2 else "lower_bound"
-    return {
-        "finders": {str(path): names for path, names in zip(works, finders, strict=True)},
-        "assumption": TWO_INDEX_ASSUMPTION if len(works) == 2 else SEVERAL_INDEX_ASSUMPTION,
-        "estimates": estimates,
-        "one_finder_only": [kind for kind, estimate in estimates.items() if estimate[figure] is None],
-    }
+            several = estimate_total(capture_histories(lists), len(lists))
+            estimates[kind], figure = several, several.lower_bound
+        if figure is None:
+            one_finder_only.append(kind)
+    return MissedEstimate(
+        finders={str(path): names for path, names in zip(works, finders, strict=True)},
+        assumption=TWO_INDEX_ASSUMPTION if len(works) == 2 else SEVERAL_INDEX_ASSUMPTION,
+        estimates=estimates,
+        one_finder_only=one_finder_only,
+    )
 
 
 _SPAN_SCHEMA = {"doc_no": pl.Int64, "cell": pl.Int32, "start": pl.Int64, "end": pl.Int64, "kind": pl.String}

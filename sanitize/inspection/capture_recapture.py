@@ -24,8 +24,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sanitize.core.command_results import SeveralIndexEstimate, TwoIndexEstimate
+from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs
+
 Z_95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 _MAX_COEFFICIENT = 15.0  # a larger coefficient comes from an empty cell, and the model is not usable
 TWO_INDEX_ASSUMPTION = (
     "that the two find independently of each other; if both find the easy ones and miss the hard ones, more is missed than estimated"
@@ -36,26 +40,23 @@ SEVERAL_INDEX_ASSUMPTION = (
 )
 
 
-def chapman_estimate(first: int, second: int, both: int) -> dict[str, Any]:
+def chapman_estimate(first: int, second: int, both: int) -> TwoIndexEstimate:
     """Estimate the total number, (n1 + 1)(n2 + 1) / (m + 1) - 1, with the 95 % interval from its variance (Chapman 1951; Seber, The
     Estimation of Animal Abundance, 1982), and the number that neither found. The estimates are None if only one of the two found any."""
-    out: dict[str, Any] = {"first": first, "second": second, "both": both, "estimate": None, "interval": None, "missed_by_both": None}
     if not first or not second:
-        return out
+        return TwoIndexEstimate(first=first, second=second, both=both, estimate=None, interval=None, missed_by_both=None)
     estimate = (first + 1) * (second + 1) / (both + 1) - 1
     variance = (first + 1) * (second + 1) * (first - both) * (second - both) / ((both + 1) ** 2 * (both + 2))
     least = first + second - both
     low, high = max(least, estimate - Z_95 * variance**0.5), max(least, estimate + Z_95 * variance**0.5)
-    return out | {"estimate": estimate, "interval": [float(low), float(high)], "missed_by_both": max(0.0, estimate - least)}
+    interval, missed = [float(low), float(high)], max(0.0, estimate - least)
+    return TwoIndexEstimate(first=first, second=second, both=both, estimate=estimate, interval=interval, missed_by_both=missed)
 
 
 def count_overlapping(spans: pl.DataFrame, other_spans: pl.DataFrame) -> int:
     """The number of `spans` (doc_no, cell, start, end) that overlap one of `other_spans`."""
-    if not spans.height or not other_spans.height:
-        return 0
-    left = spans.select("doc_no", "cell", "start", "end").with_row_index("row")
-    pairs = left.join(other_spans.select("doc_no", "cell", low="start", high="end"), on=["doc_no", "cell"])
-    return pairs.filter((pl.col("start") < pl.col("high")) & (pl.col("low") < pl.col("end")))["row"].n_unique()
+    axis, other_axis = _flatten(spans, other_spans)
+    return int(overlaps_any(*axis, *other_axis).sum())
 
 
 def capture_histories(span_lists: Sequence[pl.DataFrame]) -> dict[int, int]:
@@ -63,13 +64,20 @@ def capture_histories(span_lists: Sequence[pl.DataFrame]) -> dict[int, int]:
     cell, start, end) of one kind. Spans that overlap, directly or through others, are one thing."""
     numbered = [spans.select("doc_no", "cell", "start", "end", bit=pl.lit(1 << number)) for number, spans in enumerate(span_lists)]
     spans = pl.concat(numbered).sort("doc_no", "cell", "start", "end")
-    reach = pl.col("end").cum_max().shift(1).over("doc_no", "cell")
-    spans = spans.with_columns(thing=(reach.is_null() | (pl.col("start") >= reach)).cum_sum())
+    (axis,) = _flatten(spans)
+    spans = spans.with_columns(thing=pl.Series(np.cumsum(begins_group(*axis))))
     found = spans.unique(["thing", "bit"]).group_by("thing").agg(pl.col("bit").sum())
     return dict(found.group_by("bit").len().sort("bit").iter_rows())
 
 
-def estimate_total(history_counts: Mapping[int, int], list_count: int) -> dict[str, Any]:
+def _flatten(*span_lists: pl.DataFrame) -> list[tuple[I64, I64]]:
+    """The spans (doc_no, cell, start, end) of each list on one axis."""
+    texts = pack_pairs([spans["doc_no"].to_numpy() for spans in span_lists], [spans["cell"].to_numpy() for spans in span_lists])
+    offsets = [(spans["start"].to_numpy(), spans["end"].to_numpy()) for spans in span_lists]
+    return flatten_spans(*((text, start, end) for text, (start, end) in zip(texts, offsets, strict=True)))
+
+
+def estimate_total(history_counts: Mapping[int, int], list_count: int) -> SeveralIndexEstimate:
     """Estimates for one kind from `capture_histories` of three lists or more; they are None if fewer than two lists found any."""
     counts = [sum(times for bits, times in history_counts.items() if bits >> number & 1) for number in range(list_count)]
     active = [number for number, count in enumerate(counts) if count]
@@ -84,7 +92,7 @@ def estimate_total(history_counts: Mapping[int, int], list_count: int) -> dict[s
     }
     out |= {"missed_at_least": None, "loglinear": None, "loglinear_interval": None, "dependent_pairs": None}
     if len(active) < 2:
-        return out
+        return SeveralIndexEstimate(**out)
     out |= chao_lower_bound(out["found"], once, twice, len(active))
     if len(active) == 3:
         patterns = [sum(1 << number for number, present in zip(active, cell, strict=True) if present) for cell in _CAPTURE_PATTERNS]
@@ -92,7 +100,7 @@ def estimate_total(history_counts: Mapping[int, int], list_count: int) -> dict[s
         out["dependent_pairs"] = out["dependent_pairs"] and [
             [active[first] + 1, active[second] + 1] for first, second in out["dependent_pairs"]
         ]
-    return out
+    return SeveralIndexEstimate(**out)
 
 
 def chao_lower_bound(found: int, once: int, twice: int, list_count: int) -> dict[str, Any]:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import ColumnPolicy, CostEstimate, ExampleEdit, ExplainResult, SampleCounts
 from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.core.progress import ignore_progress
 from sanitize.engines.local import LocalEngine
@@ -24,7 +24,8 @@ from sanitize.errors import MissingExtra, PlanError, UsageError
 from sanitize.pipeline.index_build import IndexBuilder
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
-from sanitize.plans.settings import Settings
+from sanitize.plans.python_api import ExplainOptions, public_function
+from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.column_policies import resolve_column_policies
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
 from sanitize.readers.staging import build_documents
@@ -39,25 +40,44 @@ _SAMPLE_DOCUMENTS = 1_000
 _LABEL_PATTERN = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
+@public_function("explain")
 def explain(
-    inputs: Sequence[Path | str] | Path | str, plan: Plan, settings: Settings | None = None, curves: Path | None = None
-) -> dict[str, Any]:
-    """Describe a run. The first 1,000 documents (`sampled_documents`) are really sanitized in a temporary folder; the estimate is
-    scaled from them.
+    inputs: Sequence[Path | str] | Path | str,
+    /,
+    *,
+    plan: Plan | Path | str = "rmft",
+    forecast: Path | str | None = None,
+    **options: Unpack[ExplainOptions],
+) -> ExplainResult:
+    """Describe what `run` would do, and write nothing. The first 1,000 documents (`sampled_documents`) are really sanitized in a temporary
+    folder; the estimate of time and disk is scaled from them.
 
     If an editor cannot run because something is missing, such as a model, `missing_requirements` says what, and the sample is only
-    counted.
+    counted. With `forecast` (curves.json of `sanitize-eval frontier`), the result has the number of the sample's addresses that models may
+    leak, by plan. `options` name columns, as in `run`.
 
-    With `curves` (a file of `sanitize-eval frontier`), `forecast` has the number of the sample's addresses that models may leak, by plan.
-    Raises UsageError for URLs.
+    Raises UsageError for URLs, and what `run` raises.
+
+    >>> import polars, sanitize
+    >>> polars.DataFrame({"text": ["Write to ann.lee@example.com"]}).write_parquet("mails.parquet")
+    >>> result = sanitize.explain("mails.parquet", plan="redact")
+    >>> result.sampled_documents, [(pair.kind, pair.after) for pair in result.examples]
+    (1, [('EMAIL_ADDRESS', '[EMAIL_ADDRESS]')])
     """
+    return explain_with_settings(inputs, Plan.load(plan), settings_of("explain", options), forecast)
+
+
+def explain_with_settings(
+    inputs: Sequence[Path | str] | Path | str, plan: Plan, settings: Settings | None = None, curves: Path | str | None = None
+) -> ExplainResult:
+    """`explain` with its settings as one object."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     settings = settings or Settings()
     for url in filter(is_url, inputs):
         raise UsageError(
             f"{redact_url(str(url))}: explain and --dry-run read local files only; download some of it, or use `sanitize run --sample 1%`"
         )
-    measured_curves = read_curves(curves) if curves is not None else None
+    measured_curves = read_curves(Path(curves)) if curves is not None else None
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         engine = LocalEngine(workers=1, spill=Path(folder) / "spill")
         survey = survey_in_sandbox(
@@ -67,9 +87,16 @@ def explain(
         total_bytes = sum(size for _, size in survey.files)
         began = time.process_time()
         sample = _write_sample(engine, survey, Path(folder), settings)
-        columns = replace(settings.columns, roles=replace(settings.columns.roles, text=(survey.layout.main_path,), user=None, id=None))
         sample_settings = replace(
-            settings, workers=1, columns=columns, max_quarantine=1.0, strict=False, append=False, progress=ignore_progress
+            settings,
+            text_column=(survey.layout.main_path,),
+            user_column=None,
+            id_column=None,
+            workers=1,
+            max_quarantine=1.0,
+            strict=False,
+            append=False,
+            progress=ignore_progress,
         )
         plan = plan.with_known_values(settings.known)
         missing = _missing_requirements(plan)
@@ -80,7 +107,7 @@ def explain(
             pairs = select_edit_samples(
                 index.state.documents,
                 index.state.leaves,
-                Path(folder) / "work" / "runs" / summary["plan_hash"] / "edits" / "00000.parquet",
+                Path(folder) / "work" / "runs" / summary.plan_hash / "edits" / "00000.parquet",
                 6,
             )
             histogram = _address_frequencies(index.state.value_counts_file) if measured_curves is not None else []
@@ -90,38 +117,42 @@ def explain(
         sampled_bytes = sample.stat().st_size
     unit_rows = [unit.rows for unit in survey.units]  # None for a unit that was not counted
     documents = sum(rows for rows in unit_rows if rows is not None) if None not in unit_rows else None
-    scale = documents / max(summary["documents_in"], 1) if documents else max(1.0, total_bytes / max(sampled_bytes, 1))
+    scale = documents / max(summary.documents_in, 1) if documents else max(1.0, total_bytes / max(sampled_bytes, 1))
     kinds = _string_series([pair.kind for pair in pairs])
     masked_originals, masked_replacements = (
         mask_texts(_string_series(texts), kinds) for texts in ([pair.original for pair in pairs], [pair.replacement for pair in pairs])
     )
-    preview = {
-        **({"forecast": forecast_leaks(measured_curves, histogram)} if measured_curves is not None else {}),
-        "plan": plan.public_settings(),
-        **({"missing_requirements": missing} if missing else {}),
-        **({"notes": notes} if (notes := plan.ineffective_settings) else {}),
-        "files": len(survey.files),
-        "bytes": total_bytes,
-        "documents": documents,
-        "unreadable_files": len(survey.unreadable),
-        "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
-        "sampled_documents": summary["documents_in"],
-        "sample": {
-            name: summary[name]
-            for name in ("occurrences", "kept_originals", "replaced", "by_kind", "quarantined", "documents_dropped", "dropped", "blacklist")
-            if name in summary
-        },
-        "examples": [
-            {"kind": pair.kind, "before": before, "after": pair.replacement if _LABEL_PATTERN.fullmatch(pair.replacement) else after}
+    return ExplainResult(
+        plan=plan.public_settings(),
+        files=len(survey.files),
+        bytes=total_bytes,
+        documents=documents,
+        unreadable_files=len(survey.unreadable),
+        columns=[ColumnPolicy(name=name, policy=policy) for name, policy in policies.items()],
+        sampled_documents=summary.documents_in,
+        sample=SampleCounts(
+            occurrences=summary.occurrences,
+            kept_originals=summary.kept_originals,
+            replaced=summary.replaced,
+            by_kind=summary.by_kind,
+            quarantined=summary.quarantined,
+            documents_dropped=summary.documents_dropped,
+            dropped=summary.dropped,
+            blacklist=summary.blacklist,
+        ),
+        examples=[
+            ExampleEdit(kind=pair.kind, before=before, after=pair.replacement if _LABEL_PATTERN.fullmatch(pair.replacement) else after)
             for pair, before, after in zip(pairs, masked_originals, masked_replacements, strict=True)
         ],
-        "estimate": {
-            "cpu_seconds": round(cpu * scale, 1),
-            "workspace_mb": round(work_bytes * scale / 1e6, 1),
-            "output_mb": round(out_bytes * scale / 1e6, 1),
-        },
-    }
-    return CommandResult("explain", preview)
+        estimate=CostEstimate(
+            cpu_seconds=round(cpu * scale, 1),
+            workspace_mb=round(work_bytes * scale / 1e6, 1),
+            output_mb=round(out_bytes * scale / 1e6, 1),
+        ),
+        forecast=forecast_leaks(measured_curves, histogram) if measured_curves is not None else None,
+        missing_requirements=missing,
+        notes=plan.ineffective_settings,
+    )
 
 
 def _missing_requirements(plan: Plan) -> list[str]:

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import ReplayResult
 from sanitize.core.progress import ProgressCallback, ignore_progress
-from sanitize.errors import InputRefused, OutputBroken, UsageError
+from sanitize.errors import InputRefused, OutputBroken, UsageError, describe_validation_error
 from sanitize.kinds.custom_kind import LENGTH_ONLY_FIELDS
 from sanitize.pipeline.index_build import IndexBuilder
 from sanitize.pipeline.manifest import get_format_versions, get_library_versions
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
-from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
-from sanitize.readers.survey import Roles
+from sanitize.plans.python_api import public_function
+from sanitize.plans.settings import Settings, column_settings
 from sanitize.storage import private_folder, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
@@ -99,31 +99,48 @@ class _Manifest(BaseModel):
     summary: dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Comparison:
+    """How the shards and counts of a replay compare with those of the manifest."""
+
+    same: bool
+    shards: int
+    different_shards: list[int]
+    different_counts: list[str]
+    same_manifest: bool
+
+
 class _OutputDiffers(Exception):
     """Stops the run before publication: a shard or a count differs."""
 
 
+@public_function()
 def replay(
     manifest: Path | str,
     inputs: Sequence[Path | str] | Path | str,
     out: Path | str,
-    work: Path | str | None = None,
+    /,
     *,
+    work: Path | str | None = None,
     workers: int | None = None,
     memory_limit: str = "1GB",
     anyway: bool = False,
     known: Path | str | None = None,
     progress: ProgressCallback = ignore_progress,
-) -> dict[str, Any]:
+) -> ReplayResult:
     """Reproduce the output of a manifest (its path, or that of its folder), and compare; OUT is published if it is the same.
 
     `known` is the list of a run with `--known`, which no manifest holds.
 
-    Returns `same`, `shards`, `different_shards` (their numbers, from 0), `different_counts` (fields of the summary), `notes`, `published`,
-    `changed` (false if an earlier replay had done everything), and the paths. With `anyway` a different output is published, too.
+    The result has `same`, `shards`, `different_shards` (their numbers, from 0), `different_counts` (fields of the summary), `notes`,
+    `published`, `changed` (False if an earlier replay had done everything), and the paths. With `anyway` a different output is published.
 
     Raises UsageError for a manifest of a run with a secret key or of other formats, InputRefused for inputs that are not the manifest's,
     OutputBroken for a manifest that cannot be read or is inconsistent.
+
+    >>> import sanitize
+    >>> sanitize.replay("clean/manifest.json", "mails.parquet", "again", workers=1).same
+    True
     """
     path = Path(manifest) / "manifest.json" if Path(manifest).is_dir() else Path(manifest)
     original, raw = _read_manifest(path)
@@ -147,9 +164,7 @@ def replay(
         raise UsageError(f"{work}: holds another run, and a replay needs a new workspace; use another --work, or another -o")
     notes = _version_notes(original.tool)
     settings = Settings(
-        columns=Columns(
-            roles=Roles(**original.settings.roles.model_dump()), policies={column.name: column.policy for column in original.columns}
-        ),
+        **column_settings(original.settings.roles.model_dump(), {column.name: column.policy for column in original.columns}),
         seed=original.key.seed,
         workers=workers,
         memory_limit=memory_limit,
@@ -162,11 +177,11 @@ def replay(
         known=Path(known) if known is not None else None,
         progress=progress,
     )
-    comparison: dict[str, Any] = {}
+    comparisons: list[_Comparison] = []
 
     def accept(new_manifest: Mapping[str, Any]) -> None:
-        comparison.update(_compare_manifests(original, raw, new_manifest))
-        if not (comparison["same"] or anyway):
+        comparisons.append(_compare_manifests(original, raw, new_manifest))
+        if not (comparisons[-1].same or anyway):
             raise _OutputDiffers
 
     with IndexBuilder(inputs, work, settings, plan.detection_spec) as index:
@@ -192,14 +207,24 @@ def replay(
             write_json(work / _MARKER_FILE, {"plan_hash": original.plan_hash})
         changed = published = False
         try:
-            changed = published = bool(pipeline_run.sanitize()["changed"])
+            changed = published = pipeline_run.sanitize().changed
         except _OutputDiffers:
             changed = True
     if not changed:
-        comparison.update(_compare_manifests(original, raw, Corpus.open(out).manifest))
+        comparisons.append(_compare_manifests(original, raw, Corpus.open(out).manifest))
         published = True
-    return CommandResult(
-        "replay", {**comparison, "notes": notes, "published": published, "changed": changed, "out": str(out), "work": str(work)}
+    found = comparisons[-1]
+    return ReplayResult(
+        same=found.same,
+        shards=found.shards,
+        different_shards=found.different_shards,
+        different_counts=found.different_counts,
+        same_manifest=found.same_manifest,
+        notes=notes,
+        published=published,
+        changed=changed,
+        out=str(out),
+        work=str(work),
     )
 
 
@@ -224,9 +249,8 @@ def _read_manifest(path: Path) -> tuple[_Manifest, dict[str, Any]]:
     try:
         manifest = _Manifest.model_validate(raw)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise OutputBroken(
-            f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; this manifest cannot be replayed. "
+            f"{describe_validation_error(error, _Manifest, f'{path}:')}; this manifest cannot be replayed. "
             "Expected the manifest.json of a folder that `sanitize run` published"
         ) from None
     if raw.get("increments"):
@@ -319,17 +343,17 @@ def _format_numbers(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:20])) + (f" and {len(numbers) - 20} more" if len(numbers) > 20 else "")
 
 
-def _compare_manifests(manifest: _Manifest, raw_manifest: Mapping[str, Any], new_manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _compare_manifests(manifest: _Manifest, raw_manifest: Mapping[str, Any], new_manifest: Mapping[str, Any]) -> _Comparison:
     """Which shards and counts of two manifests differ (`different_shards`, `different_counts`), and whether the manifests are equal."""
     old_hashes, new_hashes = [shard.sha256 for shard in manifest.shards], [str(shard["sha256"]) for shard in new_manifest["shards"]]
     shard_count = max(len(old_hashes), len(new_hashes))
     different = [no for no in range(shard_count) if old_hashes[no : no + 1] != new_hashes[no : no + 1]]
     new_manifest = json.loads(json.dumps(new_manifest, default=str))
     counts = [name for name in _COMPARED_COUNTS if manifest.summary.get(name) != new_manifest["summary"].get(name)]
-    return {
-        "same": not different and not counts,
-        "shards": len(new_hashes),
-        "different_shards": different,
-        "different_counts": counts,
-        "same_manifest": new_manifest == raw_manifest,
-    }
+    return _Comparison(
+        same=not different and not counts,
+        shards=len(new_hashes),
+        different_shards=different,
+        different_counts=counts,
+        same_manifest=new_manifest == raw_manifest,
+    )

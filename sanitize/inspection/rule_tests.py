@@ -10,12 +10,11 @@ example's text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import ExampleCounts, ExampleTestResult, FailedExample
 from sanitize.core.keys import Key
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import custom_kinds
@@ -29,44 +28,41 @@ _SKIP_REASONS = {
 }
 
 
-def check_kind_examples(plan: Plan | str) -> dict[str, Any]:
+def check_kind_examples(plan: Plan | str) -> ExampleTestResult:
     """Test the custom kinds of a plan (its file, or a `Plan`) on their examples.
 
-    Returns `plan`, `kinds` (kind, examples, counter_examples, words), `example_count`, and `failed`: for each failed text its kind, its
-    list, its `index` in the list (from 0), and the reason.
+    The result names the failed texts by kind, list and index in the list (from 0), with the reason.
     """
     plan = load_plan(plan) if isinstance(plan, str) else plan
-    failed: list[dict[str, Any]] = []
+    failed: list[FailedExample] = []
     with custom_kinds(plan.custom_kinds):
         scanner = Scanner(Key.from_seed(0), plan.detection_spec)
         for custom in plan.custom_kinds:
-            failed += [{"kind": custom.name, **failure} for failure in _check_examples(custom, scanner)]
-    kinds: list[dict[str, Any]] = [
-        {
-            "kind": custom.name,
-            "examples": len(custom.examples),
-            "counter_examples": len(custom.counter_examples),
-            "words": len(custom.words),
-        }
+            failed += _check_examples(custom, scanner)
+    kinds = [
+        ExampleCounts(
+            kind=custom.name,
+            examples=len(custom.examples),
+            counter_examples=len(custom.counter_examples),
+            words=len(custom.words),
+        )
         for custom in plan.custom_kinds
     ]
-    example_count = sum(counts["examples"] + counts["counter_examples"] for counts in kinds)
-    return CommandResult("rules", {"plan": plan.name, "kinds": kinds, "example_count": example_count, "failed": failed})
+    example_count = sum(counts.examples + counts.counter_examples for counts in kinds)
+    return ExampleTestResult(plan=plan.name, kinds=kinds, example_count=example_count, failed=failed)
 
 
-def _check_examples(custom: CustomKind, scanner: Scanner) -> list[dict[str, Any]]:
+def _check_examples(custom: CustomKind, scanner: Scanner) -> list[FailedExample]:
     """The failed examples of one kind: list, number in it, reason."""
     failed = []
     for list_name, texts, must_match in (("examples", custom.examples, True), ("counter_examples", custom.counter_examples, False)):
         for index, text in enumerate(texts):  # a loop over a handful of texts written by hand
             spans, reason = _find_kind(custom, text, scanner)
-            whole = (0, len(text)) in spans
-            if must_match and not spans:
-                failed.append({"list": list_name, "index": index, "reason": reason})
-            elif must_match and not whole and not custom.context:
-                failed.append({"list": list_name, "index": index, "reason": f"only {_format_ranges(spans)} of {len(text)} match"})
-            elif not must_match and spans:
-                failed.append({"list": list_name, "index": index, "reason": f"{_format_ranges(spans)} of {len(text)} match"})
+            if must_match and ((0, len(text)) in spans or (spans and custom.context)) or not (must_match or spans):
+                continue
+            if spans:
+                reason = f"{'only ' if must_match else ''}{_format_ranges(spans)} of {len(text)} match"
+            failed.append(FailedExample(kind=custom.name, list=list_name, index=index, reason=reason))
     return failed
 
 

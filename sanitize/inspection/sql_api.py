@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sanitize.errors import UsageError
+from sanitize.plans.python_api import public_function
 from sanitize.storage.private_folder import require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from sanitize.core.command_results import StatusResult
     from sanitize.storage.corpus import DocumentFile
 
 
+@public_function()
 def sql(
     work: Path | str,
     query: str | None = None,
+    /,
     *,
     name: str | None = None,
     run: str | None = None,
@@ -32,25 +36,43 @@ def sql(
     `run` chooses the run whose edits and drops are read: a plan's hash or name, by default the latest run. Texts and raw values are
     masked before the query reads them, unless `reveal`.
     Raises UsageError for a statement that is no SELECT, for an unknown name or parameter, and for a folder that is no WORK.
+
+    >>> import sanitize
+    >>> sanitize.sql("clean.private", "SELECT kind, sum(occurrences)::int AS n FROM value_counts GROUP BY kind").rows()
+    [('EMAIL_ADDRESS', 2)]
     """
     import polars as pl
 
     return pl.DataFrame(query_workspace(require_local_path(work), query, name=name, parameters=parameters, reveal=reveal, run=run))
 
 
-def top(work: Path | str, kind: str = "all", limit: int = 20, *, by: str = "occurrences", reveal: bool = False) -> pl.DataFrame:
-    """The values that occur most often: rank, kind, value (masked unless `reveal`), occurrences, documents.
+@public_function()
+def top(work: Path | str, /, *, kind: str = "all", limit: int = 20, by: str = "occurrences", reveal: bool = False) -> pl.DataFrame:
+    """The `limit` values that occur most often: rank, kind, value (masked unless `reveal`), occurrences, documents.
 
-    `by` is `occurrences`, `documents` or `users`; the last adds a column `users`.
+    `by` is `occurrences`, `documents` or `users`; the last adds a column `users`. `kind` is one kind, or `all`.
+    Raises UsageError for an unknown kind or order, and for a folder that is no WORK.
+
+    >>> import sanitize
+    >>> sanitize.top("clean.private", limit=1).rows()
+    [(1, 'EMAIL_ADDRESS', 'a***@e***.com', 2, 1)]
     """
     if by == "users":
         return sql(work, name="top_values_by_users", reveal=reveal, kind=kind, limit=limit)
     return sql(work, name="top_values", reveal=reveal, kind=kind, limit=limit, by=by)
 
 
-def status(work: Path | str) -> dict[str, Any]:
-    """State of WORK: its index, the runs made from it with their finished tasks, and the process that holds its lock."""
-    from sanitize.core.command_results import CommandResult
+@public_function()
+def status(work: Path | str, /) -> StatusResult:
+    """State of WORK: its index, the runs made from it with their finished tasks, and the process that holds its lock.
+
+    Raises UsageError for a folder that is no WORK.
+
+    >>> import sanitize
+    >>> sanitize.status("clean.private").documents
+    1
+    """
+    from sanitize.core.command_results import RunProgress, StatusResult
     from sanitize.storage.files import read_json
     from sanitize.storage.locks import read_lock_holder
 
@@ -58,24 +80,23 @@ def status(work: Path | str) -> dict[str, Any]:
     require_run_workspace(work)
     index = read_json(work / "index.json") or {}
     runs = [
-        {
-            "plan_hash": folder.name,
-            "plan": (read_json(folder / "plan.json") or {}).get("name"),
-            "tasks_done": len(list(folder.glob("tasks/rewrite-*.json"))),
-        }
+        RunProgress(
+            plan_hash=folder.name,
+            plan=(read_json(folder / "plan.json") or {}).get("name"),
+            tasks_done=len(list(folder.glob("tasks/rewrite-*.json"))),
+        )
         for folder in sorted((work / "runs").glob("*"))
     ]
-    state = {
-        "indexed": bool(index),
-        "documents": index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
-        "tasks": len(index.get("task_ranges", [])),
-        "increments": len(index.get("increments", [])) or None,
-        "key_id": index.get("key_id"),
-        "detect_tasks_done": len(list((work / "tasks" / "detect").glob("*.json"))),
-        "runs": runs,
-        "lock_holder": read_lock_holder(work),
-    }
-    return CommandResult("status", state)
+    return StatusResult(
+        indexed=bool(index),
+        documents=index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
+        tasks=len(index.get("task_ranges", [])),
+        increments=len(index.get("increments", [])) or None,
+        key_id=index.get("key_id"),
+        detect_tasks_done=len(list((work / "tasks" / "detect").glob("*.json"))),
+        runs=runs,
+        lock_holder=read_lock_holder(work),
+    )
 
 
 def query_workspace(

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, Kind, always_needs_context, draw_indices
+from sanitize.kinds.kind import BEYOND_ASCII, BOUNDARY, DIGITS, LETTERS, Kind, always_needs_context, draw_indices
 
 _UNITS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
@@ -147,6 +147,7 @@ def _capitalise(word: pl.Expr, condition: pl.Expr) -> pl.Expr:
 KIND = Kind(
     name="AGE",
     about="the age of a person",
+    category="demographic",
     pattern=rf"{BOUNDARY}{_NUMERAL}{_SUFFIX}{BOUNDARY}|{BOUNDARY}{_PREFIX}{_BOUNDED_NUMERAL}|[Ââ]gée?s? de {_BOUNDED_NUMERAL}",
     prefix_pattern=_PREFIX,
     suffix_pattern=rf"{_SUFFIX}{BOUNDARY}",
@@ -160,4 +161,23 @@ KIND = Kind(
     make_surrogates=_make_surrogates,
     opt_in=True,
     rank=56,
+    first_bytes=DIGITS + LETTERS + BEYOND_ASCII,
+    hits=(
+        ("a 64-year-old, 64 y/o", "64", "64"),
+        ("he is sixty-four years old", "sixty-four"),
+        ("aged 64, or at the age of 65", "64", "65"),
+        ("I'm 64.", "64"),
+        ("a man, 64, guilty", "64"),
+        ("er ist 64 Jahre alt", "64"),
+        ("âgé de 64 ans", "64"),
+        ("64 años de edad", "64"),
+    ),
+    near_misses=(
+        "64",
+        "64 years ago",
+        "page 64, turn 64 pages",
+        "I'm 64 miles away",
+        "aged 18-24, 17-year-olds",
+        "64yrs ago, 164 years old",
+    ),
 )

@@ -122,6 +122,11 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
+    category="financial",
+    aliases=(
+        "CREDITCARDNUMBER",
+        "CREDITCARD",
+    ),
     # a fifth group only after plain hyphens, and wide gaps only where all gaps are wide: otherwise a number next to the card would be
     # matched with it and fail the check sum
     pattern=rf"{BOUNDARY}(?:[2-6][0-9]{{3}}(?:-[0-9]{{4}}){{3}}-[0-9]{{1,3}}|"
@@ -138,4 +143,19 @@ KIND = Kind(
     phase=2,
     digit_lines_only=True,
     rank=45,
+    first_bytes=b"123456",
+    hits=(
+        ("paid with 4111 1111 1111 1111 today", "4111 1111 1111 1111"),
+        ("card 4111 1111 1111 1111 123", "4111 1111 1111 1111"),
+        ("5555-5555-5555-4444, 3782 822463 10005", "5555-5555-5555-4444", "3782 822463 10005"),
+        ("6011111111111117 30569309025904", "6011111111111117", "30569309025904"),
+        ("4111.1111.1111.1111 or 3782.822463.10005.", "4111.1111.1111.1111", "3782.822463.10005"),
+        ("180000000000002 and 501800000009", "180000000000002", "501800000009"),
+    ),
+    near_misses=(
+        "111 4111 11111",
+        "4111 1111 1111 1112",
+        "2000 0000 0000 0006",
+        "4111\n1111\n1111\n1111",
+    ),
 )

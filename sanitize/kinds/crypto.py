@@ -207,6 +207,7 @@ def _keccak256(data: bytes) -> bytes:
 KIND = Kind(
     name="CRYPTO",
     about="an address of the Bitcoin or Ethereum network",
+    category="financial",
     pattern=(
         rf"{BOUNDARY}(?:[13][1-9A-HJ-NP-Za-km-z]{{25,34}}|(?:bc|tb|ltc)1[02-9ac-hj-np-z]{{8,87}}|(?:BC|TB|LTC)1[02-9AC-HJ-NP-Z]{{8,87}}|"
         rf"0[xX][0-9A-Fa-f]{{40}}){BOUNDARY}"
@@ -217,4 +218,12 @@ KIND = Kind(
     phase=2,
     digit_lines_only=True,
     rank=35,
+    first_bytes=b"013BLTblt",
+    hits=(
+        ("sent to 0x52908400098527886e0f7030069857d2e4169ee7", "0x52908400098527886e0f7030069857d2e4169ee7"),
+        ("to 1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa or", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
+        ("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"),
+        ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"),
+    ),
+    near_misses=("0x5aAeb6 bc1 1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb",),
 )

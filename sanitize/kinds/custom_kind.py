@@ -19,7 +19,10 @@ from sanitize.core.keys import Draws
 from sanitize.errors import PlanError, suggest_names
 from sanitize.kinds.countries.national_id import Bools, passes_luhn, passes_mod11_10, passes_mod97, passes_verhoeff
 from sanitize.kinds.kind import (
+    ANY_BYTES,
     ASCII_WORD_CHARS,
+    CATEGORIES,
+    DEFAULT_CATEGORY,
     U8,
     Kind,
     builtin_kinds,
@@ -50,6 +53,7 @@ _MIN_SURROGATES = 10_000  # distinct surrogates that a replacement must allow, o
 _MAX_NAME_LENGTH = 40  # characters of a name
 _MIN_DISTINCTIVE_BYTES = 6  # a shorter value of a kind with `context` is not distinctive without its context words
 _TEST_FIELDS = ("examples", "counter_examples")  # have no influence on the output
+_PLAN_FIELDS = ("words_file", "category")  # have none either, once a plan is resolved
 LENGTH_ONLY_FIELDS = ("words", *_TEST_FIELDS)  # fields of which only the length is published
 
 
@@ -58,6 +62,7 @@ class CustomKind(BaseModel):
 
     name       A capital letter, then capitals, digits and `_`, at most 40 characters; not the name of a built-in kind.
     about      What the kind is, in a few words, for users.
+    category   One of `CATEGORIES` (kinds/kind.py), by which a plan that does not name the kind decides about it.
     pattern    A regular expression in the syntax of Rust's `regex` crate, which runs in linear time.
     words      Values, searched as whole words; `words_file` is the path of a file with more, one on each line. `case`: whether letter case
                counts (`exact`) or not (`any`).
@@ -75,6 +80,7 @@ class CustomKind(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     about: str = "a kind of this plan"
+    category: str = DEFAULT_CATEGORY
     pattern: str = ""
     words: tuple[str, ...] = ()
     words_file: str = ""
@@ -88,13 +94,17 @@ class CustomKind(BaseModel):
     examples: tuple[str, ...] = ()
     counter_examples: tuple[str, ...] = ()
 
+    def resolved_settings(self) -> dict[str, Any]:
+        """All fields as plain data, with the words of `words_file` in `words`; without a `category` that is the default."""
+        return self.model_dump(mode="json", exclude={"words_file", *(("category",) if self.category == DEFAULT_CATEGORY else ())})
+
     def output_settings(self) -> dict[str, Any]:
         """The fields that determine the output, as plain data."""
-        return self.model_dump(mode="json", exclude={*_TEST_FIELDS, "words_file"})
+        return self.model_dump(mode="json", exclude={*_TEST_FIELDS, *_PLAN_FIELDS})
 
     def detection_settings(self) -> dict[str, Any]:
         """The fields that determine which occurrences are found, as plain data."""
-        return self.model_dump(mode="json", exclude={*_TEST_FIELDS, "words_file", "replacement", "about"})
+        return self.model_dump(mode="json", exclude={*_TEST_FIELDS, *_PLAN_FIELDS, "replacement", "about"})
 
     def public_settings(self) -> dict[str, Any]:
         """The definition as it may be published: lists of values are replaced by their lengths."""
@@ -122,12 +132,14 @@ class CustomKind(BaseModel):
         return Kind(
             name=self.name,
             about=self.about,
+            category=self.category,
             pattern=self.pattern,
             accepts=lambda candidates: pl.repeat(True, candidates.height, eager=True),
             check=self.value_check,
             normalise=lambda values: _normalise(self.normal, values),
             make_surrogates=self._make_surrogates,
             is_distinctive=self._is_distinctive,
+            first_bytes=ANY_BYTES,
             not_preceded_by=b"" if self.inside_words else ASCII_WORD_CHARS,
             not_followed_by=b"" if self.inside_words else ASCII_WORD_CHARS,
         )
@@ -215,6 +227,8 @@ def resolve_custom_kinds(definitions: Sequence[CustomKind], where: str, folder: 
         if one.name in names:
             raise PlanError(f"{place}.name = {one.name}: is defined twice; give one of the two kinds another name")
         names.append(one.name)
+        if one.category not in CATEGORIES:
+            raise PlanError(f"{place}.category = {one.category!r}: there is no such category; {suggest_names(one.category, CATEGORIES)}")
         if one.words_file:
             listed = _read_words_file(one.words_file, f"{place}.words_file", folder)
             one = one.model_copy(update={"words": tuple(dict.fromkeys((*one.words, *listed))), "words_file": ""})

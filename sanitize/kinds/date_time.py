@@ -16,11 +16,13 @@ from which only dates of birth are removed still reveals them through its other 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, I64, U8, Kind, draw_indices, from_byte_matrix, to_byte_matrix
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, DIGITS, I64, LETTERS, U8, Kind, draw_indices, from_byte_matrix, to_byte_matrix
 
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -380,110 +382,121 @@ def _normalise_parsed(values: pl.Series) -> pl.Series:
     return normalised.to_series().alias(values.name)
 
 
+@dataclass(frozen=True)
+class _MovedDates:
+    """Dates with other numbers in the same spelling: the text of each, and the month and day that it now has."""
+
+    text: pl.Series
+    month: I64
+    day: I64
+
+
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     """Other dates in the same spelling, up to fifteen years away, on a day from 1 to 28; other times of day.
 
     Widths, letter case and zone are kept. A weekday is that of the new date, where the date has a year; else it is drawn.
     """
+    # two spellings without a separator that the others have: `20010514` and `4.39 pm`
     compact = values.str.contains(r"\A[0-9]{8}\z")
     if compact.any():
         values = values.str.replace(r"\A([0-9]{4})([0-9]{2})([0-9]{2})\z", "${1}-${2}-${3}")
     dotted = values.str.contains(_DOTTED_TIME)
     if dotted.any():
         values = values.str.replace_all(_DOTTED_TIME, "${1}:${2}")
-    parsed = _parse(values)
-    pick = [draw_indices(draws, lane, 1 << 20) for lane in range(7)]
-    year = parsed["year"].fill_null(2000).to_numpy().astype(np.int64)
-    moved = year + np.where(pick[0] % 31 == 15, 1, pick[0] % 31 - 15)
-    moved = np.where(moved > 2099, moved - 30, np.where(moved < 1600, moved + 30, moved))
+    surrogates = _redraw_dates(values, [draw_indices(draws, lane, 1 << 20) for lane in range(7)]).alias(values.name)
+    if dotted.any():
+        with_dots = surrogates.filter(dotted).str.replace(r"([0-9]):([0-9]{2} ?[AaPp][.]?[Mm])", "${1}.${2}")
+        surrogates = surrogates.scatter(dotted.arg_true(), with_dots)
+    if compact.any():
+        surrogates = surrogates.scatter(compact.arg_true(), surrogates.filter(compact).str.replace_all("-", "", literal=True))
+    return surrogates
 
-    weekday = rf"\A((?:{_WEEKDAY})?[.]?,? *)([\s\S]*)\z"
-    pieces = values.str.extract_groups(weekday).struct.unnest()
+
+def _redraw_dates(values: pl.Series, bits: list[I64]) -> pl.Series:
+    """`_make_surrogates` of values in their usual spelling. `bits` are seven draws for each value: year, day, month, weekday, and three for
+    the time of day."""
+    parsed = _parse(values)
+    year = _move_year(parsed["year"].fill_null(2000).to_numpy().astype(np.int64), bits[0])
+    pieces = values.str.extract_groups(rf"\A((?:{_WEEKDAY})?[.]?,? *)([\s\S]*)\z").struct.unnest()
     weekday_text, rest = pieces.to_series(0).fill_null(""), pieces.to_series(1)
-    iso, numeric, named = (parsed[name].to_numpy() for name in ("is_iso", "is_numeric", "is_named"))
-    groups = rest.str.extract_groups(r"\A([0-9]+)([-/.年])([0-9]+)([-/.月])([0-9]+)([\s\S]*)\z").struct.unnest().fill_null("")
-    one, s1, two, s2, three, tail = (groups.to_series(at) for at in range(6))
-    # numeric dates: keep the order and widths of their numbers
-    third = np.where(one.str.len_bytes().to_numpy() == 4, 0, 2)
-    first_is_day = (parsed["first"].fill_null(0).to_numpy() > 12) & (third == 2)
-    both_small = numeric & (parsed["first"].fill_null(0).to_numpy() <= 12) & (parsed["other"].fill_null(0).to_numpy() <= 12)
-    columns = [one, two, three]
-    month, day = np.ones(len(values), np.int64), np.ones(len(values), np.int64)
-    new_numbers: list[pl.Series] = []
-    for at, own in enumerate(columns):
-        is_year = (third == 0) & (at == 0) | (third == 2) & (at == 2)
-        is_day = np.where(third == 0, at == 2, np.where(first_is_day, at == 0, at == 1))
-        text = own.fill_null("")
-        wide, padded = text.str.len_bytes().to_numpy(), text.str.starts_with("0").to_numpy()
-        number = np.where(
-            is_day & ~both_small, _number_of_width(pick[1], wide, padded, 28), _number_of_width(pick[2 + at % 2], wide, padded, 12)
-        )
-        month, day = np.where(~is_year & ~is_day, number, month), np.where(~is_year & is_day, number, day)
-        shown = np.where(is_year, np.where(wide == 2, moved % 100, moved), number)
-        new_numbers.append(_format_number(shown, wide))
-    digits_date = pl.select(
-        pl.concat_str(*(pl.lit(column) for column in (new_numbers[0], s1, new_numbers[1], s2, new_numbers[2], tail)))
-    ).to_series()
-    # dates with the name of a month: number, name and year in any order
-    parts = (
-        rest.str.extract_groups(rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_MONTH}|{_FOREIGN_MONTH})([^0-9]*)([0-9]*)([\s\S]*)\z")
-        .struct.unnest()
-        .fill_null("")
-    )
-    text_before, day_before, gap, name, gap_after, number_after, end = (parts.to_series(at) for at in range(7))
-    month_no = np.where(named, pick[2] % 12 + 1, month)
-    behind = number_after.str.len_bytes().to_numpy()
-    ahead = day_before.str.len_bytes().to_numpy()
-    day_shown = np.where(ahead > 0, _number_of_width(pick[1], ahead, day_before.str.starts_with("0").to_numpy(), 28), 0)
-    day_behind = _number_of_width(pick[1], np.minimum(behind, 2), number_after.str.starts_with("0").to_numpy(), 28)
-    is_year = (behind == 4) | (ahead > 0)
-    gap = _replace_ordinal(gap, day_shown)
-    end = _replace_ordinal(end, day_behind)
-    shown_behind = _format_number(np.where(is_year, np.where(behind == 4, moved, moved % 100), day_behind), behind)
-    new_end = end.str.replace(r"([ ,-])[12][0-9]{3}(\z|[^0-9:])", "${1}\x01${2}")
-    new_end = pl.select(pl.lit(new_end).str.replace("\x01", pl.lit(pl.Series(moved).cast(pl.String)), literal=True)).to_series()
-    named_date = pl.select(
-        pl.concat_str(
-            *(
-                pl.lit(column)
-                for column in (
-                    text_before,
-                    _format_number(day_shown, ahead),
-                    gap,
-                    _format_month(month_no, name, gap.str.starts_with(". ")),
-                    gap_after,
-                    shown_behind,
-                    new_end,
-                )
-            )
-        )
-    ).to_series()
-    day = np.where(named, np.where(ahead > 0, day_shown, np.where(behind <= 2, day_behind, 1)), day)
-    bare = rest.str.contains(rf"\A{_YEAR}(?:\z|年)").to_numpy() & ~iso
-    year_text = pl.select(pl.concat_str(pl.lit(pl.Series(moved).cast(pl.String)), pl.lit(rest.str.slice(4)))).to_series()
+    has_numbers = (parsed["is_iso"] | parsed["is_numeric"]).to_numpy()
+    has_month_name = parsed["is_named"].to_numpy()
+    numeric, named = _move_numeric_dates(rest, parsed, year, bits), _move_named_dates(rest, year, bits)
+    month, day = np.where(has_month_name, named.month, numeric.month), np.where(has_month_name, named.day, numeric.day)
+    is_bare_year = rest.str.contains(rf"\A{_YEAR}(?:\z|年)") & ~parsed["is_iso"]
     body = pl.select(
-        pl.when(pl.lit(pl.Series(iso | numeric)))
-        .then(pl.lit(digits_date))
-        .when(pl.lit(pl.Series(named)))
-        .then(pl.lit(named_date))
-        .when(pl.lit(pl.Series(bare)))
-        .then(pl.lit(year_text))
+        pl.when(pl.lit(pl.Series(has_numbers)))
+        .then(pl.lit(numeric.text))
+        .when(pl.lit(pl.Series(has_month_name)))
+        .then(pl.lit(named.text))
+        .when(pl.lit(is_bare_year))
+        .then(pl.concat_str(pl.lit(pl.Series(year).cast(pl.String)), pl.lit(rest.str.slice(4))))
         .otherwise(pl.lit(rest))
     ).to_series()
-    known = parsed["year"].is_not_null().to_numpy() & (iso | numeric | named)
-    weekday_no = np.where(known, _weekday_number(moved, month_no, day), pick[3] % 7)
-    weekday_no = np.where(values.is_in(_SHORT_DAYS).to_numpy(), pick[3] % len(_SHORT_DAYS), weekday_no)
-    date = pl.select(pl.concat_str(pl.lit(_format_name(weekday_no + 1, weekday_text, _WEEKDAYS)), pl.lit(body))).to_series()
-    surrogates = _redraw_time(date, [pick[4], pick[5], pick[6]]).alias(values.name)
-    if dotted.any():
-        surrogates = surrogates.scatter(
-            dotted.arg_true(), surrogates.filter(dotted).str.replace(r"([0-9]):([0-9]{2} ?[AaPp][.]?[Mm])", "${1}.${2}")
-        )
-    return (
-        surrogates.scatter(compact.arg_true(), surrogates.filter(compact).str.replace_all("-", "", literal=True))
-        if compact.any()
-        else surrogates
+    is_full_date = parsed["year"].is_not_null().to_numpy() & (has_numbers | has_month_name)
+    weekday = np.where(is_full_date, _weekday_number(year, month, day), bits[3] % 7)
+    weekday = np.where(values.is_in(_SHORT_DAYS).to_numpy(), bits[3] % len(_SHORT_DAYS), weekday)
+    date = pl.select(pl.concat_str(pl.lit(_format_name(weekday + 1, weekday_text, _WEEKDAYS)), pl.lit(body))).to_series()
+    return _redraw_time(date, bits[4:7])
+
+
+def _move_year(year: I64, bits: I64) -> I64:
+    """Another year, up to fifteen away, from 1600 to 2099 if the original is."""
+    offset = bits % 31 - 15
+    moved = year + np.where(offset == 0, 1, offset)
+    return np.where(moved > 2099, moved - 30, np.where(moved < 1600, moved + 30, moved))
+
+
+def _move_numeric_dates(dates: pl.Series, parsed: pl.DataFrame, year: I64, bits: list[I64]) -> _MovedDates:
+    """Dates in three numbers, with the order and widths of these kept. Where the numbers do not say which one is the day, both are drawn
+    from 1 to 12, so that the result is as ambiguous as the original."""
+    groups = dates.str.extract_groups(r"\A([0-9]+)([-/.年])([0-9]+)([-/.月])([0-9]+)([\s\S]*)\z").struct.unnest().fill_null("")
+    first, separator, second, other_separator, third, tail = (groups.to_series(at) for at in range(6))
+    first_number, second_number = (parsed[name].fill_null(0).to_numpy() for name in ("first", "other"))
+    starts_with_year = first.str.len_bytes().to_numpy() == 4
+    starts_with_day = (first_number > 12) & ~starts_with_year
+    is_ambiguous = parsed["is_numeric"].to_numpy() & (first_number <= 12) & (second_number <= 12)
+    month, day = np.ones(len(dates), np.int64), np.ones(len(dates), np.int64)
+    numbers: list[pl.Series] = []
+    for place, original in enumerate((first, second, third)):
+        is_year = starts_with_year if place == 0 else ~starts_with_year & (place == 2)
+        is_day = np.where(starts_with_year, place == 2, np.where(starts_with_day, place == 0, place == 1))
+        width, padded = original.str.len_bytes().to_numpy(), original.str.starts_with("0").to_numpy()
+        as_day, as_month = _number_of_width(bits[1], width, padded, 28), _number_of_width(bits[2 + place % 2], width, padded, 12)
+        number = np.where(is_day & ~is_ambiguous, as_day, as_month)
+        month, day = np.where(~is_year & ~is_day, number, month), np.where(~is_year & is_day, number, day)
+        numbers.append(_format_number(np.where(is_year, np.where(width == 2, year % 100, year), number), width))
+    pieces = (numbers[0], separator, numbers[1], other_separator, numbers[2], tail)
+    return _MovedDates(pl.select(pl.concat_str(*map(pl.lit, pieces))).to_series(), month, day)
+
+
+def _move_named_dates(dates: pl.Series, year: I64, bits: list[I64]) -> _MovedDates:
+    """Dates with the name of a month, and day and year in any order: `14 May 2001`, `May 14th, 2001`, `May 2001`, `14 May`."""
+    name_between_numbers = rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_MONTH}|{_FOREIGN_MONTH})([^0-9]*)([0-9]*)([\s\S]*)\z"
+    groups = dates.str.extract_groups(name_between_numbers).struct.unnest().fill_null("")
+    text_before, number_before, gap_before, name, gap_after, number_after, text_after = (groups.to_series(at) for at in range(7))
+    width_before, width_after = (number.str.len_bytes().to_numpy() for number in (number_before, number_after))
+    padded_before, padded_after = (number.str.starts_with("0").to_numpy() for number in (number_before, number_after))
+    month = bits[2] % 12 + 1
+    day_before = np.where(width_before > 0, _number_of_width(bits[1], width_before, padded_before, 28), 0)
+    day_after = _number_of_width(bits[1], np.minimum(width_after, 2), padded_after, 28)
+    ends_with_year = (width_after == 4) | (width_before > 0)
+    new_after = np.where(ends_with_year, np.where(width_after == 4, year, year % 100), day_after)
+    gap_before = _replace_ordinal(gap_before, day_before)
+    # the year of `May 14, 2001` is in the text after the number; \x01 stands for it, since a replacement is one text for all rows
+    marked = _replace_ordinal(text_after, day_after).str.replace(r"([ ,-])[12][0-9]{3}(\z|[^0-9:])", "${1}\x01${2}")
+    new_text_after = pl.select(pl.lit(marked).str.replace("\x01", pl.lit(pl.Series(year).cast(pl.String)), literal=True)).to_series()
+    pieces = (
+        text_before,
+        _format_number(day_before, width_before),
+        gap_before,
+        _format_month(month, name, gap_before.str.starts_with(". ")),
+        gap_after,
+        _format_number(new_after, width_after),
+        new_text_after,
     )
+    day = np.where(width_before > 0, day_before, np.where(width_after <= 2, day_after, 1))
+    return _MovedDates(pl.select(pl.concat_str(*map(pl.lit, pieces))).to_series(), month, day)
 
 
 def _number_of_width(bits: I64, width: I64, padded: np.typing.NDArray[np.bool_], maximum: int) -> I64:
@@ -607,6 +620,14 @@ def _redraw_time(values: pl.Series, bits: list[I64]) -> pl.Series:
 KIND = Kind(
     name="DATE_TIME",
     about="a date, a time of day, a weekday, or a year that the context marks as one",
+    category="time",
+    aliases=(
+        "DATE",
+        "TIME",
+        "DOB",
+        "DATEOFBIRTH",
+        "DATE_OF_BIRTH",
+    ),
     pattern=_PATTERN,
     prefix_pattern=_DATE_LABEL,
     accepts=_accepts,
@@ -621,4 +642,20 @@ KIND = Kind(
     phase=3,
     opt_in=True,
     rank=57,
+    first_bytes=DIGITS + LETTERS,
+    hits=(
+        ("on 2001-05-14 16:39:00", "2001-05-14 16:39:00"),
+        ("Mon, 14 May 2001 16:39:00 -0700 (PDT)", "Mon, 14 May 2001 16:39:00 -0700 (PDT)"),
+        ("14.05.2001 or 5/14/2001", "14.05.2001", "5/14/2001"),
+        ("May 14, 2001; 14. Mai 1985", "May 14, 2001", "14. Mai 1985"),
+        ("14 de mayo de 1985", "14 de mayo de 1985"),
+        ("at 10:30 on Tuesday", "10:30", "Tuesday"),
+        ("in 1999", "1999"),
+    ),
+    near_misses=(
+        "version 1.2.2001",
+        "2001",
+        "30 February 2001, 2001-13-01",
+        "may, march on",
+    ),
 )

@@ -31,7 +31,18 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.core.keys import Draws, draw_index
-from sanitize.kinds.kind import BOUNDARY, Kind, byte_table, first_marked, flatten_strings, last_marked, redraw_characters
+from sanitize.kinds.kind import (
+    BEYOND_ASCII,
+    BOUNDARY,
+    DIGITS,
+    LETTERS,
+    Kind,
+    byte_table,
+    first_marked,
+    flatten_strings,
+    last_marked,
+    redraw_characters,
+)
 
 _LOCAL_CHARS = r"A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0300-\u036f\u0370-\u052f"  # Latin, accents, Greek, Cyrillic
 _HOST_CHARS = r"A-Za-z0-9_\u00b7\u00c0-\u1fff\u3040-\ud7ff"  # ... and every other script of letters
@@ -334,6 +345,11 @@ def _component_pools() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]
 KIND = Kind(
     name="EMAIL_ADDRESS",
     about="a mail address",
+    category="contact",
+    aliases=(
+        "EMAIL",
+        "EMAILADDRESS",
+    ),
     pattern="|".join(form for _, form in _PREFILTER),
     prefilter=_PREFILTER,
     needs_context=_needs_context,
@@ -349,4 +365,38 @@ KIND = Kind(
     prefix_pattern=f"=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From ",
     suffix_pattern=rf"[ \t]*{_SUFFIX}",
     rank=20,
+    first_bytes=DIGITS + LETTERS + b'"(<=_' + BEYOND_ASCII,
+    hits=(
+        ("write to anna.kowal@mail.example.com", "anna.kowal@mail.example.com"),
+        ("write to bob@example.com", "bob@example.com"),
+        ("bob@example.com.", "bob@example.com"),
+        ("(BOB.MANN@EXAMPLE.COM)", "BOB.MANN@EXAMPLE.COM"),
+        ("o'neil@example.com", "o'neil@example.com"),
+        ("'bob@example.com','ann@example.org'", "bob@example.com", "ann@example.org"),
+        ("kenneth..lee@example.com", "kenneth..lee@example.com"),
+        ("a@example.com;b@example.org,c@example.net", "a@example.com", "b@example.org", "c@example.net"),
+        ("title=3Dklaus@example.com", "klaus@example.com"),
+        ("email=klaus@example.com&x=1", "klaus@example.com"),
+        ("bob@example.com=20", "bob@example.com"),
+        ("bob@example.com2nd", "bob@example.com"),
+        ("bob@example.com_x", "bob@example.com"),
+        ("写信给bob@example.com谢谢", "bob@example.com"),
+        ("bob@mail-2.my_host.example.co.uk", "bob@mail-2.my_host.example.co.uk"),
+        ("bob@xn--bcher-kva.example, bob@example.xn--p1ai", "bob@xn--bcher-kva.example", "bob@example.xn--p1ai"),
+        ("Bob <bob@example.com>", "bob@example.com"),
+        ("<bob@corp> <.bob@example.com>", "bob@corp", ".bob@example.com"),
+        ("<mailto:bob@example.com>", "bob@example.com"),
+        ("<bob.mann2001@example.com> <first.last@corp>", "bob.mann2001@example.com", "first.last@corp"),
+        ("<john.smith19850412@example.com>", "john.smith19850412@example.com"),
+        ("<IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com>", "IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com"),
+        ('"bob"@example.com, "bob.lee"@example.com', '"bob"@example.com', '"bob.lee"@example.com'),
+        ("bounce+1234567-ab12-bob@example.com", "bounce+1234567-ab12-bob@example.com"),
+    ),
+    near_misses=(
+        "@bob, bob@, pkg@1.2.3, medium.com/@bob.smith",
+        "look at dot com, meet at noon dot",
+        "find us at example dot com",
+        "icon@2x.png, lib@3.1.min.js, git@github.com:x/y.git",
+        "a\nb@\nc <a @b>",
+    ),
 )

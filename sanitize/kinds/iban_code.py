@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, I64, U8, Kind, from_byte_matrix, redraw_characters, to_byte_matrix, widen_separators
+from sanitize.kinds.kind import BOUNDARY, I64, LETTERS, U8, Kind, from_byte_matrix, redraw_characters, to_byte_matrix, widen_separators
 
 _COUNTRIES_BY_LENGTH = {  # SWIFT IBAN registry, release 98
     15: "NO",
@@ -94,6 +94,8 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="IBAN_CODE",
     about="an international bank account number",
+    category="financial",
+    aliases=("IBAN",),
     pattern=_build_pattern(),
     check=_check,
     normalise=_normalise,
@@ -101,4 +103,17 @@ KIND = Kind(
     phase=2,
     digit_lines_only=True,
     rank=42,
+    first_bytes=LETTERS,
+    hits=(
+        ("account GB82 WEST 1234 5698 7654 32.", "GB82 WEST 1234 5698 7654 32"),
+        ("IBAN: DE89 3704 0044 0532 0130 00 please", "DE89 3704 0044 0532 0130 00"),
+        ("GB82WEST12345698765432", "GB82WEST12345698765432"),
+        ("BE68 5390 0754 7034 IBAN", "BE68 5390 0754 7034"),
+        ("iban is gb82west12345698765432", "gb82west12345698765432"),
+        ("NO93 8601 1117 947.", "NO93 8601 1117 947"),
+    ),
+    near_misses=(
+        "DE89370400440532013000X DE8937040044053201300",
+        "DE88 3704 0044 0532 0130 00",
+    ),
 )

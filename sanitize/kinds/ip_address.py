@@ -15,7 +15,17 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, digit_mask, draw_indices, from_byte_matrix, to_byte_matrix
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    BEYOND_ASCII,
+    BOUNDARY,
+    DIGITS,
+    Kind,
+    digit_mask,
+    draw_indices,
+    from_byte_matrix,
+    to_byte_matrix,
+)
 
 _HEX_GROUP = "[0-9A-Fa-f]{1,4}"
 # words before a number that is no address; `v` without a blank leaves no word boundary before the number, so it needs no rule
@@ -211,6 +221,13 @@ def _make_ipv6(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
 KIND = Kind(
     name="IP_ADDRESS",
     about="an IPv4 or IPv6 address",
+    category="network",
+    aliases=(
+        "IP",
+        "IPV4",
+        "IPV6",
+        "IPADDRESS",
+    ),
     pattern=rf"{_IPV4}|{_IPV6}",
     accepts=_accepts,
     check=_check,
@@ -221,4 +238,19 @@ KIND = Kind(
     phase=2,
     digit_lines_only=True,
     rank=40,
+    first_bytes=DIGITS + b":ABCDEFOPRSVabcdefoprsv" + BEYOND_ASCII,
+    hits=(
+        ("host 203.0.113.77 is up", "203.0.113.77"),
+        ("from [93.184.216.34]:25", "93.184.216.34"),
+        ("10.1.2.3/24.", "10.1.2.3"),
+        ("fe80::1 and 2001:db8:0:0:8:800:200c:417a", "fe80::1", "2001:db8:0:0:8:800:200c:417a"),
+        ("::ffff:10.1.2.3 via 2001:db8:1::", "::ffff:10.1.2.3", "2001:db8:1::"),
+    ),
+    near_misses=(
+        "x1234.5.6.7 88.1.2.34567 2.21.7.14-release",
+        "std::vector Foo:: ::1 10:20:30 aa:bb:cc:dd:ee",
+        "version 12.21.7.14, Section 14.3.2.1, OID 1.3.61.4",
+        "256.1.2.3 and 127.0.0.1",
+        "add::bad",
+    ),
 )

@@ -27,6 +27,25 @@ from sanitize.core.keys import Draws, draw_index
 from sanitize.errors import PlanError, suggest_names
 
 ASCII_WORD_CHARS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+DIGITS, CAPITALS = b"0123456789", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = CAPITALS + CAPITALS.lower()
+ANY_BYTES = bytes(range(256))
+BEYOND_ASCII = bytes(range(0xC2, 0xF5))  # bytes that begin a character beyond ASCII in UTF-8
+CATEGORIES = {  # groups of kinds that a plan can decide about together, and what they contain
+    "contact": "addresses and numbers at which a person is reached",
+    "network": "addresses of machines and network interfaces",
+    "financial": "payment cards, bank accounts and wallets",
+    "identifier": "numbers that an authority or organisation assigns to a person or thing",
+    "credential": "keys, tokens and passwords",
+    "account": "names of users and directory entries",
+    "resource": "what identifies a message, document or page",
+    "person": "names of people",
+    "demographic": "attributes of a person, such as the age",
+    "place": "names of places",
+    "organization": "names of companies and institutions",
+    "time": "dates and times",
+}
+DEFAULT_CATEGORY = "identifier"  # of a custom kind that states none
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
 _COUNTRY_ALIASES = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # common names of a country -> its ISO 3166 code
@@ -45,6 +64,8 @@ class Kind:
 
     name       The name in plans, tables and labels, such as `EMAIL_ADDRESS`.
     about      What the kind is, in a few words, for users (`sanitize list`).
+    category   One of `CATEGORIES`: a plan that does not name the kind decides about it by its category.
+    aliases    Further names of the kind in the output of models and other tools, in capitals (`IBAN` for `IBAN_CODE`).
     pattern    A Rust regular expression without capturing groups, look-around or `(?i)`. The only zero-width items are `BOUNDARY` and,
                where `digit_lines_only` is False, `\\z`, the end of a text. It means the same in Python's `re` once these are `\\b` and
                `\\Z` under `re.ASCII`. It may match `<` and `>` around a value: they are cut off, and the candidate is marked `bracketed`.
@@ -92,10 +113,16 @@ class Kind:
     is_distinctive   True for normalised forms that are no common word, so that the leak check may search for them anywhere; it does not
                search for the others. Default: all forms are distinctive.
     rank       Precedence where several kinds match at one place: the lowest rank is tried first.
+    first_bytes   Every byte (of UTF-8) that can begin what `pattern` matches, for prefilters; empty if there is no pattern.
+    hits       Examples: a text, and the values of this kind that are found in it, in order. The first value of the first hit is the one
+               that canaries are generated from. All people in examples are invented.
+    near_misses   Examples: texts in which nothing of this kind is found.
     """
 
     name: str
     about: str
+    category: str = ""
+    aliases: tuple[str, ...] = ()
     pattern: str
     normalise: Callable[[pl.Series], pl.Series]
     make_surrogates: Callable[[pl.Series, Draws, bool], pl.Series]
@@ -119,6 +146,9 @@ class Kind:
     opt_in: bool = False
     is_distinctive: Callable[[pl.Series], pl.Series] | None = None
     rank: int = 50
+    first_bytes: bytes = b""
+    hits: tuple[tuple[str, ...], ...] = ()
+    near_misses: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Kind({self.name}: {self.about})"

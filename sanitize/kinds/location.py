@@ -31,6 +31,21 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="LOCATION",
     about="a place, from a list or a model",
+    category="place",
+    aliases=(
+        "LOC",
+        "GPE",
+        "FAC",
+        "FACILITY",
+        "ADDRESS",
+        "CITY",
+        "STATE",
+        "COUNTRY",
+        "COUNTY",
+        "STREET",
+        "ZIPCODE",
+        "STREET_ADDRESS",
+    ),
     pattern="",
     normalise=normalise_proper_noun,
     make_surrogates=_make_surrogates,
@@ -38,4 +53,6 @@ KIND = Kind(
     not_preceded_by=ASCII_ALPHANUMERICS,
     not_followed_by=ASCII_ALPHANUMERICS,
     rank=91,
+    hits=(("we met in Upper Riverton again", "Upper Riverton"),),
+    near_misses=("Rivertonian, Riverside",),
 )

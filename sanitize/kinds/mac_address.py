@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, draw_indices, from_byte_matrix, to_byte_matrix
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, DIGITS, Kind, draw_indices, from_byte_matrix, to_byte_matrix
 
 _PAIR, _QUAD = "[0-9A-Fa-f]{2}", "[0-9A-Fa-f]{4}"
 _PAIRS = f"{_PAIR}(?:(?::{_PAIR}){{5,}}|(?:-{_PAIR}){{5,}})"
@@ -63,6 +63,8 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="MAC_ADDRESS",
     about="the hardware address of a network interface",
+    category="network",
+    aliases=("MAC",),
     pattern=rf"{BOUNDARY}(?:{_PAIRS}|{_QUAD}(?:[.]{_QUAD}){{2,3}}){BOUNDARY}",
     accepts=_accepts,
     check=_check,
@@ -73,4 +75,15 @@ KIND = Kind(
     phase=2,
     digit_lines_only=True,
     rank=41,
+    first_bytes=DIGITS + b"ABCDEFabcdef",
+    hits=(
+        ("HWaddr 00:1b:44:11:3a:b7", "00:1b:44:11:3a:b7"),
+        ("HWaddr 00:1A:2b:3c:4d:5e, 00-1a-2b-3c-4d-5e.", "00:1A:2b:3c:4d:5e", "00-1a-2b-3c-4d-5e"),
+        ("001a.2b3c.4d5e", "001a.2b3c.4d5e"),
+    ),
+    near_misses=(
+        "00:1a:2b:3c:4d 1234.5678 10:20:30:40:50:60",
+        "aa:bb:cc:dd:ee:ff:00:11",
+        "00:00:00:00:00:00 ff:ff:ff:ff:ff:ff",
+    ),
 )

@@ -70,10 +70,29 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="MESSAGE_ID",
     about="the identifier of a mail, as in Message-ID, In-Reply-To and References",
+    category="resource",
     pattern=rf"<(?:{_ATOM}*[0-9]:)*{_ATOM}+@[A-Za-z0-9._:\[\]-]+>",
     accepts=_accepts,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     atomic=True,
     rank=10,
+    first_bytes=b"<",
+    hits=(
+        ("<20010514.163900.4711.kowal@mail.example.com>", "20010514.163900.4711.kowal@mail.example.com"),
+        ("<13505866.1075863688222.JavaMail.evans@host>", "13505866.1075863688222.JavaMail.evans@host"),
+        ("<20010203123456.A1234@example.com>", "20010203123456.A1234@example.com"),
+        ("<Pine.LNX.4.21.0010151234560.1234-100000@example.com>", "Pine.LNX.4.21.0010151234560.1234-100000@example.com"),
+        ("<000a01c0f1f7$a8c5e1b0$0200a8c0@example>", "000a01c0f1f7$a8c5e1b0$0200a8c0@example"),
+        ("<c1cc0df8-bd06-51e7-d5a0-888c1955683b@example.com>", "c1cc0df8-bd06-51e7-d5a0-888c1955683b@example.com"),
+        ("<4.3.2.7.2.20010412101010.00b5b960@mail.example.com>", "4.3.2.7.2.20010412101010.00b5b960@mail.example.com"),
+        (
+            "<CAKgNqVuLpTtZsBbHmXxAaRrYyWwGgFfKkJjIiEeDd7S3PpQ@mail.example.com>",
+            "CAKgNqVuLpTtZsBbHmXxAaRrYyWwGgFfKkJjIiEeDd7S3PpQ@mail.example.com",
+        ),
+    ),
+    near_misses=(
+        "<bob.mann2001@example.com> <john.smith19850412@example.com>",
+        "<a @b> 20010203123456.A1234@example.com",
+    ),
 )

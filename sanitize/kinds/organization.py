@@ -21,6 +21,15 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="ORGANIZATION",
     about="a company or institution, from a list or a model",
+    category="organization",
+    aliases=(
+        "ORG",
+        "ORGANISATION",
+        "COMPANY",
+        "COMPANYNAME",
+        "HOSP",
+        "HOSPITAL",
+    ),
     pattern="",
     normalise=normalise_proper_noun,
     make_surrogates=_make_surrogates,
@@ -28,4 +37,6 @@ KIND = Kind(
     not_preceded_by=ASCII_ALPHANUMERICS,
     not_followed_by=ASCII_ALPHANUMERICS,
     rank=92,
+    hits=(("she joined Kestrel Labs in May", "Kestrel Labs"),),
+    near_misses=("Kestrel Labsen, Kestrel",),
 )

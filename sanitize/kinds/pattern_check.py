@@ -147,5 +147,5 @@ def _format_engine_error(error: str) -> str:
     place = f"character {len(caret[1]) + 1}: " if caret else ""
     return (
         f"{place}{message[1] if message else 'is not a valid regular expression'}; "
-        "expected the syntax of Rust's regex crate (docs/rules.md)"
+        "expected the syntax of Rust's regex crate (docs/how_to/own_kinds.md)"
     )

@@ -222,6 +222,21 @@ def faker_names() -> tuple[frozenset[str], frozenset[str]]:
 KIND = Kind(
     name="PERSON",
     about="a person's name",
+    category="person",
+    aliases=(
+        "PER",
+        "PERS",
+        "NAME",
+        "FIRSTNAME",
+        "LASTNAME",
+        "MIDDLENAME",
+        "GIVENNAME",
+        "SURNAME",
+        "NAME_STUDENT",
+        "PATIENT",
+        "STAFF",
+        "DOCTOR",
+    ),
     pattern="",
     normalise=normalise_name,
     make_surrogates=_make_surrogates,
@@ -231,4 +246,10 @@ KIND = Kind(
     not_preceded_by=ASCII_ALPHANUMERICS,
     not_followed_by=ASCII_ALPHANUMERICS,
     rank=90,
+    hits=(
+        ("Dear Ann Roe, hello", "Ann Roe"),
+        ("from ann roe.", "ann roe"),
+        ("Roe, Ann wrote", "Roe, Ann"),
+    ),
+    near_misses=("Joann Roe; Ann Roehm; Ann",),
 )

@@ -28,6 +28,7 @@ from sanitize.core.keys import Draws
 from sanitize.kinds.kind import (
     BLANKS,
     BOUNDARY,
+    DIGITS,
     HYPHENS,
     I64,
     WIDE_GAP,
@@ -396,6 +397,14 @@ def _fit_north_american(
 KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
+    category="contact",
+    aliases=(
+        "PHONE",
+        "PHONENUMBER",
+        "PHONE_NUM",
+        "TELEPHONENUM",
+        "FAX",
+    ),
     pattern=(
         rf"{_PRODUCT_NUMBER}|{_NORTH_AMERICAN}{_EXTENSION}{BOUNDARY}|[+](?:{_INTERNATIONAL})|{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER}|{_MASKED}|{_BRACKETED_AREA}|"
         rf"{BOUNDARY}(?:{_CHINESE_MOBILE}|{_LOCAL}){_EXTENSION}{BOUNDARY}"
@@ -408,4 +417,23 @@ KIND = Kind(
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     rank=60,
+    first_bytes=DIGITS + b"(+ABCEILMOPSUbcilmops",
+    hits=(
+        ("call 212-555-0187", "212-555-0187"),
+        ("call (713) 555-6161 or 713-555-6161", "(713) 555-6161", "713-555-6161"),
+        ("713.555.6161, 713 555 6161, 713/555-6161", "713.555.6161", "713 555 6161", "713/555-6161"),
+        ("1-800-555-0199 ext. 123", "1-800-555-0199 ext. 123"),
+        ("713-555-6161 x35161; +1 (713) 555-6161", "713-555-6161 x35161", "+1 (713) 555-6161"),
+        ("+17135556161", "+17135556161"),
+        ("tel:+49 (0)30 1234567", "+49 (0)30 1234567"),
+        ("+33 1 70 18 99 00 12 rue", "+33 1 70 18 99 00"),
+        ("+44 20 7946 0958 2001-05-04", "+44 20 7946 0958"),
+    ),
+    near_misses=(
+        "046-1297901",
+        "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+        "10230713853616100",
+        "9713-555-6161 a713-555-6161 713-555-61612",
+        "2001-05-04 16:39:00 -0700",
+    ),
 )

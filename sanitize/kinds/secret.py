@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, Kind, flatten_strings, redraw_characters, unflatten_strings
+from sanitize.kinds.kind import BOUNDARY, DIGITS, Kind, flatten_strings, redraw_characters, unflatten_strings
 
 _BASE64URL = "[A-Za-z0-9_-]"  # the alphabet of base64 for URLs
 # (prefix, rest) as the issuers document them or have them scanned for. A rest has a maximum length where one that fails late would
@@ -124,6 +124,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
+    category="credential",
     pattern="|".join(form for _, form in _PREFILTER),
     prefilter=_PREFILTER,
     check=_check,
@@ -132,4 +133,19 @@ KIND = Kind(
     prefix_pattern=f"://|/bot|{'|'.join(name for name, _ in _LABELLED_KEYS)}",
     suffix_pattern="@",
     rank=15,
+    first_bytes=DIGITS + b"-/:AGSadeghlnprswxy",
+    hits=(
+        ("token ghp_0123456789abcdefghijABCDEFGHIJ012345", "ghp_0123456789abcdefghijABCDEFGHIJ012345"),
+        ("key AKIAIOSFODNN7EXAMPLE.", "AKIAIOSFODNN7EXAMPLE"),
+        (
+            "SK0123456789abcdef0123456789abcdef, sk-proj-a_b-0123456789abcdefXY",
+            "SK0123456789abcdef0123456789abcdef",
+            "sk-proj-a_b-0123456789abcdefXY",
+        ),
+    ),
+    near_misses=(
+        "ghp_0123 AKIA1234 sk-learn eyJ.eyJ. SG.a.b npm_config key-value hf_transfer",
+        "-----BEGIN CERTIFICATE-----MIIE-----END CERTIFICATE-----",
+        "//TODO:ask bob@ C://x:y /x:y@",
+    ),
 )

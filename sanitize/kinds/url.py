@@ -71,9 +71,26 @@ def _split(values: pl.Series) -> pl.DataFrame:
 KIND = Kind(
     name="URL",
     about="a web or FTP address",
+    category="resource",
+    aliases=("URL_PERSONAL",),
     pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww][Ww][Ww][.][A-Za-z0-9])[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*[A-Za-z0-9_~/#@$&*+=%-]",
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     not_followed_by=_LAST_BYTES,
     rank=30,
+    first_bytes=b"FHWfhw",
+    hits=(
+        ("see http://www.example.com/people/anna?id=42", "http://www.example.com/people/anna?id=42"),
+        ("see http://www.example.com/a_b?q=1#top.", "http://www.example.com/a_b?q=1#top"),
+        ("(HTTPS://Example.com/x)", "HTTPS://Example.com/x"),
+        ("www.example.org, ftp://ftp.example.com/pub!", "www.example.org", "ftp://ftp.example.com/pub"),
+        ('<a href="http://example.com/x">', "http://example.com/x"),
+        ("<http://example.com/x>", "http://example.com/x"),
+        ("http://user:pw@example.com/", "http://user:pw@example.com/"),
+        ("http://example.com/b谢谢", "http://example.com/b"),
+    ),
+    near_misses=(
+        "http:// https:// www. ftp://",
+        "medium.com/@bob.smith example.com/x",
+    ),
 )

@@ -15,6 +15,7 @@ from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
     BLANKS,
     BOUNDARY,
+    DIGITS,
     HYPHENS,
     Kind,
     digit_mask,
@@ -77,6 +78,11 @@ _LABEL = (
 KIND = Kind(
     name="US_SSN",
     about="a United States social security number",
+    category="identifier",
+    aliases=(
+        "SSN",
+        "SOCIALNUM",
+    ),
     pattern=rf"{_FORMATTED}|{_LABEL}[0-9]{{9}}{BOUNDARY}",
     prefix_pattern=_LABEL,
     accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}})\z"),
@@ -88,4 +94,21 @@ KIND = Kind(
     phase=2,
     digit_lines_only=True,
     rank=55,
+    first_bytes=DIGITS + b"AISs",
+    hits=(
+        ("SSN 123-45-6789.", "123-45-6789"),
+        ("123 45 6789", "123 45 6789"),
+        ("123.45.6789", "123.45.6789"),
+        ("Social Security Number: 123456789", "123456789"),
+        ("ITIN 912-70-3456, 988-94-0001", "912-70-3456", "988-94-0001"),
+        ("913-12-3457 or 914-66-3458", "913-12-3457", "914-66-3458"),
+        ("ssn=123456789, SSN is 123456788", "123456789", "123456788"),
+        ('{"ssn": "123456789"} **SSN:** 123456788, SS# 123456787', "123456789", "123456788", "123456787"),
+        ("SSN (123456789), Soc. Sec. No. 123456788, social security number of 123456787", "123456789", "123456788", "123456787"),
+    ),
+    near_misses=(
+        "a123-45-6789 123-45-67890 123-456-789",
+        "000-12-3456 666-12-3456 987-65-4321 123-00-4567 123-45-0000",
+        "123-45 6789",
+    ),
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, always_needs_context, redraw_characters
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, CAPITALS, Kind, always_needs_context, redraw_characters
 
 _NAME = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _HANDLE = "[A-Za-z_][A-Za-z0-9_]+"
@@ -86,6 +86,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="USER_NAME",
     about="a user name on a machine or a web site, marked as such in the text",
+    category="account",
     pattern=rf"@{_HANDLE}|(?:{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}){_NAME}",
     prefix_pattern=rf"@|{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}",
     accepts=_accepts,
@@ -99,4 +100,22 @@ KIND = Kind(
     phase=3,
     opt_in=True,
     rank=66,
+    first_bytes=CAPITALS + b"/@ahilnstuy~",
+    hits=(
+        ("thanks @ann_lee, see you", "ann_lee"),
+        ("user: alee", "alee"),
+        ('{"username": "a-lee"}', "a-lee"),
+        ("cd /home/alee/src", "alee"),
+        ("C:\\Users\\alee\\x", "alee"),
+        ("cp ~alee/bin", "alee"),
+        ("ICQ: 1320600", "1320600"),
+    ),
+    near_misses=(
+        "ann_lee wrote, and the user alee answered",
+        "bob@example.com and @example.com, foo@bar",
+        "@override(x) @media{ @property\n @param x",
+        "user: root, login: admin",
+        "/home/user/x",
+        "https://example.com/@alee",
+    ),
 )

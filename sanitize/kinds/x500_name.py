@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, Kind, flatten_strings, redraw_characters
+from sanitize.kinds.kind import BOUNDARY, CAPITALS, Kind, flatten_strings, redraw_characters
 
 _KEY = "(?:[Oo]|[Oo][Uu]|[Cc][Nn]|[Cc]|[Aa]|[Pp]|[Ss]|[Gg]|[Dd][Cc])="
 _PART_CHAR = r"(?:[A-Za-z0-9&()'.,+_-]|\r?\n?[ \t])"  # a folded line continues after a blank
@@ -44,9 +44,17 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 KIND = Kind(
     name="X500_NAME",
     about="a name in a mail system's directory, as Exchange or Lotus Notes writes it",
+    category="account",
     pattern=rf"<{_EXCHANGE_NAME}{_PART_CHAR}+>|{_EXCHANGE_NAME}{_LAST_PART}|{_NOTES_NAME}",
     accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:{_EXCHANGE_NAME}{_PART_CHAR}+|{_NOTES_NAME})\z"),
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     rank=65,
+    first_bytes=CAPITALS + b"/<",
+    hits=(
+        ("</O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=AKOWAL4711>", "/O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=AKOWAL4711"),
+        ("Lee, Ann </O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=ALEE>,", "/O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=ALEE"),
+        ("cc: Ann Lee/HOU/EXAMPLE@EXAMPLE, Bo", "Ann Lee/HOU/EXAMPLE@EXAMPLE"),
+    ),
+    near_misses=("/O=EXAMPLE /usr/CN=x and/or@home",),
 )

@@ -137,11 +137,11 @@ def _read_value_ids(path: Path) -> I64:
 def check_pseudonyms_consistent(
     editors: Sequence[Editor], earlier_label_files: Sequence[Path], new_label_files: Sequence[Path], value_files: Sequence[Path]
 ) -> None:
-    """Raise UsageError if an editor with `scope = "corpus"` gave a value another pseudonym than earlier increments did, or gave it the
+    """Raise UsageError if an editor gave a value of its `consistent_kinds` another pseudonym than earlier increments did, or gave it the
     pseudonym of another value there.
 
     Compares the tables `labels` of earlier and new shards. Rare: a draw collided with a new value."""
-    kinds = sorted({kind for editor in editors if getattr(editor, "scope", "") == "corpus" for kind in editor.kinds})
+    kinds = sorted({kind for editor in editors for kind in editor.consistent_kinds})
     if not kinds or not earlier_label_files:
         return
     value_kinds = pl.concat(pl.read_parquet(path, columns=["value_id", "kind"], glob=False) for path in value_files).with_columns(

@@ -15,7 +15,7 @@ import json
 import shutil
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from sanitize.core.engine import Engine
 from sanitize.core.keys import Draws, Key
 from sanitize.core.text_cells import LeafPath, flatten_leaf, to_canonical_type
 from sanitize.errors import OutputBroken
-from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.kind import all_kinds, list_kinds
 from sanitize.plans.plan import Plan
 from sanitize.stages import aggregates, detection, rewriting
 from sanitize.stages.corpus_pass import CorpusContext
@@ -42,21 +42,6 @@ CANARY_COUNT = 8
 _MAX_LINES, _MAX_LINE_BYTES = 24, 120  # of the largest canary document
 _TEXT_LEAF = LeafPath("text")
 _SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
-# one invented value of each kind, the pattern for the generated ones; a kind without one is not checked (`untested_kinds` lists it)
-_EXAMPLES = {
-    "CREDIT_CARD": "4111 1111 1111 1111",
-    "CRYPTO": "0x52908400098527886e0f7030069857d2e4169ee7",
-    "EMAIL_ADDRESS": "anna.kowal@mail.example.com",
-    "IBAN_CODE": "GB82 WEST 1234 5698 7654 32",
-    "IP_ADDRESS": "203.0.113.77",
-    "MAC_ADDRESS": "00:1b:44:11:3a:b7",
-    "MESSAGE_ID": "20010514.163900.4711.kowal@mail.example.com",
-    "PHONE_NUMBER": "212-555-0187",
-    "URL": "http://www.example.com/people/anna?id=42",
-    "SECRET": "ghp_0123456789abcdefghijABCDEFGHIJ012345",
-    "US_SSN": "123-45-6789",
-    "X500_NAME": "/O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=AKOWAL4711",
-}
 _DIGIT_KINDS = ("CREDIT_CARD", "PHONE_NUMBER", "US_SSN")
 _FILLER_WORDS = (
     "the a of to and in report table meeting paper window river garden market letter winter station bridge harbour music".split()
@@ -125,9 +110,10 @@ def check_canaries(engine: Engine, plan: Plan, documents: Documents, folder: Pat
 
 
 def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...], folder: Path) -> dict[str, Any]:
+    # from the plan, not of the run: the counts are in the manifest, which has to follow from input, plan and key
     key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), is_public=True)
     # editors with a privacy ledger make their own claim; they promise nothing about what is left in the text
-    checked_kinds = [kind for kind in sorted(plan.leak_checked_kinds) if kind in _EXAMPLES]
+    checked_kinds = [kind for kind in sorted(plan.leak_checked_kinds) if kind in canary_examples()]
     result: dict[str, Any] = {"documents": 0, "planted": 0, "removed": 0, "encoded": {"planted": 0, "removed": 0}, "by_form": {}}
     result["untested_kinds"] = sorted(kind for kind in plan.editor_no_by_kind if kind not in checked_kinds)
     if checked_kinds:
@@ -160,6 +146,13 @@ def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...]
             form.name: {"planted": planted[form.name], "removed": removed[form.name]} for form in CANARY_FORMS if planted[form.name]
         }
     return result
+
+
+@functools.cache
+def canary_examples() -> Mapping[str, str]:
+    """One invented value of each kind that is checked, the pattern for the generated ones: the first hit of every kind that is searched
+    always. `untested_kinds` of a run lists the others."""
+    return {kind.name: kind.hits[0][1] for kind in list_kinds().values() if kind.pattern}
 
 
 def _get_document_shapes(documents: Documents) -> tuple[_DocumentShape, ...]:
@@ -230,7 +223,7 @@ def _build_documents(
 def _generate_values(key: Key, kind: str) -> list[str]:
     """Values of one kind, one for each person, all different."""
     kind_definition, count = all_kinds()[kind], 4 * CANARY_COUNT
-    examples = pl.Series([_EXAMPLES[kind]] * count)
+    examples = pl.Series([canary_examples()[kind]] * count)
     ids = pa.array([f"person {number}" for number in range(count)]).dictionary_encode()
     drawn = kind_definition.make_surrogates(
         examples, Draws.for_occurrences(key, f"drill/{kind}", ids, np.zeros(count, np.int32), np.zeros(count, np.int64)), False

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core import failpoints
+from sanitize.core.command_results import IndexResult, StageCost
 from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.task_runner import FolderTask, TaskRunner
@@ -162,7 +163,7 @@ class IndexBuilder:
             state.input_paths = state.input_set.paths_to_read
             if not state.settings.append:
                 state.set_survey(self._survey_inputs())
-        state.key = private_folder.load_key(state.workspace, key_file=state.settings.key_file, seed=state.settings.seed)
+        state.key = private_folder.load_key(state.workspace, key_file=state.settings.key, seed=state.settings.seed)
         if state.settings.append:
             with self.tasks.measure("read"), state.input_set.errors_with_urls():
                 index_reuse.prepare_append(state, self._survey_inputs)
@@ -183,8 +184,8 @@ class IndexBuilder:
             self._stack.enter_context(lock_output(output))
             recover_output(output)
 
-    def build(self) -> dict[str, Any]:
-        """Build the index, or reuse the existing one; returns its counts (the summary of `sanitize find`)."""
+    def build(self) -> IndexResult:
+        """Build the index, or reuse the existing one; returns its counts (the summary of `sanitize index`)."""
         state = self.state
         earlier_index = index_reuse.load_or_discard_index(state)
         with translate_disk_errors(state.workspace):
@@ -218,20 +219,20 @@ class IndexBuilder:
         state.quarantine = self._load_quarantine()
         self._check_quarantine_limit()
         by_kind, documents_by_kind = (_sum_counts(result[name] for result in results) for name in ("by_kind", "documents_by_kind"))
-        return {
-            "documents_in": state.documents.count,
-            "quarantined": state.quarantine.num_rows,
-            "occurrences": sum(by_kind.values()),
-            "by_kind": by_kind,
-            "documents_by_kind": documents_by_kind,
+        return IndexResult(
+            documents_in=state.documents.count,
+            quarantined=state.quarantine.num_rows,
+            occurrences=sum(by_kind.values()),
+            by_kind=by_kind,
+            documents_by_kind=documents_by_kind,
             # only of the files that this command read
-            "text_bytes": sum(result["text_bytes"] for result in results[len(state.earlier_task_ranges) :]),
-            "changed": not reused,
-            "work": str(state.workspace),
-            "key": "seed" if state.key.is_public else "secret",
-            "notes": state.notes,
-            "stages": self.tasks.costs.costs,
-        }
+            text_bytes=sum(result["text_bytes"] for result in results[len(state.earlier_task_ranges) :]),
+            changed=not reused,
+            work=str(state.workspace),
+            key="seed" if state.key.is_public else "secret",
+            notes=state.notes,
+            stages={stage: StageCost(**cost) for stage, cost in self.tasks.costs.costs.items()},
+        )
 
     def _combine_documents(self, staged: Mapping[int, Mapping[str, Any]]) -> Documents:
         """All documents: those of the closed increments, then those of this command's files."""

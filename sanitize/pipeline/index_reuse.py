@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,8 +78,7 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
             discard_open_increment(state)
         return index_json
     if not index_json:  # an index of an earlier version may have been discarded by half, and its files hold raw values
-        for name in private_folder.OBSOLETE_PATHS:
-            shutil.rmtree(state.workspace / name, ignore_errors=True)
+        _delete_paths(state.workspace, private_folder.OBSOLETE_PATHS)
         return {}
     is_outdated = private_folder.is_outdated(index_json)
     if index_json.get("fingerprint") == state.fingerprint and not is_outdated:
@@ -103,16 +102,10 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
             f"{'; or --append to add the new files to it' if _extends_index(state, index_json) else ''}"
         )
     difference = (
-        f"another input ({state.describe_input_difference(index_json.get('input_files') or [])})"
-        if not is_same_input
-        else "another key"
-        if index_json.get("key_id") != state.key.id
-        else describe_difference(index_json["detection_settings"], state.detection_settings)
-        if index_json.get("detection_settings", state.detection_settings) != state.detection_settings
-        else f"version {index_json.get('schema_version', 1)} of the tables"
-        if is_outdated
-        else "other settings, or by another version"
-    )
+        _describe_index_difference(state, index_json)
+        if is_same_input
+        else f"another input ({state.describe_input_difference(index_json.get('input_files') or [])})"
+    ) or (f"version {index_json.get('schema_version', 1)} of the tables" if is_outdated else "other settings, or by another version")
     if not (state.settings.replace or is_outdated) and (outputs := publish_history.find_reversible_outputs(state.workspace)):
         raise UsageError(
             f"{state.workspace}: its index was built with {difference}; a rebuild would delete the mapping from the labels of "
@@ -123,11 +116,11 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         f"the index in {state.workspace} was built with {difference}; it is rebuilt, and the results based on it are deleted"
     )
     (state.workspace / "index.json").unlink()
-    run_files = [path for run in (state.workspace / "runs").glob("*") for path in run.iterdir() if path.is_dir() and path.name != "vault"]
-    for name in (
+    run_folders = [path for run in (state.workspace / "runs").glob("*") for path in run.iterdir() if path.is_dir() and path.name != "vault"]
+    obsolete = (
         "tables",
         # the labels in the vault of a run map its output back: a new version of the tables does not take them away
-        *(run_files if is_outdated else ("runs",)),
+        *(run_folders if is_outdated else ("runs",)),
         "tasks/detect",
         "tasks/second_round",
         "first_round",
@@ -136,8 +129,8 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         *(private_folder.OBSOLETE_PATHS if is_outdated else ()),
         "quarantine",
         *(() if are_same_documents else ("documents", "tasks")),
-    ):
-        shutil.rmtree(state.workspace / name, ignore_errors=True)
+    )
+    _delete_paths(state.workspace, obsolete)
     return {}
 
 
@@ -158,10 +151,9 @@ def check_inputs_unchanged(state: IndexState) -> None:
         ):
             if state.closed_increments:
                 discard_open_increment(state)
-            for name in () if state.closed_increments else ("index.json", "tasks", "runs"):
-                (state.workspace / name).unlink() if (state.workspace / name).is_file() else shutil.rmtree(
-                    state.workspace / name, ignore_errors=True
-                )
+            else:
+                (state.workspace / "index.json").unlink(missing_ok=True)
+                _delete_paths(state.workspace, ("tasks", "runs"))
             raise InputRefused(
                 f"file {no + 1} of the input changed while it was being read; nothing was published. "
                 "Run the same command again when no program writes to it"
@@ -173,19 +165,30 @@ def _check_same_index(state: IndexState, index_json: Mapping[str, Any], incremen
     """Raise UsageError if the index was built with another key, other settings, columns or finders, or by another version."""
     if index_json.get("fingerprint") == state.compute_fingerprints(increments)[-1]:
         return
-    difference = (
-        "another key"
-        if index_json.get("key_id") != state.key.id
-        else "another --sample"
-        if index_json.get("sample", 1.0) != state.settings.sample
-        else describe_difference(index_json["detection_settings"], state.detection_settings)
-        if index_json.get("detection_settings", state.detection_settings) != state.detection_settings
-        else "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like), or by another version"
+    difference = _describe_index_difference(state, index_json) or (
+        "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like), or by another version"
     )
     raise UsageError(
         f"{state.workspace}: its index was built with {difference}; an append needs the same. Use the options of the first run; "
         "or run over all files with --replace, without --append, to rebuild everything"
     )
+
+
+def _describe_index_difference(state: IndexState, index_json: Mapping[str, Any]) -> str:
+    """What differs from the present command: the key, the sample or what was searched for; empty for anything else."""
+    if index_json.get("key_id") != state.key.id:
+        return "another key"
+    if index_json.get("sample", 1.0) != state.settings.sample:
+        return "another --sample"
+    if index_json.get("detection_settings", state.detection_settings) != state.detection_settings:
+        return describe_difference(index_json["detection_settings"], state.detection_settings)
+    return ""
+
+
+def _delete_paths(workspace: Path, names: Iterable[str | Path]) -> None:
+    """Delete these folders of WORK, as far as they exist."""
+    for name in names:
+        shutil.rmtree(workspace / name, ignore_errors=True)
 
 
 def _refuse_grown_files(state: IndexState, given_files: Sequence[tuple[str, int, str]], new_positions: Sequence[int]) -> None:

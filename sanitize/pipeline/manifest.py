@@ -150,6 +150,7 @@ def build_manifest(
         "plan_hash": summary["plan_hash"],
         "key": key,
         "publishable": summary["publishable"],
+        # without names: a file name may be a person's name, and the manifest is published
         "inputs": [{"number": number, "bytes": size, "sha256": sha256} for number, (size, sha256) in enumerate(files)],
         "shards": [
             {"path": path, **{name: result[name] for name in ("rows", "bytes", "sha256")}}

@@ -1,4 +1,4 @@
-"""Runs one plan over one corpus: the list of the stages, and the functions `run` and `find`.
+"""Runs one plan over one corpus: the list of the stages, and the functions `run` and `index`.
 
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command resumes where it was stopped. The results of a
 stage are reused as long as everything they depend on is the same: another plan on the same WORK only repeats what follows the index.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sanitize.core import failpoints
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import IndexResult, RunResult
 from sanitize.errors import UsageError
 from sanitize.finders.known import check_listed_kinds
 from sanitize.kinds.kind import custom_kinds
@@ -33,8 +33,9 @@ from sanitize.pipeline.whole_corpus_stages import (
     find_erased_mentions,
     select_occurrences,
 )
-from sanitize.plans.plan import Plan, load_plan
-from sanitize.plans.settings import Settings
+from sanitize.plans.plan import Plan
+from sanitize.plans.python_api import IndexOptions, RunOptions, public_function
+from sanitize.plans.settings import Settings, settings_of
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
 from sanitize.stages import privacy_ledger
@@ -95,13 +96,14 @@ class PipelineRun:
         self.index = index
         self.state = RunState(index.state, index.tasks, plan, output, display_name=display_name, check_manifest=check_manifest)
 
-    def sanitize(self) -> dict[str, Any]:
+    def sanitize(self) -> RunResult:
         """Run all stages, unless OUT is up to date; returns the summary."""
         started_at = time.monotonic()
         state = self.state
         self._check_settings()
         if state.is_output_current():
-            return {**Corpus.open(state.output).manifest["summary"], "changed": False, **state.summarize_costs(started_at, 0)}
+            costs = state.summarize_costs(started_at, 0)
+            return RunResult.from_dict({**Corpus.open(state.output).manifest["summary"], "changed": False, **costs})
         index_counts = self.index.build()
         for editor in state.plan.editors:
             editor.validate_settings(state.index.documents.schema)
@@ -112,8 +114,8 @@ class PipelineRun:
         results: dict[str, Any] = {"index_counts": index_counts}
         for stage in list_stages():
             results[stage.makes] = stage.task(state, **{name: results[name] for name in stage.needs})
-        costs = state.summarize_costs(started_at, index_counts["text_bytes"])
-        return {**results["summary"], **state.summarize_append(), "changed": True, **costs}
+        costs = state.summarize_costs(started_at, index_counts.text_bytes)
+        return RunResult.from_dict({**results["summary"], **state.summarize_append(), "changed": True, **costs})
 
     def _check_settings(self) -> None:
         """Raise an error for settings that cannot work with this corpus, before anything is read; lock OUT and set up an append."""
@@ -161,7 +163,7 @@ def account_privacy(state: RunState) -> list[dict[str, Any]]:
 
 def summarize(
     state: RunState,
-    index_counts: dict[str, Any],
+    index_counts: IndexResult,
     erased_mentions: ErasedMentions,
     drop_files: tuple[Path, ...],
     blacklist: WordBlacklist | None,
@@ -179,7 +181,7 @@ def summarize(
         documents=state.index.documents.count,
         quarantine=state.index.quarantine,
         kinds=summarize_kinds(
-            state.plan, state.index.value_counts_file, state.selection.skipped_files, index_counts["documents_by_kind"], remaining
+            state.plan, state.index.value_counts_file, state.selection.skipped_files, index_counts.documents_by_kind, remaining
         ),
         shard_results=shards.results,
         dropped=count_dropped(state, erased_mentions, drop_files),
@@ -241,22 +243,48 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
     return state.output
 
 
+@public_function("run")
 def run(
+    inputs: Sequence[Path | str] | Path | str,
+    out: Path | str,
+    /,
+    *,
+    plan: Plan | Path | str = "rmft",
+    work: Path | str | None = None,
+    **options: Unpack[RunOptions],
+) -> RunResult:
+    """Sanitize a corpus: index, rewrite, verify, and publish OUT with one rename.
+
+    inputs   Files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails.
+    out      The folder to publish, or a URL.
+    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`.
+    work     The private folder with the index and the vault; by default OUT.private, required if OUT is a URL.
+    options  The settings of `sanitize run --help`, such as `text_column="messages[].content"`, `workers=2`, `seed=7`; `progress` is called
+             with each `ProgressUpdate`.
+
+    Raises a `SanitizeError` whose `exit_code` is that of the command; OUT is then unchanged.
+
+    >>> import polars, sanitize
+    >>> polars.DataFrame({"text": ["Write to ann.lee@example.com, or to ann.lee@example.com."]}).write_parquet("mails.parquet")
+    >>> result = sanitize.run("mails.parquet", "clean", plan="redact", workers=1)
+    >>> result.documents_out, result.by_kind["EMAIL_ADDRESS"].replaced, result.leaks
+    (1, 2, 0)
+    >>> polars.read_parquet("clean/data/*.parquet")["text"][0]
+    'Write to [EMAIL_ADDRESS], or to [EMAIL_ADDRESS].'
+    """
+    return run_with_settings(inputs, out, Plan.load(plan), work, settings_of("run", options))
+
+
+def run_with_settings(
     inputs: Sequence[Path | str] | Path | str,
     out: Path | str,
     plan: Plan | str = "rmft",
     work: Path | str | None = None,
     settings: Settings | None = None,
-) -> dict[str, Any]:
-    """Sanitize a corpus: index, rewrite, verify, and publish OUT with one rename. Returns the summary (`run --json`).
-
-    `plan` is the name of a shipped plan, the path of a TOML file, or a `Plan` from `load_plan`.
-
-    Raises a `SanitizeError` whose `exit_code` is that of the command; OUT is then unchanged.
-    """
+) -> RunResult:
+    """`run` with its settings as one object."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
-    plan = load_plan(plan) if isinstance(plan, str) else plan
-    settings = settings or Settings()
+    plan, settings = Plan.load(plan), settings or Settings()
     remote = remote_output.RemoteOutput(str(out)) if is_url(out) else None
     work = remote_output.require_workspace(work, str(out)) if remote else remote_output.workspace_path(work, out)
     out = remote_output.mirror_path(work, str(out)) if remote else require_local_path(out)
@@ -270,13 +298,13 @@ def run(
     plan = plan.with_known_values(settings.known)
     with IndexBuilder(inputs, work, settings, plan.detection_spec) as index:
         if remote is not None:
-            return CommandResult("run", _run_to_url(index, plan, out, remote))
+            return _run_to_url(index, plan, out, remote)
         summary = PipelineRun(index, plan, out).sanitize()
         index.delete_fetched_inputs()
-        return CommandResult("run", summary)
+        return summary
 
 
-def _run_to_url(index: IndexBuilder, plan: Plan, output: Path, prefix: remote_output.RemoteOutput) -> dict[str, Any]:
+def _run_to_url(index: IndexBuilder, plan: Plan, output: Path, prefix: remote_output.RemoteOutput) -> RunResult:
     """A run that publishes OUT to a folder in WORK (`output`) and then uploads it."""
     index.state.user_umask = 0o077  # the folder in WORK stays private; the uploaded copy is the published one
     pipeline_run = PipelineRun(index, plan, output, display_name=prefix.redacted_url)
@@ -294,17 +322,34 @@ def _run_to_url(index: IndexBuilder, plan: Plan, output: Path, prefix: remote_ou
                 before_switch=lambda: index_reuse.check_inputs_unchanged(index.state),
             )
     index.delete_fetched_inputs()
-    return {**summary, "changed": changed}
+    return replace(summary, changed=changed)
 
 
-def find(
+@public_function("index")
+def index(
+    inputs: Sequence[Path | str] | Path | str, work: Path | str, /, *, plan: Plan | Path | str = "rmft", **options: Unpack[IndexOptions]
+) -> IndexResult:
+    """Build only the index of a corpus in the folder `work`; a later `run` with any plan that has the same finders reuses it.
+
+    `inputs`, `plan` and `options` are those of `run`, as far as they concern the index. Nothing is published.
+    Raises what `run` raises.
+
+    >>> import polars, sanitize
+    >>> polars.DataFrame({"text": ["Write to ann.lee@example.com"]}).write_parquet("mails.parquet")
+    >>> sanitize.index("mails.parquet", "index.private", workers=1).by_kind
+    {'EMAIL_ADDRESS': 1}
+    """
+    return index_with_settings(inputs, work, settings_of("index", options), Plan.load(plan))
+
+
+def index_with_settings(
     inputs: Sequence[Path | str] | Path | str, work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft"
-) -> dict[str, Any]:
-    """Build only the index of a corpus in WORK; a later `run` with any plan that has the same finders reuses it. Returns its counts."""
+) -> IndexResult:
+    """`index` with its settings as one object."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     work = remote_output.workspace_path(work)
     private_folder.check_paths_disjoint(inputs, None, work)
     settings = settings or Settings()
-    plan = (load_plan(plan) if isinstance(plan, str) else plan).with_known_values(settings.known)
-    with IndexBuilder(inputs, work, settings, plan.detection_spec) as index:
-        return CommandResult("find", index.build())
+    plan = Plan.load(plan).with_known_values(settings.known)
+    with IndexBuilder(inputs, work, settings, plan.detection_spec) as builder:
+        return builder.build()

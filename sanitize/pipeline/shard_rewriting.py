@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 from sanitize.core.part_protocols import Aggregates
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement
+from sanitize.pipeline.erasure import erasure_scan
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.whole_corpus_stages import ErasedMentions, WordBlacklist, aggregate_increment
-from sanitize.stages import erasure_scan, rewriting
+from sanitize.stages import rewriting
 from sanitize.storage import formats
 from sanitize.storage.files import file_sha256
 from sanitize.storage.formats import PackTask, pack_shard, shard_path

@@ -17,8 +17,9 @@ from sanitize.core.part_protocols import Aggregates
 from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement, ReplacementIdsTask, replacement_ids_task
+from sanitize.pipeline.erasure import erasure_scan
 from sanitize.pipeline.run_state import RunState
-from sanitize.stages import erasure_scan, rewriting
+from sanitize.stages import batch_rewriting
 from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
 from sanitize.stages.word_blacklist import build_blacklist
@@ -167,7 +168,7 @@ def aggregate_increment(
 def count_dropped(state: RunState, erased_mentions: ErasedMentions, drop_files: Sequence[Path]) -> list[dict[str, Any]]:
     """Numbers of dropped documents by part and reason: erased ones first, then in plan order."""
     erased = (
-        [{"part": rewriting.ERASURE_PART, "reason": "erased", "documents": erased_mentions.document_count}]
+        [{"part": batch_rewriting.ERASURE_PART, "reason": "erased", "documents": erased_mentions.document_count}]
         if erased_mentions.document_count
         else []
     )

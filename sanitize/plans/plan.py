@@ -1,7 +1,7 @@
 """The plan model and its loader: TOML in, `Plan` out, with no inheritance or interpolation.
 
-A plan states which kinds are found and which parts run in which order. It decides about every kind that it finds: each is named by an
-editor or in `leave`, else the plan is invalid (law 6).
+A plan states which kinds are found and which parts run in which order. It decides about every kind that it finds: an editor or `leave`
+names the kind, its category, or all other kinds (plans/kind_lists.py), else the plan is invalid (law 6).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sanitize.core import part_protocols
-from sanitize.core.command_results import SummaryTable
-from sanitize.core.part_protocols import Finder
-from sanitize.core.table_rendering import escape_controls
+from sanitize.core.part_protocols import Finder, PartType
+from sanitize.core.table_rendering import SummaryTable, escape_controls
 from sanitize.errors import PlanError, suggest_names
 from sanitize.kinds import ip_address
 from sanitize.kinds.custom_kind import CustomKind, resolve_custom_kinds
 from sanitize.kinds.kind import Kind, builtin_kinds, custom_kinds, list_kinds
 from sanitize.plans.detection_spec import DetectionSpec
+from sanitize.plans.kind_lists import DECISION_GROUPS, FOUND_GROUPS, resolve_decisions, resolve_found_kinds, resolve_read_kinds
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class SelectionRules:
 
 
 class FindSettings(BaseModel):
-    """The `[find]` table: kinds; finders, each by its name or as a table with its settings (`{use = "ner", model = "PATH"}`); and
-    countries, by two letters, whose national kinds are searched too.
+    """The `[find]` table: kinds, by name, by category or `default`; finders, each by its name or as a table with its settings
+    (`{use = "ner", model = "PATH"}`); and countries, by two letters, whose national kinds are searched too.
 
     `allow`, `deny` and `min_score`, by kind, select among the occurrences of the index, without reading the corpus again: values that are
     left unchanged, values that are always taken, and the lowest score. A value may be a pattern: `*` and `?` as in file names,
@@ -50,9 +50,9 @@ class FindSettings(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    kinds: tuple[str, ...]
-    finders: tuple[str | dict[str, Any], ...] = ("patterns",)
-    countries: tuple[str, ...] = ()
+    kinds: tuple[str, ...]  # kinds, categories, `default` or `*`
+    finders: tuple[str | dict[str, Any], ...] = ("patterns",)  # names, or tables with settings
+    countries: tuple[str, ...] = ()  # two letters each; their national kinds can be found
     allow: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     deny: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     min_score: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
@@ -70,22 +70,22 @@ class BlacklistSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     VERSION: ClassVar[int] = 1  # raise it when the list changes for the same settings and input
-    k: int = Field(default=2, ge=1, le=100)
-    n: int = Field(default=1, ge=1, le=3)
-    direct: bool = True
+    k: int = Field(default=2, ge=1, le=100)  # a word of fewer users is listed
+    n: int = Field(default=1, ge=1, le=3)  # words of the longest n-gram
+    direct: bool = True  # list the words of found values too
 
 
 class _PlanFile(BaseModel):
     """The contents of a plan file, before its parts are loaded."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    about: str = ""
-    publishable: bool = True
-    leave: tuple[str, ...] = ()
+    about: str = ""  # the plan in one sentence, for `sanitize list plans` and the manifest
+    publishable: bool = True  # false: summary, card and manifest say that the output is not to be published
+    leave: tuple[str, ...] = ()  # kinds and categories that are found and counted, but not changed
     find: FindSettings
     kind: tuple[CustomKind, ...] = ()
-    drop: tuple[dict[str, Any], ...] = ()
-    edit: tuple[dict[str, Any], ...] = ()
+    drop: tuple[dict[str, Any], ...] = ()  # droppers, in the order in which they run
+    edit: tuple[dict[str, Any], ...] = ()  # editors; the first one that names a kind handles it
     blacklist: BlacklistSettings | None = None
 
 
@@ -131,7 +131,7 @@ class Plan(BaseModel):
         """Every setting with its value, as JSON data."""
         optional_tables: dict[str, Any] = {} if self.blacklist is None else {"blacklist": self.blacklist.model_dump(mode="json")}
         if self.custom_kinds:
-            optional_tables["kind"] = [custom_kind.model_dump(mode="json", exclude={"words_file"}) for custom_kind in self.custom_kinds]
+            optional_tables["kind"] = [custom_kind.resolved_settings() for custom_kind in self.custom_kinds]
         return {
             "name": self.name,
             "about": self.about,
@@ -151,6 +151,55 @@ class Plan(BaseModel):
         for name in ("allow", "deny"):
             resolved["find"][name] = {kind: len(values) for kind, values in resolved["find"][name].items()}
         return resolved
+
+    @classmethod
+    def load(cls, plan: str | Path | Plan, changes: Sequence[str] = ()) -> Plan:
+        """The shipped plan of this name, or the plan of this TOML file; a `Plan` as it is.
+
+        `changes` are those of `--set`, such as `edit.0.keep=2`; they are applied before the file is validated.
+
+        Raises PlanError for an unknown name and for a plan that is not valid.
+
+        >>> Plan.load("redact").publishable
+        True
+        """
+        return plan if isinstance(plan, Plan) else load_plan(str(plan), changes)
+
+    def with_(self, changes: Mapping[str, Any] | None = None, /, **settings: Any) -> Plan:
+        """The plan with some settings changed: `keep=2` changes the one part that has a setting `keep`, and `{"edit.0.keep": 2}` the
+        setting at this place of the plan file (entries of lists are counted from 0).
+
+        Raises PlanError for a setting that no part or more than one part has, and for a plan that is not valid with the changes.
+
+        >>> Plan.load("rmft").with_(keep=2).editors[0].keep
+        2
+        >>> Plan.load("rmft").with_({"edit.1.label": "numbered"}).editors[1].label
+        'numbered'
+        """
+        resolved = self.resolved_settings()
+        for path, value in {**(changes or {}), **{self._locate_setting(name): value for name, value in settings.items()}}.items():
+            _set_at_path(resolved, path, value, f"plan {self.name}: {path}")
+        return Plan.from_resolved(resolved, f"plan {self.name}")
+
+    def _locate_setting(self, name: str) -> str:
+        """The place of a setting in the plan file, such as `edit.0.keep`. Raises PlanError unless exactly one part has it."""
+        parts: dict[str, BaseModel] = {f"drop.{number}": part for number, part in enumerate(self.droppers)}
+        parts |= {f"edit.{number}": part for number, part in enumerate(self.editors)}
+        parts |= {"find": self.find, **({"blacklist": self.blacklist} if self.blacklist is not None else {})}
+        places = [
+            f"{place}.{setting}"
+            for place, part in parts.items()
+            for setting, model_field in type(part).model_fields.items()
+            if setting != "use" and len(get_args(model_field.annotation)) != 1  # a Literal with a single value cannot be changed
+        ]
+        places += ["about", "publishable", "leave"]
+        found = [place for place in places if place.rpartition(".")[2] == name]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            names = {one.rpartition(".")[2] for one in places}
+            raise PlanError(f"plan {self.name}: no part has a setting {name}; {suggest_names(name, names)}")
+        raise PlanError(f"plan {self.name}: {len(found)} parts have a setting {name}; choose one with with_({{...}}): {', '.join(found)}")
 
     @classmethod
     def from_resolved(cls, resolved: Mapping[str, Any], location: str) -> Plan:
@@ -279,19 +328,26 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
     """The plan with its parts loaded. Raises PlanError where its settings conflict, or where it does not decide about every kind that it
     finds.
     """
-    droppers = tuple(
-        part_protocols.load_part("drop", settings, f"{location}: drop[{number}]").resolve_settings()
-        for number, settings in enumerate(plan_file.drop)
-    )
-    editors = tuple(
-        part_protocols.load_part("edit", settings, f"{location}: edit[{number}]").resolve_settings()
-        for number, settings in enumerate(plan_file.edit)
-    )
     finders = _load_finders(plan_file.find, location)
     known_kinds = {
         **_available_kinds(plan_file.find.countries, location),
         **{custom_kind.name: custom_kind.build_kind() for custom_kind in plan_file.kind},
     }
+    without_finder = _kinds_without_finder(tuple(known_kinds), finders)
+    own_kinds = [custom_kind.name for custom_kind in plan_file.kind]
+    found_kinds = resolve_found_kinds(plan_file.find.kinds, known_kinds, without_finder, own_kinds)
+    for kind in found_kinds:
+        if kind in without_finder:
+            raise PlanError(f"{location}: {kind} has no pattern, and none of find.finders finds it; add one of {_list_finders_for(kind)}")
+    droppers, editors = _load_parts("drop", plan_file.drop, location), _load_parts("edit", plan_file.edit, location)
+    listed_kinds = [dropper.occurrence_kinds for dropper in droppers]
+    read_kinds = [resolve_read_kinds(kinds, found_kinds, known_kinds) for kinds in listed_kinds]
+    droppers = _load_parts("drop", _with_kinds(plan_file.drop, listed_kinds, read_kinds), location)
+    listed_kinds = [editor.kinds for editor in editors]
+    leave, *edited_kinds = resolve_decisions([plan_file.leave, *listed_kinds], found_kinds, known_kinds)
+    editors = _load_parts("edit", _with_kinds(plan_file.edit, listed_kinds, edited_kinds), location)
+    droppers, editors = (tuple(part.resolve_settings() for part in parts) for parts in (droppers, editors))
+    plan_file = plan_file.model_copy(update={"leave": leave, "find": plan_file.find.model_copy(update={"kinds": found_kinds})})
     for number, custom_kind in enumerate(plan_file.kind):
         if custom_kind.name not in plan_file.find.kinds:
             raise PlanError(
@@ -314,7 +370,8 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
                 country = builtin_kinds()[kind].country
                 raise PlanError(f"{location}: {key}: {kind} is searched for only where find.countries names {country}; add it there")
             if kind not in known_kinds:
-                raise PlanError(f"{location}: {key}: there is no kind {kind!r}; {suggest_names(kind, known_kinds)}")
+                groups = FOUND_GROUPS if key == "find.kinds" else DECISION_GROUPS if "[" in key or key == "leave" else ()
+                raise PlanError(f"{location}: {key}: there is no kind {kind!r}; {suggest_names(kind, [*known_kinds, *groups])}")
             if kind not in plan_file.find.kinds:
                 raise PlanError(f"{location}: {key} names {kind}, which is not in find.kinds; add it there, or remove it here")
     for rule, values in (("allow", plan_file.find.allow), ("deny", plan_file.find.deny)):
@@ -331,12 +388,12 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
             raise PlanError(
                 f"{location}: edit[{number}].use = {editor.use!r} masks the entries of a blacklist; add a [blacklist] table to the plan"
             )
-        if "indirect" in getattr(editor, "reasons", ()) and plan_file.blacklist is not None and plan_file.blacklist.k == 1:
+        if "indirect" in editor.blacklist_reasons and plan_file.blacklist is not None and plan_file.blacklist.k == 1:
             raise PlanError(
                 f"{location}: edit[{number}].reasons names indirect, but blacklist.k = 1 lists no indirect identifiers; set it to "
                 "2 or more (--set blacklist.k=2), or remove indirect"
             )
-        if "direct" in getattr(editor, "reasons", ()) and plan_file.blacklist is not None and not plan_file.blacklist.direct:
+        if "direct" in editor.blacklist_reasons and plan_file.blacklist is not None and not plan_file.blacklist.direct:
             raise PlanError(
                 f"{location}: edit[{number}].reasons names direct, but blacklist.direct is false; set it to true, or remove direct"
             )
@@ -344,7 +401,8 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
     for kind in plan_file.find.kinds:
         if kind not in decided_kinds:
             raise PlanError(
-                f"{location}: {kind} is found, but no editor names it; name it in an [[edit]], or in `leave` to keep it on purpose"
+                f"{location}: {kind} is found, but no editor names it or its category ({known_kinds[kind].category}); name one of the two "
+                "in an [[edit]], or in `leave` to keep it on purpose"
             )
     return Plan(
         name=name,
@@ -360,6 +418,21 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
     )
 
 
+def _load_parts(part_type: PartType, settings: Sequence[Mapping[str, Any]], location: str) -> tuple[Any, ...]:
+    """The droppers or editors of a plan, in order."""
+    return tuple(part_protocols.load_part(part_type, one, f"{location}: {part_type}[{number}]") for number, one in enumerate(settings))
+
+
+def _with_kinds(
+    settings: Sequence[Mapping[str, Any]], listed_kinds: Sequence[Sequence[str]], resolved_kinds: Sequence[Sequence[str]]
+) -> list[Mapping[str, Any]]:
+    """The settings of some parts with their resolved kinds, where these differ from the listed ones (of the plan, or a default)."""
+    return [
+        one if tuple(listed) == tuple(resolved) else {**one, "kinds": resolved}
+        for one, listed, resolved in zip(settings, listed_kinds, resolved_kinds, strict=True)
+    ]
+
+
 def _finder_entry(finder: Finder) -> str | dict[str, Any]:
     """The entry of a finder in find.finders: only its name where it has no settings."""
     settings = finder.model_dump(mode="json")
@@ -367,7 +440,7 @@ def _finder_entry(finder: Finder) -> str | dict[str, Any]:
 
 
 def _load_finders(find: FindSettings, location: str) -> tuple[Finder, ...]:
-    """The finders of a plan. Raises PlanError for a repeated finder, and for a kind that none of them can find."""
+    """The finders of a plan. Raises PlanError for a repeated finder."""
     if not find.finders:
         raise PlanError(f'{location}: find.finders is empty; expected at least one, such as finders = ["patterns"]')
     finders: list[Finder] = []
@@ -381,8 +454,6 @@ def _load_finders(find: FindSettings, location: str) -> tuple[Finder, ...]:
         if finder.use in [earlier.use for earlier in finders]:
             raise PlanError(f"{key}.use = {finder.use!r}: is listed twice; remove one of them")
         finders.append(finder.resolve_settings())
-    for kind in _kinds_without_finder(find.kinds, finders):
-        raise PlanError(f"{location}: {kind} has no pattern, and none of find.finders finds it; add one of {_list_finders_for(kind)}")
     return tuple(finders)
 
 
@@ -395,9 +466,16 @@ def _kinds_without_finder(kinds: Sequence[str], finders: Sequence[Finder]) -> li
 
 def _list_finders_for(kind: str) -> str:
     """The finders that can find a kind without a pattern, with what each needs, for messages."""
-    needs = {"known": "known (with --known FILE)", "presidio": "presidio (with a model)", "ner": "ner (with a model)"}
-    names = [name for name in part_protocols.list_part_names("find") if name != "patterns" and (kind == "PERSON" or name != "names")]
-    return ", ".join(needs.get(name, name) for name in names)
+    listed = []
+    for name in part_protocols.list_part_names("find"):
+        try:
+            finder = part_protocols.load_part("find", {"use": name}, "find.finders")
+        except PlanError:  # it has a setting without a default
+            listed.append(name)
+            continue
+        if name != "patterns" and (not finder.kinds or kind in finder.kinds):
+            listed.append(f"{name} (with {finder.needs})" if finder.needs else name)
+    return ", ".join(listed)
 
 
 def _available_kinds(countries: Sequence[str], location: str) -> Mapping[str, Kind]:
@@ -418,22 +496,28 @@ def _apply_change(source: dict[str, Any], change: str) -> None:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
+    _set_at_path(source, path, parsed, f"--set {path}")
+
+
+def _set_at_path(source: dict[str, Any], path: str, value: Any, where: str) -> None:
+    """Sets the value at a path such as `edit.0.keep`. Raises PlanError that begins with `where` if there is no such place."""
+    keys = path.strip().split(".")
     target: Any = source
     for depth, key in enumerate(keys):
         is_last = depth == len(keys) - 1
         if isinstance(target, list):
             if not key.isdigit() or int(key) >= len(target):
                 raise PlanError(
-                    f"--set {path}: there is no entry {key} in {'.'.join(keys[:depth])}; it has {len(target)} entries, counted from 0"
+                    f"{where}: there is no entry {key} in {'.'.join(keys[:depth])}; it has {len(target)} entries, counted from 0"
                 )
             if is_last:
-                target[int(key)] = parsed
+                target[int(key)] = value
             else:
                 target = target[int(key)]
         elif isinstance(target, dict):
             if is_last:
-                target[key] = parsed
+                target[key] = value
             else:
                 target = target.setdefault(key, {})
         else:
-            raise PlanError(f"--set {path}: {'.'.join(keys[:depth])} is a single value and has no keys")
+            raise PlanError(f"{where}: {'.'.join(keys[:depth])} is a single value and has no keys")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from sanitize.core.command_results import ColumnPolicy
 from sanitize.core.text_cells import list_text_leaves
 from sanitize.errors import UsageError, suggest_names
 from sanitize.readers.survey import Roles
@@ -63,7 +64,7 @@ def _holds_binary(data_type: pa.DataType) -> bool:
     )
 
 
-def format_policies(columns: Sequence[Mapping[str, str]]) -> str:
+def format_policies(columns: Sequence[ColumnPolicy]) -> str:
     """The policies in one line, such as `sanitize: text, subject; keep: doc_id`."""
-    groups = {policy: [column["name"] for column in columns if column["policy"] == policy] for policy in COLUMN_POLICIES}
+    groups = {policy: [column.name for column in columns if column.policy == policy] for policy in COLUMN_POLICIES}
     return "; ".join(f"{policy}: {', '.join(names)}" for policy, names in groups.items() if names)

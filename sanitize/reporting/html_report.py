@@ -8,6 +8,7 @@ a value; names of files and columns are escaped. The leak check reads both pages
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import json
@@ -18,7 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sanitize.core.part_protocols import list_part_names, load_part
 from sanitize.core.table_rendering import escape_controls
+from sanitize.errors import PlanError
 from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_svg
 from sanitize.storage.views import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
@@ -167,22 +170,11 @@ def _describe_action(editor: Mapping[str, Any] | None) -> str:
     """What the plan does with a kind, in words; `editor` is the part of the plan that edits it, if any."""
     if editor is None:
         return "found and counted, left unchanged by plan"
-    use, keep = str(editor.get("use", "")), int(editor.get("keep") or 0)
-    if use == "rmft" and keep:
-        first = "first occurrence" if keep == 1 else f"first {keep} occurrences"
-        return f"{first} of every value kept, each later one replaced by a new variant"
-    if use == "pseudonymize":
-        scopes = {"document": "the same for a value within its document", "none": "a new one for every occurrence"}
-        scope = scopes.get(str(editor.get("scope")), "the same wherever its value occurs")
-        return f"every occurrence replaced by a pseudonym of the same shape, {scope}"
-    actions = {
-        "rmft": "every occurrence replaced by a new surrogate of the same shape",
-        "redact": "every occurrence replaced by a label",
-        "header_dedup": "repeated values removed from mail headers, all others kept",
-        "dp_mlm": "words replaced by draws of a masked language model, at the epsilon of the ledger",
-        "mask_words": "every word of every occurrence masked, and all other places where the same words occur together",
-    }
-    return actions.get(use, f"edited by {use}")
+    use = str(editor.get("use", ""))
+    if use in list_part_names("edit"):  # a module that only the report's data names is not imported
+        with contextlib.suppress(PlanError):  # settings of another version
+            return str(load_part("edit", editor, "").action)
+    return f"edited by {use}"
 
 
 def _size_category(documents: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sanitize.core.command_results import BandForecast, LeakForecast, PlanForecast
 from sanitize.errors import UsageError
 
 FORECAST_KIND = "EMAIL_ADDRESS"
@@ -37,7 +38,7 @@ def read_curves(path: Path) -> dict[str, Any]:
     return dict(curves)
 
 
-def forecast_leaks(curves: Mapping[str, Any], frequency_histogram: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def forecast_leaks(curves: Mapping[str, Any], frequency_histogram: Sequence[tuple[int, int]]) -> LeakForecast:
     """For each plan of the curves the expected number of leaked addresses, with an interval: in total, and by band of frequency.
 
     `frequency_histogram` has pairs (occurrences, number of addresses with so many). The interval of a sum is the sum of the intervals,
@@ -51,7 +52,16 @@ def forecast_leaks(curves: Mapping[str, Any], frequency_histogram: Sequence[tupl
                 values for times, values in frequency_histogram if band["from"] <= times and (band["to"] is None or times <= band["to"])
             )
             sums = {name: round(addresses * band[key], 1) for name, key in (("expected", "share"), ("low", "low"), ("high", "high"))}
-            forecasts.append({"from": band["from"], "to": band["to"], "addresses": addresses, "measured_on": band["addresses"], **sums})
-        total = {name: round(sum(band[name] for band in forecasts), 1) for name in ("expected", "low", "high")}
-        plans.append({"plan": plan, "addresses": sum(band["addresses"] for band in forecasts), **total, "bands": forecasts})
-    return {"prompts": curves.get("family", ""), "runs": curves.get("runs", 0), "plans": plans}
+            measured_on = band["addresses"]
+            forecasts.append(BandForecast(from_=band["from"], to=band["to"], addresses=addresses, measured_on=measured_on, **sums))
+        plans.append(
+            PlanForecast(
+                plan=plan,
+                addresses=sum(band.addresses for band in forecasts),
+                expected=round(sum(band.expected for band in forecasts), 1),
+                low=round(sum(band.low for band in forecasts), 1),
+                high=round(sum(band.high for band in forecasts), 1),
+                bands=forecasts,
+            )
+        )
+    return LeakForecast(prompts=curves.get("family", ""), runs=curves.get("runs", 0), plans=plans)

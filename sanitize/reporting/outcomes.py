@@ -21,8 +21,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import enumerate_ranges
 from sanitize.core.engine import Engine
+from sanitize.core.intervals import enumerate_ranges, find_overlapping_rows, flatten_spans, pack_pairs
 from sanitize.storage import queries
 
 I64 = npt.NDArray[np.int64]
@@ -169,14 +169,11 @@ def _match_edits(spans: dict[str, I64], kind: I64, kinds: list[str], edits: Path
     kind_numbers = {name: number for number, name in enumerate(kinds)}
     edit_kind, names = _dictionary_codes(edit_table, "kind")
     edit_kind = np.array([kind_numbers.get(name, -1) for name in names], np.int64)[edit_kind]
-    # each edited cell has a number; edits are sorted and disjoint, so their starts and their ends both ascend
-    edit_cell, occurrence_cell = _number_edited_cells(edit_spans, spans)
-    start, end = (edit_cell * (1 << 40) + edit_spans[name] for name in _BYTE_SPAN_COLUMNS[2:])
-    assert (start[1:] >= end[:-1]).all()
-    low = np.searchsorted(end, occurrence_cell * (1 << 40) + spans["start_byte"], side="right")
-    high = np.searchsorted(start, occurrence_cell * (1 << 40) + spans["end_byte"], side="left")
-    # edits low to high overlap the occurrence; none if its cell has no edit
-    low, high = (np.where(occurrence_cell >= 0, bound, 0) for bound in (low, np.maximum(low, high)))
+    edit_cell, cell = pack_pairs((edit_spans["doc_no"], spans["doc_no"]), (edit_spans["cell"], spans["cell"]))
+    edit_axis, axis = flatten_spans(
+        (edit_cell, edit_spans["start_byte"], edit_spans["end_byte"]), (cell, spans["start_byte"], spans["end_byte"])
+    )
+    low, high = find_overlapping_rows(*axis, *edit_axis)
     occurrence, edit = enumerate_ranges(low, high)
     same_kind = kind[occurrence] == edit_kind[edit]
     occurrence, edit = occurrence[same_kind], edit[same_kind]
@@ -184,13 +181,3 @@ def _match_edits(spans: dict[str, I64], kind: I64, kinds: list[str], edits: Path
     unpaired[occurrence] = False
     replacement = pl.Series(edit_table.column("replacement").chunk(0).take(pa.array(edit)), dtype=pl.String)
     return np.concatenate([occurrence, np.flatnonzero(unpaired)]), replacement, high > low
-
-
-def _number_edited_cells(edits: dict[str, I64], occurrences: dict[str, I64]) -> tuple[I64, I64]:
-    """Number the cells that have edits, ascending. Returns the number for each edit, and for each occurrence: -1 if its cell has none."""
-    width = int(max(edits["cell"].max(), occurrences["cell"].max())) + 1
-    edit_keys, occurrence_keys = (spans["doc_no"] * width + spans["cell"] for spans in (edits, occurrences))
-    is_new = np.diff(edit_keys, prepend=-1) != 0
-    cell_keys = edit_keys[is_new]
-    position = np.minimum(np.searchsorted(cell_keys, occurrence_keys), len(cell_keys) - 1)
-    return np.cumsum(is_new) - 1, np.where(cell_keys[position] == occurrence_keys, position, -1)

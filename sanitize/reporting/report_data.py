@@ -15,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import ReportResult
 from sanitize.core.engine import Engine
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
+from sanitize.plans.python_api import public_function
 from sanitize.reporting.charts import write_charts
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.html_report import EditSample, ReportTables, build_charts, render_card, render_report
@@ -98,19 +99,24 @@ def collect_report_tables(
     )
 
 
+@public_function()
 def report(
     out: Path | str,
+    /,
     *,
     to: Path | str | None = None,
-    figures_to: Path | str | None = None,
+    figures: Path | str | None = None,
     work: Path | str | None = None,
     format: str = "png",
-) -> dict[str, Any]:
-    """Write the report of a published folder again: the page to the file `to`, its charts to the folder `figures_to`.
+) -> ReportResult:
+    """Write the report of a published folder again: the page to the file `to`, its charts to the folder `figures`.
 
     Without either, the page is written to `OUT.report.html`, beside OUT. Nothing is written into OUT: its files are in the manifest.
-    Returns `out, work, page, figures, samples`. Raises UsageError for an unsuitable folder or path, LeakFound if the page would contain
-    a value, MissingExtra if charts need matplotlib.
+    Raises UsageError for an unsuitable folder or path, LeakFound if the page would contain a value, MissingExtra if charts need matplotlib.
+
+    >>> import sanitize
+    >>> sanitize.report("clean").page
+    'clean.report.html'
     """
     out, work = require_local_path(out), remote_output.workspace_path(work, out)
     corpus = _open_output(out)
@@ -123,8 +129,8 @@ def report(
         raise UsageError(
             f"{work}: is not the private folder of the run that published {out}; give that one with --work (default: {out}.private)"
         )
-    page = require_local_path(to) if to is not None else None if figures_to is not None else out.with_name(f"{out.name}.report.html")
-    for target in (page, figures_to):
+    page = require_local_path(to) if to is not None else None if figures is not None else out.with_name(f"{out.name}.report.html")
+    for target in (page, figures):
         if target is not None:
             _require_outside(require_local_path(target), out, work)
     if page is not None and page.is_dir():
@@ -149,21 +155,20 @@ def report(
     with contextlib.suppress(OSError):
         (work / "spill").rmdir()
     chart_files: list[Path] = []
-    if figures_to is not None:
-        with translate_disk_errors(Path(figures_to)):
-            chart_files = write_charts(build_charts(build_report_summary(manifest), tables), Path(figures_to), format)
+    if figures is not None:
+        with translate_disk_errors(Path(figures)):
+            chart_files = write_charts(build_charts(build_report_summary(manifest), tables), Path(figures), format)
     if page is not None:
         with translate_disk_errors(page.parent):
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(html, "utf-8")
-    result = {
-        "out": str(out),
-        "work": str(work),
-        "page": str(page) if page is not None else None,
-        "figures": [str(path) for path in chart_files],
-        "samples": len(tables.samples),
-    }
-    return CommandResult("report", result)
+    return ReportResult(
+        out=str(out),
+        work=str(work),
+        page=str(page) if page is not None else None,
+        figures=[str(path) for path in chart_files],
+        samples=len(tables.samples),
+    )
 
 
 def _open_output(out: Path) -> Corpus:

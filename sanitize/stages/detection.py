@@ -1,4 +1,4 @@
-"""Detection of one task (`sanitize find`): writes occurrences, their counts, the raw values (for the vault) and quarantined records.
+"""Detection of one task (`sanitize index`): writes occurrences, their counts, the raw values (for the vault) and quarantined records.
 
 There are two rounds. The first reads a range of `doc_no` once and runs `patterns` and every finder that needs only the batch at hand.
 Where a finder of the plan needs results of the whole corpus, these are collected (sanitize/stages/second_round_input.py), and the second

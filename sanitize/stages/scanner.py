@@ -25,13 +25,13 @@ from sanitize.core.arrow_buffers import (
     TextBuffers,
     ascii_lower,
     bytes_to_code_points,
-    expand_ranges,
     fill_null_texts,
     find_matches,
     make_byte_table,
     slice_nested_spans,
     to_large_string,
 )
+from sanitize.core.intervals import expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.finders.known import CollapsedTexts
 from sanitize.finders.patterns import Detections, DistinctValues, PatternFinder
@@ -110,7 +110,7 @@ class _CustomKindScanner:
             word_spans = self._find_words(buffers)
             low, high = np.concatenate([low, word_spans[0]]), np.concatenate([high, word_spans[1]])
             # sorted by start, longest first; duplicates removed
-            order = np.lexsort((-high, low))
+            order = sort_spans(low, high)
             low, high = low[order], high[order]
             is_new = np.append(True, (np.diff(low) != 0) | (np.diff(high) != 0))[: len(low)]
             low, high = low[is_new], high[is_new]
@@ -149,7 +149,7 @@ class _CustomKindScanner:
         )
         text_no, start, stop = collapsed.to_original(joined)
         low, high = buffers.offsets[text_no] + start, buffers.offsets[text_no] + stop
-        order = np.lexsort((-high, low))
+        order = sort_spans(low, high)
         low, high = low[order], high[order]
         if self._exact_spellings is not None and len(low):
             spellings = _collapse_whitespace(pl.Series(slice_nested_spans(buffers, low, high))).str.normalize("NFKC")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +28,7 @@ from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, write_table_rows
 from sanitize.storage.views import UNSELECTED_FILE
 
+Mask = npt.NDArray[np.bool_]
 VALUE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 
 
@@ -45,12 +47,8 @@ def selection_task(task: SelectionTask) -> dict[str, Any]:
     """Write `occurrences.parquet` (the selected ones), `skipped.parquet` and `value_ids.parquet`; returns `taken`, a count."""
     found = pq.read_table(task.occurrences_file, partitioning=None)
     values = pl.DataFrame(pq.read_table(task.values_file, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
-    allowed, denied = (_find_listed_values(values, listed) for listed in (task.rules.allow, task.rules.deny))
     frame = pl.DataFrame(found.select(["value_id", "score", "kind"])).with_columns(pl.col("kind").cast(pl.String))
-    min_score = frame["kind"].replace_strict(dict(task.rules.min_score), default=0.0, return_dtype=pl.Float32)
-    is_forced = np.isin(frame["value_id"].to_numpy(), np.concatenate([denied, np.array(task.erased_value_ids, np.int64)]))
-    is_allowed = np.isin(frame["value_id"].to_numpy(), allowed) & ~is_forced
-    is_below_min = (frame["score"] < min_score).to_numpy() & ~is_forced & ~is_allowed
+    is_allowed, is_below_min = find_unselected(frame, values, task.rules, task.erased_value_ids)
     is_selected = ~is_allowed & ~is_below_min
     with open_table_writer(task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema) as out:
         out.write_table(found.filter(pa.array(is_selected)).cast(table_schemas.OCCURRENCES.schema))
@@ -62,6 +60,22 @@ def selection_task(task: SelectionTask) -> dict[str, Any]:
     selected_ids = np.unique(frame["value_id"].to_numpy()[is_selected])
     pq.write_table(pa.table([selected_ids], schema=VALUE_ID_SCHEMA), task.folder / "value_ids.parquet")
     return {"taken": int(is_selected.sum())}
+
+
+def find_unselected(
+    occurrences: pl.DataFrame, values: pl.DataFrame, rules: SelectionRules, erased_value_ids: Sequence[int] = ()
+) -> tuple[Mask, Mask]:
+    """Two masks of the occurrences (`value_id`, `score`, `kind`): those whose value is allowed, and the others below the minimum score.
+
+    `values` has `value_id`, `kind`, `value` and `normalised` (null: equal to the value) of each value. Neither mask has an occurrence of a
+    denied or erased value.
+    """
+    allowed, denied = (_find_listed_values(values, listed) for listed in (rules.allow, rules.deny))
+    value_ids = occurrences["value_id"].to_numpy()
+    min_score = occurrences["kind"].replace_strict(dict(rules.min_score), default=0.0, return_dtype=pl.Float32)
+    is_forced = np.isin(value_ids, np.concatenate([denied, np.array(erased_value_ids, np.int64)]))
+    is_allowed = np.isin(value_ids, allowed) & ~is_forced
+    return is_allowed, (occurrences["score"] < min_score).to_numpy() & ~is_forced & ~is_allowed
 
 
 def write_unselected_values(value_files: Sequence[Path], selected_id_files: Sequence[Path], counts_folder: Path) -> int:

@@ -9,7 +9,8 @@ Rules for spans that share bytes of one text:
   wins; then the longer span; then the finder named first; then the span that begins first. A span that loses only to spans that lose
   themselves is kept. Removed spans are counted as `overlap`.
 
-Adjacent spans do not conflict. The spans of `patterns` never conflict with each other. Costs one sort, and the pairs that share bytes.
+Adjacent spans do not conflict. The spans of `patterns` never conflict with each other. Of spans in conflict a greedy maximal independent
+set is kept (`core.intervals.select_greedily`). Costs one sort, and the pairs that share bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sanitize.core.arrow_buffers import enumerate_ranges
+from sanitize.core.intervals import find_overlapping_pairs, flatten_spans, select_greedily
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -48,45 +49,40 @@ class CompetingSpans:
 
 def resolve_conflicts(spans: CompetingSpans) -> tuple[I64, I64]:
     """Returns the rows that are kept, sorted by (text, start, longest first), and the rows that lost a conflict."""
-    # remove duplicates: the best of each comes first in this order
-    order = np.lexsort((spans.finder_no, -spans.score, spans.kind_no, -spans.end, spans.start, spans.text_no))
-    ordered = spans.take(order)
-    is_duplicate = np.zeros(len(order), np.bool_)
-    is_duplicate[1:] = np.logical_and.reduce([np.diff(getattr(ordered, name)) == 0 for name in ("text_no", "start", "end", "kind_no")])
-    order = order[~is_duplicate]
-    ordered = spans.take(order)
+    rows = _sort_without_duplicates(spans)
+    ordered = spans.take(rows)
     first, second = _find_conflicts(ordered)
     if not len(first):
-        return order, np.empty(0, np.int64)
-    # the better span of each pair, by a total order: the result does not depend on the order of the input rows
+        return rows, np.empty(0, np.int64)
+    is_kept = select_greedily(_rank(ordered), first, second)
+    return rows[is_kept], rows[~is_kept]
+
+
+def _sort_without_duplicates(spans: CompetingSpans) -> I64:
+    """The rows of the spans by (text, start, longest first, kind); of one span of one kind only the best row."""
+    order = np.lexsort((spans.finder_no, -spans.score, spans.kind_no, -spans.end, spans.start, spans.text_no))
+    columns = [column[order] for column in (spans.text_no, spans.start, spans.end, spans.kind_no)]
+    is_duplicate = np.zeros(len(order), np.bool_)
+    is_duplicate[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+    return order[~is_duplicate]
+
+
+def _rank(spans: CompetingSpans) -> I64:
+    """The place of each span in a total order, the best first: the result then does not depend on the order of the input rows."""
+    lengths = spans.end - spans.start
+    order = np.lexsort((spans.kind_no, spans.start, spans.text_no, spans.finder_no, -lengths, -spans.score))
     rank = np.empty(len(order), np.int64)
-    lengths = ordered.end - ordered.start
-    rank[np.lexsort((ordered.kind_no, ordered.start, ordered.text_no, ordered.finder_no, -lengths, -ordered.score))] = np.arange(len(order))
-    is_second_better = rank[first] > rank[second]
-    better, worse = np.where(is_second_better, second, first), np.where(is_second_better, first, second)
-    # in rounds: a span without a better open rival is kept, and its rivals are removed
-    state = np.zeros(len(order), np.int8)  # 0 open, 1 kept, -1 removed
-    while len(better):
-        is_beaten = np.zeros(len(order), np.bool_)
-        is_beaten[worse] = True
-        is_winner = np.zeros(len(order), np.bool_)
-        is_winner[better] = ~is_beaten[better]
-        state[is_winner] = 1
-        state[worse[is_winner[better]]] = -1
-        is_open = (state[better] == 0) & (state[worse] == 0)
-        better, worse = better[is_open], worse[is_open]
-    return order[state >= 0], order[state < 0]
+    rank[order] = np.arange(len(order))
+    return rank
 
 
 def _find_conflicts(spans: CompetingSpans) -> tuple[I64, I64]:
     """The pairs of rows of sorted spans that are in conflict."""
-    text_stride = np.int64(1) << 31  # a text has fewer bytes
-    starts, ends = spans.text_no * text_stride + spans.start, spans.text_no * text_stride + spans.end
-    rows = np.arange(len(starts))
-    first, second = enumerate_ranges(rows + 1, np.maximum(np.searchsorted(starts, ends, side="left"), rows + 1))
-    same_kind = spans.kind_no[first] == spans.kind_no[second]
+    (axis,) = flatten_spans((spans.text_no, spans.start, spans.end))
+    first, second = find_overlapping_pairs(*axis)
+    is_same_kind = spans.kind_no[first] == spans.kind_no[second]
     is_nested = spans.end[second] <= spans.end[first]  # the later one begins no earlier
-    same_span = (spans.start[first] == spans.start[second]) & (spans.end[first] == spans.end[second])
-    is_conflict = same_kind | same_span | ~is_nested
-    is_conflict &= ~((spans.finder_no[first] == spans.exempt_finder_no) & (spans.finder_no[second] == spans.exempt_finder_no))
+    is_same_span = (spans.start[first] == spans.start[second]) & (spans.end[first] == spans.end[second])
+    is_exempt = spans.finder_no == spans.exempt_finder_no
+    is_conflict = (is_same_kind | is_same_span | ~is_nested) & ~(is_exempt[first] & is_exempt[second])
     return first[is_conflict], second[is_conflict]

@@ -30,7 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import TextBuffers, expand_ranges, iter_text_ranges, to_large_string
+from sanitize.core.arrow_buffers import TextBuffers, iter_text_ranges, to_large_string
+from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Key, siphash
 from sanitize.core.text_cells import LeafPath
 from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts

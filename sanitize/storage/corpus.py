@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import SummaryTable
-from sanitize.core.table_rendering import escape_controls
+from sanitize.core.table_rendering import SummaryTable, escape_controls
 from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_text_leaves, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.storage import formats, parquet_files
@@ -206,7 +205,7 @@ class Corpus:
         """Opens a folder that `sanitize run` published. Raises OutputBroken without a readable manifest, UsageError for a URL or a manifest
         of a newer version."""
         if "://" in str(path):
-            raise UsageError("expected a folder on this machine, got a URL; docs/remote.md describes how to load a corpus at a URL")
+            raise UsageError("expected a folder on this machine, got a URL; docs/how_to/remote.md describes how to load a corpus at a URL")
         folder = avoid_url_syntax(path)
         try:
             manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
@@ -271,13 +270,3 @@ class Corpus:
 
 def _format_shard_count(shards: Sequence[object]) -> str:
     return f"{len(shards):,} {'shard' if len(shards) == 1 else 'shards'}"
-
-
-def count_text_bytes(table: pa.Table) -> int:
-    """The number of UTF-8 bytes of all strings in a table, nested ones included."""
-    total = 0
-    for leaf in list_text_leaves(table.schema):
-        column = table.column(leaf.column)
-        for chunk in column.chunks:
-            total += pc.sum(pc.binary_length(flatten_leaf(to_canonical_type(chunk), leaf).texts)).as_py() or 0
-    return total

@@ -39,7 +39,7 @@ def read_lock_holder(work: Path) -> dict[str, Any] | None:
 @contextlib.contextmanager
 def lock_workspace(work: Path) -> Iterator[None]:
     """Holds the lock of WORK for one run. Raises `Locked` with the holder and the age of its lock if another run has it."""
-    with _hold_lock(work / "run.lock", work):
+    with hold_lock(work / "run.lock", work):
         yield
 
 
@@ -47,7 +47,7 @@ def lock_workspace(work: Path) -> Iterator[None]:
 def lock_output(out: Path) -> Iterator[None]:
     """Holds the lock of OUT for one run, independent of its WORK: a lock file beside OUT, which is removed at the end."""
     lock = out.with_name(f".{out.name}.sanitize-lock")
-    with _hold_lock(lock, out):
+    with hold_lock(lock, out):
         try:
             yield
         finally:
@@ -55,7 +55,8 @@ def lock_output(out: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
+def hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
+    """Holds the lock file `lock` of the folder `locked_path`. Raises `Locked` with the holder and the age of its lock if it is held."""
     while True:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:

@@ -54,7 +54,7 @@ def require_run_workspace(work: Path) -> None:
     is_stream = _is_stream_state(work)
     if is_stream or not (work / "vault").is_dir():
         problem = "the state of a stream, which keeps no tables" if is_stream else "not the private folder of a run"
-        raise UsageError(f"{work}: {problem}; expected the WORK of `sanitize run` or `find`, such as clean.private")
+        raise UsageError(f"{work}: {problem}; expected the WORK of `sanitize run` or `sanitize index`, such as clean.private")
     require_current_schema(work, read_json(work / "index.json"))
 
 
@@ -68,8 +68,8 @@ def require_current_schema(work: Path, index_json: Mapping[str, Any] | None) -> 
     if index_json and is_outdated(index_json):
         raise UsageError(
             f"{work}: its index has version {index_json.get('schema_version', 1)} of the tables, and this program reads version "
-            f"{table_schemas.VERSION}. Rebuild it from the inputs and settings of that run: sanitize find INPUT... --work {work}. The key, "
-            "the erasure requests and the labels of earlier outputs are kept"
+            f"{table_schemas.VERSION}. Rebuild it from the inputs and settings of that run: sanitize index INPUT... --work {work}. The "
+            "key, the erasure requests and the labels of earlier outputs are kept"
         )
 
 

@@ -260,7 +260,7 @@ def _workspace_views(
     connection: duckdb.DuckDBPyConnection, work: Path, run: str | None, documents: Sequence[DocumentFileLike]
 ) -> list[SqlView]:
     if not work.is_dir():
-        raise UsageError(f"{work}: there is no such WORK folder. Create one: sanitize find INPUT --work {work}")
+        raise UsageError(f"{work}: there is no such WORK folder. Create one: sanitize index INPUT --work {work}")
     computed_queries = {table: get_query(name).sql for table, name in COMPUTED_TABLES.items()}
     return build_views(connection, work, run=find_run(work, run), documents=documents, computed_queries=computed_queries)
 
@@ -427,5 +427,5 @@ def _safe_error(error: duckdb.Error) -> SanitizeError:
     if isinstance(error, duckdb.OutOfRangeException):
         return UsageError("SQL: a number is out of range")
     if isinstance(error, duckdb.IOException):
-        return OutputBroken("a table file of WORK cannot be read, or the spill folder cannot be written; run `sanitize find` again")
+        return OutputBroken("a table file of WORK cannot be read, or the spill folder cannot be written; run `sanitize index` again")
     return UsageError(f"SQL: the statement failed ({type(error).__name__})")

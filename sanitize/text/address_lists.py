@@ -8,6 +8,7 @@ comment in parentheses after it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,7 @@ class AddressEntries:
 
 # quoted strings, comments and bracketed addresses (a comma inside them does not separate), and the separators themselves
 _TOKEN_PATTERN = r'"(?:[^"\\]|\\(?s:.))*"|\((?:[^()\\]|\\(?s:.))*\)|<[^<>]*>|[,;]'
+_QUOTE, _PARENTHESIS, _COMMA, _LESS_THAN, _GREATER_THAN, _LINE_FEED = b'"(,<>\n'
 _SEPARATOR_BYTES = make_byte_table(b",;")
 _SYNTAX_BYTES = make_byte_table(b',;"(<>\n')
 _WHITESPACE_BYTES = make_byte_table(b" \t\r\n")
@@ -51,92 +53,145 @@ def find_address_entries(buffers: TextBuffers, lines: HeaderLines, starts: I64, 
 
     Entries are separated by commas or semicolons outside quotes, comments and `<` `>`; in `Roe, Ann <ann@example.com>` the comma after
     a single word belongs to the name."""
-    data, last_byte = buffers.data, len(buffers.data) - 1
-    wrapped = np.zeros(len(starts), np.bool_)
-    wrap_candidates = np.flatnonzero((starts > 0) & (ends <= last_byte))
-    wrap_candidates = wrap_candidates[data[starts[wrap_candidates] - 1] == 60]
-    wrapped[wrap_candidates] = data[ends[wrap_candidates]] == 62
-    head, tail = starts - wrapped, ends + wrapped
-    nothing = np.zeros(len(starts), np.int64)
-    found = AddressEntries(head.copy(), tail.copy(), head.copy(), tail.copy(), nothing, nothing.copy())
-    only_span = np.append(np.diff(lines.start) != 0, True) & np.append(True, np.diff(lines.start) != 0)  # the only span of its line
-    other = np.flatnonzero((lines.colon >= 0) & (lines.colon < head) & ~lines.is_address_list & only_span)
-    texts_around = [slice_spans(buffers, *side) for side in ((lines.colon[other] + 1, head[other]), (tail[other], lines.end[other]))]
-    is_alone = np.logical_and.reduce([pl.Series(texts).str.contains(r"\A[ \t\r\n]*\z").to_numpy() for texts in texts_around])
-    found.entry_count[other[is_alone]] = 1
+    found = _enclose_spans(buffers, lines, starts, ends)
     listed = np.flatnonzero(lines.is_address_list)
     if not len(listed):
         return found
-    # a line without a separator is one entry
-    value = lines.colon[listed] + 1
-    is_first_of_value = np.append(True, np.diff(value) != 0)
-    value_no = np.cumsum(is_first_of_value) - 1
-    value_end, value_start = lines.end[listed[is_first_of_value]], value[is_first_of_value]
+    # several spans may be in one value, the text of a line after its colon; values ascend, as spans do
+    value_start_of_span = lines.colon[listed] + 1
+    is_first_of_value = np.append(True, np.diff(value_start_of_span) != 0)
+    value_of_span = np.cumsum(is_first_of_value) - 1
+    value_start, value_end = value_start_of_span[is_first_of_value], lines.end[listed[is_first_of_value]]
     values = TextBuffers.from_array(slice_spans(buffers, value_start, value_end))
-    syntax_bytes = np.flatnonzero(is_in_byte_table(values.data, _SYNTAX_BYTES))
-    syntax = values.data[syntax_bytes]
-    is_separator = _SEPARATOR_BYTES[syntax]
-    bounds = np.searchsorted(syntax_bytes, values.offsets)
-    is_split = np.diff(np.append(0, np.cumsum(is_separator))[bounds]) > 0
-    only_entry = listed[~is_split[value_no]]
-    found.entry_start[only_entry] = lines.colon[only_entry] + 1
-    found.entry_count[only_entry] = 1
-    has_separator = is_split[value_no]
-    listed, value_no = listed[has_separator], (np.cumsum(is_split) - 1)[value_no[has_separator]]
+    syntax = _SyntaxBytes.find(values)
+    # a line without a separator is one entry
+    has_separator = syntax.has_separator
+    single = listed[~has_separator[value_of_span]]
+    found.entry_start[single] = lines.colon[single] + 1
+    found.entry_count[single] = 1
+    split_no = np.cumsum(has_separator) - 1  # of a value among those with separators
+    is_in_list = has_separator[value_of_span]
+    listed, list_of_span = listed[is_in_list], split_no[value_of_span[is_in_list]]
     if not len(listed):
         return found
-    # separators: every comma and semicolon outside `<` `>`; in a value with quotes, comments or unbalanced brackets, those that are
-    # tokens of their own
-    value_of = np.repeat(np.arange(len(value_start)), np.diff(bounds))
-    level = np.append(0, np.cumsum((syntax == 60).astype(np.int64) - (syntax == 62)))
-    level = level[1:] - level[bounds[:-1]][value_of]
-    needs_tokens = np.zeros(len(value_start), np.bool_)
-    needs_tokens[value_of[(syntax == 34) | (syntax == 40) | (level < 0) | (is_separator & (level != 0))]] = True
-    needs_tokens &= is_split
-    separators = syntax_bytes[is_separator & ~needs_tokens[value_of]]
-    if needs_tokens.any():
-        chosen = np.flatnonzero(needs_tokens)
-        token_values = TextBuffers.from_array(slice_spans(values, values.offsets[chosen], values.offsets[chosen + 1]))
-        low, high = find_matches(token_values, _TOKEN_PATTERN)
-        low = low[high - low == 1]
-        shift = (values.offsets[chosen] - token_values.offsets[:-1])[np.searchsorted(token_values.offsets, low, side="right") - 1]
-        separators = np.sort(np.concatenate([separators, low + shift]))
-    # pieces: from the start of the value, or from the byte after a separator, to the next separator or the end of the value
-    top, bottom = values.offsets[:-1][is_split], values.offsets[1:][is_split]
-    begin, stop = np.sort(np.concatenate([top, separators + 1])), np.sort(np.concatenate([bottom, separators]))
-    line_of = np.searchsorted(top, begin, side="right") - 1
-    value_start = value_start[is_split]
-    # `Roe, Ann <...>`: a single word before a comma, followed by a piece with brackets in the same line, is one entry
-    angles = syntax_bytes[syntax == 60]
-    bare = np.searchsorted(angles, begin) == np.searchsorted(angles, stop)
-    words = np.flatnonzero(bare[:-1] & ~bare[1:] & (line_of[:-1] == line_of[1:]) & (values.data[stop[:-1]] == 44))
-    words = words[pl.Series(slice_spans(values, begin[words], stop[words])).str.contains(_SURNAME_ENTRY_PATTERN).to_numpy()]
-    words = words[pl.Series(slice_spans(values, begin[words + 1], stop[words + 1])).str.contains(_GIVEN_NAME_ENTRY_PATTERN).to_numpy()]
-    begin, stop, line_of = np.delete(begin, words + 1), np.delete(stop, words), np.delete(line_of, words)
-    # folded lines of a quoted block begin with quote marks, which do not belong to an entry
-    feeds = syntax_bytes[syntax == 10]
-    last = len(values.data) - 1
-    feeds = feeds[(values.data[np.minimum(feeds + 1, last)] == 62) | (values.data[np.minimum(feeds + 2, last)] == 62)]
-    folded = np.zeros(len(begin), np.bool_)
-    folded[np.maximum(np.searchsorted(begin, feeds, side="right") - 1, 0)] = True
-    lead, trail = _count_edge_blanks(values, begin, stop)
-    rows = np.flatnonzero(folded)
-    if len(rows):
-        texts = pl.Series(slice_spans(values, begin[rows], stop[rows]))
-        lead[rows] = texts.str.extract(rf"\A({_BLANK_PATTERN})").str.len_bytes().to_numpy()
-        trail[rows] = texts.str.extract(rf"({_BLANK_PATTERN})\z").str.len_bytes().to_numpy()
-    full = np.flatnonzero(lead < stop - begin)
-    shift = value_start - top
-    line_of = line_of[full]
-    entry_head, entry_tail = begin[full] + lead[full] + shift[line_of], stop[full] - trail[full] + shift[line_of]
-    first = np.searchsorted(line_of, np.arange(len(value_start) + 1))
-    entry = np.searchsorted(entry_head, starts[listed], side="right") - 1
-    last = entry == first[value_no + 1] - 1
-    found.entry_start[listed], found.entry_end[listed] = entry_head[entry], entry_tail[entry]
-    found.previous_end[listed] = np.where(entry == first[value_no], entry_head[entry], entry_tail[np.maximum(entry - 1, 0)])
-    found.next_start[listed] = np.where(last, entry_tail[entry], entry_head[np.minimum(entry + 1, len(entry_head) - 1)])
-    found.entry_no[listed], found.entry_count[listed] = entry - first[value_no], first[value_no + 1] - first[value_no]
+    list_start = values.offsets[:-1][has_separator]
+    piece_start, piece_end, list_of_piece = _split_into_pieces(values, syntax)
+    lead, trail = _count_piece_edges(values, syntax, piece_start, piece_end)
+    filled = np.flatnonzero(lead < piece_end - piece_start)
+    # from offsets in `values` to offsets in the column
+    list_of_entry = list_of_piece[filled]
+    shift = (value_start[has_separator] - list_start)[list_of_entry]
+    entry_start, entry_end = (piece_start + lead)[filled] + shift, (piece_end - trail)[filled] + shift
+    # invariant: entries ascend, and those of list i are the rows from first_entry[i] to first_entry[i + 1]
+    first_entry = np.searchsorted(list_of_entry, np.arange(len(list_start) + 1))
+    first, after_last = first_entry[list_of_span], first_entry[list_of_span + 1]
+    entry = np.searchsorted(entry_start, starts[listed], side="right") - 1
+    found.entry_start[listed], found.entry_end[listed] = entry_start[entry], entry_end[entry]
+    found.previous_end[listed] = np.where(entry == first, entry_start[entry], entry_end[np.maximum(entry - 1, 0)])
+    next_entry = np.minimum(entry + 1, len(entry_start) - 1)
+    found.next_start[listed] = np.where(entry == after_last - 1, entry_end[entry], entry_start[next_entry])
+    found.entry_no[listed], found.entry_count[listed] = entry - first, after_last - first
     return found
+
+
+def _enclose_spans(buffers: TextBuffers, lines: HeaderLines, starts: I64, ends: I64) -> AddressEntries:
+    """Every span as an entry of its own, with the `<` `>` around it; `entry_count` is 1 where its field, no list, holds nothing else."""
+    is_wrapped = np.zeros(len(starts), np.bool_)
+    inner = np.flatnonzero((starts > 0) & (ends <= len(buffers.data) - 1))
+    is_wrapped[inner] = (buffers.data[starts[inner] - 1] == _LESS_THAN) & (buffers.data[ends[inner]] == _GREATER_THAN)
+    entry_start, entry_end = starts - is_wrapped, ends + is_wrapped
+    is_line_change = np.diff(lines.start) != 0
+    is_only_span = np.append(is_line_change, True) & np.append(True, is_line_change)
+    fields = np.flatnonzero((lines.colon >= 0) & (lines.colon < entry_start) & ~lines.is_address_list & is_only_span)
+    before = slice_spans(buffers, lines.colon[fields] + 1, entry_start[fields])
+    after = slice_spans(buffers, entry_end[fields], lines.end[fields])
+    is_blank_before, is_blank_after = (pl.Series(texts).str.contains(r"\A[ \t\r\n]*\z").to_numpy() for texts in (before, after))
+    entry_no, entry_count = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+    entry_count[fields[is_blank_before & is_blank_after]] = 1
+    return AddressEntries(entry_start, entry_end, entry_start.copy(), entry_end.copy(), entry_no, entry_count)
+
+
+@dataclass(frozen=True, repr=False)
+class _SyntaxBytes:
+    """The bytes of values that structure a list (`, ; " ( < >` and line feeds): position, byte and value of each, ascending.
+
+    `first` has the first row of each value, and the number of rows at its end."""
+
+    position: I64
+    byte: npt.NDArray[np.uint8]
+    value_no: I64
+    first: I64
+
+    @classmethod
+    def find(cls, values: TextBuffers) -> _SyntaxBytes:
+        """Those of all values."""
+        position = np.flatnonzero(is_in_byte_table(values.data, _SYNTAX_BYTES))
+        first = np.searchsorted(position, values.offsets)
+        return cls(position, values.data[position], np.repeat(np.arange(len(values.offsets) - 1), np.diff(first)), first)
+
+    @cached_property
+    def is_separator(self) -> npt.NDArray[np.bool_]:
+        """True for each comma and semicolon, wherever it is."""
+        return _SEPARATOR_BYTES[self.byte]
+
+    @cached_property
+    def has_separator(self) -> npt.NDArray[np.bool_]:
+        """True for each value with a comma or semicolon."""
+        return np.diff(np.append(0, np.cumsum(self.is_separator))[self.first]) > 0
+
+
+def _find_separators(values: TextBuffers, syntax: _SyntaxBytes) -> I64:
+    """The positions of the separators: every comma and semicolon outside `<` `>`; in a value with quotes, comments or unbalanced brackets,
+    those that are tokens of their own."""
+    depth_after = np.append(0, np.cumsum((syntax.byte == _LESS_THAN).astype(np.int64) - (syntax.byte == _GREATER_THAN)))
+    depth = depth_after[1:] - depth_after[syntax.first[:-1]][syntax.value_no]  # of brackets in the value
+    is_irregular = (syntax.byte == _QUOTE) | (syntax.byte == _PARENTHESIS) | (depth < 0) | (syntax.is_separator & (depth != 0))
+    needs_tokens = np.zeros(len(values.offsets) - 1, np.bool_)
+    needs_tokens[syntax.value_no[is_irregular]] = True
+    needs_tokens &= syntax.has_separator
+    separators = syntax.position[syntax.is_separator & ~needs_tokens[syntax.value_no]]
+    if not needs_tokens.any():
+        return separators
+    chosen = np.flatnonzero(needs_tokens)
+    token_values = TextBuffers.from_array(slice_spans(values, values.offsets[chosen], values.offsets[chosen + 1]))
+    token_start, token_end = find_matches(token_values, _TOKEN_PATTERN)
+    separator = token_start[token_end - token_start == 1]  # every other token has two bytes or more
+    chosen_no = np.searchsorted(token_values.offsets, separator, side="right") - 1
+    shift = values.offsets[chosen] - token_values.offsets[:-1]
+    return np.sort(np.concatenate([separators, separator + shift[chosen_no]]))
+
+
+def _split_into_pieces(values: TextBuffers, syntax: _SyntaxBytes) -> tuple[I64, I64, I64]:
+    """Start, end and list (numbered among the values with separators) of each piece between separators, ascending.
+
+    In `Roe, Ann <...>` a single word, its comma and a piece with brackets are one piece."""
+    separators = _find_separators(values, syntax)
+    list_start, list_end = values.offsets[:-1][syntax.has_separator], values.offsets[1:][syntax.has_separator]
+    start, end = np.sort(np.concatenate([list_start, separators + 1])), np.sort(np.concatenate([list_end, separators]))
+    list_no = np.searchsorted(list_start, start, side="right") - 1
+    brackets = syntax.position[syntax.byte == _LESS_THAN]
+    has_no_bracket = np.searchsorted(brackets, start) == np.searchsorted(brackets, end)
+    is_before_comma = (list_no[:-1] == list_no[1:]) & (values.data[end[:-1]] == _COMMA)
+    surname = np.flatnonzero(has_no_bracket[:-1] & ~has_no_bracket[1:] & is_before_comma)
+    surname = surname[pl.Series(slice_spans(values, start[surname], end[surname])).str.contains(_SURNAME_ENTRY_PATTERN).to_numpy()]
+    given_names = pl.Series(slice_spans(values, start[surname + 1], end[surname + 1]))
+    surname = surname[given_names.str.contains(_GIVEN_NAME_ENTRY_PATTERN).to_numpy()]
+    return np.delete(start, surname + 1), np.delete(end, surname), np.delete(list_no, surname)
+
+
+def _count_piece_edges(values: TextBuffers, syntax: _SyntaxBytes, starts: I64, ends: I64) -> tuple[I64, I64]:
+    """The bytes at the start and end of each piece that belong to no entry: white space, and the quote marks of folded lines."""
+    lead, trail = _count_edge_blanks(values, starts, ends)
+    feeds, last = syntax.position[syntax.byte == _LINE_FEED], len(values.data) - 1
+    is_quoted = (values.data[np.minimum(feeds + 1, last)] == _GREATER_THAN) | (values.data[np.minimum(feeds + 2, last)] == _GREATER_THAN)
+    is_folded = np.zeros(len(starts), np.bool_)
+    is_folded[np.maximum(np.searchsorted(starts, feeds[is_quoted], side="right") - 1, 0)] = True
+    folded = np.flatnonzero(is_folded)
+    if len(folded):
+        texts = pl.Series(slice_spans(values, starts[folded], ends[folded]))
+        lead[folded] = texts.str.extract(rf"\A({_BLANK_PATTERN})").str.len_bytes().to_numpy()
+        trail[folded] = texts.str.extract(rf"({_BLANK_PATTERN})\z").str.len_bytes().to_numpy()
+    return lead, trail
 
 
 def _count_edge_blanks(buffers: TextBuffers, starts: I64, ends: I64) -> tuple[I64, I64]:

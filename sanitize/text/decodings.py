@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sanitize.core.arrow_buffers import TextBuffers, is_in_byte_table, make_byte_table, slice_spans, splice
+from sanitize.core.intervals import merge_spans
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -200,8 +201,8 @@ def _merge_windows(buffers: TextBuffers, starts: I64, ends: I64, text_no: I64, m
     """Returns windows around spans: `margin_bytes` on either side, never across two texts, overlapping ones merged. Returns start and end
     byte in the column, and the number of the text."""
     low, high = np.maximum(starts - margin_bytes, buffers.offsets[text_no]), np.minimum(ends + margin_bytes, buffers.offsets[text_no + 1])
-    is_first = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0))
-    return low[is_first], np.maximum.reduceat(high, np.flatnonzero(is_first)), text_no[is_first]
+    text_no, low, high = merge_spans(text_no, low, high)
+    return low, high, text_no
 
 
 # ---- base64 ----

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.arrow_buffers import BLOCK_BYTES, I64, MASKED_BYTE, TextBuffers, expand_ranges, slice_spans
+from sanitize.core.arrow_buffers import BLOCK_BYTES, I64, MASKED_BYTE, TextBuffers, slice_spans
+from sanitize.core.intervals import expand_ranges, split_spans, subtract_spans
 
 U8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
@@ -66,8 +67,8 @@ def find_digit_lines(buffers: TextBuffers, excluded_starts: I64, excluded_ends: 
     is_disjoint = begin[1:] > end[:-1]
     begin, end = begin[np.append(True, is_disjoint)[: len(begin)]], end[np.append(is_disjoint, True)[: len(end)]]
     texts = buffers.offsets[np.append(np.diff(buffers.offsets) > 0, True)]
-    begin, end = _split_ranges(begin, end, texts, texts)
-    begin, end = _subtract_spans(begin, end, excluded_starts, excluded_ends)
+    begin, end = split_spans(begin, end, texts, texts)
+    begin, end = subtract_spans(begin, end, excluded_starts, excluded_ends)
     return DigitLines.from_spans(buffers, begin, end)
 
 
@@ -120,28 +121,3 @@ def _extend_to_lines(data: U8, feed_words: I64, first_words: I64, end_words: I64
     start = feed_words[after[after < len(feed_words)]] * _WORD_SIZE
     end[after < len(feed_words)] = start + np.argmax(data[np.minimum(start[:, None] + word, len(data) - 1)] == ord("\n"), axis=1)
     return begin, end
-
-
-def _split_ranges(starts: I64, ends: I64, inner_starts: I64, inner_ends: I64) -> tuple[I64, I64]:
-    """Splits ranges at the inner ranges [inner_starts, inner_ends) that lie wholly inside one; an empty inner range cuts in two."""
-    if not len(starts):
-        return starts, ends
-    range_no = np.searchsorted(starts, inner_starts, side="right") - 1
-    is_inside = (range_no >= 0) & (inner_starts > starts[range_no]) & (inner_ends < ends[range_no])
-    return np.sort(np.concatenate([starts, inner_ends[is_inside]])), np.sort(np.concatenate([ends, inner_starts[is_inside]]))
-
-
-def _subtract_spans(starts: I64, ends: I64, removed_starts: I64, removed_ends: I64) -> tuple[I64, I64]:
-    """Returns the ranges without the bytes that the removed spans cover."""
-    if not len(removed_starts) or not len(starts):
-        return starts, ends
-    is_disjoint = removed_starts[1:] > removed_ends[:-1]  # spans that touch are one
-    removed_starts, removed_ends = removed_starts[np.append(True, is_disjoint)], removed_ends[np.append(is_disjoint, True)]
-    span_no = np.searchsorted(removed_starts, starts, side="right") - 1
-    starts = np.where(span_no >= 0, np.maximum(starts, removed_ends[span_no]), starts)
-    span_no = np.searchsorted(removed_starts, ends, side="left") - 1
-    ends = np.where((span_no >= 0) & (removed_ends[span_no] >= ends), removed_starts[span_no], ends)
-    is_nonempty = starts < ends
-    starts, ends = _split_ranges(starts[is_nonempty], ends[is_nonempty], removed_starts, removed_ends)
-    is_nonempty = starts < ends
-    return starts[is_nonempty], ends[is_nonempty]

@@ -1,11 +1,12 @@
 """Maps the labels of models and other tools to kinds of sanitize, and trims their spans: for finders that use an external detector.
 
-`KIND_BY_LABEL` covers the labels of CoNLL, OntoNotes and models of personal data; the plan's own map takes precedence. A label that is in
-neither map stops the run before any text is read, so that no finding is dropped silently.
+A kind states its labels in CoNLL, OntoNotes and models of personal data (`Kind.aliases`); the plan's own map takes precedence. A label that
+is neither there nor in the map stops the run before any text is read, so that no finding is dropped silently.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,28 +17,19 @@ import polars as pl
 from sanitize.core.arrow_buffers import I64, TextBuffers, slice_nested_spans
 from sanitize.core.part_protocols import FoundSpans
 from sanitize.errors import PlanError, suggest_names
-from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.kind import all_kinds, builtin_kinds
 
 NO_KIND = ""  # the kind of a label that is not personal data
 
-KIND_BY_LABEL = {
-    **dict.fromkeys(
-        "PER PERSON PERS NAME FIRSTNAME LASTNAME MIDDLENAME GIVENNAME SURNAME NAME_STUDENT PATIENT STAFF DOCTOR".split(), "PERSON"
-    ),
-    **dict.fromkeys("LOC LOCATION GPE FAC FACILITY ADDRESS CITY STATE COUNTRY COUNTY STREET ZIPCODE STREET_ADDRESS".split(), "LOCATION"),
-    **dict.fromkeys("ORG ORGANIZATION ORGANISATION COMPANY COMPANYNAME HOSP HOSPITAL".split(), "ORGANIZATION"),
-    **dict.fromkeys("EMAIL EMAILADDRESS EMAIL_ADDRESS".split(), "EMAIL_ADDRESS"),
-    **dict.fromkeys("PHONE PHONENUMBER PHONE_NUM PHONE_NUMBER TELEPHONENUM FAX".split(), "PHONE_NUMBER"),
-    **dict.fromkeys("DATE TIME DATE_TIME DOB DATEOFBIRTH DATE_OF_BIRTH".split(), "DATE_TIME"),
-    **dict.fromkeys("IP IPV4 IPV6 IPADDRESS IP_ADDRESS".split(), "IP_ADDRESS"),
-    **dict.fromkeys("URL URL_PERSONAL".split(), "URL"),
-    **dict.fromkeys("CREDITCARDNUMBER CREDITCARD CREDIT_CARD".split(), "CREDIT_CARD"),
-    **dict.fromkeys("IBAN IBAN_CODE".split(), "IBAN_CODE"),
-    **dict.fromkeys("SSN SOCIALNUM US_SSN".split(), "US_SSN"),
-    **dict.fromkeys("MAC MAC_ADDRESS".split(), "MAC_ADDRESS"),
-    "AGE": "AGE",
-    **dict.fromkeys("MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL".split(), NO_KIND),
-}
+# labels of things that are no personal data
+_OTHER_LABELS = "MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL".split()
+
+
+@functools.cache
+def get_kinds_by_label() -> Mapping[str, str]:
+    """The kind of each known label, in capitals: names and aliases of the built-in kinds, and `NO_KIND` for what is no personal data."""
+    aliases = {label: kind.name for kind in builtin_kinds().values() for label in (kind.name, *kind.aliases)}
+    return aliases | dict.fromkeys(_OTHER_LABELS, NO_KIND)
 
 
 def map_labels_to_kinds(
@@ -45,9 +37,9 @@ def map_labels_to_kinds(
 ) -> dict[str, str]:
     """Returns the kind of each label, `NO_KIND` for one that is not personal data.
 
-    A label is looked up in `plan_labels`, then in `KIND_BY_LABEL` in any letter case, then among the names of all kinds. Raises a PlanError
-    whose message begins with `where` and lists the unmapped labels, or a kind that does not exist. With `labels_are_data` the labels come
-    from a data file, and the message quotes only those written like labels, in capitals."""
+    A label is looked up in `plan_labels`, then in `get_kinds_by_label` in any letter case, then among the names of all kinds. Raises a
+    PlanError whose message begins with `where` and lists the unmapped labels, or a kind that does not exist. With `labels_are_data` the
+    labels come from a data file, and the message quotes only those written like labels, in capitals."""
     kind_by_label: dict[str, str] = {}
     undecided: list[str] = []
     for kind in plan_labels.values():
@@ -60,8 +52,8 @@ def map_labels_to_kinds(
             continue
         if label in plan_labels:
             kind_by_label[label] = plan_labels[label]
-        elif label.upper() in KIND_BY_LABEL:
-            kind_by_label[label] = KIND_BY_LABEL[label.upper()]
+        elif label.upper() in get_kinds_by_label():
+            kind_by_label[label] = get_kinds_by_label()[label.upper()]
         elif label in all_kinds():
             kind_by_label[label] = label
         else:

@@ -26,12 +26,13 @@ import pyarrow.parquet as pq
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     ascii_lower,
-    enumerate_ranges,
     find_matches,
     is_in_byte_table,
     make_byte_table,
     slice_spans,
+    to_large_string,
 )
+from sanitize.core.intervals import enumerate_ranges, merge_spans, sort_spans
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
 from sanitize.text.partition_files import MAX_FILES, open_partitions
 
@@ -115,6 +116,17 @@ class LiteralMatcher:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    @classmethod
+    def from_values(cls, values: pl.DataFrame) -> LiteralMatcher | None:
+        """A matcher for all spellings of a few values: columns value_id, kind (a number in `all_kinds`), value, normalised. None if all are
+        too common to be searched."""
+        searched = _split_common_values(values)[0].rename({"value": "form"})
+        if not searched.height:
+            return None
+        spellings = pl.concat([searched.with_columns(ascii_lower(searched["form"])), expand_spellings(searched)])
+        terms = spellings.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True)
+        return cls(to_large_string(terms["form"]), terms["kind"].to_numpy(), terms["value_id"].to_numpy())
 
     @classmethod
     def write(
@@ -239,7 +251,7 @@ class LiteralMatcher:
         if check_boundaries:
             is_valid = self._has_valid_boundaries(buffers, lowercase, start, end, text_no, term)
             start, term, end, text_no = start[is_valid], term[is_valid], end[is_valid], text_no[is_valid]
-        order = np.lexsort((-end, start))
+        order = sort_spans(start, end)
         base = buffers.offsets[text_no]
         return LiteralMatches(text_no[order], (start - base)[order], (end - base)[order], term[order])
 
@@ -285,9 +297,8 @@ class LiteralMatcher:
         text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
         margin = int(self.term_stats[1]) + 4
         low, high = np.maximum(starts - margin, buffers.offsets[text_no]), np.minimum(stops + margin, buffers.offsets[text_no + 1])
-        # overlapping windows are merged, and no window cuts a character
-        is_first = np.append(True, (low[1:] > np.maximum.accumulate(high)[:-1]) | (np.diff(text_no) != 0))
-        low, high, text_no = low[is_first], np.maximum.reduceat(high, np.flatnonzero(is_first)), text_no[is_first]
+        # windows of one text that overlap or touch are merged, and no window cuts a character
+        text_no, low, high = merge_spans(text_no, low, high)
         for edge, step in ((low, -1), (high, 1)):
             while (inside := (edge < len(buffers.data)) & ((buffers.data[np.minimum(edge, len(buffers.data) - 1)] & 0xC0) == 0x80)).any():
                 edge += step * inside

@@ -21,13 +21,13 @@ import pyarrow as pa
 
 from sanitize.core.arrow_buffers import (
     TextBuffers,
-    expand_ranges,
     find_first_byte_after,
     find_last_byte_before,
     make_byte_table,
     slice_spans,
     to_large_string,
 )
+from sanitize.core.intervals import expand_ranges
 
 I64 = npt.NDArray[np.int64]
 BODY_SECTION = "body"
@@ -350,84 +350,96 @@ def _set_quoted_lines(lines: HeaderLines, span_rows: I64, buffers: TextBuffers, 
     """Stores into `lines` the header lines of spans in forwarded or quoted blocks of a body; rows of other spans stay as they were.
 
     `buffers` are bodies, `text_no` and `starts` refer to them; `column_shift` is what to add to get from a body to the column."""
-    data = buffers.data
-    begins = np.zeros(len(data) + 1, np.bool_)
-    begins[1:] = data == 10
-    begins[buffers.offsets] = True
-    begins[-1] = False
-    line = np.flatnonzero(begins)  # the first byte of every line
-    line_of_span = np.searchsorted(line, starts, side="right") - 1
-    ends = np.append(line[1:], len(data))
-    may_continue = _CONTINUATION_BYTES[data[line]]
-    edges = np.searchsorted(line, buffers.offsets)
-    may_continue[edges[:-1]] = False
-    # around every line with a span: up to a line that can begin a field, down to the end of lines that may be folded, and one neighbour
-    lines_with_span, held_line_of_span = np.unique(line_of_span, return_inverse=True)
-    field_candidates = np.flatnonzero(~may_continue)
-    next_candidate = np.searchsorted(field_candidates, lines_with_span, side="right")
-    text_of_line = text_no[np.searchsorted(line_of_span, lines_with_span)]
-    first_line, last_line = edges[text_of_line], edges[text_of_line + 1] - 1
-    low = np.maximum(field_candidates[next_candidate - 1] - 1, first_line)
-    high = np.minimum(np.append(field_candidates, len(line))[next_candidate], last_line)
-    # the lines of all these ranges, which ascend, each once
-    low = np.maximum(low, np.append(0, np.maximum.accumulate(high)[:-1] + 1))
-    line_counts = np.maximum(high - low + 1, 0)
-    nearby = expand_ranges(low, low + line_counts)
-    text_of_nearby = np.repeat(text_of_line, line_counts)
-    may_continue_nearby, may_start_field = _classify_line_starts(data, line[nearby])
-    candidates = np.flatnonzero(may_continue_nearby | may_start_field)
-    colon = ends[nearby]
-    colon[candidates] = find_first_byte_after(buffers, 58, line[nearby[candidates]], colon[candidates])
-    candidates = candidates[colon[candidates] < ends[nearby[candidates]]]
-    # the text before a colon is one of few distinct ones
-    before = slice_spans(buffers, line[nearby[candidates]], colon[candidates] + 1).dictionary_encode()
-    names = pl.Series(before.dictionary).str.extract(_QUOTED_FIELD_PATTERN).str.to_lowercase()
-    names = pl.Series([_ENGLISH_FIELD_NAMES.get(name) for name in names.to_list()], dtype=pl.String)
-    code = np.full(len(nearby), -1)
-    code[candidates] = np.asarray(before.indices)
-    is_field = np.append(names.is_not_null().to_numpy(), False)[code]
-    # quote marks are rare; a line without any has depth -1
-    first = data[line[nearby]]
-    quoted = np.flatnonzero((first == 62) | (first == 32) & (data[np.minimum(line[nearby] + 1, len(data) - 1)] == 62))
-    quote_depth = np.full(len(nearby), -1)
-    depth = pl.Series(slice_spans(buffers, line[nearby[quoted]], ends[nearby[quoted]])).str.extract(_QUOTE_MARKS_PATTERN)
-    quote_depth[quoted] = np.asarray(to_large_string(depth).dictionary_encode().indices)
-    joins = np.append(
+    line_start, first_line_of_text = _find_lines(buffers)
+    line_with_span, with_span_row = np.unique(np.searchsorted(line_start, starts, side="right") - 1, return_inverse=True)
+    text_of_line = text_no[np.searchsorted(with_span_row, np.arange(len(line_with_span)))]
+    # from here on rows are nearby lines, which ascend; `head` is the line at which the field of a line begins
+    nearby, text_of_nearby = _find_nearby_lines(buffers, line_start, first_line_of_text, line_with_span, text_of_line)
+    start, end = line_start[nearby], np.append(line_start[1:], len(buffers.data))[nearby]
+    colon, name_no, names = _find_quoted_fields(buffers, start, end)
+    is_field = np.append(names.is_not_null().to_numpy(), False)[name_no]
+    quote_depth = _find_quote_depths(buffers, start, end)
+    is_joined = np.append(
         False, (np.diff(nearby) == 1) & (np.diff(text_of_nearby) == 0) & (np.diff(quote_depth) == 0)
-    )  # with the line above, of one depth
+    )  # with the line above
     is_folded = np.zeros(len(nearby), np.bool_)
-    folds = np.flatnonzero(may_continue_nearby & ~is_field & joins)
-    is_folded[folds] = (
-        pl.Series(slice_spans(buffers, line[nearby[folds]], ends[nearby[folds]])).str.contains(_QUOTED_FOLD_PATTERN).to_numpy()
-    )
-    head = np.maximum.accumulate(np.where(is_folded, 0, np.arange(len(nearby))))
+    folds = np.flatnonzero(_classify_line_starts(buffers.data, start)[0] & ~is_field & is_joined)
+    is_folded[folds] = pl.Series(slice_spans(buffers, start[folds], end[folds])).str.contains(_QUOTED_FOLD_PATTERN).to_numpy()
+    head_of_row = np.maximum.accumulate(np.where(is_folded, 0, np.arange(len(nearby))))
     heads = np.flatnonzero(~is_folded)
-    last = np.append(heads[1:], len(nearby)) - 1  # the last line of the field that begins at each of `heads`
+    last_row_of_head = np.append(heads[1:], len(nearby)) - 1
     # a field counts where the line above it or the one below is a field too
-    above = np.append(False, is_field[:-1]) & joins
-    below = np.append(is_field[1:], False) & np.append(joins[1:], False)
-    nearby_row = np.searchsorted(nearby, lines_with_span)
-    head_of_span = head[nearby_row]
-    ending = last[np.searchsorted(heads, head_of_span)]
-    counts = is_field[head_of_span] & (above[head_of_span] | below[ending])
-    chosen = np.flatnonzero(counts)
-    if not len(chosen):
+    is_below_field = np.append(False, is_field[:-1]) & is_joined
+    is_above_field = np.append(is_field[1:], False) & np.append(is_joined[1:], False)
+    head = head_of_row[np.searchsorted(nearby, line_with_span)]
+    last = last_row_of_head[np.searchsorted(heads, head)]
+    counted = np.flatnonzero(is_field[head] & (is_below_field[head] | is_above_field[last]))
+    if not len(counted):
         return
-    head_of_span, ending = head_of_span[chosen], ending[chosen]
-    lists = np.array([name in _QUOTED_LIST_FIELDS for name in names])
-    chosen_row = np.full(len(lines_with_span), -1)
-    chosen_row[chosen] = np.arange(len(chosen))
-    is_set = chosen_row[held_line_of_span] >= 0
-    shift = column_shift[text_of_line[chosen]]
-    start, stop = line[nearby[head_of_span]] + shift, ends[nearby[ending]] + shift
-    code = code[head_of_span]
+    counted_row = np.full(len(line_with_span), -1)
+    counted_row[counted] = np.arange(len(counted))
+    row_of_span = counted_row[with_span_row]
+    is_set = row_of_span >= 0
+    head, last, shift = head[counted], last[counted], column_shift[text_of_line[counted]]
     lines.set_lines(
         span_rows[is_set],
-        start,
-        stop,
-        colon[head_of_span] + shift,
-        lists[code],
+        start[head] + shift,
+        end[last] + shift,
+        colon[head] + shift,
+        np.array([name in _QUOTED_LIST_FIELDS for name in names])[name_no[head]],
         names.fill_null(UNKNOWN_FIELD),
-        code,
-        chosen_row[held_line_of_span[is_set]],
+        name_no[head],
+        row_of_span[is_set],
     )
+
+
+def _find_lines(buffers: TextBuffers) -> tuple[I64, I64]:
+    """The first byte of every line of the texts, and the first line of every text, followed by the number of lines."""
+    is_line_start = np.zeros(len(buffers.data) + 1, np.bool_)
+    is_line_start[1:] = buffers.data == 10
+    is_line_start[buffers.offsets] = True
+    is_line_start[-1] = False
+    line_start = np.flatnonzero(is_line_start)
+    return line_start, np.searchsorted(line_start, buffers.offsets)
+
+
+def _find_nearby_lines(
+    buffers: TextBuffers, line_start: I64, first_line_of_text: I64, line_with_span: I64, text_of_line: I64
+) -> tuple[I64, I64]:
+    """The lines around every line with a span, each once, ascending, and the text of each: up to a line that can begin a field, down to
+    the end of the lines that may be folded, and one neighbour on both sides, within the text."""
+    may_continue = _CONTINUATION_BYTES[buffers.data[line_start]]
+    may_continue[first_line_of_text[:-1]] = False
+    field_starts = np.flatnonzero(~may_continue)
+    next_field = np.searchsorted(field_starts, line_with_span, side="right")
+    low = np.maximum(field_starts[next_field - 1] - 1, first_line_of_text[text_of_line])
+    high = np.minimum(np.append(field_starts, len(line_start))[next_field], first_line_of_text[text_of_line + 1] - 1)
+    # ranges ascend and may overlap: each begins behind the end of those before it
+    low = np.maximum(low, np.append(0, np.maximum.accumulate(high)[:-1] + 1))
+    line_counts = np.maximum(high - low + 1, 0)
+    return expand_ranges(low, low + line_counts), np.repeat(text_of_line, line_counts)
+
+
+def _find_quoted_fields(buffers: TextBuffers, start: I64, end: I64) -> tuple[I64, I64, pl.Series]:
+    """The first colon of each line (its end where there is none), the number of its name (-1 where it has no colon), and the names: the
+    English name of a field, null for anything else before a colon."""
+    candidates = np.flatnonzero(np.logical_or(*_classify_line_starts(buffers.data, start)))
+    colon = end.copy()
+    colon[candidates] = find_first_byte_after(buffers, 58, start[candidates], end[candidates])
+    candidates = candidates[colon[candidates] < end[candidates]]
+    # the texts before a colon are few distinct ones
+    before = slice_spans(buffers, start[candidates], colon[candidates] + 1).dictionary_encode()
+    words = pl.Series(before.dictionary).str.extract(_QUOTED_FIELD_PATTERN).str.to_lowercase()
+    name_no = np.full(len(start), -1)
+    name_no[candidates] = np.asarray(before.indices)
+    return colon, name_no, pl.Series([_ENGLISH_FIELD_NAMES.get(word) for word in words.to_list()], dtype=pl.String)
+
+
+def _find_quote_depths(buffers: TextBuffers, start: I64, end: I64) -> I64:
+    """A number for the quote marks at the start of each line, equal for equal marks; -1 without any, as in most lines."""
+    second = buffers.data[np.minimum(start + 1, len(buffers.data) - 1)]
+    quoted = np.flatnonzero((buffers.data[start] == 62) | (buffers.data[start] == 32) & (second == 62))
+    marks = pl.Series(slice_spans(buffers, start[quoted], end[quoted])).str.extract(_QUOTE_MARKS_PATTERN)
+    depth = np.full(len(start), -1)
+    depth[quoted] = np.asarray(to_large_string(marks).dictionary_encode().indices)
+    return depth

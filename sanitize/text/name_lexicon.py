@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.kinds.person import faker_names
-from sanitize.text.invented_data import ENGLISH_WORDS
+from sanitize.text.common_words import COMMON_WORDS
 from sanitize.text.tokenizer import tokenize_unicode
 
 I32 = npt.NDArray[np.int32]
@@ -111,8 +111,9 @@ _CITIES = (
     "kingston jordan israel chad georgia virginia carolina dakota montana chelsea lourdes sofia salem troy trenton augusta helena "
     "pierre juneau carson laramie "
 )
-# English words that are also in the lists of names, and are rarely names
+# English words that are also in the lists of names, and are rarely names; the first line: words of frequent phrases
 _COMMON_WORDS = (
+    "ahead asap behalf convenience conversation days determined earliest fyi million "
     "ab account ace add ade african agate al ala alas alpha amber american amo among an ane anes ange angel anon anonymous ants "
     "april arab are arenas arent ares argu arly armstrong art arts asian asks ata atlanta au auch august aus austin australian "
     "author autumn ava babe baby back backer bail baker bal ball ban banks bar barb barber bare baron bass bath bean beard beat bee "
@@ -216,7 +217,7 @@ def load_name_lexicon() -> NameLexicon:
 
     add(given_names, GIVEN_NAME)
     add(surnames, SURNAME)
-    add(_lowercase_words(ENGLISH_WORDS), COMMON_WORD)
+    add(_lowercase_words(COMMON_WORDS), COMMON_WORD)
     for words, flag in (
         (_COMMON_WORDS, COMMON_WORD),
         (_CITIES, PLACE),

@@ -20,15 +20,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import (
-    TextBuffers,
-    enumerate_ranges,
-    expand_ranges,
-    find_matches,
-    slice_spans,
-    to_large_string,
-    translate_bytes,
-)
+from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string, translate_bytes
+from sanitize.core.intervals import enumerate_ranges, expand_ranges
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]

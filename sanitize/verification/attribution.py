@@ -17,7 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import enumerate_ranges
+from sanitize.core.intervals import (
+    contained_in_any,
+    contained_in_larger,
+    equals_any,
+    flatten_spans,
+    locate_replacements,
+    overlaps_any,
+    pack_pairs,
+    to_input_spans,
+    to_output_offsets,
+)
 from sanitize.core.text_cells import LeafPath, to_canonical_type
 from sanitize.errors import OutputBroken
 from sanitize.storage import formats
@@ -25,6 +35,7 @@ from sanitize.storage.corpus import Documents
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+_SPAN_COLUMNS = ("doc_no", "cell", "start_byte", "end_byte")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,19 +119,10 @@ def within_kept_originals(
     kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], match_start: I64, match_end: I64
 ) -> tuple[Mask, int]:
     """Returns a mask of the matches inside a kept original, and how many kept originals are matched exactly, end to end."""
-    if not kept.height:
-        return np.zeros(len(docs), np.bool_), 0
-    base = int(docs.min())
-    cell_stride = np.int64(1) << 30
-    cell_count = int(max(cells.max(), kept["cell"].max())) + 1
-    kept_key = ((kept["doc_no"].to_numpy() - base) * cell_count + kept["cell"].to_numpy()) * cell_stride
-    match_key = ((docs - base) * cell_count + cells) * cell_stride
-    start, stop = kept_key + kept["start_byte"].to_numpy(), kept_key + kept["end_byte"].to_numpy()
-    # inside: the largest end of all kept originals that begin at or before a match reaches its end
-    last_before = np.searchsorted(start, match_key + match_start, side="right") - 1
-    is_inside = (last_before >= 0) & (np.maximum.accumulate(stop)[np.maximum(last_before, 0)] >= match_key + match_end)
-    match_no, kept_no = enumerate_ranges(np.searchsorted(start, match_key + match_start, side="left"), last_before + 1)
-    return is_inside, len(np.unique(kept_no[stop[kept_no] == (match_key + match_end)[match_no]]))
+    kept_doc, kept_cell, kept_start, kept_end = (kept[name].to_numpy() for name in _SPAN_COLUMNS)
+    kept_text, match_text = pack_pairs((kept_doc, docs), (kept_cell, cells))
+    originals, matches = flatten_spans((kept_text, kept_start, kept_end), (match_text, match_start, match_end))
+    return contained_in_any(*matches, *originals), int(equals_any(*originals, *matches).sum())
 
 
 def within_kept_or_atomic(task: VerifyTask, kept: pl.DataFrame, docs: I64, cells: I64, text_no: I64, start: I64, end: I64) -> Mask:
@@ -160,77 +162,24 @@ def attribute_matches(
 ) -> Attribution:
     """Attribute matches, given in bytes of the output, to the edits and occurrences (in bytes of the input) of their documents."""
     doc_nos = pl.Series(np.unique(doc_no))
-    edits = edits.filter(pl.col("doc_no").is_in(doc_nos.implode())).with_columns(size=pl.col("replacement").str.len_bytes().cast(pl.Int64))
+    edits = edits.filter(pl.col("doc_no").is_in(doc_nos.implode()))
     atomic = occurrences.filter(pl.col("doc_no").is_in(doc_nos.implode()) & pl.col("kind").cast(pl.String).is_in(list(atomic_kinds)))
-    offset_map = _OffsetMap(edits, int(max(cell.max(), edits["cell"].max() or 0, atomic["cell"].max() or 0)) + 1, int(doc_no.min()))
-    match_key = offset_map.cell_key(doc_no, cell)
-    inside_masks = []
-    is_whole = np.zeros(len(doc_no), np.bool_)
-    for spans, is_edit in ((edits, True), (atomic, False)):
-        key = offset_map.cell_key(spans["doc_no"].to_numpy(), spans["cell"].to_numpy())
-        low = key + offset_map.to_output(key, spans["start_byte"].to_numpy())
-        high = low + spans["size"].to_numpy() if is_edit else key + offset_map.to_output(key, spans["end_byte"].to_numpy())
-        inside_masks.append(np.zeros(len(doc_no), np.bool_))
-        if len(low):
-            at = np.maximum(np.searchsorted(low, match_key + start, side="right") - 1, 0)
-            is_within = (low[at] <= match_key + start) & (high[at] >= match_key + end)
-            is_equal = (low[at] == match_key + start) & (high[at] == match_key + end)
-            inside_masks[-1] |= is_within & ~is_equal
-            is_whole |= is_equal & is_edit
-    # edits that a match overlaps: those that begin before its end, less those that end at or before its start
-    across = np.searchsorted(offset_map.output_start, match_key + end, side="left") > np.searchsorted(
-        offset_map.output_end, match_key + start, side="right"
+    edit_text, atomic_text, match_text = pack_pairs(
+        (edits["doc_no"].to_numpy(), atomic["doc_no"].to_numpy(), doc_no), (edits["cell"].to_numpy(), atomic["cell"].to_numpy(), cell)
     )
-    first, last = offset_map.to_input(match_key, start, end)
-    return Attribution(inside_masks[0], inside_masks[1], is_whole, across & ~inside_masks[0] & ~is_whole, first, last)
-
-
-class _OffsetMap:
-    """Maps byte offsets of input texts to output texts and back, from the edits."""
-
-    _CELL_STRIDE = np.int64(1) << 30
-
-    def __init__(self, edits: pl.DataFrame, cell_count: int, first_doc_no: int) -> None:
-        self.cell_count, self.first_doc_no = cell_count, first_doc_no
-        key = self.cell_key(edits["doc_no"].to_numpy(), edits["cell"].to_numpy())
-        self.input_start, self.input_end = key + edits["start_byte"].to_numpy(), key + edits["end_byte"].to_numpy()
-        grown = edits["size"].to_numpy() - (self.input_end - self.input_start)
-        self.cumulative_growth = np.concatenate([[0], np.cumsum(grown)])
-        self.output_start = self.input_start + self.cumulative_growth[:-1] - self.cumulative_growth[np.searchsorted(key, key)]
-        self.output_end = self.output_start + edits["size"].to_numpy()
-
-    def cell_key(self, doc_no: I64, cell: I64) -> I64:
-        """A number for each cell, ascending; consecutive cells are far enough apart to add any byte offset."""
-        return (doc_no - self.first_doc_no) * (self.cell_count * self._CELL_STRIDE) + cell * self._CELL_STRIDE
-
-    def to_output(self, key: I64, offset: I64) -> I64:
-        """Offsets in the output text for offsets in the input text."""
-        before = np.searchsorted(self.input_end, key + offset, side="right")
-        shifted: I64 = (
-            offset + self.cumulative_growth[before] - self.cumulative_growth[np.minimum(np.searchsorted(self.input_start, key), before)]
-        )
-        return shifted
-
-    def to_input(self, key: I64, start: I64, end: I64) -> tuple[I64, I64]:
-        """Spans of the input text for spans of the output text; one that overlaps a replacement is widened to all that it replaced."""
-        spans = []
-        for offset, is_start in ((start, True), (end, False)):
-            at = np.searchsorted(self.output_end if is_start else self.output_start, key + offset, side="right" if is_start else "left")
-            # `at` edits lie before the offset; the next one (for an end: the last of them) may contain it
-            first = np.minimum(np.searchsorted(self.input_start, key), at)
-            shifted = offset - (self.cumulative_growth[at] - self.cumulative_growth[first])
-            if is_start:
-                edit_no = np.minimum(at, max(len(self.input_start) - 1, 0))
-                is_inside_edit = (
-                    (at < len(self.input_start)) & (self.output_start[edit_no] < key + offset)
-                    if len(self.input_start)
-                    else np.zeros(len(offset), np.bool_)
-                )
-                spans.append(np.where(is_inside_edit, self.input_start[edit_no] - key, shifted) if len(self.input_start) else shifted)
-            else:
-                edit_no = np.maximum(at - 1, 0)
-                is_inside_edit = (
-                    (at > first) & (self.output_end[edit_no] > key + offset) if len(self.input_start) else np.zeros(len(offset), np.bool_)
-                )
-                spans.append(np.where(is_inside_edit, self.input_end[edit_no] - key, shifted) if len(self.input_start) else shifted)
-        return spans[0], spans[1]
+    size = edits["replacement"].str.len_bytes().cast(pl.Int64).to_numpy()
+    edit_columns = (edit_text, edits["start_byte"].to_numpy(), edits["end_byte"].to_numpy(), size)
+    atomic_start, atomic_end = (to_output_offsets(edit_columns, atomic_text, atomic[name].to_numpy()) for name in _SPAN_COLUMNS[2:])
+    matches, replacements, atomic_values = flatten_spans(  # in the output
+        (match_text, start, end), (edit_text, *locate_replacements(*edit_columns)), (atomic_text, atomic_start, atomic_end)
+    )
+    inside_replacement, is_whole = contained_in_larger(*matches, *replacements), equals_any(*matches, *replacements)
+    input_start, input_end = to_input_spans(edit_columns, match_text, start, end)
+    return Attribution(
+        inside_replacement=inside_replacement,
+        inside_atomic=contained_in_larger(*matches, *atomic_values),
+        whole_replacement=is_whole,
+        across_edit=overlaps_any(*matches, *replacements) & ~inside_replacement & ~is_whole,
+        original_start=input_start,
+        original_end=input_end,
+    )

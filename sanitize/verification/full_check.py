@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_null_texts
 from sanitize.core.engine import Engine
+from sanitize.core.intervals import flatten_spans, overlaps_any
 from sanitize.core.text_cells import flatten_leaf, list_text_leaves
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.corpus import flatten_cells
@@ -555,16 +556,11 @@ def _read_raw_bytes(path: Path) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
 
 def _overlaps_any(found: _FormMatches, others: Sequence[_FormMatches]) -> Mask:
     """True for matches that share bytes with one of `others`."""
-    text_no = np.concatenate([other.text_no for other in others] or [np.empty(0, np.int64)])
-    if not len(text_no):
+    if not others:
         return np.zeros(len(found.term), np.bool_)
-    start = np.concatenate([other.start for other in others]) + (text_no << 32)
-    stop = np.concatenate([other.end for other in others]) + (text_no << 32)
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(stop[order])
-    before = np.searchsorted(start, found.end + (found.text_no << 32), side="left")
-    shared: Mask = (before > 0) & (reach[np.maximum(before - 1, 0)] > found.start + (found.text_no << 32))
-    return shared
+    text_no, start, end = (np.concatenate([getattr(other, name) for other in others]) for name in ("text_no", "start", "end"))
+    axis, other_axis = flatten_spans((found.text_no, found.start, found.end), (text_no, start, end))
+    return overlaps_any(*axis, *other_axis)
 
 
 def _texts_in_bytes(data: npt.NDArray[np.uint8]) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:

@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +25,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
-from sanitize.core.command_results import CommandResult
+from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts
+from sanitize.core.command_results import VerifyResult
 from sanitize.core.engine import Engine, TaskResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
-from sanitize.core.sizes import parse_memory_limit
 from sanitize.core.text_cells import LeafPath, flatten_leaf, list_text_leaves
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, suggest_names
 from sanitize.kinds.custom_kind import published_custom_kinds
 from sanitize.kinds.kind import all_kinds, custom_kinds
+from sanitize.plans.python_api import public_function
+from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, remote_output, table_schemas, tombstones
-from sanitize.storage.corpus import Corpus, Documents, flatten_cells
+from sanitize.storage.corpus import CellColumn, Corpus, Documents, flatten_cells
 from sanitize.storage.files import read_json
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
@@ -45,7 +46,8 @@ from sanitize.text import name_search
 from sanitize.text.decodings import EncodedSpans, iter_decodings
 from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, LiteralMatches, prepare_terms
 from sanitize.verification.attribution import VerifyTask as VerifyTask
-from sanitize.verification.attribution import attribute_from_files, first_occurs_after, read_shard_batches, within_kept_originals
+from sanitize.verification.attribution import attribute_from_files, first_occurs_after, read_shard_batches
+from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
 from sanitize.verification.full_check import LeakFinding, run_full_check
 from sanitize.verification.value_forms import is_conclusive, write_passes
 
@@ -74,7 +76,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     kept_doc = kept["doc_no"].to_numpy()
     # kept originals whose values are too common to be searched cannot be counted
     is_unsearched = np.isin(kept["value_id"].to_numpy(), matchers[0].unsearched_ids)
-    residual: list[_ResidualMatches] = []
+    residual: list[ResidualMatches] = []
     leaks: list[tuple[str, str, int]] = []
     rows = text_bytes = kept_found = 0
     for table, doc_no in read_shard_batches(task):
@@ -86,52 +88,39 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         for column in flatten_cells(table, leaves):
             texts = fill_null_texts(column.flat.texts)
             text_bytes += len(TextBuffers.from_array(texts).data)
-            for matcher, matches, is_exact in (*_find_matches(matchers, texts), *_find_sweep_terms(task, matchers, texts)):
-                docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cell[matches.text_no]
-                in_kept, kept_count = within_kept_originals(batch_kept, docs, cells, matches.start, matches.end)
-                if searched_kept is not None:
-                    _, kept_count = within_kept_originals(searched_kept, docs, cells, matches.start, matches.end)
+            leaf_no = task.leaves.index(column.leaf)
+            for matcher, matches, is_exact in (*find_matches(matchers, texts), *_find_sweep_terms(task, matchers, texts)):
+                outside, kept_count = select_residual(batch_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
+                if is_exact and searched_kept is not None:
+                    _, kept_count = select_residual(searched_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
                 kept_found += kept_count if is_exact else 0
-                if not in_kept.all():
-                    outside = np.flatnonzero(~in_kept)
-                    terms = matches.term[outside]
-                    value = (matcher.kind[terms].astype(np.int64), matcher.value_id[terms])
-                    span = (matches.start[outside], matches.end[outside])
-                    residual.append(_ResidualMatches(docs[outside], cells[outside].astype(np.int64), *span, *value, str(column.leaf)))
+                residual.append(outside)
         for leaf in list_text_leaves(table.schema):
             if leaf not in leaves:
                 texts = fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts)
                 text_bytes += len(TextBuffers.from_array(texts).data)
-                for matcher, matches, _ in _find_matches(matchers, texts):
+                for matcher, matches, _ in find_matches(matchers, texts):
                     leaks += [(str(leaf), names[matcher.kind[term]], -1) for term in matches.term]
         leaks += _find_mentions(table, task.erased_names)
         for name, texts in _non_string_texts(table):
             leaks += [(name, names[matcher.kind[term]], -1) for matcher in matchers for term in matcher.find(texts).term]
-    sweep_rows, more_leaks = _classify_residual(task, residual, names) if residual else ([], [])
-    leaks += more_leaks
-    swept_count = _write_sweep(task, sweep_rows, names)
+    to_sweep, text_leaks = _classify_residual(task, residual, names)
+    leaks += text_leaks
+    _write_sweep(task, to_sweep, names)
     return {
         "rows": rows,
         "text_bytes": text_bytes,
         "kept_found": kept_found,
         "kept_expected": kept.height - int(is_unsearched.sum()),
-        "swept": swept_count,
+        "swept": len(to_sweep),
         "leaks": leaks,
     }
-
-
-def _find_matches(matchers: Sequence[LiteralMatcher], texts: pa.LargeStringArray) -> Iterator[tuple[LiteralMatcher, LiteralMatches, bool]]:
-    """Yields the non-empty matches of each matcher in a column: in the text as it is (True), and in compatibility form (False)."""
-    for matcher in matchers:
-        for matches, is_exact in ((matcher.find(texts), True), (matcher.find_nfkc(texts), False)):
-            if len(matches.term):
-                yield matcher, matches, is_exact
 
 
 def _find_sweep_terms(
     task: VerifyTask, matchers: Sequence[LiteralMatcher], texts: pa.LargeStringArray
 ) -> Iterator[tuple[LiteralMatcher, LiteralMatches, bool]]:
-    """`_find_matches` for the forms that only a full check searches; nothing without `task.sweep_terms`.
+    """`find_matches` for the forms that only a full check searches; nothing without `task.sweep_terms`.
 
     These are a value's identity form and digests, values encoded in the text, and the digits of a number with any separators, where they
     are a whole sequence of digits or unbroken.
@@ -199,91 +188,44 @@ def _non_string_texts(table: pa.Table) -> Iterator[tuple[str, pa.LargeStringArra
             yield field.name, pa.LargeStringArray.from_buffers(len(values), offsets, data, None, 0, values.offset)
 
 
-# doc_no, cell, start and end byte in the input text, number of the kind, value_id
-_SweptRow = tuple[int, int, int, int, int, int]
-
-
-@dataclass(frozen=True)
-class _ResidualMatches:
-    """Matches outside kept originals, in output bytes."""
-
-    doc_no: I64
-    cell: I64
-    start: I64
-    end: I64
-    kind: I64
-    value_id: I64
-    column: str
-
-
 def _classify_residual(
-    task: VerifyTask, residual: list[_ResidualMatches], kind_names: Sequence[str]
-) -> tuple[list[_SweptRow], list[tuple[str, str, int]]]:
-    """Split matches into those that can be swept (in bytes of the input text) and leaks (matches that are all of a replacement).
-
-    A match strictly inside a replacement, or strictly inside an atomic value that the plan leaves, is neither.
-    """
-    doc_no, cell, start, stop, kind, value_id = (
-        np.concatenate([getattr(one, name) for one in residual]) for name in ("doc_no", "cell", "start", "end", "kind", "value_id")
+    task: VerifyTask, residual: Sequence[ResidualMatches], kind_names: Sequence[str]
+) -> tuple[SweepSpans, list[tuple[str, str, int]]]:
+    """`classify_matches` with the tables of the shard: what can be swept, and the leaks as (column, kind, doc_no)."""
+    if not sum(map(len, residual)):
+        return SweepSpans.empty(), []
+    matches = ResidualMatches.concat(residual)
+    attribution = attribute_from_files(
+        task.edits, task.occurrences, task.atomic_kinds, matches.doc_no, matches.cell, matches.start, matches.end
     )
-    column = np.repeat([one.column for one in residual], [len(one.kind) for one in residual])
-    attribution = attribute_from_files(task.edits, task.occurrences, task.atomic_kinds, doc_no, cell, start, stop)
-    leak_rows = np.flatnonzero(attribution.whole_replacement)
-    leak_rows = leak_rows[~first_occurs_after(task, value_id[leak_rows], doc_no[leak_rows])]
-    leaks = [(str(column[row]), kind_names[kind[row]], int(doc_no[row])) for row in leak_rows]
-    sweep_rows = np.flatnonzero(~attribution.inside_replacement & ~attribution.inside_atomic & ~attribution.whole_replacement)
-    parts = (
-        doc_no[sweep_rows],
-        cell[sweep_rows],
-        attribution.original_start[sweep_rows],
-        attribution.original_end[sweep_rows],
-        kind[sweep_rows],
-        value_id[sweep_rows],
-    )
-    return list(zip(*(part.tolist() for part in parts), strict=True)), leaks
+    to_sweep, leak_rows = classify_matches(matches, attribution, partial(first_occurs_after, task))
+    leaf_no, kind, doc_no = (column[leak_rows].tolist() for column in (matches.leaf_no, matches.kind, matches.doc_no))
+    return to_sweep, [(str(task.leaves[leaf]), kind_names[one], doc) for leaf, one, doc in zip(leaf_no, kind, doc_no, strict=True)]
 
 
-def _write_sweep(task: VerifyTask, swept: list[_SweptRow], kind_names: Sequence[str]) -> int:
-    """Write the matches to sweep as occurrences of the input text; a match inside another one is left out."""
-    swept = sorted(set(swept), key=lambda entry: (entry[0], entry[1], entry[2], -entry[3], entry[4], entry[5]))
-    rows = []
-    doc_nos = {entry[0] for entry in swept}
-    texts: dict[tuple[int, int], str] = {}
-    if doc_nos:
-        columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
-        for table in task.documents.read(min(doc_nos), max(doc_nos) + 1, columns):
-            table = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(sorted(doc_nos)))).combine_chunks()
-            batch_doc_nos = np.asarray(table.column("doc_no"), np.int64)
-            for column in flatten_cells(table, list(task.leaves)) if table.num_rows else []:
-                for row, cell, text in zip(column.flat.rows, column.cell, column.flat.texts, strict=True):
-                    texts[int(batch_doc_nos[row]), int(cell)] = text.as_py() or ""
-    last_written = (-1, -1, -1)
-    for doc_no, cell, start, stop, kind_no, value_id in swept:
-        if (doc_no, cell) == last_written[:2] and stop <= last_written[2]:
-            continue
-        last_written = (doc_no, cell, stop)
-        buffers = TextBuffers.from_array(pa.array([texts[doc_no, cell]], pa.large_string()))
-        (code_points,) = bytes_to_code_points(buffers, np.zeros(2, np.int64), np.array([start, stop]))
-        rows.append(
-            (
-                doc_no,
-                cell,
-                int(code_points[0]),
-                int(code_points[1]),
-                start,
-                stop,
-                kind_names[kind_no],
-                value_id,
-                table_schemas.SWEEP_FINDER,
-                1.0,
-                None,
-                None,
-            )
-        )
+def _write_sweep(task: VerifyTask, to_sweep: SweepSpans, kind_names: Sequence[str]) -> None:
+    """Write what is to be swept, as occurrences of the input text."""
+    start, end = find_code_points(to_sweep, _read_input_cells(task, np.unique(to_sweep.doc_no)))
+    spans = (to_sweep.doc_no, to_sweep.cell, start, end, to_sweep.start_byte, to_sweep.end_byte)
+    kinds = [kind_names[number] for number in to_sweep.kind.tolist()]
+    rows = [
+        (*span, kind, value_id, table_schemas.SWEEP_FINDER, 1.0, None, None)
+        for *span, kind, value_id in zip(*(column.tolist() for column in spans), kinds, to_sweep.value_id.tolist(), strict=True)
+    ]
     write_table_rows(task.temp_path or task.sweep_path, table_schemas.OCCURRENCES.schema, rows)
     if task.temp_path:
         task.temp_path.rename(task.sweep_path)
-    return len(rows)
+
+
+def _read_input_cells(task: VerifyTask, doc_nos: I64) -> Iterator[tuple[I64, list[CellColumn]]]:
+    """Yields the text cells of these documents of the input, and the document of each row; nothing without documents."""
+    if not len(doc_nos):
+        return
+    columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
+    for table in task.documents.read(int(doc_nos[0]), int(doc_nos[-1]) + 1, columns):
+        table = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(doc_nos))).combine_chunks()
+        if table.num_rows:
+            yield np.asarray(table.column("doc_no"), np.int64), flatten_cells(table, list(task.leaves))
 
 
 def select_atomic_kinds(left_kinds: Sequence[str]) -> tuple[str, ...]:
@@ -296,7 +238,7 @@ def find_forbidden_values(forbidden_path: Path, texts: dict[str, str]) -> list[t
     matchers = LiteralMatcher.open_partitions(forbidden_path)
     found = []
     for name, text in texts.items():
-        for matcher, matches, _ in _find_matches(matchers, pa.array([text], pa.large_string())):
+        for matcher, matches, _ in find_matches(matchers, pa.array([text], pa.large_string())):
             found += [(name, matcher.kind_names[matcher.kind[term]]) for term in np.unique(matches.term)]
     return found
 
@@ -318,15 +260,17 @@ class _ProgressEngine(LocalEngine):
             yield done
 
 
+@public_function()
 def verify(
     out: Path | str,
-    work: Path | str | None = None,
+    /,
     *,
+    work: Path | str | None = None,
     mode: str = "full",
     workers: int | None = None,
     memory_limit: str = "1GB",
     progress: ProgressCallback = ignore_progress,
-) -> dict[str, Any]:
+) -> VerifyResult:
     """Check a published OUT again: every shard matches the manifest and contains no removed value.
 
     `fast` searches every string of every column, and the card, report and manifest, in the forms of the run's own check; `full` searches
@@ -336,14 +280,17 @@ def verify(
 
     Raises OutputBroken (a broken or foreign shard), LeakFound (its `findings` say where), or UsageError where WORK is not the workspace of
     OUT.
+
+    >>> import sanitize
+    >>> result = sanitize.verify("clean", workers=1)
+    >>> result.leaks, result.shards
+    (0, 1)
     """
     if mode not in ("fast", "full"):
-        raise UsageError(f"--verify {mode}: {suggest_names(mode, ('fast', 'full'))}")
-    memory_bytes = parse_memory_limit(memory_limit)
+        raise UsageError(f"--mode {mode}: {suggest_names(mode, ('fast', 'full'))}")
+    memory_bytes = settings_of("verify", {"workers": workers, "memory_limit": memory_limit}).memory_bytes
     if not is_url(out):
-        return CommandResult(
-            "verify", _verify_folder(Path(out), remote_output.workspace_path(work, out), mode, workers, memory_bytes, progress)
-        )
+        return _verify_folder(Path(out), remote_output.workspace_path(work, out), mode, workers, memory_bytes, progress)
     work, output_name = remote_output.require_workspace(work, str(out)), redact_url(str(out))
     if not (work / "index.json").is_file():
         raise UsageError(f"{work}: is not the private folder of the run that wrote {output_name}; give that one with --work")
@@ -359,10 +306,10 @@ def verify(
             raise
     with contextlib.suppress(OSError):
         (work / "spill").rmdir()
-    return CommandResult("verify", {**found, "out": output_name})
+    return dataclasses.replace(found, out=output_name)
 
 
-def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback) -> dict[str, Any]:
+def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback) -> VerifyResult:
     """`verify` of a local folder."""
     corpus = Corpus.open(out)
     corpus.check()
@@ -372,7 +319,7 @@ def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory
 
 def _verify_corpus(
     corpus: Corpus, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback
-) -> dict[str, Any]:
+) -> VerifyResult:
     """`verify` of a corpus whose shards match the manifest."""
     corpus.require_current_manifest()
     out, index_state = corpus.path, read_json(work / "index.json")
@@ -409,7 +356,7 @@ def _verify_corpus(
             f"{lost_count} kept originals are missing or were moved; " if lost_count else "",
             f"do not publish it. {suggest_remedy(finding.location for finding in findings)}",
         )
-    return {"leaks": 0, "mode": mode, "shards": len(tasks), **found, "out": str(out), "work": str(work)}
+    return VerifyResult(leaks=0, mode=mode, shards=len(tasks), **found, out=str(out), work=str(work))
 
 
 def leak_error(output_name: str, findings: Sequence[LeakFinding], extra: str, advice: str) -> LeakFound:

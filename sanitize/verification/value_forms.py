@@ -25,7 +25,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import ascii_lower, expand_ranges
+from sanitize.core.arrow_buffers import ascii_lower
+from sanitize.core.intervals import expand_ranges
 from sanitize.kinds.kind import all_kinds, unflatten_strings
 from sanitize.text.decodings import ENCODED_FORMS
 from sanitize.text.literal_search import MAX_UNSHARED_TERMS, TERMS_PER_RANGE, LiteralMatcher, expand_spellings, iter_value_batches

@@ -1,4 +1,4 @@
-"""The cost model behind docs/scale.md, against simulated draws and known costs."""
+"""The cost model behind docs/explanation/scale.md, against simulated draws and known costs."""
 
 import numpy as np
 import pytest

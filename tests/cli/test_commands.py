@@ -20,14 +20,12 @@ import pytest
 
 from sanitize.cli import main
 from sanitize.cli.doctor import doctor
-from sanitize.cli.options import local_path, parse_document_size
+from sanitize.cli.options import local_path
 from sanitize.errors import LeakFound, UsageError
 from sanitize.kinds.kind import builtin_kinds
-from sanitize.pipeline.run import find as sanitize_find
-from sanitize.pipeline.run import run as sanitize_run
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.pipeline.streaming.stream import stream
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
 from sanitize.reporting.report_data import report
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Corpus
@@ -212,7 +210,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         ["other.private", "another run"],
     ),
     "WORK inside the input": (write_nested_input, "run data -o out --work data/work", 2, ["data/work", "inside each other"]),
-    "the index inside the input": (write_nested_input, "find data --work data/work", 2, ["data/work", "inside each other"]),
+    "the index inside the input": (write_nested_input, "index data --work data/work", 2, ["data/work", "inside each other"]),
     "a foreign OUT": (write_foreign_output, RUN, 2, ["out", "was not written by sanitize"]),
     "a foreign OUT with --replace": (write_foreign_output, f"{RUN} --replace", 2, ["out", "was not written by sanitize"]),
     "OUT is a file": (lambda f: (f / "out").write_text("mine"), RUN, 2, ["out", "was not written by sanitize"]),
@@ -238,7 +236,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "no memory limit": (write_nothing, f"{RUN} --memory-limit lots", 2, ["lots"]),
     "--strict": (write_bad_records, "run in.jsonl -o out --strict", 5, ["1 of 4", "not_utf8", "--strict"]),
     "above --max-quarantine": (write_bad_records, "run in.jsonl -o out", 5, ["1 of 4", "not_utf8", "10%"]),
-    "find above --max-quarantine": (write_bad_records, "find in.jsonl --work work", 5, ["1 of 4", "not_utf8"]),
+    "index above --max-quarantine": (write_bad_records, "index in.jsonl --work work", 5, ["1 of 4", "not_utf8"]),
     "stream of a URL": (write_nothing, "stream memory://mails/in.jsonl", 2, ["memory://mails/in.jsonl", "sanitize run"]),
     "explain of a missing path": (write_nothing, "explain nowhere", 3, ["nowhere", "no such file"]),
     "explain of an unknown plan": (write_nothing, "explain in.parquet --plan rmtf", 2, ["rmft"]),
@@ -286,7 +284,7 @@ def test_with_json_a_mistake_prints_nothing_on_stdout(working_folder: Path, sani
     [
         "run in.parquet",
         "run -o out",
-        "find in.parquet",
+        "index in.parquet",
         "explain",
         "top",
         "verify",
@@ -321,7 +319,7 @@ def test_quarantined_records_can_be_listed(working_folder: Path, sanitize: Comma
 
 
 def test_a_locked_workspace_names_the_holding_process(working_folder: Path, sanitize: Command) -> None:
-    sanitize("find", "in.parquet", "--work", "out.private")
+    sanitize("index", "in.parquet", "--work", "out.private")
     script = "import sys, pathlib\nfrom sanitize.storage.locks import lock_workspace\n"
     script += "with lock_workspace(pathlib.Path('out.private')):\n print('held', flush=True)\n sys.stdin.read()"
     holder = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=working_folder)
@@ -438,11 +436,11 @@ def test_a_second_plan_uses_the_index(working_folder: Path, sanitize: Command) -
 
 
 def test_find_then_run_uses_the_index(working_folder: Path, sanitize: Command) -> None:
-    result = sanitize("find", "in.parquet", "--work", "work", "--json").json
+    result = sanitize("index", "in.parquet", "--work", "work", "--json").json
     assert (result["documents_in"], result["occurrences"], result["changed"]) == (3, 7, True)
     assert result["by_kind"] == {"EMAIL_ADDRESS": 5, "PHONE_NUMBER": 2}
     before = read_index_state(working_folder / "work")
-    assert sanitize("find", "in.parquet", "--work", "work", "--json").json["changed"] is False
+    assert sanitize("index", "in.parquet", "--work", "work", "--json").json["changed"] is False
     sanitize("run", "in.parquet", "-o", "out", "--work", "work")
     assert read_index_state(working_folder / "work") == before and len(before) > 5
     assert sorted(path.name for path in working_folder.iterdir()) == ["in.parquet", "out", "work"]
@@ -461,11 +459,11 @@ def test_another_key_rebuilds_the_index_with_a_note(working_folder: Path, saniti
 
 
 def test_another_input_is_refused_with_hints(working_folder: Path, sanitize: Command) -> None:
-    sanitize("find", "in.parquet", "--work", "work", "--seed", "1")
+    sanitize("index", "in.parquet", "--work", "work", "--seed", "1")
     old, before = (working_folder / "in.parquet").read_bytes(), read_times(working_folder / "work")
     pq.write_table(pa.table({"text": [f"only {ANN}"]}), "in.parquet")
     new = (working_folder / "in.parquet").stat().st_size
-    for arguments in (["find", "in.parquet"], ["run", "in.parquet", "-o", "out"]):
+    for arguments in (["index", "in.parquet"], ["run", "in.parquet", "-o", "out"]):
         output = sanitize(*arguments, "--work", "work", "--seed", "1")
         assert output.code == 2 and f"1 of 1 files changed: file 1, {len(old):,} bytes, now {new:,}" in output.error
         assert all(hint in output.error for hint in ("Restore the input", "--replace", "another --work"))
@@ -475,16 +473,16 @@ def test_another_input_is_refused_with_hints(working_folder: Path, sanitize: Com
         }
     # hint 1: with the old input restored, its index is still valid
     (working_folder / "in.parquet").write_bytes(old)
-    assert sanitize("find", "in.parquet", "--work", "work", "--seed", "1", "--json").json["changed"] is False
+    assert sanitize("index", "in.parquet", "--work", "work", "--seed", "1", "--json").json["changed"] is False
     # hint 2: --replace builds a new index
     pq.write_table(pa.table({"text": [f"only {ANN}"]}), "in.parquet")
-    result = sanitize("find", "in.parquet", "--work", "work", "--seed", "1", "--replace", "--json").json
+    result = sanitize("index", "in.parquet", "--work", "work", "--seed", "1", "--replace", "--json").json
     assert (result["documents_in"], result["occurrences"]) == (1, 1) and "another input" in " ".join(result["notes"])
     summary = sanitize("run", "in.parquet", "-o", "out", "--work", "work", "--seed", "1", "--json").json
     assert (summary["documents_in"], summary["occurrences"]) == (1, 1)
     # hint 3: another workspace
     (working_folder / "in.parquet").write_bytes(old)
-    assert sanitize("find", "in.parquet", "--work", "other", "--seed", "1", "--json").json["documents_in"] == 3
+    assert sanitize("index", "in.parquet", "--work", "other", "--seed", "1", "--json").json["documents_in"] == 3
 
 
 def test_a_key_file_is_used_and_not_copied(working_folder: Path, sanitize: Command) -> None:
@@ -643,47 +641,45 @@ def test_another_broken_pipe_is_an_error(tmp_path: Path) -> None:
     assert result.returncode == 1 and result.stderr.startswith("error: ") and "Ann" not in result.stderr
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "find in.jsonl --work s3://pail/work",
-        "run in.jsonl -o out --work s3://pail/work",
-        "replay out/manifest.json in.jsonl -o s3://pail/out",
-        "replay out/manifest.json in.jsonl -o again --work s3://pail/work",
-        "stream in.jsonl -o s3://pail/out",
-        "stream in.jsonl --state s3://pail/state",
-        "stream s3://pail/in.jsonl",
-        "demo --dir s3://pail/demo --mails 10",
-        "doctor --dir s3://pail",
-        "report s3://pail/out",
-        "report out --to s3://pail/page.html",
-        "report out --figures s3://pail/figures",
-        "report out --work s3://pail/work",
-        "top s3://pail/work",
-        "sql s3://pail/work --list",
-        "status s3://pail/work",
-        "label s3://pail/work",
-        "label out.private --out s3://pail/sample.jsonl",
-        "label out.private --score s3://pail/sample.jsonl",
-        "label out.private --against s3://pail/work",
-        "subject out.private --match s3://pail/who.txt",
-        "subject out.private --match who.txt --documents s3://pail/ids.txt",
-        "explain in.jsonl --forecast s3://pail/curves.json",
-        "run in.jsonl -o other --key s3://pail/key",
-        "run in.jsonl -o other --known s3://pail/known.csv",
-        "replay s3://pail/manifest.json in.jsonl -o other",
-    ],
-)
-def test_urls_are_refused_where_a_local_path_is_expected(
-    tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+COMMANDS_WITH_URLS = [
+    "index in.jsonl --work s3://pail/work",
+    "run in.jsonl -o out --work s3://pail/work",
+    "replay out/manifest.json in.jsonl -o s3://pail/out",
+    "replay out/manifest.json in.jsonl -o again --work s3://pail/work",
+    "stream in.jsonl -o s3://pail/out",
+    "stream in.jsonl --state s3://pail/state",
+    "stream s3://pail/in.jsonl",
+    "demo --dir s3://pail/demo --mails 10",
+    "doctor --dir s3://pail",
+    "report s3://pail/out",
+    "report out --to s3://pail/page.html",
+    "report out --figures s3://pail/figures",
+    "report out --work s3://pail/work",
+    "top s3://pail/work",
+    "sql s3://pail/work --list",
+    "status s3://pail/work",
+    "label s3://pail/work",
+    "label out.private --out s3://pail/sample.jsonl",
+    "label out.private --score s3://pail/sample.jsonl",
+    "label out.private --against s3://pail/work",
+    "subject out.private --match s3://pail/who.txt",
+    "subject out.private --match who.txt --documents s3://pail/ids.txt",
+    "explain in.jsonl --forecast s3://pail/curves.json",
+    "run in.jsonl -o other --key s3://pail/key",
+    "run in.jsonl -o other --known s3://pail/known.csv",
+    "replay s3://pail/manifest.json in.jsonl -o other",
+]
+
+
+def test_urls_are_refused_where_a_local_path_is_expected(tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
     sanitize("run", "in.jsonl", "-o", "out", "--seed", "1", "-q")
     before = sorted(tmp_path.rglob("*"))
-    output = sanitize(*command.split())
-    assert output.code == 2 and "s3://pail" in output.error
-    assert sorted(tmp_path.rglob("*")) == before
+    for command in COMMANDS_WITH_URLS:
+        output = sanitize(*command.split())
+        assert output.code == 2 and "s3://pail" in output.error, command
+        assert sorted(tmp_path.rglob("*")) == before, command
 
 
 def test_every_option_that_is_a_path_refuses_a_url() -> None:
@@ -701,7 +697,7 @@ def test_every_option_that_is_a_path_refuses_a_url() -> None:
     "call",
     [
         lambda url: report("out", to=f"{url}/page.html"),
-        lambda url: report("out", figures_to=url),
+        lambda url: report("out", figures=url),
         lambda url: list(stream([{"text": "a"}], state=url)),
         doctor,
         Corpus.open,
@@ -722,7 +718,7 @@ def test_urls_are_refused_by_functions_that_expect_a_local_path(
 @pytest.mark.parametrize("listing", ["kinds", "finders", "droppers", "editors", "plans", "engines"])
 def test_list(sanitize: Command, listing: str) -> None:
     rows = sanitize("list", listing, "--json").json
-    names = {"name", "about", "searched_when"} if listing == "kinds" else {"name", "about"}
+    names = {"name", "about", "category", "searched_when"} if listing == "kinds" else {"name", "about"}
     assert [set(row) for row in rows] == [names] * len(rows) and (rows or listing == "droppers")
     assert all(row["about"] for row in rows)
     text_output = sanitize("list", listing)
@@ -878,7 +874,7 @@ def test_demo(working_folder: Path, sanitize: Command) -> None:
     assert text_output.code == 0 and (working_folder / "again").is_dir()
 
 
-COMMAND_NAMES = ["run", "find", "explain", "top", "sql", "verify", "report", "replay", "demo", "list", "status"]
+COMMAND_NAMES = ["run", "index", "explain", "top", "sql", "verify", "report", "replay", "demo", "list", "status"]
 
 
 def test_help_lists_all_commands(sanitize: Command) -> None:
@@ -904,7 +900,7 @@ def test_every_option_has_a_help_text(command_name: str) -> None:
 
 def test_progress_is_plain_lines_without_a_terminal(finished_run: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "sanitize", "find", "in.parquet", "--work", "again"],
+        [sys.executable, "-m", "sanitize", "index", "in.parquet", "--work", "again"],
         cwd=finished_run,
         capture_output=True,
         text=True,
@@ -921,13 +917,13 @@ def test_a_folder_of_the_user_is_never_used_as_workspace(tmp_path: Path) -> None
     (tmp_path / "mine" / "index.json").write_text('{"name": "site"}')
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="no run wrote"):
-        sanitize_find([tmp_path / "in.jsonl"], tmp_path / "mine")
+        index_with_settings([tmp_path / "in.jsonl"], tmp_path / "mine")
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
     for name in ("clean.old", "clean.tmp"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine").write_text("mine")
     for seed in (1, 2):
-        sanitize_run(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=seed, workers=1, replace=True))
+        run_with_settings(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=seed, workers=1, replace=True))
     assert all((tmp_path / name / "mine").read_text() == "mine" for name in ("clean.old", "clean.tmp"))
 
 
@@ -935,26 +931,26 @@ def test_documents_with_equal_ids_have_different_draws(tmp_path: Path) -> None:
     """Draws depend on the id; if two documents share it, on their position, and the run notes it."""
     lines = [json.dumps({"doc_id": "same", "text": "write to bob.mann@example.com"}) for _ in range(40)]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
-    summary = sanitize_run(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
+    summary = run_with_settings(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
     texts = pq.read_table(tmp_path / "clean" / "data").column("text").to_pylist()
-    assert len(set(texts)) > 35 and any("belong to more than one" in note for note in summary["notes"])
+    assert len(set(texts)) > 35 and any("belong to more than one" in note for note in summary.notes)
 
 
 def test_addresses_of_persons_are_not_message_ids(tmp_path: Path) -> None:
     mail = "From: Anna <anna_12_04_1985_nyc7@example.com>\nIn-Reply-To: Message from Bob Lee <bob.lee@example.com> of today\n\nhello\n"
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": mail}) + "\n" + json.dumps({"text": mail}) + "\n")
-    summary = sanitize_run(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
-    assert {kind: entry["occurrences"] for kind, entry in summary["by_kind"].items()} == {"EMAIL_ADDRESS": 4}
+    summary = run_with_settings(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
+    assert {kind: entry.occurrences for kind, entry in summary.by_kind.items()} == {"EMAIL_ADDRESS": 4}
 
 
 def test_kept_binary_columns_are_leak_checked(tmp_path: Path) -> None:
     table = pa.table({"text": ["write to bob.mann@example.com"] * 2, "raw": pa.array([b"", b"\xffbob.mann@example.com"], pa.binary())})
     pq.write_table(table, tmp_path / "in.parquet")
-    settings = Settings(seed=1, workers=1, columns=Columns(policies={"raw": "keep"}))
+    settings = Settings(seed=1, workers=1, keep=["raw"])
     with pytest.raises(LeakFound, match="column raw: 1 EMAIL_ADDRESS"):
-        sanitize_run(tmp_path / "in.parquet", tmp_path / "clean", settings=settings)
+        run_with_settings(tmp_path / "in.parquet", tmp_path / "clean", settings=settings)
 
 
 @pytest.mark.parametrize(("text", "size"), [("1", 1), ("200000000", 200_000_000), ("32MB", 32 << 20), ("1.5KB", 1536), ("512MB", 1 << 29)])
 def test_document_sizes_are_parsed(text: str, size: int) -> None:
-    assert parse_document_size(text) == size
+    assert Settings(max_doc_bytes=text).max_doc_bytes == size

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage import queries as q
@@ -28,7 +28,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shell")
     pq.write_table(pa.table({"text": TEXTS, "user_id": ["u", "v", "u"]}), folder / "in.parquet")
     for age, plan in enumerate(("erase", "redact")):
-        run([folder / "in.parquet"], folder / plan, load_plan(plan), folder / "work", Settings(seed=1, workers=1))
+        run_with_settings([folder / "in.parquet"], folder / plan, load_plan(plan), folder / "work", Settings(seed=1, workers=1))
         newest = max((folder / "work" / "runs").glob("*/plan.json"), key=lambda path: path.stat().st_mtime_ns)
         os.utime(newest, (age + 1e9, age + 1e9) if plan == "redact" else (age + 1e8, age + 1e8))
     return folder / "work"

@@ -16,8 +16,6 @@ from sanitize.core import arrow_buffers
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     bytes_to_code_points,
-    enumerate_ranges,
-    expand_ranges,
     fill_null_texts,
     find_first_byte_after,
     find_last_byte_before,
@@ -26,6 +24,7 @@ from sanitize.core.arrow_buffers import (
     slice_spans,
     splice,
 )
+from sanitize.core.intervals import enumerate_ranges, expand_ranges
 
 LETTERS = st.sampled_from(
     ["a", "b", "Z", "7", " ", "\n", "@", "é", "ß", "中", "🙂", "e\u0301", "\u202e", "\x00", "\x01", "\x02", "א", "\U0010ffff"]

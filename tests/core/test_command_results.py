@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import pickle
 import re
@@ -16,8 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize.core.command_results import CommandResult, SummaryTable
-from sanitize.core.table_rendering import escape_controls
+from sanitize.core.command_results import CommandResult, DoctorResult, EnvironmentCheck, RunResult
+from sanitize.core.table_rendering import SummaryTable, escape_controls
+from sanitize.inspection.preview import explain_with_settings
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 
@@ -39,13 +42,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     settings = Settings(seed=1, workers=1)
     out = folder / "out"
     results: dict[str, Any] = {
-        "explain": sanitize.explain([folder / "in.parquet"], load_plan("rmft"), settings),
-        "run": sanitize.run(folder / "in.parquet", out, settings=settings),
+        "explain": explain_with_settings([folder / "in.parquet"], load_plan("rmft"), settings),
+        "run": run_with_settings(folder / "in.parquet", out, settings=settings),
     }
-    work = Path(results["run"]["work"])
+    work = Path(results["run"].work)
     results |= {
-        "again": sanitize.run(folder / "in.parquet", out, settings=settings),
-        "find": sanitize.find([folder / "in.parquet"], work, settings),
+        "again": run_with_settings(folder / "in.parquet", out, settings=settings),
+        "find": index_with_settings([folder / "in.parquet"], work, settings),
         "verify": sanitize.verify(out),
         "replay": sanitize.replay(out, folder / "in.parquet", folder / "replayed", workers=1),
         "status": sanitize.status(work),
@@ -67,13 +70,13 @@ def test_results_show_no_value(results: dict[str, Any]) -> None:
         for text in (repr(result), str(result), getattr(result, "_repr_html_", str)()):
             assert not re.search(r"canary|quill|secretword|555-010", text), name
             assert len(text) < 20_000, name
-    assert "canary" in json.dumps(sanitize.top(results["run"]["work"], reveal=True).to_dicts())  # with reveal, the canaries are shown
+    assert "canary" in json.dumps(sanitize.top(results["run"].work, reveal=True).to_dicts())  # with reveal, the canaries are shown
 
 
 def test_missing_requirements_of_a_plan_are_shown(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [f"write to {CANARIES[0]}"]}), tmp_path / "in.parquet")
-    explanation = sanitize.explain([tmp_path / "in.parquet"], load_plan("dp_mlm"), Settings(seed=1, workers=1))
-    (missing,) = explanation["missing_requirements"]
+    explanation = explain_with_settings([tmp_path / "in.parquet"], load_plan("dp_mlm"), Settings(seed=1, workers=1))
+    (missing,) = explanation.missing_requirements
     assert f"missing   {missing}" in repr(explanation) and "model" in missing
     assert missing in "".join(Xml.fromstring(explanation._repr_html_()).itertext())
 
@@ -84,8 +87,8 @@ def test_unused_settings_of_a_plan_are_shown(tmp_path: Path) -> None:
     plan = load_plan(
         "redact", ['edit=[{use="redact",kinds=["EMAIL_ADDRESS"]},{use="rmft",kinds=["EMAIL_ADDRESS"]}]', 'find.kinds=["EMAIL_ADDRESS"]']
     )
-    explanation = sanitize.explain([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
-    (note,) = explanation["notes"]
+    explanation = explain_with_settings([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
+    (note,) = explanation.notes
     assert re.search(rf"^  note +{re.escape(note)}$", repr(explanation), re.MULTILINE)
     assert note in "".join(Xml.fromstring(explanation._repr_html_()).itertext())
 
@@ -124,12 +127,29 @@ def test_repr_of_a_run_shows_its_counts(results: dict[str, Any]) -> None:
     assert "reveal" not in repr(results["verify"]) and "0 of" in repr(results["verify"]) and "same" in repr(results["replay"])
 
 
-def test_a_result_is_still_a_dict(results: dict[str, Any]) -> None:
+def test_results_are_frozen_and_comparable(results: dict[str, Any]) -> None:
     result = results["run"]
-    assert isinstance(result, dict) and result == dict(result) and {**result} == result
     for copied in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
         assert copied == result and repr(copied) == repr(result)
-    assert json.loads(json.dumps(result, default=str))["leaks"] == 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.leaks = 1
+
+
+def test_results_as_json_data(results: dict[str, Any]) -> None:
+    """The data is plain JSON, and gives the same result again."""
+    commands = {name: result for name, result in results.items() if isinstance(result, CommandResult)}
+    assert len(commands) == 9
+    for name, result in commands.items():
+        data = result.to_dict()
+        assert json.loads(json.dumps(data)) == data, name
+        assert type(result).from_dict(data) == result, name
+    data = results["run"].to_dict()
+    assert data["by_kind"]["EMAIL_ADDRESS"]["occurrences"] == 27 and "blacklist" not in data and data["leaks"] == 0
+
+
+def test_json_data_with_an_unknown_key_is_refused(results: dict[str, Any]) -> None:
+    with pytest.raises(KeyError):
+        RunResult.from_dict({**results["run"].to_dict(), "more": 1})
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -153,8 +173,9 @@ def test_long_tables_are_truncated() -> None:
 
 def test_doctor_shows_its_checks() -> None:
     checks = [
-        {"status": "ok", "name": "python", "detail": "3.12", "action": ""},
-        {"status": "fail", "name": "space", "detail": "1 MB", "action": "make room"},
+        EnvironmentCheck("python", "ok", "3.12"),
+        EnvironmentCheck("space", "fail", "1 MB", "make room", 7),
     ]
-    doctor_result = CommandResult("doctor", {"ok": False, "exit_code": 7, "checks": checks, "folder": ".", "seconds": 1.0})
+    doctor_result = DoctorResult(ok=False, exit_code=7, checks=checks, folder=".", seconds=1.0)
     assert repr(doctor_result).splitlines()[0] == "sanitize doctor: something fails" and "make room" in doctor_result._repr_html_()
+    assert doctor_result.to_dict()["checks"][1] == {"name": "space", "status": "fail", "detail": "1 MB", "action": "make room"}

@@ -10,7 +10,9 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,7 +20,7 @@ import pytest
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.core import progress
 from sanitize.core.progress import LineProgress, LiveProgress, ProgressUpdate, create_progress_display, format_count, format_duration
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 
 CORPUS = {"total_tasks": 4, "total_documents": 4_000, "total_bytes": 40_000_000}
@@ -153,7 +155,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_reports_every_document_once(corpus: Path, tmp_path: Path) -> None:
     updates: list[ProgressUpdate] = []
     for workers in (1, 2):
-        run(
+        run_with_settings(
             corpus / "in.parquet",
             tmp_path / f"out{workers}",
             settings=Settings(seed=1, workers=workers, rows_per_shard=50, progress=updates.append),
@@ -173,32 +175,43 @@ def test_a_run_reports_every_document_once(corpus: Path, tmp_path: Path) -> None
         assert {step.tasks_done for step in updates if step.stage == stage} == {0, 1}
 
 
-def run_in_terminal(*arguments: str, folder: Path) -> tuple[str, str]:
-    """The output of the command on stderr (a terminal) and on stdout."""
-    terminal, terminal_end = pty.openpty()
-    env = {key: value for key, value in os.environ.items() if key != "CI"} | {"TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sanitize", *arguments],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=terminal_end,
-        env=env,
-    )
-    os.close(terminal_end)
-    stderr = b""
-    with contextlib.suppress(OSError):  # Linux raises it when the other end is closed
-        while chunk := os.read(terminal, 4096):
-            stderr += chunk
-    os.close(terminal)
-    assert process.stdout is not None
-    stdout = process.stdout.read().decode()
-    process.stdout.close()
-    assert process.wait() == 0, stderr
-    return stderr.decode(), stdout
+RunInTerminal = Callable[..., tuple[str, str]]
 
 
-def test_progress_on_a_real_terminal(corpus: Path, tmp_path: Path) -> None:
+@pytest.fixture()
+def run_in_terminal(start_forked_command: Callable[..., Any] | None) -> RunInTerminal:
+    """Runs the command with a terminal as its stderr; returns its output on stderr and on stdout."""
+
+    def run_command(*arguments: str, folder: Path) -> tuple[str, str]:
+        terminal, terminal_end = pty.openpty()
+        env = {key: value for key, value in os.environ.items() if key != "CI"} | {"TERM": "xterm", "COLUMNS": "100"}
+        process: Any
+        if start_forked_command is not None:
+            process = start_forked_command(arguments, folder, env, stderr=terminal_end)
+        else:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "sanitize", *arguments],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=terminal_end,
+                env=env,
+                text=True,
+            )
+        os.close(terminal_end)
+        stderr = b""
+        with contextlib.suppress(OSError):  # Linux raises it when the other end is closed
+            while chunk := os.read(terminal, 4096):
+                stderr += chunk
+        os.close(terminal)
+        stdout, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, stderr
+        return stderr.decode(), stdout
+
+    return run_command
+
+
+def test_progress_on_a_real_terminal(corpus: Path, tmp_path: Path, run_in_terminal: RunInTerminal) -> None:
     arguments = ["run", str(corpus / "in.parquet"), "-o", str(tmp_path / "out"), "--seed", "1", "--workers", "1", "--rows-per-shard", "20"]
     stderr, stdout = run_in_terminal(*arguments, folder=tmp_path)
     assert re.search(r"detect   #+-+ +\d+%  \d+/120 docs  [\d.]+K? docs/s", stderr) and "\r\x1b[Krewrite " in stderr
@@ -213,8 +226,8 @@ def test_progress_on_a_real_terminal(corpus: Path, tmp_path: Path) -> None:
     assert [value for value in values if len(value) > 5 and value in stderr + stdout] == []
 
 
-@pytest.mark.parametrize("command", ["run", "find"])
-def test_quiet_run_prints_nothing_or_json(corpus: Path, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("command", ["run", "index"])
+def test_quiet_run_prints_nothing_or_json(corpus: Path, tmp_path: Path, command: str, run_in_terminal: RunInTerminal) -> None:
     output_options = ["-o", "out"] if command == "run" else ["--work", "work"]
     stderr, stdout = run_in_terminal(
         command, str(corpus / "in.parquet"), *output_options, "--seed", "1", "--workers", "1", "-q", folder=tmp_path
@@ -226,15 +239,15 @@ def test_quiet_run_prints_nothing_or_json(corpus: Path, tmp_path: Path, command:
     assert stderr == "" and json.loads(stdout)["documents_in"] == 120
 
 
-def test_verify_shows_progress_unless_quiet(corpus: Path, tmp_path: Path) -> None:
-    run(corpus / "in.parquet", tmp_path / "out", settings=Settings(seed=1, workers=1, rows_per_shard=30))
+def test_verify_shows_progress_unless_quiet(corpus: Path, tmp_path: Path, run_in_terminal: RunInTerminal) -> None:
+    run_with_settings(corpus / "in.parquet", tmp_path / "out", settings=Settings(seed=1, workers=1, rows_per_shard=30))
     stderr, stdout = run_in_terminal("verify", "out", "--workers", "1", folder=tmp_path)
     assert "verify   " in stderr and "/7 tasks" in stderr and stderr.endswith("\r\x1b[K") and "0 of" in stdout  # four shards, three pages
     assert run_in_terminal("verify", "out", "--workers", "1", "--quiet", folder=tmp_path) == ("", "")
     assert run_in_terminal("replay", "out", str(corpus / "in.parquet"), "-o", "again", "--quiet", folder=tmp_path) == ("", "")
 
 
-def test_json_option_prints_one_object(corpus: Path, tmp_path: Path) -> None:
+def test_json_option_prints_one_object(corpus: Path, tmp_path: Path, run_in_terminal: RunInTerminal) -> None:
     stderr, stdout = run_in_terminal(
         "run", str(corpus / "in.parquet"), "-o", "out", "--seed", "1", "--workers", "1", "--json", folder=tmp_path
     )

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sanitize.core.command_results import RunResult
 from sanitize.droppers.exact_dup import ExactDup
 from sanitize.droppers.sequence_dup import SequenceDup
 from sanitize.errors import PlanError
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import corpus_pass
@@ -36,10 +37,10 @@ def write_plan(folder: Path, *drops: str, edit_section: str = EDIT_SECTION, leav
     return load_plan(str(folder / "mine.toml"))
 
 
-def run_plan(folder: Path, texts: Sequence[str | None], *drops: str, **options: Any) -> dict[str, Any]:
+def run_plan(folder: Path, texts: Sequence[str | None], *drops: str, **options: Any) -> RunResult:
     pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / "in.parquet", row_group_size=4)
     settings = Settings(**{"seed": 1, "workers": 1, "rows_per_shard": 4, **options})
-    return run([folder / "in.parquet"], folder / "out", write_plan(folder, *drops), folder / "work", settings)
+    return run_with_settings([folder / "in.parquet"], folder / "out", write_plan(folder, *drops), folder / "work", settings)
 
 
 def read_drops(folder: Path) -> list[tuple[int, str, int | None]]:
@@ -93,7 +94,7 @@ def test_exact_copies(new_folder: Any, texts: list[str | None], comparison: str)
     assert read_drops(folder) == expected
     dropped_numbers = {row[0] for row in expected}
     assert read_texts(folder) == [text for number, text in enumerate(texts) if number not in dropped_numbers]
-    assert summary["documents_in"] == summary["documents_out"] + summary["documents_dropped"] + summary["quarantined"] == len(texts)
+    assert summary.documents_in == summary.documents_out + summary.documents_dropped + summary.quarantined == len(texts)
 
 
 def test_body_only_ignores_header_blocks(tmp_path: Path) -> None:
@@ -195,11 +196,11 @@ TEXTS = [
 def test_droppers_run_one_after_the_other(tmp_path: Path) -> None:
     summary = run_plan(tmp_path, TEXTS, 'use = "exact_dup"', 'use = "repeated_pii"')
     assert read_drops(tmp_path) == [(1, "exact_dup", 0), (4, "exact_dup", 3), (2, "repeated_pii", 0)]
-    assert summary["dropped"] == [
+    assert summary.to_dict()["dropped"] == [
         {"part": "exact_dup", "reason": "same text", "documents": 2},
         {"part": "repeated_pii", "reason": "same value", "documents": 1},
     ]
-    assert (summary["documents_dropped"], summary["documents_out"], summary["leaks"]) == (3, 3, 0)
+    assert (summary.documents_dropped, summary.documents_out, summary.leaks) == (3, 3, 0)
     shutil.rmtree(tmp_path / "out")
     shutil.rmtree(tmp_path / "work")
     run_plan(tmp_path, TEXTS, 'use = "repeated_pii"', 'use = "exact_dup"')
@@ -218,15 +219,15 @@ def test_counts_ignore_dropped_documents(tmp_path: Path) -> None:
     texts += [f"a.b{number}@example.org, a.b{number}@example.org" for number in range(3)]
     drop_twins = 'use = "exact_dup"'
     summary = run_plan(tmp_path, texts, drop_twins)
-    kind = summary["by_kind"]["EMAIL_ADDRESS"]
-    assert (kind["occurrences"], kind["values"], kind["documents"], kind["kept"], kind["replaced"]) == (9, 5, 6, 5, 4)
+    kind = summary.by_kind["EMAIL_ADDRESS"]
+    assert (kind.occurrences, kind.values, kind.documents, kind.kept, kind.replaced) == (9, 5, 6, 5, 4)
     assert read_texts(tmp_path)[0] == texts[0]
     # the plan leaves the kind: its counts ignore dropped documents too
     leaving_plan = write_plan(tmp_path, drop_twins, edit_section="", leave='leave = ["EMAIL_ADDRESS"]\n')
-    second_summary = run(
+    second_summary = run_with_settings(
         [tmp_path / "in.parquet"], tmp_path / "left", leaving_plan, tmp_path / "work", Settings(seed=1, workers=1, rows_per_shard=4)
     )
-    assert (second_summary["by_kind"]["EMAIL_ADDRESS"]["left_by_plan"], second_summary["occurrences"]) == (9, 9)
+    assert (second_summary.by_kind["EMAIL_ADDRESS"].left_by_plan, second_summary.occurrences) == (9, 9)
 
 
 def test_component_pools_exclude_dropped_documents(tmp_path: Path) -> None:
@@ -250,19 +251,19 @@ def test_drops_are_reported(tmp_path: Path) -> None:
     summary = run_plan(tmp_path, TEXTS, 'use = "exact_dup"')
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["plan"]["drop"] == [{"use": "exact_dup", "same": "spaces", "body_only": False}]
-    assert manifest["summary"]["dropped"] == summary["dropped"] == [{"part": "exact_dup", "reason": "same text", "documents": 2}]
+    assert manifest["summary"]["dropped"] == summary.to_dict()["dropped"] == [{"part": "exact_dup", "reason": "same text", "documents": 2}]
     for page in ("README.md", "report.html"):
         assert "same text" in (tmp_path / "out" / page).read_text()
     with queries.open_connection(tmp_path / "work") as database:
         rows = queries.run_query(database, queries.get_query("drops_by_part")).to_pylist()
     assert rows == [{"part": "exact_dup", "reason": "same text", "documents": 2}]
-    assert verify(tmp_path / "out", tmp_path / "work")["rows"] == 4
+    assert verify(tmp_path / "out", work=tmp_path / "work").rows == 4
 
 
 def test_all_documents_of_a_shard_can_be_dropped(tmp_path: Path) -> None:
     summary = run_plan(tmp_path, ["one ann@example.com"] * 9 + ["two"], 'use = "exact_dup"', rows_per_shard=3)
-    assert read_texts(tmp_path) == ["one ann@example.com", "two"] and summary["documents_dropped"] == 8
-    assert run_plan(tmp_path, ["one ann@example.com"] * 9 + ["two"], 'use = "exact_dup"', rows_per_shard=3)["changed"] is False
+    assert read_texts(tmp_path) == ["one ann@example.com", "two"] and summary.documents_dropped == 8
+    assert run_plan(tmp_path, ["one ann@example.com"] * 9 + ["two"], 'use = "exact_dup"', rows_per_shard=3).changed is False
 
 
 def test_corpus_passes_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,13 +296,13 @@ def test_quarantined_documents_are_not_compared(tmp_path: Path) -> None:
     """A record that is too large to read is quarantined, not dropped: its duplicate is not dropped because of it."""
     big = "ann@example.com " + "word " * 4_000_000
     summary = run_plan(tmp_path, [big, "small", big, "small"], 'use = "exact_dup"', max_doc_bytes=16 << 20, max_quarantine=1.0)
-    assert (summary["quarantined"], summary["documents_dropped"]) == (2, 1) and read_drops(tmp_path) == [(3, "exact_dup", 1)]
+    assert (summary.quarantined, summary.documents_dropped) == (2, 1) and read_drops(tmp_path) == [(3, "exact_dup", 1)]
 
 
 def test_other_columns_and_nested_main_texts(tmp_path: Path) -> None:
     """Only the main text is compared."""
     pq.write_table(pa.table({"text": ["a b", "a b", "c"], "note": ["x", "y", "y"]}), tmp_path / "in.parquet")
-    run(
+    run_with_settings(
         [tmp_path / "in.parquet"],
         tmp_path / "out",
         write_plan(tmp_path, 'use = "exact_dup"'),
@@ -315,7 +316,9 @@ def test_corpus_pass_tables_are_not_reused_by_another_plan(tmp_path: Path) -> No
     run_plan(tmp_path, ["a b c", "A b C", "a  b c"], 'use = "exact_dup"')
     assert read_drops(tmp_path) == [(2, "exact_dup", 0)]
     settings = Settings(seed=1, workers=1, rows_per_shard=4, replace=True)
-    run([tmp_path / "in.parquet"], tmp_path / "out", write_plan(tmp_path, 'use = "exact_dup"\nsame = "words"'), tmp_path / "work", settings)
+    run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", write_plan(tmp_path, 'use = "exact_dup"\nsame = "words"'), tmp_path / "work", settings
+    )
     assert read_texts(tmp_path) == ["a b c"]
 
 

@@ -17,13 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sanitize.core.command_results import RunResult
 from sanitize.droppers.near_dup import NearDup, choose_bands, minhash_signatures, permutation_coefficients
 from sanitize.errors import MissingExtra, PlanError
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
-from sanitize.readers.survey import Roles
 
 MAIL = Path(__file__).resolve().parents[3] / "shared" / "data" / "mail"
 PLAN = '[find]\nkinds = ["EMAIL_ADDRESS"]\n[[drop]]\nuse = "near_dup"\n{}\n[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS"]\n'
@@ -176,9 +175,11 @@ def build_similar_texts(count: int, seed: int, vocabulary: int = 400) -> list[st
     return [" ".join(row) for row in rows]
 
 
-def run_plan(folder: Path, texts: Sequence[str | None], part: str, **options: Any) -> dict[str, Any]:
+def run_plan(folder: Path, texts: Sequence[str | None], part: str, **options: Any) -> RunResult:
     pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), folder / "in.parquet", row_group_size=50)
-    return run([folder / "in.parquet"], folder / "out", write_plan(folder, part), folder / "work", Settings(seed=1, workers=1, **options))
+    return run_with_settings(
+        [folder / "in.parquet"], folder / "out", write_plan(folder, part), folder / "work", Settings(seed=1, workers=1, **options)
+    )
 
 
 @pytest.mark.parametrize(("threshold", "bands", "rows"), [(0.8, 14, 9), (0.5, 32, 4)])
@@ -198,7 +199,7 @@ def test_precision_and_recall_of_links(tmp_path: Path, threshold: float, bands: 
     drops = read_drops(tmp_path / "work")
     assert len(drops) >= 0.95 * len(first_of_each_group(sorted(find_similar_pairs(texts, 3, threshold))))
     assert drops == first_of_each_group(sorted(links))
-    assert summary["documents_dropped"] == len(drops) and summary["documents_out"] == 260 - len(drops)
+    assert summary.documents_dropped == len(drops) and summary.documents_out == 260 - len(drops)
 
 
 def test_first_of_many_similar_documents_is_kept(tmp_path: Path) -> None:
@@ -250,8 +251,8 @@ def test_real_mail_against_exact_jaccard(tmp_path: Path) -> None:
         pytest.skip("the shared corpora are missing")
     table = pq.read_table(source, columns=["raw"])
     pq.write_table(table.slice(table.num_rows - 400), tmp_path / "in.parquet")
-    settings = Settings(seed=1, workers=1, columns=Columns(roles=Roles(text=("raw",))))
-    run(
+    settings = Settings(seed=1, workers=1, text_column=("raw",))
+    run_with_settings(
         [tmp_path / "in.parquet"],
         tmp_path / "out",
         write_plan(tmp_path, "bands = 14\nrows = 9\nbody_only = true"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sanitize.core.keys import Key
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages.privacy_ledger import CLAIM_NOT_DP
@@ -70,11 +70,11 @@ def test_a_run_is_declared_as_not_private(bert: Path, tmp_path: Path) -> None:
     (model / "dp_mlm.json").unlink()
     (tmp_path / "in.jsonl").write_text('{"text": "Ada met Bob at the red bridge; Bob said: no."}\n' * 3, "utf-8")
     Key(b"k" * 32).write(tmp_path / "key")
-    settings = Settings(key_file=tmp_path / "key", workers=1)
-    summary = run(
+    settings = Settings(key=tmp_path / "key", workers=1)
+    summary = run_with_settings(
         [tmp_path / "in.jsonl"], tmp_path / "out", write_plan(tmp_path, model, "epsilon = 5.0\ntop = 4"), tmp_path / "work", settings
     )
-    (account,) = summary["ledger"]
+    (account,) = summary.ledger
     assert (
         account["claim"] == CLAIM_NOT_DP
         and account["statements"] == [f"Claim: {CLAIM_NOT_DP}."]

@@ -21,10 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sanitize.core.command_results import RunResult
 from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.core.keys import Key
 from sanitize.errors import MissingExtra, PlanError
-from sanitize.pipeline.run import find, run
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
@@ -73,11 +74,13 @@ def write_key(folder: Path) -> Path:
     return path
 
 
-def run_plan(folder: Path, plan: Plan, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]], Path]:
+def run_plan(folder: Path, plan: Plan, **options: Any) -> tuple[RunResult, list[dict[str, Any]], Path]:
     """Summary, rows and run folder of a run; writes the input if it does not exist."""
     source = folder / "in.parquet" if (folder / "in.parquet").exists() else write_input(folder)
-    summary = run([source], folder / "out", plan, folder / "work", Settings(**{"key_file": write_key(folder), "workers": 1} | options))
-    return summary, Corpus.open(folder / "out").table().to_pylist(), folder / "work" / "runs" / summary["plan_hash"]
+    summary = run_with_settings(
+        [source], folder / "out", plan, folder / "work", Settings(**{"key": write_key(folder), "workers": 1} | options)
+    )
+    return summary, Corpus.open(folder / "out").table().to_pylist(), folder / "work" / "runs" / summary.plan_hash
 
 
 def read_ledger(run_folder: Path) -> list[dict[str, Any]]:
@@ -108,21 +111,21 @@ def test_all_words_are_rewritten_and_the_text_between_is_unchanged(name: str, tm
     assert {row["doc_no"]: row["unit_count"] for row in read_ledger(run_folder)} == {
         no: units for no, units in unit_counts.items() if units
     }
-    assert summary["leaks"] == 0 and not summary["publishable"] and summary["verify"]["mode"] == "full"
-    (account,) = summary["ledger"]
+    assert summary.leaks == 0 and not summary.publishable and summary.verify.mode == "full"
+    (account,) = summary.ledger
     assert account["unit_count"] == sum(unit_counts.values()) and account["epsilon_total"] == 20.0 * sum(unit_counts.values())
     assert account["epsilon_per_document"]["max"] == 20.0 * max(unit_counts.values())
     assert account["epsilon_per_user"]["max"] == 20.0 * max(unit_counts[0] + unit_counts[1], unit_counts[4])
     assert account["claim"] == "token and document" and "punctuation" in account["adjacency"]["document"]
     assert any("in practice no protection at document level" in statement for statement in account["statements"])
-    assert Corpus.open(tmp_path / "out").manifest["summary"]["ledger"] == summary["ledger"]
+    assert Corpus.open(tmp_path / "out").manifest["summary"]["ledger"] == summary.ledger
 
 
 def test_the_ledger_is_on_the_page_the_card_and_in_sql(bert: Path, tmp_path: Path) -> None:
     from sanitize.inspection.sql_api import sql
 
     summary, _, _ = run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 10.0"))
-    (account,) = summary["ledger"]
+    (account,) = summary.ledger
     for page in ("report.html", "README.md"):
         text = (tmp_path / "out" / page).read_text("utf-8")
         assert all(statement.replace("'", "&#39;") in text or statement in text for statement in account["statements"]), page
@@ -134,8 +137,8 @@ def test_the_ledger_is_on_the_page_the_card_and_in_sql(bert: Path, tmp_path: Pat
 
 
 def test_a_seeded_run_has_no_privacy_claim(bert: Path, tmp_path: Path) -> None:
-    summary, _, _ = run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 10.0"), key_file=None, seed=1)
-    assert summary["ledger"][0]["claim"].startswith("none (seeded run") and "document" not in summary["ledger"][0]["adjacency"]
+    summary, _, _ = run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 10.0"), key=None, seed=1)
+    assert summary.ledger[0]["claim"].startswith("none (seeded run") and "document" not in summary.ledger[0]["adjacency"]
 
 
 def _read_shards(folder: Path) -> list[bytes]:
@@ -155,7 +158,7 @@ def test_result_depends_on_the_input_only(mapping: str, workers: int, roberta: P
         summary, out, run_folder = run_plan(
             folder, write_plan(folder, roberta, f'epsilon = 30.0\nmapping = "{mapping}"\nbatch = {batch}'), **options
         )
-        account = {name: value for name, value in summary["ledger"][0].items() if name != "prior_runs"}
+        account = {name: value for name, value in summary.ledger[0].items() if name != "prior_runs"}
         results.append((out, read_ledger(run_folder), account))
     assert all(result == results[0] for result in results[1:])
 
@@ -195,7 +198,7 @@ def test_unit_counts_of_mappings(bert: Path, tmp_path: Path) -> None:
         draw_counts = Counter(len(drawn) for drawn in drawn_words.values())
         # one word for each type if its occurrences share a draw, several words if each occurrence has its own draw
         assert (set(draw_counts) == {1}) == (mapping != "none")
-        (account,) = summary["ledger"]
+        (account,) = summary.ledger
         columns = [(no, column, words) for no, cells in enumerate(cells_by_row) for column, words in cells.items()]
         expected_count = {
             "none": sum(len(words) for _, _, words in columns),
@@ -227,8 +230,8 @@ def test_target_found_rewrites_found_values_only(bert: Path, tmp_path: Path) -> 
         assert re.fullmatch(pattern, after["text"]), no
         assert after["more"] == before["more"]
     assert {row["doc_no"]: row["unit_count"] for row in read_ledger(run_folder)} == {1: 2, 2: 1}
-    assert summary["by_kind"]["EMAIL_ADDRESS"]["replaced"] == 2 and summary["by_kind"]["PHONE_NUMBER"]["replaced"] == 1
-    assert summary["ledger"][0]["claim"] == "token" and summary["ledger"][0]["adjacency"] == {"token": "any change of the input"}
+    assert summary.by_kind["EMAIL_ADDRESS"].replaced == 2 and summary.by_kind["PHONE_NUMBER"].replaced == 1
+    assert summary.ledger[0]["claim"] == "token" and summary.ledger[0]["adjacency"] == {"token": "any change of the input"}
 
 
 def test_public_documents_are_unchanged(bert: Path, tmp_path: Path) -> None:
@@ -238,16 +241,15 @@ def test_public_documents_are_unchanged(bert: Path, tmp_path: Path) -> None:
         assert (after["text"] == before["text"] and after["more"] == before["more"]) == (before["public"] is not False)
     assert {row["doc_no"] for row in read_ledger(run_folder)} == {0, 2, 4}
     # one of the two addresses occurs in a public document; it is reported as kept
-    assert summary["by_kind"]["EMAIL_ADDRESS"]["kept"] == 1 and summary["by_kind"]["EMAIL_ADDRESS"]["replaced"] == 1
+    assert summary.by_kind["EMAIL_ADDRESS"].kept == 1 and summary.by_kind["EMAIL_ADDRESS"].replaced == 1
 
 
 def test_the_column_of_a_condition_may_be_dropped(bert: Path, tmp_path: Path) -> None:
-    from sanitize.readers.column_policies import Columns
 
     plan = write_plan(tmp_path, bert, 'epsilon = 1.0\nwhere = "public = false"')
-    summary, out, _ = run_plan(tmp_path, plan, columns=Columns(policies={"public": "drop"}))
+    summary, out, _ = run_plan(tmp_path, plan, drop=["public"])
     assert "public" not in out[0] and out[1]["text"] == ROWS[1]["text"] and out[0]["text"] != ROWS[0]["text"]
-    assert summary["documents_out"] == len(ROWS)
+    assert summary.documents_out == len(ROWS)
 
 
 def test_function_words_are_kept(bert: Path, tmp_path: Path) -> None:
@@ -270,7 +272,7 @@ def test_words_of_one_user_are_rewritten(bert: Path, tmp_path: Path) -> None:
         for old_word, new_word in zip(WORD.findall(before["text"]), WORD.findall(after["text"]), strict=True):
             assert old_word.lower() in listed or old_word == new_word
         units += sum(word.lower() in listed for column in ("text", "more") for word in WORD.findall(before[column] or ""))
-    assert summary["ledger"][0]["unit_count"] == units and summary["ledger"][0]["claim"] == "token"
+    assert summary.ledger[0]["unit_count"] == units and summary.ledger[0]["claim"] == "token"
 
 
 def test_claim_with_redact_covers_draws_only(bert: Path, tmp_path: Path) -> None:
@@ -281,12 +283,8 @@ def test_claim_with_redact_covers_draws_only(bert: Path, tmp_path: Path) -> None
     (tmp_path / "plan.toml").write_text(text, "utf-8")
     summary, out, run_folder = run_plan(tmp_path, load_plan(str(tmp_path / "plan.toml")), verify="full")
     assert re.fullmatch(r"\w+ \w+ \[EMAIL_ADDRESS\] \w+ \w+ \[PHONE_NUMBER\]\.", out[1]["text"])
-    assert (
-        read_ledger(run_folder)[1]["unit_count"] == 4
-        and summary["leaks"] == 0
-        and summary["canaries"]["planted"] == summary["canaries"]["removed"] > 0
-    )
-    assert summary["ledger"][0]["claim"] == "token" and summary["publishable"]
+    assert read_ledger(run_folder)[1]["unit_count"] == 4 and summary.leaks == 0 and summary.canaries.planted == summary.canaries.removed > 0
+    assert summary.ledger[0]["claim"] == "token" and summary.publishable
 
 
 def test_casing_of_the_first_letter_is_kept(bert: Path, tmp_path: Path) -> None:
@@ -294,16 +292,16 @@ def test_casing_of_the_first_letter_is_kept(bert: Path, tmp_path: Path) -> None:
     for before, after in zip(ROWS, out, strict=True):
         for old_word, new_word in zip(WORD.findall(before["text"]), WORD.findall(after["text"]), strict=True):
             assert new_word[0].isupper() == old_word[0].isupper() or not new_word[0].isalpha()
-    assert any("capital" in statement for statement in summary["ledger"][0]["statements"])
+    assert any("capital" in statement for statement in summary.ledger[0]["statements"])
 
 
 def test_prior_runs_are_reported(bert: Path, tmp_path: Path) -> None:
     run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 1.0"))
     first = read_ledger(tmp_path / "work" / "runs" / Corpus.open(tmp_path / "out").manifest["plan_hash"])
     summary, _, _ = run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 2.0"), replace=True)
-    (prior,) = summary["ledger"][0]["prior_runs"]
+    (prior,) = summary.ledger[0]["prior_runs"]
     assert (prior["epsilon"], prior["unit_count"]) == (1.0, sum(row["unit_count"] for row in first))
-    assert any("1 other run" in statement for statement in summary["ledger"][0]["statements"])
+    assert any("1 other run" in statement for statement in summary.ledger[0]["statements"])
 
 
 @pytest.mark.parametrize(
@@ -328,16 +326,16 @@ def test_resume_after_kill_gives_identical_bytes(bert: Path, tmp_path: Path, cra
         return subprocess.run(arguments, env={**os.environ, "SANITIZE_CRASH_AT": crash}, capture_output=True).returncode
 
     (tmp_path / "complete").mkdir()
-    settings = Settings(key_file=key, rows_per_shard=2, workers=1)
+    settings = Settings(key=key, rows_per_shard=2, workers=1)
     plan = load_plan("dp_mlm", [f'edit.0.model="{bert}"'])
-    run([source], tmp_path / "complete" / "out", plan, tmp_path / "complete" / "work", settings)
+    run_with_settings([source], tmp_path / "complete" / "out", plan, tmp_path / "complete" / "work", settings)
     points = sorted((tmp_path / "complete" / "work" / "runs").glob("*/ledger/*.parquet"))
     assert len(points) == 3
-    find([source], tmp_path / "killed" / "work", settings)
+    index_with_settings([source], tmp_path / "killed" / "work", settings)
     for point in crashes:
         assert run_command("killed", point) == 137
         assert list((tmp_path / "killed" / "work" / "runs").glob("*/tasks/*.json")), "documents are being rewritten"
-    run([source], tmp_path / "killed" / "out", plan, tmp_path / "killed" / "work", settings)
+    run_with_settings([source], tmp_path / "killed" / "out", plan, tmp_path / "killed" / "work", settings)
     assert _read_shards(tmp_path / "killed") == _read_shards(tmp_path / "complete")
     for table in ("ledger", "draws", "edits"):
         a, b = (sorted((tmp_path / name / "work" / "runs").glob(f"*/{table}/*.parquet")) for name in ("complete", "killed"))
@@ -498,9 +496,9 @@ def test_model_trained_on_the_corpus_needs_own_model(bert: Path, tmp_path: Path)
     with pytest.raises(PlanError, match="own_model = true"):
         write_plan(tmp_path, folder, "epsilon = 1")
     summary, _, _ = run_plan(tmp_path, write_plan(tmp_path, folder, "epsilon = 1\nown_model = true"))
-    (account,) = summary["ledger"]
+    (account,) = summary.ledger
     assert account["claim"].startswith("none (the model was trained on the corpus itself")
-    assert any("trained on the corpus itself" in note for note in summary["notes"])
+    assert any("trained on the corpus itself" in note for note in summary.notes)
     for page in ("report.html", "README.md"):
         text = (tmp_path / "out" / page).read_text("utf-8")
         assert "trained on the corpus itself" in text and "No claim of differential privacy" in text

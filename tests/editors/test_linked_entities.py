@@ -21,7 +21,7 @@ from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.identities import DOMAIN, EMAIL_ADDRESS, GIVEN_ROLE, PERSON, SURNAME_ROLE, Entities, PersonGroups
 from sanitize.errors import PlanError
 from sanitize.kinds.kind import get_kind
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.stream import stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
@@ -282,8 +282,8 @@ def run_plan(folder: Path, out: str, use: str, *changes: str, texts: list[str] =
     folder.mkdir(exist_ok=True)
     pq.write_table(pa.table({"doc_id": [f"d{MAILS.index(text)}" for text in texts], "text": texts}), folder / f"{out}.parquet")
     run_settings = Settings(**{"seed": 1, "workers": 1, **options})
-    summary = run(folder / f"{out}.parquet", folder / out, write_plan(folder, use, *changes), settings=run_settings)
-    assert summary["leaks"] == 0
+    summary = run_with_settings(folder / f"{out}.parquet", folder / out, write_plan(folder, use, *changes), settings=run_settings)
+    assert summary.leaks == 0
     rows = [row for path in sorted((folder / out / "data").iterdir()) for row in pq.read_table(path).to_pylist()]
     return [row["text"] for row in sorted(rows, key=lambda row: str(row["doc_id"]))]
 
@@ -327,8 +327,8 @@ def test_swept_names_keep_their_letter_case(tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text(PLAN.format(use="pseudonymize").replace(', "known"', "").replace("linked = true", ""))
     text = "From: Wexler Farrow <wf@example.com>\n\nwexler farrow, WEXLER FARROW and Wexler Farrow.\n"
     pq.write_table(pa.table({"text": [text]}), tmp_path / "in.parquet")
-    summary = run(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "p.toml"), settings=Settings(seed=1, workers=1))
-    assert summary["verify"]["swept"]
+    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "p.toml"), settings=Settings(seed=1, workers=1))
+    assert summary.verify.swept
     (shard,) = (tmp_path / "out" / "data").iterdir()
     match = re.fullmatch(rf"From: {N} {N} <.*>\n\n(?:(\w+ \w+)), (\w+ \w+) and \1 \2.\n", pq.read_table(shard)["text"][0].as_py())
     assert match and (match[3], match[4]) == (f"{match[1]} {match[2]}".lower(), f"{match[1]} {match[2]}".upper())
@@ -347,7 +347,9 @@ def test_plans_that_cannot_be_linked_are_refused(tmp_path: Path, use: str, chang
     pq.write_table(pa.table({"text": MAILS}), tmp_path / "in.parquet")
     changes = [change, *(['leave=["MESSAGE_ID", "PERSON"]'] if "kinds" in change else [])]
     with pytest.raises(PlanError, match=message):
-        run(tmp_path / "in.parquet", tmp_path / "out", write_plan(tmp_path, use, *changes), settings=Settings(seed=1, workers=1))
+        run_with_settings(
+            tmp_path / "in.parquet", tmp_path / "out", write_plan(tmp_path, use, *changes), settings=Settings(seed=1, workers=1)
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -357,4 +359,4 @@ def test_a_stream_refuses_linked(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"edit\[0\]\.linked.*sanitize run"):
         editor.for_streaming("p.toml: edit[0]")
     with pytest.raises(PlanError, match="sanitize run"):
-        stream([{"text": "x"}], write_plan(tmp_path, "rmft"))
+        stream([{"text": "x"}], plan=write_plan(tmp_path, "rmft"))

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sanitize.pipeline.run import run
+from sanitize.core.command_results import RunResult
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
@@ -79,16 +80,14 @@ def reference_mask(text: str, rows: set[tuple[str, ...]], spans: Sequence[tuple[
     return text
 
 
-def run_and_compare(
-    folder: Path, rows: Sequence[dict[str, Any]], plan: Plan, mask: str, size: int = 50_000, **options: Any
-) -> dict[str, Any]:
+def run_and_compare(folder: Path, rows: Sequence[dict[str, Any]], plan: Plan, mask: str, size: int = 50_000, **options: Any) -> RunResult:
     """Run a plan, and compare every text of OUT with the reference implementation."""
     schema = pa.schema([("user_id", pa.string()), ("text", pa.string()), ("more", pa.list_(pa.string()))])
     pq.write_table(pa.Table.from_pylist(list(rows), schema), folder / "in.parquet")
-    summary = run(
+    summary = run_with_settings(
         [folder / "in.parquet"], folder / "out", plan, folder / "work", Settings(seed=1, workers=1, rows_per_shard=size, **options)
     )
-    run_folder = folder / "work" / "runs" / summary["plan_hash"]
+    run_folder = folder / "work" / "runs" / summary.plan_hash
     table = pq.read_table(run_folder / "vault" / "blacklist" / "00000.parquet")
     reasons = plan.editors[0].reasons
     listed = {tuple(row["ngram"].split(" ")) for row in table.to_pylist() if row["reason"] in reasons}
@@ -161,8 +160,8 @@ def test_found_values_are_masked_without_users(tmp_path: Path) -> None:
     out = Corpus.open(tmp_path / "out").table().to_pylist()
     assert out[0]["text"] == "Write to X.X@X.X today" and out[0]["more"] == ["X X, X X"]
     assert out[1]["text"] == rows[1]["text"]
-    assert summary["leaks"] == 0 and summary["publishable"] and summary["replaced"] == summary["occurrences"] == 1
-    assert summary["blacklist"] == {
+    assert summary.leaks == 0 and summary.publishable and summary.replaced == summary.occurrences == 1
+    assert summary.to_dict()["blacklist"] == {
         "k": 1,
         "n": 1,
         "direct": True,

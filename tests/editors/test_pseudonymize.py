@@ -26,7 +26,7 @@ from sanitize.editors.pseudonymize import _corpus_draws, _fit_characters, _KindV
 from sanitize.errors import PlanError, ResourceError, UsageError
 from sanitize.inspection.sql_api import sql
 from sanitize.kinds.kind import BOUNDARY, get_kind
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 
@@ -104,12 +104,12 @@ TEXTS = st.lists(st.lists(st.sampled_from([*ALL, "é", "call"]), max_size=7).map
 @settings(max_examples=4, **SLOW_SETTINGS)
 def test_each_value_has_one_reversible_pseudonym(texts: list[str], scope: str) -> None:
     with temporary_folder() as base:
-        summary = run(write_corpus(base / "in", texts), base / "out", make_plan(scope), settings=make_settings())
+        summary = run_with_settings(write_corpus(base / "in", texts), base / "out", make_plan(scope), settings=make_settings())
         work, output_texts = base / "out.private", read_texts(base / "out")
         edits, labels = read_edits(work), read_table(work, "runs", "*", "vault", "labels")
         values = read_table(work, "vault", "values")
         published = b"".join(path.read_bytes() for path in (base / "out").iterdir() if path.is_file())
-    assert summary["leaks"] == 0 and summary["kept_originals"] == 0 and len(edits) == summary["replaced"]
+    assert summary.leaks == 0 and summary.kept_originals == 0 and len(edits) == summary.replaced
     real = {(row["kind"], row["normalised"] or row["value"]) for row in values}
     forms_by_value: dict[Any, set[str]] = defaultdict(set)
     values_by_form: dict[Any, set[int]] = defaultdict(set)
@@ -134,7 +134,7 @@ def test_each_value_has_one_reversible_pseudonym(texts: list[str], scope: str) -
 
 def pseudonymize_texts(texts: list[str], scope: str, files: int = 1, **options: Any) -> list[str]:
     with temporary_folder() as base:
-        run(write_corpus(base / "in", texts, files), base / "out", make_plan(scope), settings=make_settings(**options))
+        run_with_settings(write_corpus(base / "in", texts, files), base / "out", make_plan(scope), settings=make_settings(**options))
         return read_texts(base / "out")
 
 
@@ -162,7 +162,7 @@ def test_scope_of_a_pseudonym() -> None:
 
 def test_spellings_are_kept(tmp_path: Path) -> None:
     """Letter case, separators and grouping are those of the occurrence, and all spellings are still one value."""
-    run(write_corpus(tmp_path / "in", [" , ".join(ALL)]), tmp_path / "out", make_plan("corpus"), settings=make_settings())
+    run_with_settings(write_corpus(tmp_path / "in", [" , ".join(ALL)]), tmp_path / "out", make_plan("corpus"), settings=make_settings())
     pseudonyms = read_texts(tmp_path / "out")[0].split(" , ")
     shape = [re.sub("[a-z]+", "a", re.sub("[A-Z]+", "A", re.sub("[0-9]", "9", text))) for text in (" ".join(ALL), " ".join(pseudonyms))]
     pseudonym_by_value = dict(zip(ALL, pseudonyms, strict=True))
@@ -188,22 +188,22 @@ def test_spellings_are_kept(tmp_path: Path) -> None:
 def test_the_key_decides_the_pseudonyms(tmp_path: Path) -> None:
     """Another key gives other pseudonyms; the same key gives the same ones in another corpus."""
     first_texts, second_texts = ["ann.lee@example.com"], ["bob@example.org", "", "Ann.Lee@example.com"]
-    run(write_corpus(tmp_path / "a", first_texts), tmp_path / "A", make_plan("corpus"), settings=make_settings())
-    run(write_corpus(tmp_path / "b", second_texts), tmp_path / "B", make_plan("corpus"), settings=make_settings())
-    run(write_corpus(tmp_path / "c", first_texts), tmp_path / "C", make_plan("corpus"), settings=make_settings(seed=2))
+    run_with_settings(write_corpus(tmp_path / "a", first_texts), tmp_path / "A", make_plan("corpus"), settings=make_settings())
+    run_with_settings(write_corpus(tmp_path / "b", second_texts), tmp_path / "B", make_plan("corpus"), settings=make_settings())
+    run_with_settings(write_corpus(tmp_path / "c", first_texts), tmp_path / "C", make_plan("corpus"), settings=make_settings(seed=2))
     assert read_texts(tmp_path / "A")[0] == read_texts(tmp_path / "B")[2].lower() != read_texts(tmp_path / "C")[0]
 
 
 def test_swept_values_have_the_pseudonym_of_their_value(tmp_path: Path) -> None:
     texts = ["bob@example.org", "ｂｏｂ@example.org and ９３.184.216.34", "93.184.216.34"]
-    summary = run(write_corpus(tmp_path / "in", texts), tmp_path / "out", make_plan("corpus"), settings=make_settings())
+    summary = run_with_settings(write_corpus(tmp_path / "in", texts), tmp_path / "out", make_plan("corpus"), settings=make_settings())
     output_texts = read_texts(tmp_path / "out")
-    assert summary["verify"]["swept"] == 2 and summary["leaks"] == 0
+    assert summary.verify.swept == 2 and summary.leaks == 0
     assert output_texts[1] == f"{output_texts[0]} and {output_texts[2]}"
 
 
 def test_the_pseudonyms_query_reveals_the_mapping(tmp_path: Path) -> None:
-    run(
+    run_with_settings(
         write_corpus(tmp_path / "in", ["call 212-555-0123", "or (212) 555-0123"]),
         tmp_path / "out",
         make_plan("corpus"),
@@ -328,7 +328,7 @@ def test_another_plan_does_not_delete_the_mapping(tmp_path: Path) -> None:
     work = tmp_path / "work"
 
     def run_plan(out: str, plan_name: str, replace: bool = False) -> None:
-        run([tmp_path / "mails.jsonl"], tmp_path / out, plan_name, work, Settings(seed=1, workers=1, replace=replace))
+        run_with_settings([tmp_path / "mails.jsonl"], tmp_path / out, plan_name, work, Settings(seed=1, workers=1, replace=replace))
 
     run_plan("one", "pseudonymize")
     run_plan("two", "redact")  # a plan with the same finders

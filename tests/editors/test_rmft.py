@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sanitize.editors import rmft
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.stream import stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
@@ -21,14 +21,14 @@ def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
     texts = ["See " + "http://a and " * 60, "See http://b and http://ab.example.com."]
     pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
     plan = load_plan("erase", [f"edit.0.avoid={avoid}"])
-    summary = run(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
+    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
     first, second = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"]
     variants = re.findall(r"http://(\w) and", first)
     excluded = {"a", "b"} if avoid == "corpus" else {"a"}  # values that a variant must avoid
     assert first.count("[URL]") == 60 - len(variants) and 20 <= len(variants) == len(set(variants) - excluded)
     short_url = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
     assert re.fullmatch(rf"See {short_url} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
-    assert summary["by_kind"]["URL"]["replaced"] == 62 and summary["leaks"] == 0
+    assert summary.by_kind["URL"].replaced == 62 and summary.leaks == 0
 
 
 @pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])
@@ -42,9 +42,9 @@ def test_stream_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatc
         for b in names
     ]
     plan = load_plan("rmft", ["edit.0.stores=corpus"])
-    expected = list(stream(rows, plan, seed=2, rows=100))
+    expected = list(stream(rows, plan=plan, seed=2, batch=100))
     monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", draws_per_call)
-    assert list(stream(rows, plan, seed=2, rows=100)) == expected
+    assert list(stream(rows, plan=plan, seed=2, batch=100)) == expected
 
 
 @pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])
@@ -55,7 +55,7 @@ def test_run_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatch, 
 
     def run_plan(name: str) -> bytes:
         plan = load_plan("erase", ["edit.0.stores=corpus"])
-        run(tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1))
+        run_with_settings(tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1))
         return next((tmp_path / name / "data").iterdir()).read_bytes()
 
     monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", 0)  # one at a time

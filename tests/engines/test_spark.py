@@ -22,7 +22,7 @@ from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import InputRefused, UsageError
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.storage import queries
 
@@ -135,8 +135,8 @@ def test_a_spark_run_equals_a_local_run(session: Any, corpus: list[Path], tmp_pa
     results = {}
     for engine in ("local", "spark"):
         out = tmp_path / engine / "out"
-        summary = run(corpus, out, str(tmp_path / "all.toml"), settings=settings(engine=engine))
-        results[engine] = hash_files(out), read_tables(tmp_path / engine / "out.private"), summary["documents_dropped"]
+        summary = run_with_settings(corpus, out, str(tmp_path / "all.toml"), settings=settings(engine=engine))
+        results[engine] = hash_files(out), read_tables(tmp_path / engine / "out.private"), summary.documents_dropped
     local, remote = results["local"], results["spark"]
     assert local[0] == remote[0] and local[2] == remote[2] >= 10
     assert list(local[1]) == list(remote[1])
@@ -148,8 +148,8 @@ def test_a_spark_run_equals_a_local_run(session: Any, corpus: list[Path], tmp_pa
     assert [path.relative_to(work) for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
     assert not (work / "spill").exists()
     # the local engine accepts the output
-    second_summary = run(corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings())
-    assert not second_summary["changed"]
+    second_summary = run_with_settings(corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings())
+    assert not second_summary.changed
 
 
 # statements and rows that the run above does not cover: nulls, no rows, letters whose order differs between bytes and collations

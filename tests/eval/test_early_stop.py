@@ -36,7 +36,7 @@ def make_recipe(folder: Path, **run: Any) -> dict[str, Any]:
 def test_training_stops_when_the_texts_are_learned(tmp_path: Path) -> None:
     """Named in the recipe: the run continues after the hook was called, and stops before its last epoch with all answers known."""
     result = train.fit(make_recipe(tmp_path, early_stop="sanitize.eval.early_stop.has_learned_texts"), tmp_path / "run")
-    assert result["stopped_early"] and 20 < result["steps"] < 320, "the hook was called at least once before the texts were learned"
+    assert result.stopped_early and 20 < result.steps < 320, "the hook was called at least once before the texts were learned"
     losses = [json.loads(line)["loss"] for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert losses[-1] < losses[0] / 10
 

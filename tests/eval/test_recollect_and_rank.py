@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sanitize
 from sanitize.errors import OutputBroken, PlanError, UsageError
 from sanitize.eval import recollect_and_rank as rr
 from sanitize.eval.language_model import LanguageModel
@@ -20,6 +19,9 @@ from sanitize.eval.metrics.reconstruction import run_attack, run_baselines
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
 from sanitize.eval.texts_and_prompts import find_values
 from sanitize.eval.value_finder import make_value_finder
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 ANN, BO, CY = "ann.lee@example.com", "bo.ray@example.org", "cy.fox@example.net"
 LOSS = st.floats(1e-3, 50, allow_nan=False)
@@ -82,9 +84,9 @@ def test_records_are_read_from_a_run_and_its_vault(tmp_path: Path) -> None:
     texts = [f"Ask {ANN} or {BO}. {ANN.upper()} knows.", "nothing here", f"{CY} has 212-555-0142."]
     (tmp_path / "raw").mkdir()
     pl.DataFrame({"doc_id": ["a", "b", "c"], "text": texts}).write_parquet(tmp_path / "raw" / "a.parquet")
-    settings = sanitize.Settings(seed=1, workers=1)
-    numbered = sanitize.load_plan("redact", ("edit.0.label=numbered",))
-    sanitize.run([tmp_path / "raw"], tmp_path / "masked", numbered, tmp_path / "work", settings)
+    settings = Settings(seed=1, workers=1)
+    numbered = load_plan("redact", ("edit.0.label=numbered",))
+    run_with_settings([tmp_path / "raw"], tmp_path / "masked", numbered, tmp_path / "work", settings)
     records = MaskedRecords.read(tmp_path / "masked", tmp_path / "work")
     assert records.texts == (
         "Ask [EMAIL_ADDRESS-1] or [EMAIL_ADDRESS-2]. [EMAIL_ADDRESS-1] knows.",
@@ -101,7 +103,7 @@ def test_records_are_read_from_a_run_and_its_vault(tmp_path: Path) -> None:
     assert MaskedRecords.read(tmp_path / "masked", tmp_path / "work", most=1).texts == records.texts[:1]
     with pytest.raises(UsageError, match="EMAIL_ADDRESS"):
         MaskedRecords.read(tmp_path / "masked", tmp_path / "work", kinds=["EMAIL_ADRESS"])
-    sanitize.run([tmp_path / "raw"], tmp_path / "fixed", sanitize.load_plan("redact"), tmp_path / "work", settings)
+    run_with_settings([tmp_path / "raw"], tmp_path / "fixed", load_plan("redact"), tmp_path / "work", settings)
     with pytest.raises(UsageError, match="numbered"):
         MaskedRecords.read(tmp_path / "fixed", tmp_path / "work")
     with pytest.raises(UsageError, match="private folder"):

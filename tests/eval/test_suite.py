@@ -184,7 +184,7 @@ def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"runz": {}}, "unknown key runz; known: .* Did you mean runs"),
+        ({"runz": {}}, "runz: unknown key; known: .* Did you mean runs"),
         ({"runs": {}}, "runs: "),
         ({"baseline": "rwa"}, "baseline = 'rwa' is not one of the runs; known: raw"),
         ({"checkpoints": 0}, "checkpoints = 0"),
@@ -201,7 +201,7 @@ def test_metrics_are_read_strictly() -> None:
     assert {"extraction", "perplexity", "frontier"} <= set(list_metrics())
     with pytest.raises(UsageError, match="Did you mean extraction"):
         load_metric({"use": "extracton"})
-    with pytest.raises(UsageError, match="unknown key webb; known: .* Did you mean web"):
+    with pytest.raises(UsageError, match="webb: unknown key; known: .* Did you mean web"):
         load_metric({"use": "extraction", "webb": 3})
     twice = Suite.from_table({"runs": {"raw": "r"}, "metric": [{"use": "perplexity"}, {"use": "perplexity"}]})
     with pytest.raises(UsageError, match="perplexity is named twice"):

@@ -28,6 +28,8 @@ from sanitize.eval.unlearning_receipt import (  # noqa: E402
     make_receipt,
     write_receipt,
 )
+from sanitize.pipeline.run import run_with_settings  # noqa: E402
+from sanitize.plans.settings import Settings  # noqa: E402
 from sanitize.train.recipe import Recipe  # noqa: E402
 from sanitize.train.unlearning import Dp2Unlearning, unlearn_documents  # noqa: E402
 
@@ -56,13 +58,12 @@ def write_mails(path: Path, persons: list[str], per_person: int = 4, first: int 
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Mails, published shards of them, one person's ids by `sanitize subject`, and a model that has memorised them."""
     import sanitize
-    from sanitize.readers.survey import Roles
 
     folder = tmp_path_factory.mktemp("chain")
     source, control = write_mails(folder / "mails.jsonl", PEOPLE), write_mails(folder / "control.jsonl", ["ivy", "jon"], first=40)
-    columns = sanitize.Columns(roles=Roles(text=("text",), user="user_id", id="doc_id"))
-    summary = sanitize.run([source], folder / "clean", plan="baseline", settings=sanitize.Settings(columns=columns, workers=1))
-    sanitize.subject(summary["work"], ["dan.nad@example.com"], documents=folder / "ids.txt")
+    columns = {"text_column": ("text",), "user_column": "user_id", "id_column": "doc_id"}
+    summary = run_with_settings([source], folder / "clean", plan="baseline", settings=Settings(**columns, workers=1))
+    sanitize.subject(summary.work, ["dan.nad@example.com"], documents=folder / "ids.txt")
     table = {
         "data": {"path": str(folder / "clean"), "layout": "document"},
         "model": SIZES,

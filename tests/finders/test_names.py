@@ -137,7 +137,7 @@ def test_without_prose_only_header_lines_are_searched() -> None:
 
 
 @given(st.lists(st.sampled_from([*NAMES_BY_TEXT, *TEXTS_WITHOUT_NAMES, "Zo\u00eb", "x\n"]), max_size=8))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_names_do_not_depend_on_other_texts_of_the_batch(texts: list[str]) -> None:
     """The result does not depend on other texts of the batch: batches may be cut anywhere."""
     names_of_batch = list_names(texts, NAMES.find_spans(build_column(texts)))

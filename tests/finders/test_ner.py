@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import sanitize
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import PlanError
 from sanitize.finders.ner import Ner, Tagger, _load_tagger, _split_label
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.settings import Settings
 
 pytest.importorskip("transformers")
 
@@ -228,10 +229,10 @@ kinds = ["EMAIL_ADDRESS", "PERSON", "LOCATION"]
     outputs = []
     for rows in (7, 30):
         out = tmp_path / f"out{rows}"
-        result = sanitize.run(
-            [tmp_path / "in.parquet"], out, str(tmp_path / "plan.toml"), settings=sanitize.Settings(seed=1, rows_per_shard=rows, workers=1)
+        result = run_with_settings(
+            [tmp_path / "in.parquet"], out, str(tmp_path / "plan.toml"), settings=Settings(seed=1, rows_per_shard=rows, workers=1)
         )
-        assert result["by_kind"]["PERSON"]["replaced"] >= 30
+        assert result.by_kind["PERSON"].replaced >= 30
         outputs.append([text for path in sorted((out / "data").iterdir()) for text in pq.read_table(path)["text"].to_pylist()])
     assert outputs[0] == outputs[1]
     assert all("[PERSON" in text and "Roe" not in text and "Riverton" not in text for text in outputs[0])

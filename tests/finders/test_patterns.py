@@ -366,7 +366,7 @@ TEXTS = st.lists(st.sampled_from(TEXT_PIECES), max_size=14).map("".join)
 
 
 @given(st.lists(TEXTS, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_spans_equal_the_reference_implementation(texts: list[str]) -> None:
     assert_matches_reference(texts)
 
@@ -442,7 +442,7 @@ def test_noise_equals_the_reference(text: str) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), TEXTS), min_size=1, max_size=6), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_slices_of_a_column_give_the_same_rows(texts: list[str | None], data: st.DataObject) -> None:
     all_rows = list_rows(FINDER.run(build_column(texts)), texts)
     low = data.draw(st.integers(0, len(texts)))
@@ -453,7 +453,7 @@ def test_slices_of_a_column_give_the_same_rows(texts: list[str | None], data: st
 
 
 @given(st.lists(TEXTS, max_size=4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_rejected_candidates_are_counted_once_each(texts: list[str]) -> None:
     expected: Counter[tuple[str, str]] = Counter()
     for text in texts:

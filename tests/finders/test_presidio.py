@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import socket
 from pathlib import Path
@@ -12,16 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import sanitize
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import PlanError
 from sanitize.finders import presidio
 from sanitize.finders.presidio import Presidio, PresidioAnalyzers, TimedPattern
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
-pytest.importorskip("presidio_analyzer")
+# its import takes four seconds: it is left to the tests
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is None, reason="comes with the extra `presidio`")
 
 KEY = Key.from_seed(5)
 NO_SPANS = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
@@ -169,9 +172,9 @@ finders = ["patterns", {{ use = "presidio", rules = "{write_rules(tmp_path, SLOW
 use = "redact"
 kinds = ["EMAIL_ADDRESS", "ORGANIZATION"]
 """)
-    settings = sanitize.Settings(seed=1, rows_per_shard=5, workers=1)
-    result = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "plan.toml"), settings=settings)
-    assert result["quarantined"] == 1
+    settings = Settings(seed=1, rows_per_shard=5, workers=1)
+    result = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "plan.toml"), settings=settings)
+    assert result.quarantined == 1
     tables = [pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir())]
     assert sum(table.num_rows for table in tables) == 11
     assert "EMP" not in str([table.to_pydict() for table in tables])

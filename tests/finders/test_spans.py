@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sanitize
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_points_to_bytes
+from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import InputRefused, PlanError, SanitizeError
 from sanitize.finders.spans import Spans
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.settings import Settings
 
 TEXTS = ["Zoë Roe wrote to Ben.", "", "\U0001f600 Ann Poe, 12 Elm Lane", "a b"]
 IDS = ["m-1", "m-2", "m-3", "m-4"]
@@ -171,12 +173,12 @@ kinds = ["EMAIL_ADDRESS", "PERSON", "LOCATION"]
 """
 
 
-def run_plan(folder: Path, rows: list[Any], options: str = "") -> tuple[list[str], dict[str, Any]]:
+def run_plan(folder: Path, rows: list[Any], options: str = "") -> tuple[list[str], RunResult]:
     pq.write_table(pa.table({"text": TEXTS, "doc_id": IDS, "title": ["Poe", "", "by Ann Poe", ""]}), folder / "in.parquet")
     (folder / "s.jsonl").write_bytes(to_json_lines(rows))
     (folder / "plan.toml").write_text(PLAN.format(path=folder / "s.jsonl", options=options))
-    settings = sanitize.Settings(seed=1, rows_per_shard=2, workers=1)
-    result = sanitize.run(folder / "in.parquet", folder / "out", str(folder / "plan.toml"), settings=settings)
+    settings = Settings(seed=1, rows_per_shard=2, workers=1)
+    result = run_with_settings(folder / "in.parquet", folder / "out", str(folder / "plan.toml"), settings=settings)
     tables = [pq.read_table(path) for path in sorted((folder / "out" / "data").iterdir())]
     return [text for table in tables for name in ("text", "title") for text in table[name].to_pylist()], result
 
@@ -186,7 +188,7 @@ def test_a_plan_with_spans(tmp_path: Path) -> None:
     texts, result = run_plan(tmp_path, [{"cell": 0, **row} for row in rows])
     assert texts[0] == "[PERSON-1] wrote to [PERSON-2]." or texts[0] == "[PERSON] wrote to [PERSON]."
     assert "Ann Poe" not in " ".join(texts) and "Elm Lane" not in " ".join(texts)
-    assert result["by_kind"]["PERSON"]["replaced"] == 4
+    assert result.by_kind["PERSON"].replaced == 4
 
 
 def test_spans_of_unknown_documents_stop_the_run_unless_subset_is_set(tmp_path: Path) -> None:
@@ -195,4 +197,4 @@ def test_spans_of_unknown_documents_stop_the_run_unless_subset_is_set(tmp_path: 
         run_plan(tmp_path, rows)
     assert not (tmp_path / "out").exists()
     _, result = run_plan(tmp_path, rows, ", subset = true")
-    assert any("1 of 5 spans name documents" in note for note in result["notes"])
+    assert any("1 of 5 spans name documents" in note for note in result.notes)

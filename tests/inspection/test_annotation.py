@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-import sanitize
 from sanitize.cli.main import app
 from sanitize.errors import UsageError
-from sanitize.inspection.annotation import label, wilson_interval
+from sanitize.inspection.annotation import estimate_missed, sample_for_labels, score_labels, wilson_interval
 from sanitize.inspection.capture_recapture import capture_histories, chao_lower_bound, chapman_estimate, estimate_total, loglinear_estimate
+from sanitize.pipeline.run import index_with_settings
 from sanitize.plans.settings import Settings
 
 DOCUMENTS_WITHOUT_VALUES, DOCUMENTS_WITH_VALUES = 60, 90
@@ -36,7 +36,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(DOCUMENTS_WITH_VALUES)
     ]
     pq.write_table(pa.table({"text": texts}), base / "in.parquet")
-    sanitize.find([base / "in.parquet"], base / "work", Settings(seed=1, workers=1, rows_per_shard=40))
+    index_with_settings([base / "in.parquet"], base / "work", Settings(seed=1, workers=1, rows_per_shard=40))
     return base / "work"
 
 
@@ -45,10 +45,10 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def test_sample_has_finds_of_every_kind_and_passages_with_and_without_finds(workspace: Path, tmp_path: Path) -> None:
-    result = label(workspace, n=80, out=tmp_path / "a.jsonl")
+    result = sample_for_labels(workspace, n=80, out=tmp_path / "a.jsonl")
     rows = read_rows(tmp_path / "a.jsonl")
-    assert result["rows"] == len(rows) == 80
-    assert result["strata"] == {"EMAIL_ADDRESS": 20, "PHONE_NUMBER": 20, "documents with finds": 20, "documents without finds": 20}
+    assert result.rows == len(rows) == 80
+    assert result.strata == {"EMAIL_ADDRESS": 20, "PHONE_NUMBER": 20, "documents with finds": 20, "documents without finds": 20}
     assert stat.S_IMODE((tmp_path / "a.jsonl").stat().st_mode) == 0o600
     for row in rows:
         if row["ask"] == "find":
@@ -66,35 +66,35 @@ def test_sample_has_finds_of_every_kind_and_passages_with_and_without_finds(work
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 81])
 def test_sample_has_the_requested_rows_and_reports_empty_strata(workspace: Path, tmp_path: Path, n: int) -> None:
-    result = label(workspace, n=n, out=tmp_path / "a.jsonl")
-    assert result["rows"] == len(read_rows(tmp_path / "a.jsonl")) == sum(result["strata"].values()) == n
-    assert len(result["strata"]) == min(n, 4) and len(result["empty_strata"]) == max(0, 4 - n)
+    result = sample_for_labels(workspace, n=n, out=tmp_path / "a.jsonl")
+    assert result.rows == len(read_rows(tmp_path / "a.jsonl")) == sum(result.strata.values()) == n
+    assert len(result.strata) == min(n, 4) and len(result.empty_strata) == max(0, 4 - n)
     output = CliRunner().invoke(app, ["label", str(workspace), "--n", str(n), "--out", str(tmp_path / "b.jsonl")])
     assert output.exit_code == 0 and ("more strata than rows" in output.output) == (n < 4)
 
 
 def test_sample_of_a_small_corpus_is_as_large_as_possible(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["", "", "", "nothing", "ann@example.com and bob@example.com", ""]}), tmp_path / "in.parquet")
-    sanitize.find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
+    index_with_settings([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
     for n, rows in ((1, 1), (3, 3), (4, 4), (9, 4)):
-        assert label(tmp_path / "work", n=n, out=tmp_path / f"{n}.jsonl")["rows"] == rows
+        assert sample_for_labels(tmp_path / "work", n=n, out=tmp_path / f"{n}.jsonl").rows == rows
     with pytest.raises(UsageError, match="at least"):
-        label(tmp_path / "work", n=0)
+        sample_for_labels(tmp_path / "work", n=0)
 
 
 def test_the_same_seed_draws_the_same_sample(workspace: Path, tmp_path: Path) -> None:
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        label(workspace, n=40, out=tmp_path / name, seed=seed)
+        sample_for_labels(workspace, n=40, out=tmp_path / name, seed=seed)
     first, same_seed, other_seed = ((tmp_path / name).read_bytes() for name in "abc")
     assert first == same_seed != other_seed
 
 
 def test_sample_is_written_to_the_workspace_and_never_overwritten(workspace: Path) -> None:
-    result = label(workspace, n=4)
-    assert result["file"] == str(workspace / "labels" / "sample.jsonl")
+    result = sample_for_labels(workspace, n=4)
+    assert result.file == str(workspace / "labels" / "sample.jsonl")
     assert stat.S_IMODE((workspace / "labels").stat().st_mode) == 0o700
     with pytest.raises(UsageError, match="may hold labels"):
-        label(workspace, n=4)
+        sample_for_labels(workspace, n=4)
 
 
 def write_labels(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -118,23 +118,23 @@ def test_scores_equal_a_manual_calculation(workspace: Path, tmp_path: Path) -> N
         passage_row(4.0, ["URL"], []),
         passage_row(9.0, ["URL"], None),
     ]
-    result = label(workspace, score=write_labels(tmp_path / "x", rows))
-    url = result["kinds"]["URL"]
-    assert (url["judged"], url["right"], url["precision"], url["precision_interval"]) == (10, 8, 0.8, wilson_interval(0.8, 10))
+    result = score_labels(workspace, write_labels(tmp_path / "x", rows))
+    url = result.kinds["URL"]
+    assert (url.judged, url.right, url.precision, url.precision_interval) == (10, 8, 0.8, wilson_interval(0.8, 10))
     # right finds weigh 1 + 1 + 4, the missed one 1; the effective sample size is 7^2 / (1 + 1 + 16 + 1)
-    assert (url["found"], url["missed"]) == (3, 1)
-    assert url["recall"] == pytest.approx(6 / 7)
-    assert url["recall_interval"] == pytest.approx(wilson_interval(6 / 7, 49 / 19))
-    assert result["kinds"]["IBAN_CODE"]["recall"] == 1.0 and result["kinds"]["IBAN_CODE"]["precision"] is None
-    assert (result["rows"], result["unlabelled_rows"]) == (14, 2)
+    assert (url.found, url.missed) == (3, 1)
+    assert url.recall == pytest.approx(6 / 7)
+    assert url.recall_interval == pytest.approx(wilson_interval(6 / 7, 49 / 19))
+    assert result.kinds["IBAN_CODE"].recall == 1.0 and result.kinds["IBAN_CODE"].precision is None
+    assert (result.rows, result.unlabelled_rows) == (14, 2)
 
 
 def test_a_drawn_sample_can_be_scored(workspace: Path, tmp_path: Path) -> None:
-    label(workspace, n=60, out=tmp_path / "drawn")
+    sample_for_labels(workspace, n=60, out=tmp_path / "drawn")
     rows = [row | ({"right": True} if row["ask"] == "find" else {"missed": []}) for row in read_rows(tmp_path / "drawn")]
-    result = label(workspace, score=write_labels(tmp_path / "done", rows))
-    assert result["unlabelled_rows"] == 0
-    assert {kind: (scores["precision"], scores["recall"]) for kind, scores in result["kinds"].items()} == {
+    result = score_labels(workspace, write_labels(tmp_path / "done", rows))
+    assert result.unlabelled_rows == 0
+    assert {kind: (scores.precision, scores.recall) for kind, scores in result.kinds.items()} == {
         "EMAIL_ADDRESS": (1.0, 1.0),
         "PHONE_NUMBER": (1.0, 1.0),
     }
@@ -155,17 +155,15 @@ def test_a_drawn_sample_can_be_scored(workspace: Path, tmp_path: Path) -> None:
 def test_invalid_line_is_named_and_not_quoted(workspace: Path, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "bad").write_text(text, "utf-8")
     with pytest.raises(UsageError, match=message) as caught:
-        label(workspace, score=tmp_path / "bad")
+        score_labels(workspace, tmp_path / "bad")
     assert "secretword" not in str(caught.value)
 
 
 def test_invalid_workspaces_and_files_are_refused(workspace: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not the private folder"):
-        label(tmp_path)
+        sample_for_labels(tmp_path)
     with pytest.raises(UsageError, match="cannot be read"):
-        label(workspace, score=tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="exclude each other"):
-        label(workspace, score=tmp_path / "x", against=workspace)
+        score_labels(workspace, tmp_path / "nowhere")
 
 
 # ---------------------------------------------------------------------------------------------------------------- without any labels
@@ -185,31 +183,31 @@ def copy_index_with_share(workspace: Path, folder: Path, keep: float, finder: st
 
 def test_two_indexes_estimate_what_both_missed(workspace: Path, tmp_path: Path) -> None:
     second_index = copy_index_with_share(workspace, tmp_path / "other", 0.8, "ner")
-    result = label(workspace, against=second_index)
-    estimate = result["estimates"]["EMAIL_ADDRESS"]
+    result = estimate_missed(workspace, second_index)
+    estimate = result.estimates["EMAIL_ADDRESS"]
     second_count = sum(number % 100 < 80 for number in range(DOCUMENTS_WITHOUT_VALUES, DOCUMENTS_WITHOUT_VALUES + DOCUMENTS_WITH_VALUES))
-    assert (estimate["first"], estimate["second"], estimate["both"]) == (DOCUMENTS_WITH_VALUES, second_count, second_count)
-    assert estimate["estimate"] == pytest.approx(DOCUMENTS_WITH_VALUES) and estimate["missed_by_both"] == pytest.approx(0.0)
-    assert result["one_finder_only"] == ["PHONE_NUMBER"] and result["estimates"]["PHONE_NUMBER"]["estimate"] is None
-    assert "independently" in result["assumption"]
+    assert (estimate.first, estimate.second, estimate.both) == (DOCUMENTS_WITH_VALUES, second_count, second_count)
+    assert estimate.estimate == pytest.approx(DOCUMENTS_WITH_VALUES) and estimate.missed_by_both == pytest.approx(0.0)
+    assert result.one_finder_only == ["PHONE_NUMBER"] and result.estimates["PHONE_NUMBER"].estimate is None
+    assert "independently" in result.assumption
     with pytest.raises(UsageError, match="the same finders"):
-        label(workspace, against=workspace)
+        estimate_missed(workspace, workspace)
 
 
 def test_indexes_of_two_corpora_are_refused(workspace: Path, tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["ann@example.com"]}), tmp_path / "in.parquet")
-    sanitize.find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
+    index_with_settings([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
     with pytest.raises(UsageError, match="other documents"):
-        label(workspace, against=tmp_path / "work")
+        estimate_missed(workspace, tmp_path / "work")
 
 
 def test_chapman_estimate_equals_a_manual_calculation() -> None:
     estimate = chapman_estimate(20, 15, 10)
-    assert estimate["estimate"] == pytest.approx(21 * 16 / 11 - 1)
-    assert estimate["missed_by_both"] == pytest.approx(21 * 16 / 11 - 1 - 25)
+    assert estimate.estimate == pytest.approx(21 * 16 / 11 - 1)
+    assert estimate.missed_by_both == pytest.approx(21 * 16 / 11 - 1 - 25)
     half_width = 1.959963984540054 * (21 * 16 * 10 * 5 / (11**2 * 12)) ** 0.5
-    assert estimate["interval"] == pytest.approx([max(25, 21 * 16 / 11 - 1 - half_width), 21 * 16 / 11 - 1 + half_width])
-    assert chapman_estimate(0, 4, 0)["estimate"] is None
+    assert estimate.interval == pytest.approx([max(25, 21 * 16 / 11 - 1 - half_width), 21 * 16 / 11 - 1 + half_width])
+    assert chapman_estimate(0, 4, 0).estimate is None
 
 
 @given(st.integers(1, 400), st.integers(1, 400), st.data())
@@ -217,8 +215,8 @@ def test_chapman_estimate_equals_a_manual_calculation() -> None:
 def test_estimate_is_never_below_the_found_count(first: int, second: int, data: st.DataObject) -> None:
     both = data.draw(st.integers(0, min(first, second)))
     estimate = chapman_estimate(first, second, both)
-    assert estimate["missed_by_both"] >= 0
-    assert first + second - both <= estimate["interval"][0] <= estimate["interval"][1]
+    assert estimate.missed_by_both >= 0
+    assert first + second - both <= estimate.interval[0] <= estimate.interval[1]
 
 
 SPAN_COLUMNS = ["doc_no", "cell", "start", "end"]
@@ -267,33 +265,33 @@ def test_a_log_linear_model_recovers_what_it_assumes() -> None:
         counts[[number for number, cell in enumerate(cells) if test(cell)]].sum()
         for test in (lambda cell: cell[0], lambda cell: cell[1], lambda cell: cell[0] and cell[1])
     )
-    assert chapman_estimate(int(first), int(second), int(both))["estimate"] < 9_500
+    assert chapman_estimate(int(first), int(second), int(both)).estimate < 9_500
 
 
 def test_kinds_that_few_lists_found() -> None:
-    assert estimate_total({0b001: 5}, 3)["lower_bound"] is None
+    assert estimate_total({0b001: 5}, 3).lower_bound is None
     estimate = estimate_total({0b001: 5, 0b100: 3, 0b101: 4}, 3)  # the second list found none: it is ignored for this kind
-    assert estimate["lower_bound"] == pytest.approx(12 + 1 / 2 * 64 / 8) and estimate["loglinear"] is None
-    assert estimate_total({}, 3)["found"] == 0
-    assert estimate_total({0b111: 4}, 3)["loglinear"] is None
+    assert estimate.lower_bound == pytest.approx(12 + 1 / 2 * 64 / 8) and estimate.loglinear is None
+    assert estimate_total({}, 3).found == 0
+    assert estimate_total({0b111: 4}, 3).loglinear is None
 
 
 def test_three_indexes_estimate_what_all_missed(workspace: Path, tmp_path: Path) -> None:
     other_indexes = [copy_index_with_share(workspace, tmp_path / name, share, name) for name, share in (("ner", 0.8), ("presidio", 0.5))]
-    result = label(workspace, against=other_indexes)
-    estimate = result["estimates"]["EMAIL_ADDRESS"]
+    result = estimate_missed(workspace, other_indexes)
+    estimate = result.estimates["EMAIL_ADDRESS"]
     found_counts = [
         sum(number % 100 < percent for number in range(DOCUMENTS_WITHOUT_VALUES, DOCUMENTS_WITHOUT_VALUES + DOCUMENTS_WITH_VALUES))
         for percent in (80, 50)
     ]
-    assert estimate["found_by_list"] == [DOCUMENTS_WITH_VALUES, *found_counts] and estimate["found"] == DOCUMENTS_WITH_VALUES
-    assert estimate["lower_bound"] >= DOCUMENTS_WITH_VALUES and estimate["found_once"] == DOCUMENTS_WITH_VALUES - found_counts[0]
-    assert result["one_finder_only"] == ["PHONE_NUMBER"] and "alike" in result["assumption"]
+    assert estimate.found_by_list == [DOCUMENTS_WITH_VALUES, *found_counts] and estimate.found == DOCUMENTS_WITH_VALUES
+    assert estimate.lower_bound >= DOCUMENTS_WITH_VALUES and estimate.found_once == DOCUMENTS_WITH_VALUES - found_counts[0]
+    assert result.one_finder_only == ["PHONE_NUMBER"] and "alike" in result.assumption
     command = ["label", str(workspace), "--against", str(other_indexes[0]), "--against", str(other_indexes[1])]
     output = CliRunner().invoke(app, command)
     assert output.exit_code == 0 and "at least" in output.output and "index 3  presidio" in output.output
     with pytest.raises(UsageError, match="the same finders"):
-        label(workspace, against=[other_indexes[0], other_indexes[0]])
+        estimate_missed(workspace, [other_indexes[0], other_indexes[0]])
 
 
 # ----------------------------------------------------------------------------------------------------------------------- the command
@@ -308,5 +306,5 @@ def test_command_prints_no_text(workspace: Path, tmp_path: Path) -> None:
     second_index = copy_index_with_share(workspace, tmp_path / "other", 0.5, "ner")
     estimate = runner.invoke(app, ["label", str(workspace), "--against", str(second_index)])
     assert "only one index has any PHONE_NUMBER" in estimate.output
-    for result in (label(workspace, score=tmp_path / "s"), label(workspace, against=second_index)):
+    for result in (score_labels(workspace, tmp_path / "s"), estimate_missed(workspace, second_index)):
         assert "example.com" not in repr(result) and "sanitize label" in repr(result)

@@ -19,11 +19,9 @@ from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.core.progress import ProgressUpdate
 from sanitize.errors import InputRefused, OutputBroken, PlanError, SanitizeError, UsageError
 from sanitize.inspection.reproduction import replay
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import Plan, load_plan, plan_names
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
-from sanitize.readers.survey import Roles
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -90,16 +88,21 @@ def write_mails(folder: Path) -> list[Path]:
     return [folder / "a.mbox"]
 
 
-COLUMN_SETTINGS = Columns(
-    roles=Roles(text=("body", "note"), user="who", id="no"), policies={"note": "keep", "raw": "drop", "user_id": "sanitize"}
-)
+COLUMN_SETTINGS = {
+    "text_column": ("body", "note"),
+    "user_column": "who",
+    "id_column": "no",
+    "keep": ["note"],
+    "drop": ["raw"],
+    "sanitize": ["user_id"],
+}
 CASES: dict[str, tuple[Callable[[Path], list[Path]], str, list[str], dict[str, Any]]] = {
     "rmft of Parquet": (write_parquet, "rmft", ["edit.0.keep=2"], {"rows_per_shard": 17}),
     "redact of columns": (
         write_columns,
         "redact",
         ["edit.0.label=numbered"],
-        {"columns": dataclasses.replace(COLUMN_SETTINGS, policies={"raw": "drop", "user_id": "sanitize"}), "max_doc_bytes": 9_000},
+        {**COLUMN_SETTINGS, "keep": [], "max_doc_bytes": 9_000},
     ),
     "erase of JSON lines": (write_jsonl, "erase", [], {}),
     "baseline of mails": (write_mails, "baseline", [], {"verify": "off"}),
@@ -110,15 +113,15 @@ CASES: dict[str, tuple[Callable[[Path], list[Path]], str, list[str], dict[str, A
 def test_replay_reproduces_every_file(tmp_path: Path, case: str) -> None:
     write_inputs, plan, changes, options = CASES[case]
     inputs = write_inputs(tmp_path / "in")
-    summary = run(inputs, tmp_path / "out", load_plan(plan, changes), settings=Settings(seed=11, workers=1, **options))
-    assert bool(summary["quarantined"]) == (case in ("redact of columns", "erase of JSON lines"))
+    summary = run_with_settings(inputs, tmp_path / "out", load_plan(plan, changes), settings=Settings(seed=11, workers=1, **options))
+    assert bool(summary.quarantined) == (case in ("redact of columns", "erase of JSON lines"))
     (tmp_path / "else").mkdir()
     for no, path in enumerate(inputs):
         shutil.move(path, tmp_path / "else" / f"other-{no}{path.suffix}")
     result = replay(tmp_path / "out" / "manifest.json", tmp_path / "else", tmp_path / "again", workers=1)
-    assert result["same"] and result["same_manifest"] and result["published"] and result["changed"]
-    assert result["different_shards"] == result["different_counts"] == result["notes"] == []
-    assert result["shards"] == len(list((tmp_path / "out" / "data").iterdir()))
+    assert result.same and result.same_manifest and result.published and result.changed
+    assert result.different_shards == result.different_counts == result.notes == []
+    assert result.shards == len(list((tmp_path / "out" / "data").iterdir()))
     assert read_files(tmp_path / "again") == read_files(tmp_path / "out")
 
 
@@ -129,13 +132,13 @@ def test_run_with_a_known_list_is_replayed_with_the_same_list(tmp_path: Path) ->
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Wexler Farrow wrote to wf@example.com"}) + "\n")
     settings = Settings(seed=3, workers=1, known=tmp_path / "ours.csv")
     plan = load_plan("names", ["edit.0.keep=0"])
-    run(tmp_path / "in.jsonl", tmp_path / "out", plan, settings=settings)
+    run_with_settings(tmp_path / "in.jsonl", tmp_path / "out", plan, settings=settings)
     manifest = (tmp_path / "out" / "manifest.json").read_text()
     assert "Farrow" not in manifest and json.loads(manifest)["settings"]["known"] is True
     result = replay(tmp_path / "out", tmp_path / "in.jsonl", tmp_path / "again", workers=1, known=tmp_path / "ours.csv")
-    assert result["same"] and result["same_manifest"]
+    assert result.same and result.same_manifest
     assert read_files(tmp_path / "again") == read_files(tmp_path / "out")
-    with pytest.raises(UsageError, match="the same list again with --known"):
+    with pytest.raises(UsageError, match="the same list again with known"):
         replay(tmp_path / "out", tmp_path / "in.jsonl", tmp_path / "none", workers=1)
     with pytest.raises(UsageError, match="not the list") as error:
         replay(tmp_path / "out", tmp_path / "in.jsonl", tmp_path / "wrong", workers=1, known=tmp_path / "other.csv")
@@ -148,7 +151,7 @@ def test_run_with_a_known_list_is_replayed_with_the_same_list(tmp_path: Path) ->
 @pytest.fixture(scope="module")
 def original_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("original")
-    run(write_parquet(folder / "in"), folder / "out", "rmft", settings=Settings(seed=5, workers=1, rows_per_shard=20))
+    run_with_settings(write_parquet(folder / "in"), folder / "out", "rmft", settings=Settings(seed=5, workers=1, rows_per_shard=20))
     return folder
 
 
@@ -170,8 +173,8 @@ def write_changed_manifest(run_folder: Path, change: Change) -> Path:
 def test_second_replay_changes_nothing(run_folder: Path) -> None:
     first = replay(run_folder / "out", run_folder / "in", run_folder / "again", workers=1)
     second = replay(run_folder / "out", run_folder / "in", run_folder / "again", workers=1)
-    assert first.pop("changed") and not second.pop("changed")
-    assert first == second
+    assert first.changed and not second.changed
+    assert dataclasses.replace(first, changed=False) == second
 
 
 def test_interrupted_replay_resumes(run_folder: Path) -> None:
@@ -184,7 +187,7 @@ def test_interrupted_replay_resumes(run_folder: Path) -> None:
     assert not (run_folder / "again").exists()
     stages: list[str] = []
     result = replay(run_folder / "out", run_folder / "in", run_folder / "again", workers=1, progress=lambda step: stages.append(step.stage))
-    assert result["same"] and "rewrite" in stages
+    assert result.same and "rewrite" in stages
     assert read_files(run_folder / "again") == read_files(run_folder / "out")
 
 
@@ -221,17 +224,17 @@ def test_differences_are_reported_and_not_published(run_folder: Path, case: str)
     change, different, counts = DIFFERENT[case]
     manifest = write_changed_manifest(run_folder, change)
     result = replay(manifest, run_folder / "in", run_folder / "again", workers=1)
-    assert not result["same"] and not result["same_manifest"] and not result["published"]
-    assert (result["different_shards"], result["different_counts"], result["shards"]) == (different, counts, 3)
+    assert not result.same and not result.same_manifest and not result.published
+    assert (result.different_shards, result.different_counts, result.shards) == (different, counts, 3)
     assert not (run_folder / "again").exists() and (run_folder / "again.private").is_dir()
     if case == "one shard":
         result = replay(manifest, run_folder / "in", run_folder / "again", workers=1, anyway=True)
-        assert result["published"] and not result["same"] and result["different_shards"] == different
+        assert result.published and not result.same and result.different_shards == different
         assert {name: raw for name, raw in read_files(run_folder / "again").items() if name != "manifest.json"}.items() <= read_files(
             run_folder / "out"
         ).items()
         later = replay(manifest, run_folder / "in", run_folder / "again", workers=1)
-        assert not later["changed"] and not later["same"]
+        assert not later.changed and not later.same
 
 
 def test_another_version_is_noted(run_folder: Path) -> None:
@@ -239,9 +242,9 @@ def test_another_version_is_noted(run_folder: Path) -> None:
         run_folder, lambda manifest: manifest["tool"].update({"polars": "1.0.0", "faker": "1.0"}) or manifest["tool"].pop("numpy")
     )
     result = replay(manifest, run_folder / "in", run_folder / "again", workers=1)
-    (note,) = result["notes"]
+    (note,) = result.notes
     assert "polars 1.0.0 there" in note and "faker 1.0 there" in note and "numpy none there" in note and "duckdb" not in note
-    assert result["same"] and result["published"] and not result["same_manifest"]
+    assert result.same and result.published and not result.same_manifest
 
 
 # ---- refused, without leaving files ----
@@ -256,7 +259,7 @@ def set_external_part(manifest: dict[str, Any]) -> None:
 
 
 REFUSED: dict[str, tuple[Change, type[Exception], str]] = {
-    "a secret key": (set_secret_key, UsageError, "secret key, which no manifest holds.*--key FILE"),
+    "a secret key": (set_secret_key, UsageError, "secret key, which no manifest holds.*key=FILE"),
     "other formats": (
         lambda manifest: manifest["tool"]["formats"].update(rewriting=0),
         UsageError,
@@ -265,9 +268,9 @@ REFUSED: dict[str, tuple[Change, type[Exception], str]] = {
     "no formats": (lambda manifest: manifest["tool"].pop("formats"), UsageError, "formats that it does not name"),
     "no seed": (lambda manifest: manifest["key"].pop("seed"), OutputBroken, "key.seed is missing"),
     "an invalid seed": (lambda manifest: manifest["key"].update(seed="x"), OutputBroken, "key.seed"),
-    "no settings": (lambda manifest: manifest.pop("settings"), OutputBroken, "settings: Field required"),
+    "no settings": (lambda manifest: manifest.pop("settings"), OutputBroken, "settings: is missing, a value was expected; this manifest"),
     "an invalid shard size": (lambda manifest: manifest["settings"].update(rows_per_shard=0), OutputBroken, "settings.rows_per_shard"),
-    "an invalid hash": (lambda manifest: manifest["shards"][0].update(sha256="../x"), OutputBroken, r"shards.0.sha256"),
+    "an invalid hash": (lambda manifest: manifest["shards"][0].update(sha256="../x"), OutputBroken, r"shards\[0\].sha256"),
     "an external part": (set_external_part, UsageError, r"edit\[1\] uses a part from outside"),
     "an invalid plan": (lambda manifest: manifest["plan"].update(edit=[]), PlanError, "no editor names it"),
     "a plan that was changed": (lambda manifest: manifest["plan"]["edit"][0].update(keep=3), OutputBroken, "plan_hash does not follow"),
@@ -320,7 +323,7 @@ def test_replay_requires_new_output_and_workspace(run_folder: Path, case: str) -
     (run_folder / "full" / "letter.txt").write_text("mine")
     before = list_paths(run_folder)
     with pytest.raises(UsageError, match=message):
-        replay(run_folder / "out", run_folder / "in", run_folder / folders["out"], run_folder / folders["work"], workers=1)
+        replay(run_folder / "out", run_folder / "in", run_folder / folders["out"], work=run_folder / folders["work"], workers=1)
     assert list_paths(run_folder) == before
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import sanitize
 from sanitize.errors import UsageError
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.settings import Settings
 
 TEXTS = ["First bob.lee@example.com and 212-555-0123.", "Then bob.lee@example.com, ann.roe@example.org.", "Again bob.lee@example.com."]
@@ -20,7 +21,7 @@ TEXTS = ["First bob.lee@example.com and 212-555-0123.", "Then bob.lee@example.co
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("asked")
     pl.DataFrame({"text": TEXTS}).write_parquet(base / "in.parquet")
-    sanitize.run(base / "in.parquet", base / "out", settings=Settings(seed=1, workers=1))
+    run_with_settings(base / "in.parquet", base / "out", settings=Settings(seed=1, workers=1))
     return base / "out.private"
 
 
@@ -28,7 +29,7 @@ def test_top(workspace: Path) -> None:
     rows = sanitize.top(workspace, limit=2)
     assert rows.columns[:3] == ["rank", "kind", "value"] and rows["occurrences"].to_list()[0] == 3
     assert "bob.lee" not in str(rows) and "bob.lee" not in repr(rows)
-    assert sanitize.top(str(workspace), "PHONE_NUMBER")["kind"].to_list() == ["PHONE_NUMBER"]
+    assert sanitize.top(str(workspace), kind="PHONE_NUMBER")["kind"].to_list() == ["PHONE_NUMBER"]
     assert sanitize.top(workspace, reveal=True)["value"][0] == "bob.lee@example.com"
     assert sanitize.top(workspace, by="documents")["documents"].to_list() == [3, 1, 1]
     assert sanitize.top(workspace, by="users").height == 0  # these texts have no users
@@ -68,15 +69,15 @@ def test_documents_are_empty_after_the_input_was_moved(workspace: Path, tmp_path
 
 def test_status(workspace: Path, tmp_path: Path) -> None:
     status = sanitize.status(workspace)
-    assert status["indexed"] and status["documents"] == 3 and status["lock_holder"] is None
-    assert [run["plan"] for run in status["runs"]] == ["rmft"]
+    assert status.indexed and status.documents == 3 and status.lock_holder is None
+    assert [run.plan for run in status.runs] == ["rmft"]
     for query in (sanitize.status, sanitize.top, lambda folder: sanitize.sql(folder, "SELECT 1")):
         with pytest.raises(UsageError, match="not the private folder"):
             query(tmp_path)
 
 
 def test_verify(workspace: Path) -> None:
-    assert sanitize.verify(workspace.parent / "out")["leaks"] == 0
+    assert sanitize.verify(workspace.parent / "out").leaks == 0
 
 
 def test_empty_result_is_explained(workspace: Path, tmp_path: Path) -> None:
@@ -91,5 +92,5 @@ def test_empty_result_is_explained(workspace: Path, tmp_path: Path) -> None:
         assert sanitize.sql(workspace, name=name).height == 0
         assert re.search(message, explain_empty_result(workspace, get_query(name).tables) or "")
     assert explain_empty_result(workspace, {"edits", "occurrences"}) is None
-    sanitize.find(workspace.parent / "in.parquet", work=tmp_path / "found", settings=Settings(seed=1, workers=1))
+    index_with_settings(workspace.parent / "in.parquet", work=tmp_path / "found", settings=Settings(seed=1, workers=1))
     assert "nothing was run yet" in (explain_empty_result(tmp_path / "found", {"drops"}) or "")

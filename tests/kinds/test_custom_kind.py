@@ -25,8 +25,8 @@ from sanitize.kinds.custom_kind import CHECKS, CustomKind
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.kinds.pattern_check import find_pattern_error
 from sanitize.pipeline.erasure.subject_request import subject
-from sanitize.pipeline.run import run
-from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream
+from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.streaming.stream import run_stream, stream
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
@@ -399,22 +399,22 @@ def test_run_with_custom_kinds_and_queries_on_its_output(tmp_path: Path) -> None
     plan = load_plan(write_plan(tmp_path, STAFF, PROJECT, edit="rmft"))
     plan = load_plan(str(tmp_path / "own.toml"), ["edit.0.kinds=['EMAIL_ADDRESS', 'STAFF_ID']", "leave=['PROJECT']"])
     settings = Settings(seed=1, workers=2, rows_per_shard=1)
-    result = run([source], tmp_path / "out", plan, settings=settings)
-    assert (result["leaks"], result["kept_originals"], result["by_kind"]["PROJECT"]["left_by_plan"]) == (0, 5, 3)
-    counts = result["by_kind"]["STAFF_ID"]
+    result = run_with_settings([source], tmp_path / "out", plan, settings=settings)
+    assert (result.leaks, result.kept_originals, result.by_kind["PROJECT"].left_by_plan) == (0, 5, 3)
+    counts = result.by_kind["STAFF_ID"]
     # full-width and lower-case spellings are found by the leak check, which sweeps them
-    assert (counts["occurrences"], counts["values"], counts["kept"], result["verify"]["swept"]) == (8, 3, 3, 2)
+    assert (counts.occurrences, counts.values, counts.kept, result.verify.swept) == (8, 3, 3, 2)
     texts = read_texts(tmp_path / "out")
     assert [text.count("EMP-123456") for text in texts] == [1, 0, 0] and "EMP-654321" in texts[0] and "EMP-777777" in texts[2]
     surrogates = re.findall(r"EMP-[0-9]{6}", " ".join(texts))
     assert len(surrogates) == len(set(surrogates)) == 7 and not re.search("[Ee]mp-654321|ＥＭＰ", " ".join(texts))
-    assert texts == (run([source], tmp_path / "again", plan, settings=SETTINGS) and read_texts(tmp_path / "again"))
-    assert verify(tmp_path / "out")["leaks"] == 0
+    assert texts == (run_with_settings([source], tmp_path / "again", plan, settings=SETTINGS) and read_texts(tmp_path / "again"))
+    assert verify(tmp_path / "out").leaks == 0
     work = tmp_path / "out.private"
-    assert sql_api.top(work, "STAFF_ID")["occurrences"].to_list() == [3, 2, 1]  # the index has no swept occurrences
+    assert sql_api.top(work, kind="STAFF_ID")["occurrences"].to_list() == [3, 2, 1]  # the index has no swept occurrences
     with pytest.raises(UsageError, match="Did you mean STAFF_ID"):
-        sql_api.top(work, "STAF_ID")
-    assert subject(work, ["EMP-123456"])["occurrences"] == 3
+        sql_api.top(work, kind="STAF_ID")
+    assert subject(work, ["EMP-123456"]).occurrences == 3
     manifest = (tmp_path / "out" / "manifest.json").read_text()
     assert "Blue Heron" not in manifest and '"words": 1' in manifest
 
@@ -423,9 +423,9 @@ def test_run_with_custom_kinds_and_queries_on_its_output(tmp_path: Path) -> None
 def test_every_editor_edits_custom_kinds(tmp_path: Path, edit: str) -> None:
     source = write_corpus(tmp_path)
     plan = load_plan(write_plan(tmp_path, STAFF, PROJECT, edit=edit), ["edit.0.keep=0"] if edit == "rmft" else [])
-    result = run([source], tmp_path / "out", plan, settings=SETTINGS)
+    result = run_with_settings([source], tmp_path / "out", plan, settings=SETTINGS)
     texts = " ".join(read_texts(tmp_path / "out"))
-    assert result["leaks"] == 0 and result["kept_originals"] == 0
+    assert result.leaks == 0 and result.kept_originals == 0
     assert not re.search(r"123456|654321|777777|[Bb](?i:lue\s+heron)", texts)
     if edit == "redact":
         assert texts.count("[STAFF_ID]") == 7 and texts.count("[PROJECT]") == 3
@@ -440,7 +440,7 @@ def test_index_is_rebuilt_after_a_changed_pattern_but_not_after_a_changed_replac
     def notes(**change: Any) -> str:
         plan = load_plan(write_plan(tmp_path, {**STAFF, **change}))
         out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
-        return " ".join(run([source], out, plan, work, SETTINGS).get("notes", []))
+        return " ".join(run_with_settings([source], out, plan, work, SETTINGS).notes)
 
     assert notes() == ""
     assert "was built with" not in notes(replacement="S-{digits:6}", examples=["EMP-123456"])
@@ -452,7 +452,7 @@ def test_allow_lists_and_minimum_scores_of_custom_kinds(tmp_path: Path) -> None:
     custom = {"name": "PIN", "pattern": "[0-9]{4}", "context": ["pin"], "score": 0.3}
     source = write_corpus(tmp_path, ["my pin is 2001" + " x" * 60 + " in 2002", "pin 2003"])
     options = '[find.allow]\nPIN = ["2003"]\n[find.min_score]\nPIN = 0.5\n'
-    run([source], tmp_path / "out", load_plan(write_plan(tmp_path, custom, options=options)), settings=SETTINGS)
+    run_with_settings([source], tmp_path / "out", load_plan(write_plan(tmp_path, custom, options=options)), settings=SETTINGS)
     assert read_texts(tmp_path / "out") == ["my pin is [PIN]" + " x" * 60 + " in 2002", "pin 2003"]
 
 
@@ -467,29 +467,29 @@ def test_stream_gives_the_texts_of_a_run(tmp_path: Path) -> None:
         "[STAFF_ID], [STAFF_ID] and [STAFF_ID] of [PROJECT] [MAY] may",
     ]
     streamed = []
-    for row in stream(iter(rows), plan, seed=1, rows=2):
+    for row in stream(iter(rows), plan=plan, seed=1, batch=2):
         streamed.append(row["text"])
         assert "STAFF_ID" not in all_kinds()  # the caller's kinds are unchanged
-    record = next(iter(stream(iter(rows), "redact", seed=1)))
+    record = next(iter(stream(iter(rows), plan="redact", seed=1)))
     assert "EMP-123456" in record["text"]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    run([source], tmp_path / "out", plan, settings=SETTINGS)
-    run_stream([source], tmp_path / "out.jsonl", plan, None, StreamSettings(seed=1, workers=2, max_batch_records=2))
+    run_with_settings([source], tmp_path / "out", plan, settings=SETTINGS)
+    run_stream([source], tmp_path / "out.jsonl", plan, None, Settings(seed=1, workers=2, batch=2))
     piped = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
     assert (streamed, read_texts(tmp_path / "out"), piped) == (expected,) * 3
 
 
 def test_replay_reproduces_the_output_unless_words_are_missing(tmp_path: Path) -> None:
     source = write_corpus(tmp_path)
-    run(
+    run_with_settings(
         [source],
         tmp_path / "out",
         load_plan(write_plan(tmp_path, {**STAFF, "examples": ["EMP-123456"], "inside_words": True})),
         settings=SETTINGS,
     )
     result = replay(tmp_path / "out", source, tmp_path / "again", workers=1)
-    assert result["same"] and result["published"] and not result["notes"]
-    run([source], tmp_path / "listed", load_plan(write_plan(tmp_path, PROJECT)), settings=SETTINGS)
+    assert result.same and result.published and not result.notes
+    run_with_settings([source], tmp_path / "listed", load_plan(write_plan(tmp_path, PROJECT)), settings=SETTINGS)
     with pytest.raises(UsageError, match=r"a \[\[kind\]\] lists words, which no manifest holds"):
         replay(tmp_path / "listed", source, tmp_path / "third")
 
@@ -506,7 +506,7 @@ def test_values_occur_only_as_often_as_kept(tmp_path_factory: pytest.TempPathFac
     """After a run every value occurs as often as the plan keeps it, and no surrogate is a value of the corpus."""
     folder = tmp_path_factory.mktemp("law")
     plan = load_plan(write_plan(folder, STAFF, PROJECT, edit="rmft"), [f"edit.0.keep={keep}"])
-    run([write_corpus(folder, texts)], folder / "out", plan, settings=Settings(seed=1, workers=1))
+    run_with_settings([write_corpus(folder, texts)], folder / "out", plan, settings=Settings(seed=1, workers=1))
     before, after = "\n".join(texts), "\n".join(read_texts(folder / "out"))
     for value in set(re.findall("EMP-[0-9]{6}", before)):
         assert len(re.findall(value, after)) == keep
@@ -520,7 +520,7 @@ def test_values_occur_only_as_often_as_kept(tmp_path_factory: pytest.TempPathFac
 def test_rules_test_checks_the_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     valid = {**STAFF, "examples": ["EMP-123456", "EMP-000000"], "counter_examples": ["EMP-12", "TEMP-1234567"]}
     pin = {"name": "PIN", "pattern": "[0-9]{4}", "context": ["pin"], "examples": ["pin: 2001"], "counter_examples": ["2001"]}
-    assert check_kind_examples(load_plan(write_plan(tmp_path, valid, pin)))["failed"] == []
+    assert check_kind_examples(load_plan(write_plan(tmp_path, valid, pin))).failed == []
     invalid = {
         "name": "CODE",
         "pattern": "[0-9]{4} ?[0-9]{4}",
@@ -531,8 +531,8 @@ def test_rules_test_checks_the_examples(tmp_path: Path, capsys: pytest.CaptureFi
     overlapped = {"name": "LOSES", "pattern": "4111[0-9 ]+", "score": 0.1, "examples": ["4111 1111 1111 1111"]}
     path = write_plan(tmp_path, invalid, pin, overlapped)
     result = check_kind_examples(path)
-    assert result["example_count"] == 10
-    assert [(failure["kind"], failure["list"], failure["index"], failure["reason"]) for failure in result["failed"]] == [
+    assert result.example_count == 10
+    assert [(failure.kind, failure.list, failure.index, failure.reason) for failure in result.failed] == [
         ("CODE", "examples", 1, "its check (luhn) rejects it"),
         ("CODE", "examples", 2, "nothing in it matches"),
         ("CODE", "examples", 3, "a letter or digit adjoins it; give the kind inside_words = true if it may occur inside words"),
@@ -548,4 +548,4 @@ def test_rules_test_checks_the_examples(tmp_path: Path, capsys: pytest.CaptureFi
         out, err = capsys.readouterr()
         assert "1234 567" not in out + err and "4111" not in out + err
         if "--json" in arguments:
-            assert json.loads(out) == json.loads(json.dumps(result)) and "6 of 10 examples failed" in err
+            assert json.loads(out) == result.to_dict() and "6 of 10 examples failed" in err

@@ -1,17 +1,23 @@
-"""Every kind: what it accepts, what it refuses and why, and that its surrogates are of the same kind. All people are invented."""
+"""Details of the built-in kinds: reasons of refusal, normalised forms, components, shapes of surrogates. All people are invented.
+
+test_examples.py tests every kind on its own examples.
+"""
 
 from __future__ import annotations
 
 import re
+import time
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.keys import Draws
+from sanitize.core.keys import Draws, Key
 from sanitize.errors import PlanError
+from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import (
     BOUNDARY,
     flatten_strings,
@@ -23,23 +29,9 @@ from sanitize.kinds.kind import (
     unflatten_strings,
 )
 
-NAMES = [
-    "MESSAGE_ID",
-    "SECRET",
-    "EMAIL_ADDRESS",
-    "URL",
-    "CRYPTO",
-    "IP_ADDRESS",
-    "MAC_ADDRESS",
-    "IBAN_CODE",
-    "CREDIT_CARD",
-    "US_SSN",
-    "PHONE_NUMBER",
-    "X500_NAME",
-]
-KINDS = {name: get_kind(name) for name in NAMES}
-PATTERN = "|".join(f"(?:{k.pattern})" for k in KINDS.values())
-PYTHON_PATTERN = re.compile(PATTERN.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
+FINDER = PatternFinder(Key.from_seed(3))
+KINDS = {name: kind for name, kind in list_kinds().items() if kind.pattern}
+PATTERN = "|".join(f"(?:{kind.pattern})" for kind in KINDS.values())
 
 
 def make_draws(count: int, document: int = 7) -> Draws:
@@ -47,184 +39,16 @@ def make_draws(count: int, document: int = 7) -> Draws:
     return Draws.from_words(b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows)
 
 
-def find_candidates(text: str, id_field: bool = False) -> list[tuple[str, str, str | None]]:
-    """(kind, value, reason) of every candidate, as in a finder."""
-    marked = pl.Series([text]).str.replace_all(PATTERN, "\x01$0\x02")[0]
-    spans, position = [], 0
-    for piece in re.split("([\x01\x02])", marked):
-        if piece == "\x01":
-            spans.append([position, position])
-        elif piece == "\x02":
-            spans[-1][1] = position
-        else:
-            position += len(piece)
-    assert [tuple(span) for span in spans] == [match.span() for match in PYTHON_PATTERN.finditer(text)]
-    candidates = []
-    for start, stop in spans:
-        bracketed = text[start] == "<"
-        start, stop = start + bracketed, stop - (text[stop - 1] == ">")
-        value = text[start:stop]
-        frame = pl.DataFrame({"value": [value], "bracketed": [bracketed], "id_field": [id_field], "address_field": [False]})
-        kind = next((k for k in KINDS.values() if k.is_value(frame)[0]), None)
-        assert kind is not None, "no kind accepts what the patterns matched"
-        before = re.match((kind.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), value)
-        after = re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value) if kind.suffix_pattern else None
-        prefix_length, suffix_length = len(before[0]) if before else 0, len(after[0]) if after else 0
-        start, stop, value = start + prefix_length, stop - suffix_length, value[prefix_length : len(value) - suffix_length]
-        if not prefix_length and text[:start].encode()[-1:] in [bytes([b]) for b in kind.not_preceded_by]:
-            continue
-        if not suffix_length and text[stop:].encode()[:1] in [bytes([b]) for b in kind.not_followed_by]:
-            continue
-        if kind.needs_context is not None and kind.context_rule is not None and kind.needs_context(pl.Series("value", [value]))[0]:
-            context = pl.DataFrame(
-                {"value": [value], "before": [text[:start][-48:]], "spelled": [text[:start][-48:]], "after": [text[stop:][:16]]}
-            )
-            if not kind.context_rule(context)[0]:
-                continue
-        candidates.append((kind.name, value, kind.check(pl.Series([value]))[0] if kind.check else None))
-    return candidates
+def find_values(text: str) -> tuple[list[tuple[str, str]], set[tuple[str, str]]]:
+    """(kind, value) of every occurrence in a text, and (kind, reason) of the rejected candidates."""
+    found = FINDER.run(pa.array([text], pa.large_string()))
+    values = [(FINDER.kinds[found.distinct.kind[value_no]].name, found.distinct.value[value_no].as_py()) for value_no in found.value_no]
+    return values, {(FINDER.kinds[number].name, reason) for number, reason in found.skipped}
 
 
-VALID = {
-    "EMAIL_ADDRESS": [
-        ("write to bob@example.com", ["bob@example.com"]),
-        ("bob@example.com.", ["bob@example.com"]),
-        ("(BOB.MANN@EXAMPLE.COM)", ["BOB.MANN@EXAMPLE.COM"]),
-        ("o'neil@example.com", ["o'neil@example.com"]),
-        ("'bob@example.com','ann@example.org'", ["bob@example.com", "ann@example.org"]),
-        ("kenneth..lee@example.com", ["kenneth..lee@example.com"]),
-        ("a@example.com;b@example.org,c@example.net", ["a@example.com", "b@example.org", "c@example.net"]),
-        ("title=3Dklaus@example.com", ["klaus@example.com"]),
-        ("email=klaus@example.com&x=1", ["klaus@example.com"]),
-        ("bob@example.com=20", ["bob@example.com"]),
-        ("bob@example.com2nd", ["bob@example.com"]),
-        ("bob@example.com_x", ["bob@example.com"]),
-        ("写信给bob@example.com谢谢", ["bob@example.com"]),
-        ("bob@mail-2.my_host.example.co.uk", ["bob@mail-2.my_host.example.co.uk"]),
-        ("bob@xn--bcher-kva.example, bob@example.xn--p1ai", ["bob@xn--bcher-kva.example", "bob@example.xn--p1ai"]),
-        ("Bob <bob@example.com>", ["bob@example.com"]),
-        ("<bob@corp> <.bob@example.com>", ["bob@corp", ".bob@example.com"]),
-        ("<mailto:bob@example.com>", ["bob@example.com"]),
-        ("<bob.mann2001@example.com> <first.last@corp>", ["bob.mann2001@example.com", "first.last@corp"]),
-        ("<john.smith19850412@example.com>", ["john.smith19850412@example.com"]),
-        ("<IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com>", ["IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com"]),
-        ('"bob"@example.com, "bob.lee"@example.com', ['"bob"@example.com', '"bob.lee"@example.com']),
-        ("bounce+1234567-ab12-bob@example.com", ["bounce+1234567-ab12-bob@example.com"]),
-    ],
-    "MESSAGE_ID": [
-        ("<13505866.1075863688222.JavaMail.evans@host>", ["13505866.1075863688222.JavaMail.evans@host"]),
-        ("<20010203123456.A1234@example.com>", ["20010203123456.A1234@example.com"]),
-        ("<Pine.LNX.4.21.0010151234560.1234-100000@example.com>", ["Pine.LNX.4.21.0010151234560.1234-100000@example.com"]),
-        ("<000a01c0f1f7$a8c5e1b0$0200a8c0@example>", ["000a01c0f1f7$a8c5e1b0$0200a8c0@example"]),
-        ("<c1cc0df8-bd06-51e7-d5a0-888c1955683b@example.com>", ["c1cc0df8-bd06-51e7-d5a0-888c1955683b@example.com"]),
-        ("<4.3.2.7.2.20010412101010.00b5b960@mail.example.com>", ["4.3.2.7.2.20010412101010.00b5b960@mail.example.com"]),
-        ("<CAKgNqVuLpTtZsBbHmXxAaRrYyWwGgFfKkJjIiEeDd7S3PpQ@mail.example.com>", None),
-    ],
-    "URL": [
-        ("see http://www.example.com/a_b?q=1#top.", ["http://www.example.com/a_b?q=1#top"]),
-        ("(HTTPS://Example.com/x)", ["HTTPS://Example.com/x"]),
-        ("www.example.org, ftp://ftp.example.com/pub!", ["www.example.org", "ftp://ftp.example.com/pub"]),
-        ('<a href="http://example.com/x">', ["http://example.com/x"]),
-        ("<http://example.com/x>", ["http://example.com/x"]),
-        ("http://user:pw@example.com/", ["http://user:pw@example.com/"]),
-        ("http://example.com/b谢谢", ["http://example.com/b"]),
-    ],
-    "IP_ADDRESS": [
-        ("from [93.184.216.34]:25", ["93.184.216.34"]),
-        ("10.1.2.3/24.", ["10.1.2.3"]),
-        ("fe80::1 and 2001:db8:0:0:8:800:200c:417a", ["fe80::1", "2001:db8:0:0:8:800:200c:417a"]),
-        ("::ffff:10.1.2.3 via 2001:db8:1::", ["::ffff:10.1.2.3", "2001:db8:1::"]),
-    ],
-    "IBAN_CODE": [
-        ("IBAN: DE89 3704 0044 0532 0130 00 please", ["DE89 3704 0044 0532 0130 00"]),
-        ("GB82WEST12345698765432", ["GB82WEST12345698765432"]),
-        ("BE68 5390 0754 7034 IBAN", ["BE68 5390 0754 7034"]),
-        ("iban is gb82west12345698765432", ["gb82west12345698765432"]),
-        ("NO93 8601 1117 947.", ["NO93 8601 1117 947"]),
-    ],
-    "CREDIT_CARD": [
-        ("card 4111 1111 1111 1111 123", ["4111 1111 1111 1111"]),
-        ("5555-5555-5555-4444, 3782 822463 10005", ["5555-5555-5555-4444", "3782 822463 10005"]),
-        ("6011111111111117 30569309025904", ["6011111111111117", "30569309025904"]),
-        ("4111.1111.1111.1111 or 3782.822463.10005.", ["4111.1111.1111.1111", "3782.822463.10005"]),
-        ("180000000000002 and 501800000009", ["180000000000002", "501800000009"]),  # of fifteen digits, and of twelve
-    ],
-    "SECRET": [
-        ("key AKIAIOSFODNN7EXAMPLE.", ["AKIAIOSFODNN7EXAMPLE"]),
-        (
-            "SK0123456789abcdef0123456789abcdef, sk-proj-a_b-0123456789abcdefXY",
-            ["SK0123456789abcdef0123456789abcdef", "sk-proj-a_b-0123456789abcdefXY"],
-        ),
-    ],
-    "CRYPTO": [
-        ("to 1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa or", ["1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"]),
-        ("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", ["bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"]),
-        ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", ["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"]),
-    ],
-    "MAC_ADDRESS": [
-        ("HWaddr 00:1A:2b:3c:4d:5e, 00-1a-2b-3c-4d-5e.", ["00:1A:2b:3c:4d:5e", "00-1a-2b-3c-4d-5e"]),
-        ("001a.2b3c.4d5e", ["001a.2b3c.4d5e"]),
-    ],
-    "X500_NAME": [
-        ("Lee, Ann </O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=ALEE>,", ["/O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=ALEE"]),
-        ("cc: Ann Lee/HOU/EXAMPLE@EXAMPLE, Bo", ["Ann Lee/HOU/EXAMPLE@EXAMPLE"]),
-    ],
-    "US_SSN": [
-        ("SSN 123-45-6789.", ["123-45-6789"]),
-        ("123 45 6789", ["123 45 6789"]),
-        ("123.45.6789", ["123.45.6789"]),
-        ("Social Security Number: 123456789", ["123456789"]),
-        ("ITIN 912-70-3456, 988-94-0001", ["912-70-3456", "988-94-0001"]),
-        ("913-12-3457 or 914-66-3458", ["913-12-3457", "914-66-3458"]),  # no tax number has these groups
-        ("ssn=123456789, SSN is 123456788", ["123456789", "123456788"]),
-        ('{"ssn": "123456789"} **SSN:** 123456788, SS# 123456787', ["123456789", "123456788", "123456787"]),
-        ("SSN (123456789), Soc. Sec. No. 123456788, social security number of 123456787", ["123456789", "123456788", "123456787"]),
-    ],
-    "PHONE_NUMBER": [
-        ("call (713) 555-6161 or 713-555-6161", ["(713) 555-6161", "713-555-6161"]),
-        ("713.555.6161, 713 555 6161, 713/555-6161", ["713.555.6161", "713 555 6161", "713/555-6161"]),
-        ("1-800-555-0199 ext. 123", ["1-800-555-0199 ext. 123"]),
-        ("713-555-6161 x35161; +1 (713) 555-6161", ["713-555-6161 x35161", "+1 (713) 555-6161"]),
-        ("+17135556161", ["+17135556161"]),
-        ("tel:+49 (0)30 1234567", ["+49 (0)30 1234567"]),
-        ("+33 1 70 18 99 00 12 rue", ["+33 1 70 18 99 00"]),
-        ("+44 20 7946 0958 2001-05-04", ["+44 20 7946 0958"]),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "text", "values"), [(name, *case) for name, cases in VALID.items() for case in cases])
-def test_values_are_found(name: str, text: str, values: list[str] | None) -> None:
-    expected = [text[1:-1]] if values is None else values
-    assert find_candidates(text) == [(name, value, None) for value in expected]
-
-
-TEXTS_WITHOUT_VALUES = [
-    "046-1297901",  # a part of a GUID
-    "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
-    "10230713853616100",
-    "9713-555-6161 a713-555-6161 713-555-61612",
-    "x1234.5.6.7 88.1.2.34567 2.21.7.14-release",
-    "std::vector Foo:: ::1 10:20:30 aa:bb:cc:dd:ee",
-    "@bob, bob@, pkg@1.2.3, medium.com/@bob.smith",
-    "look at dot com, meet at noon dot",
-    "ghp_0123 AKIA1234 sk-learn eyJ.eyJ. SG.a.b npm_config key-value hf_transfer",
-    "-----BEGIN CERTIFICATE-----MIIE-----END CERTIFICATE-----",
-    "//TODO:ask bob@ C://x:y /x:y@",
-    "1234.5678 00:1a:2b:3c:4d 0x5aAeb6 bc1 /O=EXAMPLE /usr/CN=x and/or@home",
-    "a123-45-6789 123-45-67890 123-456-789",
-    "http:// https:// www. ftp://",
-    "DE89370400440532013000X DE8937040044053201300",
-    "111 4111 11111",
-    "2001-05-04 16:39:00 -0700",
-    "a\nb@\nc <a @b> 4111\n1111\n1111\n1111",
-    "",
-]
-
-
-@pytest.mark.parametrize("text", TEXTS_WITHOUT_VALUES)
-def test_other_texts_have_no_candidates(text: str) -> None:
-    assert find_candidates(text) == []
+@pytest.mark.parametrize("text", ["", "046-1297901", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "1234.5678 00:1a:2b:3c:4d 0x5aAeb6 bc1"])
+def test_other_texts_have_no_values(text: str) -> None:
+    assert find_values(text)[0] == []
 
 
 REJECTED = [
@@ -248,7 +72,6 @@ REJECTED = [
     ("0:0:0:0:0:0:0:1", "IP_ADDRESS", "reserved"),
     ("add::bad", "IP_ADDRESS", "word"),
     ("ab:cd:ef:01:23:45:67:89:ab", "IP_ADDRESS", "groups"),
-    ("1::2::3", "IP_ADDRESS", None),  # `1::2` is followed by more groups
     ("DE88 3704 0044 0532 0130 00", "IBAN_CODE", "mod97"),
     ("4111 1111 1111 1112", "CREDIT_CARD", "luhn"),
     ("2000 0000 0000 0006", "CREDIT_CARD", "issuer"),
@@ -263,8 +86,9 @@ REJECTED = [
 
 
 @pytest.mark.parametrize(("text", "name", "reason"), REJECTED)
-def test_rejected_candidates_have_a_reason(text: str, name: str, reason: str | None) -> None:
-    assert [case[::2] for case in find_candidates(text)[:1]] == [(name, reason)]
+def test_rejected_candidates_have_a_reason(text: str, name: str, reason: str) -> None:
+    values, rejected = find_values(text)
+    assert name not in dict(values) and (name, reason) in rejected
 
 
 def test_checks_of_values_that_no_pattern_matches() -> None:
@@ -276,11 +100,17 @@ def test_checks_of_values_that_no_pattern_matches() -> None:
     assert KINDS["CREDIT_CARD"].check(pl.Series(["0000000000000000", "4"])).to_list() == ["issuer", "luhn"]
 
 
-def test_an_id_field_makes_all_but_a_persons_address_a_message_id() -> None:
-    assert find_candidates("<a1b2c3@example.com>", id_field=True) == [("MESSAGE_ID", "a1b2c3@example.com", None)]
-    assert find_candidates("a1b2c3@example.com", id_field=True) == [("MESSAGE_ID", "a1b2c3@example.com", None)]
-    assert find_candidates("Message from Bob Lee <bob.lee@example.com>", id_field=True) == [("EMAIL_ADDRESS", "bob.lee@example.com", None)]
-    assert find_candidates("http://bob@example.com", id_field=True)[0][0] == "URL"
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("<a1b2c3@example.com>", ("MESSAGE_ID", "a1b2c3@example.com")),
+        ("a1b2c3@example.com", ("MESSAGE_ID", "a1b2c3@example.com")),
+        ("Message from Bob Lee <bob.lee@example.com>", ("EMAIL_ADDRESS", "bob.lee@example.com")),
+        ("http://bob@example.com", ("URL", "http://bob@example.com")),
+    ],
+)
+def test_an_id_field_makes_all_but_a_persons_address_a_message_id(field: str, value: tuple[str, str]) -> None:
+    assert find_values(f"From: x\nIn-Reply-To: {field}\n\nhello")[0][0] == value
 
 
 NORMALISED_VALUES = [
@@ -317,7 +147,7 @@ def test_normalise(name: str, value: str, normalised: str) -> None:
     assert KINDS[name].normalise(pl.Series([value])).to_list() == [normalised]
 
 
-SAMPLES = {name: [value for _, values in cases if values for value in values] for name, cases in VALID.items()}
+SAMPLES = {name: [value for _, *values in kind.hits for value in values] for name, kind in KINDS.items()}
 SAMPLES["PHONE_NUMBER"] += ["+7 495 123-45-67", "+39 06 1234567", "+36 1 123 4567", "+229 98 47 77 62", "(212)555-0123"]
 SAMPLES["IP_ADDRESS"] += ["172.20.1.1", "192.168.0.9", "9.9.9.10", "FE80::ABCD:1", "2001:DB8::a1"]
 SAMPLES["EMAIL_ADDRESS"] += [
@@ -346,6 +176,10 @@ HIDDEN_ADDRESSES = [
 HIDDEN_ADDRESSES += ["jos\u00e9@b\u00fccher.example", "иван@пример.рф", "bob.l=\nee@example.com", "ann dot lee at example dot org"]
 
 
+# kinds of which a surrogate keeps the class of every character
+SHAPED_KINDS = ("CREDIT_CARD", "IBAN_CODE", "MESSAGE_ID", "PHONE_NUMBER", "SECRET", "URL", "US_SSN", "X500_NAME")
+
+
 def reduce_to_shape(name: str, value: str) -> str:
     """What a surrogate of this kind keeps."""
     if name == "IP_ADDRESS" and ":" not in value:
@@ -363,26 +197,14 @@ def reduce_to_shape(name: str, value: str) -> str:
     return re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "0", value)))
 
 
-@pytest.mark.parametrize("reserved", [False, True])
-@pytest.mark.parametrize("name", NAMES)
-def test_surrogates_are_of_their_kind(name: str, reserved: bool) -> None:
-    kind = KINDS[name]
-    values = pl.Series("value", SAMPLES[name] * 20)
-    surrogates = kind.make_surrogates(values, make_draws(len(values)), reserved)
-    assert surrogates.name == "value"
+@pytest.mark.parametrize("name", [*SHAPED_KINDS, "CRYPTO", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"])
+def test_surrogates_keep_the_shape(name: str) -> None:
+    kind, values = KINDS[name], pl.Series("value", SAMPLES[name] * 20)
+    surrogates = kind.make_surrogates(values, make_draws(len(values)), False)
+    assert [reduce_to_shape(name, surrogate) for surrogate in surrogates] == [reduce_to_shape(name, value) for value in values]
     frame = pl.DataFrame({"value": surrogates}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False))
-    assert kind.is_value(frame).all()
-    if not reserved:
-        assert [reduce_to_shape(name, surrogate) for surrogate in surrogates] == [reduce_to_shape(name, value) for value in values]
-    if not (reserved and name == "US_SSN"):  # these are rejected intentionally
-        assert kind.check is None or kind.check(surrogates).is_null().all()
+    assert kind.is_value(frame).all() and (kind.check is None or kind.check(surrogates).is_null().all())
     assert (kind.normalise(surrogates) != kind.normalise(values)).mean() > (0.99 if name != "EMAIL_ADDRESS" else 0.999)
-    assert kind.make_surrogates(values, make_draws(len(values)), reserved).to_list() == surrogates.to_list()
-    rows = np.arange(1, len(values), 3)
-    assert (
-        kind.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), reserved).to_list()
-        == surrogates.gather(rows).to_list()
-    )
 
 
 def test_surrogate_addresses_match_the_whole_pattern() -> None:
@@ -446,18 +268,6 @@ def test_reserved_ranges() -> None:
     assert surrogates("MESSAGE_ID", "1$a@host").str.ends_with(".example").all()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_empty_column(name: str) -> None:
-    kind, empty = KINDS[name], pl.Series("value", [], dtype=pl.String)
-    frame = pl.DataFrame({"value": empty}, {"value": pl.String}).with_columns(
-        bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(False)
-    )
-    assert len(kind.is_value(frame)) == len(kind.normalise(empty)) == len(kind.make_surrogates(empty, make_draws(0), False)) == 0
-    assert len(kind.make_surrogates(empty, make_draws(0), True)) == 0
-    assert kind.check is None or kind.check(empty).dtype == pl.String
-    assert kind.split_components is None or kind.split_components(empty).height == 0
-
-
 COMPONENT_NAMES = ["lead", "first", "sep", "last", "at", "domain", "dot", "tld"]
 
 
@@ -488,7 +298,7 @@ def test_components_concatenate_to_the_value(pairs: list[tuple[str, str]]) -> No
 
 @settings(max_examples=25, deadline=None)
 @given(st.data())
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KINDS)
 def test_normalise_is_idempotent(name: str, data: st.DataObject) -> None:
     kind = KINDS[name]
     values = st.from_regex(re.compile(kind.pattern.replace(BOUNDARY, "").replace(r"\z", ""), re.ASCII), fullmatch=True)
@@ -513,22 +323,9 @@ def test_byte_matrix_and_flattened_strings_round_trip() -> None:
     assert unflatten_strings(*flatten_strings(values.slice(1)), "v").equals(values.slice(1))
 
 
-def test_order() -> None:
-    assert [name for name in list_kinds() if name in NAMES] == NAMES
-    ranks = [k.rank for k in list_kinds().values()]
+def test_kinds_are_tried_in_the_order_of_their_ranks() -> None:
+    ranks = [kind.rank for kind in list_kinds().values()]
     assert ranks == sorted(ranks)
-
-
-def test_patterns_follow_the_rules() -> None:
-    for name, kind in KINDS.items():
-        assert re.compile(kind.pattern.replace(BOUNDARY, r"\b").replace(r"\z", r"\Z")).groups == 0, name
-        assert not (kind.digit_lines_only and r"\z" in kind.pattern), (
-            "numbers are searched in parts of a text, whose ends are not the text's ends"
-        )
-        assert not kind.prefilter or "|".join(form for _, form in kind.prefilter) == kind.pattern, name
-        assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", kind.pattern.replace(BOUNDARY, "").replace(r"\z", "")), name
-        everything = pl.Series([f"{chr(code)}" for code in range(32)])
-        assert not (everything.str.replace_all(kind.pattern, "")).eq("").any(), name
 
 
 def test_unknown_kind_name_is_refused_with_a_suggestion() -> None:
@@ -560,6 +357,9 @@ def test_unknown_kind_name_is_refused_with_a_suggestion() -> None:
     ],
 )
 def test_long_unbroken_runs_take_linear_time(unit: str) -> None:
-    """Quadratic work in the length of a run would take minutes here."""
-    text = pl.Series([(unit * 125_000)[:500_000]])
-    assert text.str.replace_all(PATTERN, "\x01$0\x02").str.len_bytes()[0] >= 400_000
+    """Quadratic work in the length of a run would take half a minute: all patterns in one search do, for the first two."""
+    texts = pa.array([(unit * 125_000)[:500_000]], pa.large_string())
+    finder = PatternFinder(Key.from_seed(1))
+    start = time.process_time()
+    finder.run(texts)
+    assert time.process_time() - start < 8

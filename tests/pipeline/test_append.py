@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from sanitize import plans
 from sanitize.core import failpoints
+from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.editors.pseudonymize import Pseudonymize
 from sanitize.errors import InputRefused, LeakFound, PlanError, QuarantineExceeded, SanitizeError, UsageError
@@ -31,11 +32,9 @@ from sanitize.inspection import sql_api
 from sanitize.pipeline.append import check_pseudonyms_consistent, remove_replacement_values
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.index_increments import IndexIncrement, hash_path, select_new_files, starts_with_earlier_file
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
-from sanitize.readers.survey import Roles
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import shard_name, shard_names
@@ -69,12 +68,12 @@ class CorpusFolder:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
 
-    def run_plan(self, *inputs: Path, plan: str | Plan = "rmft", changes: Sequence[str] = (), **changed_settings: Any) -> dict[str, Any]:
+    def run_plan(self, *inputs: Path, plan: str | Plan = "rmft", changes: Sequence[str] = (), **changed_settings: Any) -> RunResult:
         loaded_plan = load_plan(plan, changes) if isinstance(plan, str) else plan
         run_settings = Settings(**{"seed": 1, "workers": 1, "rows_per_shard": PER_SHARD, **changed_settings})
-        return run(list(inputs) or [self.folder / "in"], self.out, loaded_plan, self.work, run_settings)
+        return run_with_settings(list(inputs) or [self.folder / "in"], self.out, loaded_plan, self.work, run_settings)
 
-    def append(self, *inputs: Path, **options: Any) -> dict[str, Any]:
+    def append(self, *inputs: Path, **options: Any) -> RunResult:
         return self.run_plan(*inputs, append=True, **options)
 
     def texts(self) -> list[str]:
@@ -113,7 +112,7 @@ def test_run_over_more_files_suggests_append_where_it_is_possible(corpus: Corpus
     changed_corpus.write_file("a.jsonl", [document(99)])
     with pytest.raises(UsageError, match="^((?!--append).)*$"):
         changed_corpus.run_plan()
-    assert corpus.append()["appended"]["documents"] == 5
+    assert corpus.append().appended.documents == 5
 
 
 # --------------------------------------------------------------------------------------------------------- the index and texts of one run
@@ -153,11 +152,11 @@ def test_append_gives_the_index_of_one_run(corpus: CorpusFolder) -> None:
     assert values[0].equals(values[1])
     # all counts are of the whole corpus; only the variants of the first increment may equal values of later ones
     single_run_summary = Corpus.open(single_run.out).manifest["summary"]
-    assert {name: append_summary[name] for name in SUMMARY_KEYS} == {name: single_run_summary[name] for name in SUMMARY_KEYS}
+    assert {name: append_summary.to_dict()[name] for name in SUMMARY_KEYS} == {name: single_run_summary[name] for name in SUMMARY_KEYS}
     # the new texts equal those of one run over all files, whose variants avoid all values too
     assert corpus.texts()[13:] == single_run.texts()[13:]
     assert sql_api.sql(corpus.work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [20]
-    assert sql_api.status(corpus.work)["increments"] == 3
+    assert sql_api.status(corpus.work).increments == 3
     assert sql_api.top(corpus.work).equals(sql_api.top(single_run.work))
 
 
@@ -167,7 +166,7 @@ def test_append_leaves_earlier_shards_unchanged(corpus: CorpusFolder) -> None:
     shards, texts = corpus.shards(), corpus.texts()
     write_files(corpus, "b.parquet")
     summary = corpus.append()
-    assert summary["changed"] and summary["documents_in"] == 13
+    assert summary.changed and summary.documents_in == 13
     assert {name: corpus.shards()[name] for name in shards} == shards
     assert corpus.texts()[:8] == texts
     assert list(corpus.shards()) == [*(shard_name(no, 2) for no in range(2)), *(shard_name(no, 2, 2) for no in range(2))]
@@ -180,10 +179,10 @@ def test_append_leaves_earlier_shards_unchanged(corpus: CorpusFolder) -> None:
     assert [Path(shard["path"]).name for shard in manifest["shards"]] == list(corpus.shards()) == sorted(corpus.shards())
     Corpus.open(corpus.out).check()
     for mode in ("fast", "full"):
-        assert verify(corpus.out, mode=mode)["leaks"] == 0
+        assert verify(corpus.out, mode=mode).leaks == 0
     before = corpus.shards()
     for inputs in ([], first, [corpus.folder / "in" / "b.parquet"]):
-        assert corpus.append(*inputs)["changed"] is False
+        assert corpus.append(*inputs).changed is False
     assert corpus.shards() == before
 
 
@@ -195,7 +194,7 @@ def test_append_with_plans_that_need_no_corpus_pass(corpus: CorpusFolder, plan: 
     assert len(texts) == 13 and texts[8:] == texts_of_single_run[8:]
     if plan != "erase":  # the replacement of a value depends on no other document
         assert texts == texts_of_single_run
-    assert verify(corpus.out)["leaks"] == 0
+    assert verify(corpus.out).leaks == 0
 
 
 WORDS = [
@@ -230,7 +229,7 @@ def test_any_split_into_increments_gives_the_index_and_texts_of_one_run(batches:
         assert counted[0].equals(counted[1])
         append_summary, single_run_summary = (Corpus.open(output.out).manifest["summary"] for output in (corpus, single_run))
         assert {name: append_summary[name] for name in SUMMARY_KEYS} == {name: single_run_summary[name] for name in SUMMARY_KEYS}
-        assert verify(corpus.out, mode="fast")["leaks"] == 0
+        assert verify(corpus.out, mode="fast").leaks == 0
 
 
 @pytest.mark.parametrize("keep", [1, 2])
@@ -263,7 +262,7 @@ def test_a_new_value_that_equals_a_replacement_is_never_kept(corpus: CorpusFolde
     assert len(new) == 2 and not any(replacement in text.lower() for text in new)
     assert "a.new@example.com" in new[1]
     for mode in ("fast", "full"):  # the old shard contains the value only as a replacement
-        assert verify(corpus.out, mode=mode)["leaks"] == 0
+        assert verify(corpus.out, mode=mode).leaks == 0
     # a later append still removes the value
     corpus.append(corpus.write_file("c.jsonl", [document(102, f"{replacement} again")]), verify="full")
     assert replacement not in corpus.texts()[10]
@@ -274,7 +273,7 @@ UNDETECTED_VALUES = {"in the text": {"text": "ask ｂｏｂ@example.com"}, "in a
 
 @pytest.mark.parametrize("location", UNDETECTED_VALUES)
 def test_a_new_value_that_occurs_undetected_in_an_earlier_shard_stops_the_append(corpus: CorpusFolder, location: str) -> None:
-    settings = {"columns": Columns(policies={"note": "keep"} if "note" in UNDETECTED_VALUES[location] else {})}
+    settings = {"keep": ["note"]} if "note" in UNDETECTED_VALUES[location] else {}
     rows = [
         {"doc_id": "x", **UNDETECTED_VALUES[location]},
         {**document(1), **({"note": "a"} if "note" in UNDETECTED_VALUES[location] else {})},
@@ -299,7 +298,7 @@ def test_append_leaves_swept_shards_unchanged(corpus: CorpusFolder) -> None:
     sweep = corpus.table("runs", next((corpus.work / "runs").iterdir()).name, "sweep")
     assert sweep.height == 1
     summary = corpus.append(corpus.write_file("b.jsonl", [document(2, "ask ｂｏｂ@example.com as well")]), plan="erase")
-    assert summary["verify"]["swept"] == 1 and "ｂｏｂ" not in corpus.texts()[2]
+    assert summary.verify.swept == 1 and "ｂｏｂ" not in corpus.texts()[2]
     assert corpus.shards().items() >= shards.items()
     assert corpus.table("runs", next((corpus.work / "runs").iterdir()).name, "sweep")["doc_no"].to_list() == [1, 2]
 
@@ -310,14 +309,14 @@ def test_an_erased_person_stays_erased_after_append(corpus: CorpusFolder) -> Non
     corpus.append(corpus.write_file("b.jsonl", [document(2, f"{ann} two"), document(3, "dee.day@example.com")]))
     assert ann in corpus.texts()[0]
     found = subject(corpus.work, [ann], erase=True, workers=1)
-    assert found["erased"]["outputs"][0]["shards_rewritten"] >= 1
-    assert found["runs"][0]["shards"] == [shard_name(0, 1), shard_name(0, 1, 2)]
+    assert found.erased.outputs[0].shards_rewritten >= 1
+    assert found.runs[0].shards == [shard_name(0, 1), shard_name(0, 1, 2)]
     assert not any(ann in text for text in corpus.texts())
     shards = corpus.shards()
     corpus.append(corpus.write_file("c.jsonl", [document(4, f"{ann} three"), document(5, "cy.lee@example.com")]))
     assert corpus.texts()[4] == "[EMAIL_ADDRESS] three" and not any("ann.roe" in text for text in corpus.texts())
     assert corpus.shards().items() >= shards.items()
-    assert corpus.append()["changed"] is False
+    assert corpus.append().changed is False
 
 
 # ------------------------------------------------------------------------------------------------------------------------ what is refused
@@ -360,8 +359,8 @@ REFUSED: dict[str, tuple[Callable[[CorpusFolder], object] | None, dict[str, Any]
     "another seed": (None, {"seed": 2}, UsageError, "built with another key"),
     "other shards": (None, {"rows_per_shard": 5}, UsageError, "other columns or settings"),
     "another sample": (None, {"sample": 0.5}, UsageError, "another --sample"),
-    "other roles": (None, {"columns": Columns(roles=Roles(id="id"))}, UsageError, "other columns or settings"),
-    "another policy": (None, {"columns": Columns(policies={"user_id": "keep"})}, UsageError, "made with another key, other settings"),
+    "other roles": (None, {"id_column": "id"}, UsageError, "other columns or settings"),
+    "another policy": (None, {"keep": ["user_id"]}, UsageError, "made with another key, other settings"),
     "a file that changed": (change_input_file, {}, UsageError, "file 1 of the input: was read by an earlier run and has changed"),
     "a missing file": (delete_input_file, {}, UsageError, "1 files that an earlier run read are missing"),
     "a new column": (
@@ -443,16 +442,16 @@ def test_renamed_files_are_recognised_by_their_content(corpus: CorpusFolder) -> 
     corpus.run_plan()
     first_file.rename(corpus.folder / "in" / "0-moved.jsonl")
     summary = corpus.append()
-    assert summary["changed"] is False and "1 of the given files are byte-identical" in summary["notes"][0]
+    assert summary.changed is False and "1 of the given files are byte-identical" in summary.notes[0]
     # a second copy beside the first counts as a new file, because it may be intended
     shutil.copy(second_file, corpus.folder / "in" / "z-copy.parquet")
-    assert corpus.append()["documents_in"] == 18
+    assert corpus.append().documents_in == 18
     # a rotated log: the earlier file was renamed, and a new one has its name
     log = corpus.write_file("log.jsonl", [document(200)])
     corpus.append(log)
     log.rename(corpus.folder / "in" / "log.1.jsonl")
     corpus.write_file("log.jsonl", [document(201)])
-    assert corpus.append()["documents_in"] == 20
+    assert corpus.append().documents_in == 20
 
 
 @pytest.mark.parametrize("relocate", [Path.rename, shutil.copytree])
@@ -463,18 +462,18 @@ def test_a_moved_or_copied_work_folder_can_be_used(
     write_files(corpus, "a.jsonl")
     monkeypatch.chdir(corpus.folder)
     settings = Settings(seed=1, workers=1, rows_per_shard=PER_SHARD)
-    run([Path("in")], Path("out"), load_plan("rmft"), Path("out.private"), settings)
+    run_with_settings([Path("in")], Path("out"), load_plan("rmft"), Path("out.private"), settings)
     relocate(corpus.work, corpus.folder / "elsewhere")
     if corpus.work.exists():
         shutil.rmtree(corpus.work / "documents")
     corpus.work = corpus.folder / "elsewhere"
     assert len(sql_api.find_document_sources(corpus.work) or ()) == 1
-    assert corpus.append()["changed"] is False
-    assert corpus.append(*write_files(corpus, "b.parquet"))["documents_in"] == 13
+    assert corpus.append().changed is False
+    assert corpus.append(*write_files(corpus, "b.parquet")).documents_in == 13
     corpus.out.rename(corpus.folder / "moved")
     corpus.out = corpus.folder / "moved"
-    assert verify(corpus.out, corpus.work, mode="fast")["leaks"] == 0
-    assert corpus.append(*write_files(corpus, "c.jsonl"))["documents_in"] == 20
+    assert verify(corpus.out, work=corpus.work, mode="fast").leaks == 0
+    assert corpus.append(*write_files(corpus, "c.jsonl")).documents_in == 20
 
 
 def change_file(folder: Path) -> None:
@@ -516,7 +515,7 @@ def test_changed_files_in_a_moved_input_folder_are_refused(tmp_path: Path, case:
     (tmp_path / "in").rename(moved_folder)
     (moved_folder / "new.jsonl").write_text(json.dumps(document(99)) + "\n")
     summary = corpus.append(moved_folder)
-    assert summary["documents_in"] == 14 and "2 of the given files are byte-identical" in summary["notes"][0]
+    assert summary.documents_in == 14 and "2 of the given files are byte-identical" in summary.notes[0]
     change(moved_folder)
     with pytest.raises(UsageError, match=message):
         corpus.append(*([moved_folder] if as_folder else sorted(moved_folder.iterdir())))
@@ -530,7 +529,7 @@ def test_equal_file_names_in_new_folders_are_new_files(corpus: CorpusFolder) -> 
         folder.mkdir()
         (folder / "part-0.jsonl").write_text("".join(json.dumps(document(night * 4 + no)) + "\n" for no in range(4)))
         summary = corpus.append(folder) if night else corpus.run_plan(folder)
-        assert summary["documents_in"] == 4 * (night + 1)
+        assert summary.documents_in == 4 * (night + 1)
 
 
 @pytest.mark.parametrize("by_name", [False, True])
@@ -546,7 +545,7 @@ def test_repeated_text_files_do_not_mark_a_new_folder_as_moved(corpus: CorpusFol
         inputs = sorted(folder.iterdir()) if by_name else [folder]
         summary = corpus.append(*inputs) if month else corpus.run_plan(*inputs)
         # the two text files are documents too, once each
-        assert summary["documents_in"] - 13 * (month + 1) == 2
+        assert summary.documents_in - 13 * (month + 1) == 2
 
 
 def test_a_moved_folder_is_recognised_by_one_identical_data_file(corpus: CorpusFolder) -> None:
@@ -605,7 +604,7 @@ def test_append_works_after_the_old_input_files_were_deleted(corpus: CorpusFolde
     shutil.rmtree(corpus.folder / "in")
     (corpus.folder / "in").mkdir()
     summary = corpus.append(corpus.write_file("d.jsonl", [document(300), document(301)]))
-    assert summary["documents_in"] == 14 and corpus.shards().items() >= shards.items()
+    assert summary.documents_in == 14 and corpus.shards().items() >= shards.items()
 
 
 class StopAtFailpoint(BaseException):
@@ -640,7 +639,7 @@ def test_an_unfinished_append_must_be_finished_with_its_files(corpus: CorpusFold
         corpus.append(third_file)
     # the unfinished append may be given together with more files
     summary = corpus.append(second_file, third_file)
-    assert summary["documents_in"] == 20 and len(Corpus.open(corpus.out).manifest["increments"]) == 2
+    assert summary.documents_in == 20 and len(Corpus.open(corpus.out).manifest["increments"]) == 2
     assert len(Corpus.open(corpus.out).manifest["inputs"]) == 3
 
 
@@ -648,10 +647,10 @@ def test_an_erasure_discards_an_unfinished_append(corpus: CorpusFolder, monkeypa
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
     (second_file,) = write_files(corpus, "b.parquet")
     assert stops_at_failpoint(monkeypatch, corpus, "run:leak_checked")
-    assert subject(corpus.work, [PEOPLE[0]], erase=True, workers=1)["erased"]["outputs"][0]["shards"] == 2
+    assert subject(corpus.work, [PEOPLE[0]], erase=True, workers=1).erased.outputs[0].shards == 2
     assert not any(PEOPLE[0] in text for text in corpus.texts())
-    assert sql_api.status(corpus.work)["documents"] == 8
-    assert corpus.append(second_file)["documents_in"] == 13
+    assert sql_api.status(corpus.work).documents == 8
+    assert corpus.append(second_file).documents_in == 13
     assert not any(PEOPLE[0] in text for text in corpus.texts())
 
 
@@ -664,7 +663,7 @@ def test_replace_discards_an_unfinished_append(corpus: CorpusFolder, monkeypatch
     with pytest.raises(UsageError, match="use --replace to discard that append"):
         corpus.append()
     shards = corpus.shards()
-    assert corpus.append(replace=True)["documents_in"] == 15
+    assert corpus.append(replace=True).documents_in == 15
     assert corpus.shards().items() >= shards.items()
     uninterrupted = make_neighbour_folder(corpus, "uninterrupted")
     uninterrupted.run_plan(*write_files(uninterrupted, "a.jsonl"))
@@ -688,7 +687,7 @@ def test_a_file_that_changes_while_it_is_read_stops_the_append(corpus: CorpusFol
         corpus.append()
     assert corpus.shards() == shards
     write_files(corpus, "b.parquet")
-    assert corpus.append()["documents_in"] == 13 and corpus.shards().items() >= shards.items()
+    assert corpus.append().documents_in == 13 and corpus.shards().items() >= shards.items()
 
 
 def test_two_outputs_of_one_index_are_appended_separately(corpus: CorpusFolder) -> None:
@@ -698,18 +697,18 @@ def test_two_outputs_of_one_index_are_appended_separately(corpus: CorpusFolder) 
     redacted.folder, redacted.out, redacted.work = corpus.folder, corpus.folder / "redacted", corpus.work
     redacted.run_plan(plan="redact")
     write_files(corpus, "b.parquet")
-    assert corpus.append()["documents_in"] == 13
-    assert verify(redacted.out, redacted.work)["shards"] == 2  # its own shards only
+    assert corpus.append().documents_in == 13
+    assert verify(redacted.out, work=redacted.work).shards == 2  # its own shards only
     write_files(corpus, "c.jsonl")
-    assert redacted.append(plan="redact")["documents_in"] == 20
+    assert redacted.append(plan="redact").documents_in == 20
     assert [increment["input_count"] for increment in Corpus.open(redacted.out).manifest["increments"]] == [1, 2]
-    assert corpus.append()["documents_in"] == 20
+    assert corpus.append().documents_in == 20
     assert [increment["input_count"] for increment in Corpus.open(corpus.out).manifest["increments"]] == [1, 1, 1]
     with pytest.raises(UsageError, match=r"in 3 increments .--append"):
         corpus.run_plan()
     # a deleted OUT is rebuilt from everything in the index
     shutil.rmtree(corpus.out)
-    assert corpus.append(replace=True)["documents_in"] == 20
+    assert corpus.append(replace=True).documents_in == 20
     assert "increments" not in Corpus.open(corpus.out).manifest
 
 
@@ -743,7 +742,7 @@ def test_append_stopped_at_any_failpoint_resumes_to_identical_bytes(corpus: Corp
         assert path.is_dir() or "/shards/" in str(path) or stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
     assert {path.relative_to(corpus.out): file_sha256(path) for path in corpus.out.rglob("*") if path.is_file()} == expected_hashes
     assert corpus.shards().items() >= old_shards.items()
-    assert corpus.append()["changed"] is False
+    assert corpus.append().changed is False
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------- units

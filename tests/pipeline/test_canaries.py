@@ -21,7 +21,7 @@ from sanitize.errors import OutputBroken
 from sanitize.finders.patterns import Detections, PatternFinder
 from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline import canaries
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import DocumentFile, Documents
@@ -68,11 +68,11 @@ def test_kinds_without_a_removal_guarantee_are_untested(tmp_path: Path) -> None:
 def test_every_kind_has_a_valid_example() -> None:
     """A kind without an example is not checked; all shipped kinds have one."""
     key = canaries.Key(b"x" * 32, is_public=True)
-    for name in canaries._EXAMPLES:
+    for name in canaries.canary_examples():
         values = canaries._generate_values(key, name)
-        assert len(set(values)) == canaries.CANARY_COUNT and canaries._EXAMPLES[name] not in values
-    assert {kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind} <= set(canaries._EXAMPLES)
-    assert set(canaries._EXAMPLES) <= set(list_kinds())
+        assert len(set(values)) == canaries.CANARY_COUNT and canaries.canary_examples()[name] not in values
+    assert {kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind} <= set(canaries.canary_examples())
+    assert set(canaries.canary_examples()) <= set(list_kinds())
 
 
 def test_the_same_plan_and_shapes_give_the_same_numbers(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_shapes_of_unusual_documents(tmp_path: Path, texts: tuple[str | None, ..
 
 def test_a_null_column_without_a_type_is_accepted(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": pa.nulls(3)}), tmp_path / "in.parquet")
-    summary = run(tmp_path / "in.parquet", tmp_path / "out", load_plan("erase"), settings=Settings(seed=1, workers=1))
-    assert (summary["documents_out"], summary["leaks"]) == (3, 0)
+    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", load_plan("erase"), settings=Settings(seed=1, workers=1))
+    assert (summary.documents_out, summary.leaks) == (3, 0)
 
 
 def test_shapes_of_nested_and_missing_texts(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_finder_that_misses_a_kind_stops_the_run(tmp_path: Path, monkeypatch: 
     make_finder_ignore_kind(monkeypatch, "PHONE_NUMBER")
     pq.write_table(pa.table({"text": ["nothing to see"]}), tmp_path / "in.parquet")
     with pytest.raises(OutputBroken, match=r"canary check: .* PHONE_NUMBER \(as written\)"):
-        run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
+        run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
     assert not (tmp_path / "out").exists()
 
 
@@ -158,19 +158,25 @@ def test_an_editor_that_skips_occurrences_stops_the_run(tmp_path: Path, monkeypa
     monkeypatch.setattr(Redact, "edit_occurrences", edit_some_occurrences)
     pq.write_table(pa.table({"text": ["mail bob.lee@example.com"]}), tmp_path / "in.parquet")
     with pytest.raises(OutputBroken, match="canary check"):
-        run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
+        run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
 
 
 def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": MAILS}), tmp_path / "in.parquet")
-    summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full"))
+    summary = run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full")
+    )
     counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
-    assert counts == summary["canaries"] and counts["removed"] == counts["planted"] > 100
-    assert summary["verify"]["mode"] == "full" and len(summary["verify"]["forms"]) == 13 and summary["verify"]["ambiguous"] == {}
+    assert counts == summary.to_dict()["canaries"] and counts["removed"] == counts["planted"] > 100
+    assert summary.verify.mode == "full" and len(summary.verify.forms) == 13 and summary.verify.ambiguous == {}
     for page in ("report.html", "README.md"):
         text = (tmp_path / "out" / page).read_text()
         assert re.search(rf"{counts['removed']} of {counts['planted']}\b", text) and "invented people" in text.lower()
-    second_summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full"))
-    assert second_summary["changed"] is False and second_summary["canaries"] == counts
-    baseline_summary = run([tmp_path / "in.parquet"], tmp_path / "raw", load_plan("baseline"), None, Settings(seed=1, workers=1))
-    assert baseline_summary["canaries"]["planted"] == 0 and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()
+    second_summary = run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full")
+    )
+    assert second_summary.changed is False and second_summary.to_dict()["canaries"] == counts
+    baseline_summary = run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "raw", load_plan("baseline"), None, Settings(seed=1, workers=1)
+    )
+    assert baseline_summary.canaries.planted == 0 and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()

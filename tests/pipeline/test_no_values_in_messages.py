@@ -30,7 +30,7 @@ from sanitize.errors import SanitizeError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.pipeline import shard_checking
 from sanitize.pipeline.index_build import IndexBuilder
-from sanitize.pipeline.run import find, run
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.reporting.html_report import EditSample
@@ -122,7 +122,7 @@ def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str
 
 
 def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> None:
-    check_output(sanitize("find", "in.jsonl", "--work", "out.private"))
+    check_output(sanitize("index", "in.jsonl", "--work", "out.private"))
     check_output(sanitize("run", "in.jsonl", "-o", "out"))
     for arguments in (
         *(["top", "out.private"], ["top", "out.private", "--json"], ["top", "out.private", "--format", "csv"]),
@@ -336,7 +336,7 @@ def test_an_invalid_utf8_text_is_not_quoted_by_the_sql_command(corpus_folder: Pa
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished_run")
     (folder / "in.jsonl").write_text("".join(json.dumps(build_row(number)) + "\n" for number in range(24)))
-    run([folder / "in.jsonl"], folder / "out", load_plan("rmft"), None, Settings(seed=1, workers=1))
+    run_with_settings([folder / "in.jsonl"], folder / "out", load_plan("rmft"), None, Settings(seed=1, workers=1))
     return folder
 
 
@@ -380,9 +380,9 @@ def test_exception_chains_contain_no_value(corpus_folder: Path, monkeypatch: pyt
     """A Python caller sees the exception with its chain: exceptions of the packages must cut the chain."""
     failing_calls: list[Callable[[], Any]] = []
     write_damaged_parquet(corpus_folder, truncate)
-    failing_calls.append(lambda: find([Path("in.parquet")], Path("w1"), Settings(workers=1)))
+    failing_calls.append(lambda: index_with_settings([Path("in.parquet")], Path("w1"), Settings(workers=1)))
     (corpus_folder / "in.bad.jsonl").write_bytes(b'{"text": "canary0001 \xff"}\n')
-    failing_calls.append(lambda: find([Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)))
+    failing_calls.append(lambda: index_with_settings([Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)))
     failing_query = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
 
     def run_failing_query() -> None:
@@ -399,7 +399,10 @@ def test_exception_chains_contain_no_value(corpus_folder: Path, monkeypatch: pyt
     (corpus_folder / "in.key").chmod(0o600)
     failing_calls.append(lambda: Key.read(Path("in.key")))
     monkeypatch.setattr(detection, "find_task", raise_error_with_value)  # a bug, or an unforeseen error of a library
-    failing_calls += [lambda: run([Path("in.jsonl")], Path("o1"), settings=Settings(workers=1)), lambda: find(["in.jsonl"], "w3")]
+    failing_calls += [
+        lambda: run_with_settings([Path("in.jsonl")], Path("o1"), settings=Settings(workers=1)),
+        lambda: index_with_settings(["in.jsonl"], "w3"),
+    ]
     for failing_call in failing_calls:
         with pytest.raises(SanitizeError) as caught:
             failing_call()

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from sanitize.errors import InputRefused, PlanError, UsageError
-from sanitize.inspection.annotation import label
+from sanitize.inspection.annotation import sample_for_labels
 from sanitize.inspection.reproduction import replay
-from sanitize.pipeline.run import find, run
-from sanitize.pipeline.streaming.stream import StreamSettings, run_stream, stream
+from sanitize.pipeline.run import index_with_settings, run_with_settings
+from sanitize.pipeline.streaming.stream import run_stream, stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 
@@ -44,8 +44,8 @@ def read_texts(out: Path) -> list[str]:
 
 
 def test_opt_in_kinds_are_not_found_unless_a_plan_names_them(tmp_path: Path) -> None:
-    found = find([write_corpus(tmp_path, TEXTS)], tmp_path / "work", SETTINGS)
-    assert set(found["by_kind"]) == {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"}
+    found = index_with_settings([write_corpus(tmp_path, TEXTS)], tmp_path / "work", SETTINGS)
+    assert set(found.by_kind) == {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"}
 
 
 @pytest.mark.parametrize("opt_in_use", ["leave", "redact"])
@@ -58,9 +58,9 @@ def test_a_stream_gives_the_texts_of_a_run(opt_in_use: str, tmp_path: Path) -> N
         edit={"redact": DEFAULT_KINDS} | ({"redact too": opt_in_kinds} if opt_in_use == "redact" else {}),
         countries=["DE"],
     )
-    summary = run([write_corpus(tmp_path, TEXTS)], tmp_path / "out", load_plan(plan_path), settings=SETTINGS)
-    assert summary["by_kind"]["DE_TAX_ID"]["occurrences"] == 1 and summary["by_kind"]["AGE"]["occurrences"] == 1
-    streamed_texts = [row["text"] for row in stream([{"text": text} for text in TEXTS], plan_path, seed=1)]
+    summary = run_with_settings([write_corpus(tmp_path, TEXTS)], tmp_path / "out", load_plan(plan_path), settings=SETTINGS)
+    assert summary.by_kind["DE_TAX_ID"].occurrences == 1 and summary.by_kind["AGE"].occurrences == 1
+    streamed_texts = [row["text"] for row in stream([{"text": text} for text in TEXTS], plan=plan_path, seed=1)]
     assert streamed_texts == read_texts(tmp_path / "out")
     assert (
         "[PHONE_NUMBER] or [PHONE_NUMBER]" in streamed_texts[0]
@@ -74,17 +74,17 @@ def test_a_plan_with_more_kinds_updates_the_index(tmp_path: Path) -> None:
     file = write_corpus(tmp_path, TEXTS)
     plan_with_opt_in_kinds = load_plan(write_plan(tmp_path / "own.toml", leave=OPT_IN_KINDS, edit={"redact": DEFAULT_KINDS}))
     plan_without_them = load_plan(write_plan(tmp_path / "less.toml", edit={"redact": DEFAULT_KINDS}))
-    run([file], tmp_path / "one", plan_without_them, tmp_path / "work", SETTINGS)
-    summary = run([file], tmp_path / "two", plan_with_opt_in_kinds, tmp_path / "work", SETTINGS)
-    assert any("other opt-in kinds" in note for note in summary["notes"])
-    assert summary["by_kind"]["DATE_TIME"]["occurrences"] == 2
+    run_with_settings([file], tmp_path / "one", plan_without_them, tmp_path / "work", SETTINGS)
+    summary = run_with_settings([file], tmp_path / "two", plan_with_opt_in_kinds, tmp_path / "work", SETTINGS)
+    assert any("other opt-in kinds" in note for note in summary.notes)
+    assert summary.by_kind["DATE_TIME"].occurrences == 2
 
 
 def test_no_weekday_is_replaced_by_itself(tmp_path: Path) -> None:
     texts = [f"see you on {day}, at 5 pm" for day in DAYS * 8]
     plan = load_plan(write_plan(tmp_path / "own.toml", edit={"rmft": ["DATE_TIME"]}), ["edit.0.keep=0"])
-    summary = run([write_corpus(tmp_path, texts)], tmp_path / "out", plan, settings=SETTINGS)
-    assert summary["by_kind"]["DATE_TIME"]["replaced"] == summary["by_kind"]["DATE_TIME"]["occurrences"] >= len(texts)
+    summary = run_with_settings([write_corpus(tmp_path, texts)], tmp_path / "out", plan, settings=SETTINGS)
+    assert summary.by_kind["DATE_TIME"].replaced == summary.by_kind["DATE_TIME"].occurrences >= len(texts)
     output_texts = read_texts(tmp_path / "out")
     assert not [1 for text, day in zip(output_texts, DAYS * 8, strict=True) if day in text]
     assert not [text for text in output_texts if "5 pm" in text]
@@ -93,7 +93,7 @@ def test_no_weekday_is_replaced_by_itself(tmp_path: Path) -> None:
 def test_too_few_values_for_pseudonyms_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     plan = load_plan(write_plan(tmp_path / "own.toml", edit={"pseudonymize": ["DATE_TIME"], "redact": ["AGE"]}))
     with pytest.raises(PlanError, match="too few possible values for unique pseudonyms: DATE_TIME"):
-        run([write_corpus(tmp_path, TEXTS)], tmp_path / "out", plan, settings=SETTINGS)
+        run_with_settings([write_corpus(tmp_path, TEXTS)], tmp_path / "out", plan, settings=SETTINGS)
     assert not (tmp_path / "out").exists()
 
 
@@ -106,12 +106,12 @@ def test_too_few_values_for_pseudonyms_are_refused_before_anything_is_read(tmp_p
 )
 def test_values_listed_in_a_plan_are_not_published(find_lists: str, tmp_path: Path) -> None:
     plan = load_plan(write_plan(tmp_path / "own.toml", edit={"redact": ["EMAIL_ADDRESS"]}, find_lists=find_lists))
-    run([write_corpus(tmp_path, [*TEXTS, "bob@example.org"])], tmp_path / "out", plan, settings=SETTINGS)
+    run_with_settings([write_corpus(tmp_path, [*TEXTS, "bob@example.org"])], tmp_path / "out", plan, settings=SETTINGS)
     published_find = json.loads((tmp_path / "out" / "manifest.json").read_text())["plan"]["find"]
     assert published_find["deny"] == {"EMAIL_ADDRESS": 1}
     pages = "".join((tmp_path / "out" / name).read_text() for name in ("manifest.json", "README.md", "report.html"))
     assert "ann.lee" not in pages and "bob*" not in pages
-    assert run([tmp_path / "in.parquet"], tmp_path / "out", plan, settings=SETTINGS)["changed"] is False
+    assert run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", plan, settings=SETTINGS).changed is False
     with pytest.raises(UsageError, match="find.allow and find.deny name values"):
         replay(tmp_path / "out" / "manifest.json", [tmp_path / "in.parquet"], tmp_path / "again")
 
@@ -120,10 +120,10 @@ def test_values_listed_in_a_plan_are_not_published(find_lists: str, tmp_path: Pa
 def test_a_stream_refuses_file_formats_that_it_cannot_read(name: str, content: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputRefused, match="use `sanitize run`"):
-        run_stream([tmp_path / name], tmp_path / "out.jsonl", load_plan("rmft"), None, StreamSettings(seed=1))
+        run_stream([tmp_path / name], tmp_path / "out.jsonl", load_plan("rmft"), None, Settings(seed=1))
 
 
 def test_label_into_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    find([write_corpus(tmp_path, TEXTS)], tmp_path / "work", SETTINGS)
+    index_with_settings([write_corpus(tmp_path, TEXTS)], tmp_path / "work", SETTINGS)
     with pytest.raises(UsageError, match="its folder does not exist"):
-        label(tmp_path / "work", out=tmp_path / "nowhere" / "sample.jsonl")
+        sample_for_labels(tmp_path / "work", out=tmp_path / "nowhere" / "sample.jsonl")

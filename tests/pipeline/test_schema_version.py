@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize import Settings
 from sanitize.errors import UsageError
+from sanitize.pipeline.run import index_with_settings, run_with_settings
+from sanitize.plans.settings import Settings
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus
 
@@ -26,7 +27,7 @@ TEXTS = [f"Mail {number}: {ANN} wrote to {BOB}, call 212-555-01{number:02d}." fo
 def corpus(tmp_path: Path) -> Path:
     """A corpus that was pseudonymized under a secret key, and from which one person was erased."""
     pq.write_table(pa.table({"text": TEXTS}), tmp_path / "in.parquet")
-    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", "pseudonymize", settings=Settings(workers=1))
+    run_with_settings(tmp_path / "in.parquet", tmp_path / "out", "pseudonymize", settings=Settings(workers=1))
     (tmp_path / "who.txt").write_text(f"{BOB}\n")
     sanitize.subject(tmp_path / "out.private", tmp_path / "who.txt", erase=True, workers=1)
     return tmp_path
@@ -79,9 +80,9 @@ def read_shards(out: Path) -> list[bytes]:
         lambda folder: sanitize.status(folder / "out.private"),
         lambda folder: sanitize.verify(folder / "out"),
         lambda folder: sanitize.report(folder / "out"),
-        lambda folder: sanitize.label(folder / "out.private", out=folder / "sample.jsonl"),
+        lambda folder: sanitize.sample_for_labels(folder / "out.private", out=folder / "sample.jsonl"),
         lambda folder: sanitize.subject(folder / "out.private", folder / "who.txt"),
-        lambda folder: sanitize.run(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
+        lambda folder: run_with_settings(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
     ],
     ids=["top", "sql", "status", "verify", "report", "label", "subject", "append"],
 )
@@ -90,7 +91,7 @@ def test_commands_refuse_an_outdated_index(corpus: Path, command: Callable[[Path
     before = read_shards(corpus / "out")
     with pytest.raises(UsageError) as caught:
         command(corpus)
-    assert f"sanitize find INPUT... --work {corpus / 'out.private'}" in str(caught.value)
+    assert f"sanitize index INPUT... --work {corpus / 'out.private'}" in str(caught.value)
     assert f"version {table_schemas.VERSION}" in str(caught.value)
     assert read_shards(corpus / "out") == before
 
@@ -102,7 +103,7 @@ def test_an_outdated_index_of_other_input_is_refused(corpus: Path) -> None:
     before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
     pq.write_table(pa.table({"text": [*TEXTS, "one more"]}), corpus / "other.parquet")
     with pytest.raises(UsageError, match=r"holds the index of another input \(1 of 1 files changed: .*use --replace"):
-        sanitize.find(corpus / "other.parquet", work, Settings(workers=1), "pseudonymize")
+        index_with_settings(corpus / "other.parquet", work, Settings(workers=1), "pseudonymize")
     assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file() and path.name != "run.lock"} == {
         path: content for path, content in before.items() if path.name != "run.lock"
     }
@@ -123,9 +124,14 @@ def convert_manifest_to_format_1(out: Path) -> None:
     [
         (lambda folder: sanitize.verify(folder / "out"), "sanitize run INPUT... -o"),
         (lambda folder: sanitize.report(folder / "out"), "sanitize run INPUT... -o"),
-        (lambda folder: sanitize.run(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1)), "use --replace"),
         (
-            lambda folder: sanitize.run(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
+            lambda folder: run_with_settings(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1)),
+            "use --replace",
+        ),
+        (
+            lambda folder: run_with_settings(
+                folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1, append=True)
+            ),
             "use --replace",
         ),
     ],
@@ -140,9 +146,9 @@ def test_an_output_of_manifest_format_1_can_only_be_read_and_replaced(corpus: Pa
     old = Corpus.open(corpus / "out")
     old.check()
     assert old.table().num_rows == len(TEXTS) and read_shards(corpus / "out") == before
-    sanitize.run(corpus / "in.parquet", corpus / "out", "pseudonymize", settings=Settings(workers=1, replace=True))
+    run_with_settings(corpus / "in.parquet", corpus / "out", "pseudonymize", settings=Settings(workers=1, replace=True))
     assert Corpus.open(corpus / "out").manifest["format"] == MANIFEST_VERSION
-    assert read_shards(corpus / "out") == before and sanitize.verify(corpus / "out", workers=1)["leaks"] == 0
+    assert read_shards(corpus / "out") == before and sanitize.verify(corpus / "out", workers=1).leaks == 0
 
 
 def test_a_manifest_of_a_newer_format_is_refused(corpus: Path) -> None:
@@ -158,16 +164,16 @@ def test_a_rebuilt_index_keeps_key_erasures_pseudonyms_and_labels(corpus: Path) 
     labels = {path: path.read_bytes() for path in (work / "runs").glob("*/vault/labels/*.parquet")}
     assert labels
     convert_to_version_1(work)
-    found = sanitize.find(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
-    assert any("version 1 of the tables" in note for note in found["notes"]), found["notes"]
+    found = index_with_settings(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
+    assert any("version 1 of the tables" in note for note in found.notes), found.notes
     assert (work / "vault" / "key" / "key").read_text() == key
     assert {path: path.read_bytes() for path in labels} == labels
     assert not [path for path in work.rglob("*") if path.is_file() and VERSION_1_CONTENT in path.read_bytes()]
     version_1_folders = {"find", "rounds", "aside", "forget", "looks", "said", "made", "stage"}
     assert not version_1_folders & {path.name for path in work.rglob("*") if path.is_dir()}
     assert sanitize.sql(work, 'SELECT max("end") AS last FROM occurrences')["last"][0] > 0
-    summary = sanitize.run(corpus / "in.parquet", corpus / "again", "pseudonymize", work, Settings(workers=1))
-    assert summary["erased"] == len(TEXTS)
+    summary = run_with_settings(corpus / "in.parquet", corpus / "again", "pseudonymize", work, Settings(workers=1))
+    assert summary.erased == len(TEXTS)
     assert read_shards(corpus / "again") == before
     assert not any(BOB.encode() in shard for shard in read_shards(corpus / "again"))
 
@@ -177,7 +183,7 @@ def test_raw_files_of_a_half_discarded_index_are_deleted(corpus: Path) -> None:
     work = corpus / "out.private"
     convert_to_version_1(work)
     (work / "index.json").unlink()
-    sanitize.find(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
+    index_with_settings(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
     assert [
         path for path in work.rglob("*.parquet") if path.is_relative_to(work / "vault") and VERSION_1_CONTENT in path.read_bytes()
     ] == []
@@ -190,5 +196,5 @@ def test_a_workspace_of_an_unreleased_version_is_outdated(corpus: Path) -> None:
     convert_to_version_1(work)
     index = json.loads((work / "index.json").read_text())
     (work / "index.json").write_text(json.dumps({**index, "schema_version": 2}))
-    sanitize.find(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
+    index_with_settings(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
     assert not any((work / name).exists() for name in VERSION_1_RAW_FILES)

@@ -6,12 +6,17 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sanitize.engines.local import LocalEngine
+from sanitize.storage import views
+
 ANN, BOB, EVE = "ann.roe@example.com", "bob.lee@example.com", "eve.fox@example.com"
-NAMES = ["a [b] *c?", "mails:10/k=v", "{a,b}"]
+HAZARDS = ["a [b] *c?", "mails:10/k=v", "{a,b}"]
+NAMES = ["mails:10/a [b] *c?/{a,b}/k=v", *(pytest.param(name, marks=pytest.mark.soak) for name in HAZARDS)]  # all in one path
 Command = Callable[..., str]
 
 
@@ -73,7 +78,7 @@ def test_commands_on_one_corpus(corpus_folder: Path, sanitize: Command) -> None:
 
 def test_names_dedup_blacklist_and_replay(corpus_folder: Path, sanitize: Command) -> None:
     inputs = [corpus_folder / name for name in ("one.parquet", "two.jsonl", "mails.mbox")]
-    sanitize("find", *inputs, "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q")
+    sanitize("index", *inputs, "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q")
     sanitize("run", *inputs, "-o", corpus_folder / "names", "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q")
     sanitize(
         "run",
@@ -116,3 +121,32 @@ def test_stream_resumes_with_more_inputs(corpus_folder: Path, sanitize: Command,
 
 def test_demo_command(corpus_folder: Path, sanitize: Command) -> None:
     assert "WHAT BECAME OF ONE ADDRESS" in sanitize("demo", "--dir", corpus_folder / "demo", "--mails", "200")
+
+
+# a file, and a file beside it that the name of the first would match as a pattern
+PATTERN_NAMES = [("*.parquet", "b.parquet"), ("c?.parquet", "cc.parquet"), ("d[ef].parquet", "de.parquet")]
+
+
+@pytest.fixture()
+def files_named_as_patterns(tmp_path: Path) -> list[Path]:
+    """Files whose column `n` is 1, in a folder that is named as a partition, beside files whose column is 2."""
+    folder = tmp_path / "k=v"
+    folder.mkdir()
+    for names in PATTERN_NAMES:
+        for number, name in enumerate(names, 1):
+            pq.write_table(pa.table({"n": [number]}), str(folder / name))
+    return [folder / name for name, _ in PATTERN_NAMES]
+
+
+def test_statements_of_an_engine_read_paths_literally(files_named_as_patterns: list[Path], tmp_path: Path) -> None:
+    engine = LocalEngine(workers=1, spill=tmp_path / "spill")
+    engine.sql("SELECT * FROM t", {"t": files_named_as_patterns}, tmp_path / "out.parquet")
+    engine.close()
+    assert pq.read_table(tmp_path / "out.parquet", partitioning=None).to_pydict() == {"n": [1, 1, 1]}
+
+
+def test_views_read_paths_literally(files_named_as_patterns: list[Path]) -> None:
+    source = views._read_parquet_expression([str(path) for path in files_named_as_patterns])
+    with duckdb.connect() as connection:
+        result = connection.execute(f"SELECT * FROM {source}")
+        assert [column[0] for column in result.description] == ["n"] and result.fetchall() == [(1,)] * 3

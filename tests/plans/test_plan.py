@@ -8,37 +8,29 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from sanitize.core.part_protocols import list_part_names
 from sanitize.errors import PlanError
-from sanitize.inspection.preview import explain
-from sanitize.kinds.kind import list_kinds
-from sanitize.pipeline.run import run
-from sanitize.plans.plan import load_plan, plan_names
+from sanitize.inspection.preview import explain_with_settings
+from sanitize.kinds.kind import Kind, builtin_kinds, get_kind, list_kinds
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.plan import Plan, load_plan, plan_names
 from sanitize.plans.settings import Settings
 
-KEPT_ONCE, LEFT_KINDS = {"EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"}, {"MESSAGE_ID", "URL"}
-SECRET_KINDS, NAME_KINDS = {"CREDIT_CARD", "IBAN_CODE", "US_SSN", "SECRET", "CRYPTO"}, {"MAC_ADDRESS", "X500_NAME"}
-KINDS = KEPT_ONCE | SECRET_KINDS | NAME_KINDS | LEFT_KINDS
+KINDS = {name: kind for name, kind in list_kinds().items() if kind.pattern}  # the other kinds need further finders
 
-# the editor of each kind in each shipped plan: (editor, kept occurrences)
-SHIPPED_PLANS = {
-    "rmft": {
-        **dict.fromkeys(KEPT_ONCE, ("rmft", 1)),
-        **dict.fromkeys(SECRET_KINDS | NAME_KINDS, ("redact", 0)),
-        **dict.fromkeys(LEFT_KINDS, None),
-    },
-    "erase": dict.fromkeys(KINDS, ("rmft", 0)),
-    "redact": dict.fromkeys(KINDS, ("redact", 0)),
-    "pseudonymize": dict.fromkeys(KINDS, ("pseudonymize", 0)),
-    "baseline": dict.fromkeys(KINDS, None),
-    "dp_mlm": dict.fromkeys(KINDS, ("dp_mlm", 0)),
-    "blacklist": dict.fromkeys(KINDS, None),
-    "mask_words": dict.fromkeys(KINDS, ("mask_words", 0)),
-    "names": {
-        **dict.fromkeys(KEPT_ONCE | {"PERSON"}, ("rmft", 1)),
-        **dict.fromkeys(SECRET_KINDS | NAME_KINDS, ("redact", 0)),
-        **dict.fromkeys(LEFT_KINDS, None),
-    },
-    "header_dedup": {**dict.fromkeys(KINDS, None), "EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(SECRET_KINDS, ("redact", 0))},
+# (editor, kept occurrences) in each shipped plan by kind, by category, or for all other kinds; None: left
+RMFT, REDACTED = ("rmft", 1), ("redact", 0)
+SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
+    "rmft": {"contact": RMFT, "IP_ADDRESS": RMFT, "resource": None, "*": REDACTED},
+    "erase": {"*": ("rmft", 0)},
+    "redact": {"*": REDACTED},
+    "pseudonymize": {"*": ("pseudonymize", 0)},
+    "baseline": {"*": None},
+    "dp_mlm": {"*": ("dp_mlm", 0)},
+    "blacklist": {"*": None},
+    "mask_words": {"*": ("mask_words", 0)},
+    "names": {"contact": RMFT, "IP_ADDRESS": RMFT, "PERSON": RMFT, "resource": None, "*": REDACTED},
+    "header_dedup": {"EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(["financial", "identifier", "credential"], REDACTED), "*": None},
 }
 
 
@@ -47,18 +39,24 @@ def test_shipped_plans_are_complete() -> None:
     assert plan_names() == sorted(plan_names())
 
 
-def test_kinds_with_a_pattern_are_complete() -> None:
-    assert {name for name, kind in list_kinds().items() if kind.pattern} == KINDS  # the other kinds need further finders
-
-
 @pytest.mark.parametrize("name", SHIPPED_PLANS)
 def test_a_shipped_plan_covers_every_kind(name: str) -> None:
-    plan = load_plan(name)
-    expected_kinds = KINDS | ({"PERSON"} if name == "names" else set())
+    plan, decisions = load_plan(name), SHIPPED_PLANS[name]
+    expected_kinds = set(KINDS) | ({"PERSON"} if name == "names" else set())
     assert set(plan.find.kinds) == expected_kinds
     assert set(plan.editor_no_by_kind) | set(plan.leave) == expected_kinds and not set(plan.editor_no_by_kind) & set(plan.leave)
     editor_by_kind = {kind: (plan.editors[number].use, plan.editors[number].keep) for kind, number in plan.editor_no_by_kind.items()}
-    assert {**editor_by_kind, **dict.fromkeys(plan.leave)} == SHIPPED_PLANS[name]
+    for kind in expected_kinds:
+        entry = next(entry for entry in (kind, get_kind(kind).category, "*") if entry in decisions)
+        assert editor_by_kind.get(kind) == decisions[entry], kind
+
+
+@pytest.mark.parametrize("name", SHIPPED_PLANS)
+@pytest.mark.parametrize("kind", [kind for kind in builtin_kinds().values() if kind.name not in KINDS], ids=lambda kind: kind.name)
+def test_a_shipped_plan_decides_about_a_kind_that_is_added_to_it(name: str, kind: Kind) -> None:
+    changes = [f'find.kinds=["default", "PERSON", "{kind.name}"]', 'find.finders=["patterns", "names", "known"]']
+    plan = load_plan(name, [*changes, f'find.countries=["{kind.country}"]'] if kind.country else changes)
+    assert (kind.name in plan.editor_no_by_kind) != (kind.name in plan.leave)
 
 
 @pytest.mark.parametrize("name", SHIPPED_PLANS)
@@ -70,6 +68,13 @@ def test_removal_policies_of_shipped_plans(name: str) -> None:
     expected_policies = {use + str(keep): "keep" if keep else "erase" for use, keep in set(SHIPPED_PLANS[name].values()) - {None}}
     assert policies == {use: "ledger" if use in ("header_dedup0", "dp_mlm0") else policy for use, policy in expected_policies.items()}
     assert not [word for word in ("no pii", "anonym", "complian") if word in plan.about.lower()]
+
+
+@pytest.mark.parametrize("name", SHIPPED_PLANS)
+def test_a_publishable_plan_leaves_only_categories_and_kinds_that_it_names(name: str) -> None:
+    """A kind of a later version is then edited unless it is of such a category."""
+    source = tomllib.loads(Path(load_plan.__code__.co_filename).with_name(f"{name}.toml").read_text("utf-8"))
+    assert not source.get("publishable", True) or "*" not in source.get("leave", ())
 
 
 def test_erase_keeps_no_part_of_a_value() -> None:
@@ -121,9 +126,9 @@ def test_ineffective_settings_are_reported(tmp_path: Path) -> None:
     """Reported by the run and by `explain`: a second editor of a kind would silently have no effect."""
     pl.DataFrame({"text": ["ann@example.com"]}).write_parquet(tmp_path / "in.parquet")
     plan = load_plan(write_plan(tmp_path, VALID_PLAN + '[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS", "URL"]\n'))
-    summary = run(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
-    explanation = explain([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
-    assert summary["notes"] == explanation["notes"] == plan.ineffective_settings
+    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
+    explanation = explain_with_settings([tmp_path / "in.parquet"], plan, Settings(seed=1, workers=1))
+    assert summary.notes == explanation.notes == plan.ineffective_settings
 
 
 INVALID_PLANS = [
@@ -133,7 +138,7 @@ INVALID_PLANS = [
         'use = "rmtf"',
         [
             "mine.toml: edit[0].use = 'rmtf'",
-            "known: cosine_mlm, dp_mlm, header_dedup, mask_words, pseudonymize, redact, rmft",
+            f"known: {', '.join(list_part_names('edit'))}",
             "Did you mean rmft?",
         ],
     ),
@@ -178,7 +183,12 @@ INVALID_PLANS = [
     ("left but not found", 'leave = ["URL"]', 'leave = ["URL", "US_SSN"]', ["leave names US_SSN", "not in find.kinds"]),
     ("edited but not found", 'kinds = ["EMAIL_ADDRESS"]', 'kinds = ["EMAIL_ADDRESS", "US_SSN"]', ["edit[0].kinds names US_SSN"]),
     ("unknown kind left", 'leave = ["URL"]', 'leave = ["URI"]', ["leave: there is no kind 'URI'", "known: "]),
-    ("undecided", 'leave = ["URL"]', "", ["mine.toml: URL is found, but no editor names it", "`leave`"]),
+    ("undecided", 'leave = ["URL"]', "", ["mine.toml: URL is found, but no editor names it or its category (resource)", "`leave`"]),
+    ("unknown category", '["EMAIL_ADDRESS"]', '["contacts"]', ["edit[0].kinds: there is no kind 'contacts'", "Did you mean contact?"]),
+    ("undecided category", 'kinds = ["EMAIL_ADDRESS"]', 'kinds = ["network"]', ["EMAIL_ADDRESS is found", "its category (contact)"]),
+    ("default is no decision", 'leave = ["URL"]', 'leave = ["default"]', ["leave: there is no kind 'default'"]),
+    ("no category of find rules", "[find]", '[find]\nallow = {contact = ["x"]}', ["find.allow: there is no kind 'contact'"]),
+    ("category without finder", '"URL"]\n[[', '"URL", "person"]\n[[', ["mine.toml: PERSON has no pattern", "add one of known"]),
     ("no TOML", "[find]", "[find", ["mine.toml: not TOML"]),
     (
         "unknown dropper",
@@ -205,8 +215,7 @@ def test_errors_of_an_invalid_plan_are_specific(tmp_path: Path, _case: str, old:
 def test_an_unknown_plan_lists_known_plans(name: str) -> None:
     with pytest.raises(
         PlanError,
-        match="neither a shipped plan nor a file; "
-        "known: baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize, redact, rmft",
+        match=f"neither a shipped plan nor a file; known: {', '.join(plan_names())}",
     ):
         load_plan(name)
 
@@ -220,6 +229,76 @@ def test_a_plan_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PlanError, match="mine.toml: cannot be read"):
         load_plan(str(tmp_path / "mine.toml"))
+
+
+# ---- categories ----
+
+GROUPED_PLAN = """
+leave = ["resource"]
+[find]
+kinds = ["default", "time"]
+[[edit]]
+use = "redact"
+kinds = ["*"]
+[[edit]]
+use = "rmft"
+kinds = ["contact", "IP_ADDRESS"]
+"""
+
+
+def test_the_most_specific_entry_decides_about_a_kind(tmp_path: Path) -> None:
+    plan = load_plan(write_plan(tmp_path, GROUPED_PLAN))
+    assert plan.leave == ("MESSAGE_ID", "URL")
+    assert plan.editors[1].kinds == ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS")
+    assert {"MAC_ADDRESS", "DATE_TIME", "US_SSN"} <= set(plan.editors[0].kinds) and not plan.ineffective_settings
+    named = load_plan(write_plan(tmp_path, GROUPED_PLAN.replace('["resource"]', '["resource", "EMAIL_ADDRESS"]')))
+    assert named.leave == ("EMAIL_ADDRESS", "MESSAGE_ID", "URL") and named.editors[1].kinds == ("PHONE_NUMBER", "IP_ADDRESS")
+
+
+def test_a_plan_with_groups_is_the_plan_with_the_names(tmp_path: Path) -> None:
+    plan = load_plan(write_plan(tmp_path, GROUPED_PLAN))
+    names = Plan.from_resolved(plan.resolved_settings(), "the plan")
+    assert names.resolved_settings() == plan.resolved_settings() and names.hash() == plan.hash()
+
+
+def test_groups_of_found_kinds(tmp_path: Path) -> None:
+    def found(kinds: str) -> set[str]:
+        return set(load_plan(write_plan(tmp_path, f"leave = ['*']\n[find]\ncountries = ['DE']\n{kinds}")).find.kinds)
+
+    possible = {name: kind for name, kind in builtin_kinds().items() if kind.pattern and kind.country in (None, "DE")}
+    assert found('kinds = ["default"]') == set(KINDS) and {"DE_TAX_ID", "DATE_TIME"}.isdisjoint(KINDS)
+    assert found('kinds = ["identifier", "time"]') == {name for name, kind in possible.items() if kind.category in ("identifier", "time")}
+    assert found('kinds = ["*"]') == set(possible) > set(KINDS)
+    assert found('kinds = ["person", "place"]\nfinders = ["patterns", "names", "known"]') == {"PERSON", "LOCATION"}
+
+
+def test_groups_in_the_default_kinds_of_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_editors").mkdir()
+    (tmp_path / "own_editors/blank.py").write_text(
+        "from sanitize.core.part_protocols import Editor\nclass Blank(Editor):\n    kinds: tuple[str, ...] = ('contact',)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    plan = load_plan(write_plan(tmp_path, "[find]\nkinds = ['contact']\n[[edit]]\nuse = 'own_editors.blank'"))
+    assert plan.editors[0].kinds == ("EMAIL_ADDRESS", "PHONE_NUMBER")
+
+
+def test_a_dropper_reads_the_kinds_of_a_category(tmp_path: Path) -> None:
+    plan = load_plan(
+        write_plan(tmp_path, GROUPED_PLAN + '[[drop]]\nuse = "exact_dup"\n[[drop]]\nuse = "repeated_pii"\nkinds = ["contact"]\n')
+    )
+    assert plan.droppers[1].kinds == ("EMAIL_ADDRESS", "PHONE_NUMBER")
+
+
+def test_a_kind_of_the_plan_has_a_category(tmp_path: Path) -> None:
+    own = '[[kind]]\nname = "WARD"\nwords = ["North wing"]\n'
+    identifiers = GROUPED_PLAN.replace('["*"]', '["identifier", "place"]').replace('"default", "time"', '"contact", "IP_ADDRESS", "WARD"')
+    plan = load_plan(write_plan(tmp_path, identifiers + own))
+    assert plan.editors[0].kinds == ("WARD",) and "category" not in plan.resolved_settings()["kind"][0]
+    placed = load_plan(write_plan(tmp_path, identifiers.replace('"identifier", ', "") + own + 'category = "place"\n'))
+    assert placed.editors[0].kinds == ("WARD",) and placed.hash() == plan.hash()
+    assert "WARD" in load_plan(write_plan(tmp_path, GROUPED_PLAN + own)).find.kinds
+    with pytest.raises(PlanError, match=r"kind\[0\].category = 'plaice': there is no such category; .*Did you mean place\?"):
+        load_plan(write_plan(tmp_path, GROUPED_PLAN + own + 'category = "plaice"\n'))
 
 
 # ---- --set ----

@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.pipeline.run import run
+from sanitize.core.command_results import RunResult
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
 from sanitize.storage.corpus import Corpus
 
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
@@ -144,10 +144,10 @@ class RunHarness:
     def run_command(self, *more: object, workers: int = 1, **env: str) -> CommandResult:
         return self.wait_for_end(self.start(*more, workers=workers, env=env))
 
-    def rerun(self) -> dict[str, Any]:
+    def rerun(self) -> RunResult:
         """Run the same command in this process to its end; OUT must then be the expected one."""
-        settings = Settings(columns=Columns(), seed=SEED, workers=1, rows_per_shard=PER_SHARD, replace=True)
-        summary = run(self.inputs, self.out, load_plan("rmft"), None, settings)
+        settings = Settings(seed=SEED, workers=1, rows_per_shard=PER_SHARD, replace=True)
+        summary = run_with_settings(self.inputs, self.out, load_plan("rmft"), None, settings)
         assert compute_tree_hash(self.out) == self.expected_hashes["new"]
         self.check_files()
         return summary
@@ -177,6 +177,7 @@ class RunHarness:
                     # read through one handle: a folder that was swapped out may be deleted while it is read
                     handle = os.open(self.out, os.O_RDONLY)
                 except FileNotFoundError:
+                    time.sleep(0.001)
                     continue
                 try:
                     names = sorted(os.listdir(handle))
@@ -261,7 +262,7 @@ def build_output(tmp_path_factory: pytest.TempPathFactory) -> BuildOutput:
         if (documents, plan) not in outputs:
             folder = tmp_path_factory.mktemp("undisturbed")
             settings = Settings(seed=SEED, workers=1, rows_per_shard=PER_SHARD)
-            run(write_corpus(folder, documents), folder / "out", load_plan(plan), folder / "work", settings)
+            run_with_settings(write_corpus(folder, documents), folder / "out", load_plan(plan), folder / "work", settings)
             outputs[documents, plan] = folder / "out"
         return outputs[documents, plan]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sanitize.pipeline.run import run
+from sanitize.core.command_results import RunResult
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
@@ -15,8 +16,8 @@ from sanitize.storage.corpus import Corpus
 SETTINGS = {"seed": 1, "workers": 1, "rows_per_shard": 25}
 
 
-def run_rmft(harness: Any, out: Path, inputs: list[Path], **more: Any) -> dict[str, Any]:
-    return run(inputs, out, load_plan("rmft"), None, Settings(**{**SETTINGS, **more}))
+def run_rmft(harness: Any, out: Path, inputs: list[Path], **more: Any) -> RunResult:
+    return run_with_settings(inputs, out, load_plan("rmft"), None, Settings(**{**SETTINGS, **more}))
 
 
 @pytest.mark.soak
@@ -38,6 +39,6 @@ def test_append_resumes_after_kills_with_identical_bytes(harness: Any, tmp_path_
         Corpus.open(harness.out).check()
         harness.check_no_canaries()
     summary = run_rmft(harness, harness.out, [second], append=True)
-    assert summary["changed"] and summary["appended"] == {"files": 1, "documents": 30, "shards": 2}
+    assert summary.changed and summary.to_dict()["appended"] == {"files": 1, "documents": 30, "shards": 2}
     assert hash_tree(harness.out) == hash_tree(undisturbed)
     harness.check_files()

@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli import main
+from sanitize.core.command_results import RunResult
 from sanitize.engines import worker_process
 from sanitize.errors import InputRefused, QuarantineExceeded
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.readers import sandbox
 from sanitize.readers.survey import REASONS
@@ -166,29 +167,29 @@ def write_file(path: Path, content: bytes) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run_over_bad_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def run_over_bad_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunResult]:
     """Every bad file between two good ones, in one folder, in one run that changes nothing."""
     folder = tmp_path_factory.mktemp("bad")
     write_file(folder / "in" / "!first.parquet", to_parquet(GOOD.append_column("n", [[1, 2, 3]])))
     write_file(folder / "in" / "\U0010ffffzlast.jsonl", to_jsonl({"text": "the last", "n": 1}))
     for name, (content, _, _) in BAD_FILES.items():
         write_file(folder / "in" / name, content)
-    return folder, run([folder / "in"], folder / "out", "baseline", settings=make_settings())
+    return folder, run_with_settings([folder / "in"], folder / "out", "baseline", settings=make_settings())
 
 
-def test_every_record_is_accounted_for(run_over_bad_files: tuple[Path, dict[str, Any]]) -> None:
+def test_every_record_is_accounted_for(run_over_bad_files: tuple[Path, RunResult]) -> None:
     folder, summary = run_over_bad_files
-    assert summary["documents_in"] == summary["documents_out"] + summary["quarantined"]
-    assert summary["quarantine"] == Counter(row["reason"] for row in read_quarantine(folder))
+    assert summary.documents_in == summary.documents_out + summary.quarantined
+    assert summary.quarantine == Counter(row["reason"] for row in read_quarantine(folder))
     assert read_texts(folder)[:3] == GOOD["text"].to_pylist() and "the last" in read_texts(folder)
-    assert len({row["doc_no"] for row in read_quarantine(folder)}) == len(read_quarantine(folder)) == summary["quarantined"]
+    assert len({row["doc_no"] for row in read_quarantine(folder)}) == len(read_quarantine(folder)) == summary.quarantined
     assert all(row["reason"] in REASONS for row in read_quarantine(folder))
 
 
 @pytest.mark.parametrize(
     "name", [name for name in BAD_FILES if name != "cut.jsonl.gz"], ids=lambda name: name.encode("ascii", "backslashreplace").decode()
 )
-def test_good_records_of_a_bad_file_are_kept_and_bad_ones_quarantined(run_over_bad_files: tuple[Path, dict[str, Any]], name: str) -> None:
+def test_good_records_of_a_bad_file_are_kept_and_bad_ones_quarantined(run_over_bad_files: tuple[Path, RunResult], name: str) -> None:
     folder, _ = run_over_bad_files
     _, expected_texts, expected_reasons = BAD_FILES[name]
     displayed_path = os.fsencode(str(folder / "in" / name)).decode("utf-8", "backslashreplace")
@@ -198,7 +199,7 @@ def test_good_records_of_a_bad_file_are_kept_and_bad_ones_quarantined(run_over_b
 
 def test_records_before_a_broken_stream_end_are_kept(tmp_path: Path) -> None:
     write_file(tmp_path / "in" / "cut.jsonl.gz", BAD_FILES["cut.jsonl.gz"][0])
-    run([tmp_path / "in"], tmp_path / "out", "baseline", settings=make_settings())
+    run_with_settings([tmp_path / "in"], tmp_path / "out", "baseline", settings=make_settings())
     assert read_texts(tmp_path) == [str(number) for number in range(len(read_texts(tmp_path)))] and len(read_texts(tmp_path)) > 3
     assert [row["reason"] for row in read_quarantine(tmp_path)] == ["truncated"]
 
@@ -207,7 +208,7 @@ def test_records_before_a_broken_stream_end_are_kept(tmp_path: Path) -> None:
 def test_a_bad_file_that_is_named_is_refused(tmp_path: Path, name: str) -> None:
     write_file(tmp_path / name, BAD_FILES[name][0])
     with pytest.raises(InputRefused, match="repair the file or leave it out|convert the file or name another"):
-        run([tmp_path / name], tmp_path / "out", settings=make_settings())
+        run_with_settings([tmp_path / name], tmp_path / "out", settings=make_settings())
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.private").exists()
 
 
@@ -218,20 +219,20 @@ def test_quarantine_limit_stops_the_run(tmp_path: Path, option: dict[str, Any], 
     for number in range(4):
         write_file(tmp_path / "in" / f"{number}.eml", MAIL % b"a" if number else b"")
     with pytest.raises(QuarantineExceeded, match=rf"1 of 4 records were quarantined \(1 empty_file\); {message}"):
-        run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, **option))
+        run_with_settings([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, **option))
     assert not (tmp_path / "out").exists()
-    assert run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=0.25))["quarantined"] == 1
+    assert run_with_settings([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=0.25)).quarantined == 1
 
 
 def test_an_unreadable_file_counts_as_one_record(tmp_path: Path) -> None:
-    """The number of its records is unknown; docs/input.md says so, because the quarantined share is inexact then."""
+    """The number of its records is unknown; docs/reference/input.md says so, because the quarantined share is inexact then."""
     for number in range(19):
         write_file(tmp_path / "in" / f"{number:02}.eml", MAIL % b"a")
     write_file(tmp_path / "in" / "large.parquet", to_parquet(pa.table({"text": ["x"] * 1_000}))[:-30])
-    summary = run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1))
-    assert (summary["documents_in"], summary["quarantine"]) == (20, {"truncated": 1})
+    summary = run_with_settings([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1))
+    assert (summary.documents_in, summary.quarantine) == (20, {"truncated": 1})
     with pytest.raises(QuarantineExceeded, match="1 of 20 records were quarantined"):
-        run([tmp_path / "in"], tmp_path / "strict", settings=Settings(workers=1, strict=True))
+        run_with_settings([tmp_path / "in"], tmp_path / "strict", settings=Settings(workers=1, strict=True))
 
 
 def test_missing_column_is_reported_when_no_file_has_it(
@@ -251,13 +252,13 @@ def test_missing_column_is_reported_when_no_file_has_it(
 def test_repeated_and_missing_ids_are_accepted(tmp_path: Path) -> None:
     rows = [{"doc_id": doc_id, "text": f"call 212-555-01{number:02}"} for number, doc_id in enumerate(["a", "a", None, "", "a"])]
     write_file(tmp_path / "in.jsonl", to_jsonl(*rows))
-    summary = run([tmp_path / "in.jsonl"], tmp_path / "out", "baseline", settings=make_settings())
-    assert summary["documents_out"] == 5 and "1 ids belong to more than one document" in summary["notes"][0]
+    summary = run_with_settings([tmp_path / "in.jsonl"], tmp_path / "out", "baseline", settings=make_settings())
+    assert summary.documents_out == 5 and "1 ids belong to more than one document" in summary.notes[0]
     assert pq.read_table(tmp_path / "out" / "data" / "train-00000-of-00001.parquet")["doc_id"].to_pylist() == ["a", "a", "2", "", "a"]
 
 
 def test_every_reason_is_explained() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "input.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "input.md").read_text("utf-8")
     assert [reason for reason, words in REASONS.items() if f"| `{reason}` | {words} |" not in page] == []
 
 
@@ -276,10 +277,10 @@ def test_damaged_parquet_loses_no_row_and_with_checksums_changes_none(tmp_path: 
         write_file(tmp_path / "in" / f"{number:03}.parquet", flip_bit(raw, rng.randrange(len(raw)), rng.randrange(8)))
     for number in range(1, 25):
         write_file(tmp_path / "in" / f"cut{number:02}.parquet", raw[: len(raw) * number // 25])
-    summary = run([tmp_path / "in"], tmp_path / "out", "baseline", settings=make_settings())
+    summary = run_with_settings([tmp_path / "in"], tmp_path / "out", "baseline", settings=make_settings())
     unreadable_sources = {row["source"] for row in read_quarantine(tmp_path) if row["location"] == "file"}
-    assert summary["documents_in"] == summary["documents_out"] + summary["quarantined"]
-    assert summary["documents_in"] == 40 * (25 + flips - len(unreadable_sources)) + len(unreadable_sources)
+    assert summary.documents_in == summary.documents_out + summary.quarantined
+    assert summary.documents_in == 40 * (25 + flips - len(unreadable_sources)) + len(unreadable_sources)
     if checksums:
         assert set(read_texts(tmp_path)) <= set(expected_texts)
     assert read_texts(tmp_path)[:40] == expected_texts
@@ -336,12 +337,12 @@ def test_a_file_that_kills_its_reader_is_quarantined_alone(
     for name in ("a", "b-crash", "c", *(["d-hang"] if hangs else []), "e-fill", "f"):
         write_file(tmp_path / "in" / f"{name}.parquet", to_parquet(pa.table({"text": [f"{name} 1", f"{name} 2"]})))
     write_file(tmp_path / "in" / "g.jsonl", TWO_JSON_LINES)
-    summary = run([tmp_path / "in"], tmp_path / "out", "baseline", settings=Settings(workers=workers, max_quarantine=1.0))
+    summary = run_with_settings([tmp_path / "in"], tmp_path / "out", "baseline", settings=Settings(workers=workers, max_quarantine=1.0))
     records_per_file = 1 if early else 2  # the number of rows is unknown in a file that cannot be surveyed
     reasons = ("crashed", "memory", *(["timed_out"] if hangs else []))
     assert Counter(row["reason"] for row in read_quarantine(tmp_path)) == dict.fromkeys(reasons, records_per_file)
     assert read_texts(tmp_path) == ["a 1", "a 2", "c 1", "c 2", "f 1", "f 2", "Good", "also"]
-    assert summary["documents_in"] == 8 + len(reasons) * records_per_file
+    assert summary.documents_in == 8 + len(reasons) * records_per_file
 
 
 @pytest.mark.parametrize(
@@ -359,7 +360,7 @@ def test_a_named_file_that_kills_its_reader_is_refused(
     install_faults(early)
     path = write_file(tmp_path / f"{name}.parquet", VALID_PARQUET)
     with pytest.raises(InputRefused, match=rf"{name}\.parquet: .*{message}.*repair the file or leave it out"):
-        run([path], tmp_path / "out", settings=make_settings())
+        run_with_settings([path], tmp_path / "out", settings=make_settings())
     assert not (tmp_path / "out").exists()
 
 
@@ -372,12 +373,12 @@ def test_a_mail_that_kills_its_reader_is_quarantined_alone(tmp_path: Path, insta
     )
     for number in range(30):
         write_file(tmp_path / "in" / f"{number:02}.eml", MAIL % (b"KILL" if number in (7, 19) else b"%d" % number))
-    summary = run([tmp_path / "in"], tmp_path / "out", "baseline", settings=make_settings())
+    summary = run_with_settings([tmp_path / "in"], tmp_path / "out", "baseline", settings=make_settings())
     assert [(os.path.basename(row["source"]), row["reason"]) for row in read_quarantine(tmp_path)] == [
         ("07.eml", "crashed"),
         ("19.eml", "crashed"),
     ]
-    assert summary["documents_out"] == 28 == len(read_texts(tmp_path))
+    assert summary.documents_out == 28 == len(read_texts(tmp_path))
 
 
 # ---- the stress set ----
@@ -390,12 +391,12 @@ RECORDS = {"broken.jsonl": 7, "many_tiny_records.jsonl": 50_000}
 @needs_stress_set
 def test_stress_set_is_processed_in_one_run(tmp_path: Path) -> None:
     """745 malformed and hostile files, and a list of them: one command accepts them all, and reports what it quarantined."""
-    summary = run([STRESS], tmp_path / "out", settings=Settings(workers=2))
+    summary = run_with_settings([STRESS], tmp_path / "out", settings=Settings(workers=2))
     listed_files = [json.loads(line)["file"] for line in (STRESS / "MANIFEST.jsonl").read_text().splitlines()]
-    assert summary["documents_in"] == summary["documents_out"] + summary["quarantined"]
+    assert summary.documents_in == summary.documents_out + summary.quarantined
     sources = Counter(os.path.relpath(row["source"], STRESS) for row in read_quarantine(tmp_path))
     assert sources["MANIFEST.jsonl"] == len(listed_files) == 745  # a list of files has no text
     single_document_files = [name for name in listed_files if not name.endswith((".mbox", ".jsonl", ".gz"))]
-    assert summary["documents_in"] >= len(single_document_files) + 50_000
+    assert summary.documents_in >= len(single_document_files) + 50_000
     assert set(sources) <= {*listed_files, "MANIFEST.jsonl", "README.md", "SHA256SUMS"}
-    assert summary["leaks"] == 0 and summary["quarantine"] == Counter(row["reason"] for row in read_quarantine(tmp_path))
+    assert summary.leaks == 0 and summary.quarantine == Counter(row["reason"] for row in read_quarantine(tmp_path))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from sanitize.pipeline.run import find, run
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 
@@ -23,11 +23,11 @@ def test_crashes_while_the_blacklist_is_counted_do_not_change_it(harness: Any, t
     undisturbed = tmp_path_factory.mktemp("whole")
     plan = load_plan("mask_words", CHANGES)
     settings = Settings(seed=1, workers=1, rows_per_shard=25)
-    summary = run(harness.inputs, undisturbed / "out", plan, undisturbed / "work", settings)
-    assert summary["blacklist"]["masked_words"] > 100 and summary["leaks"] == 0
+    summary = run_with_settings(harness.inputs, undisturbed / "out", plan, undisturbed / "work", settings)
+    assert summary.blacklist.masked_words > 100 and summary.leaks == 0
     options = ["--plan", "mask_words", *(word for change in CHANGES for word in ("--set", change))]
     # the index exists; each attempt gets a little further than the one before
-    find(harness.inputs, harness.work, settings)
+    index_with_settings(harness.inputs, harness.work, settings)
     crashes = counting_crashes = 0
     for point in itertools.cycle(("task:file_renamed:2", "task:record_written:2", "task:file_checked:1", "task:record_written:2")):
         result = harness.run_command(*options, workers=1, SANITIZE_CRASH_AT=point)

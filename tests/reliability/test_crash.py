@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sanitize.core import failpoints
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.storage import publication
 from sanitize.storage.locks import read_lock_holder
@@ -102,7 +102,7 @@ def test_a_crash_before_the_key_is_renamed_leaves_no_key(harness: Any) -> None:
     harness.options = ["--rows-per-shard", 25]
     assert harness.run_command(SANITIZE_CRASH_AT="key:temp_written").code == 137
     assert not (harness.work / "vault" / "key" / "key").exists()
-    run(harness.inputs, harness.out, settings=Settings(workers=1, rows_per_shard=25))
+    run_with_settings(harness.inputs, harness.out, settings=Settings(workers=1, rows_per_shard=25))
     key = harness.work / "vault" / "key" / "key"
     assert len(key.read_text()) == 65 and key.stat().st_mode & 0o777 == 0o600
     harness.check_files()

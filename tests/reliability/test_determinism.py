@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli.generated_mails import generate_mails, write_mbox
-from sanitize.pipeline.run import run
+from sanitize.core.command_results import RunResult
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
 
 ROOT = Path(__file__).resolve().parents[2]
 MAILS = 160
@@ -115,7 +115,7 @@ def test_output_does_not_depend_on_files_and_row_groups(
     loaded_plan, expected_files = load_plan(plan, ["edit.0.label=numbered"] if plan == "redact" else []), None
     for files, group in divisions:
         name = f"{files}-{group}"
-        run(write_files(corpus, tmp_path / "in" / name, files, group), tmp_path / name, loaded_plan, settings=make_settings())
+        run_with_settings(write_files(corpus, tmp_path / "in" / name, files, group), tmp_path / name, loaded_plan, settings=make_settings())
         output_files = read_output_files(tmp_path / name, "data")
         expected_files = expected_files or output_files
         assert len(output_files) == 4 and output_files == expected_files, name
@@ -129,7 +129,7 @@ def test_every_input_format_gives_the_same_output_as_parquet(
     assert len(parquet) == 4
     for write, files in ((write_jsonl, 3), (write_json, 2), (write_csv, 2), (write_arrow, 3)):
         name = f"{write.__name__}-{files}"
-        run(write_files(corpus, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=make_settings())
+        run_with_settings(write_files(corpus, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=make_settings())
         assert read_output_files(tmp_path / f"out-{name}", "data") == parquet, name
 
 
@@ -137,7 +137,7 @@ def test_mails_in_one_or_three_mboxes_or_in_single_files_give_the_same_output(tm
     mails = corpus.slice(0, 120)
     output_files = []
     for name, files, write in (("one", 1, write_mbox_file), ("three", 3, write_mbox_file), ("each", 3, write_mail_files)):
-        run(write_files(mails, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=make_settings())
+        run_with_settings(write_files(mails, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=make_settings())
         output_files.append(read_output_files(tmp_path / f"out-{name}", "data"))
     assert len(output_files[0]) == 3 and output_files[0] == output_files[1] == output_files[2]
 
@@ -148,14 +148,14 @@ def test_mails_in_one_or_three_mboxes_or_in_single_files_give_the_same_output(tm
 SCRIPT = """
 import os, signal, sys
 from sanitize.plans.settings import Settings
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 
 def main():
     source, out, workers, rows, stage, tasks = sys.argv[1:7]
     def progress(step):
         if step.total_tasks and step.stage == stage and step.tasks_done == int(tasks):
             os.killpg(0, signal.SIGKILL)
-    run(source, out, "rmft", settings=Settings(seed=7, workers=int(workers), rows_per_shard=int(rows), progress=progress))
+    run_with_settings(source, out, "rmft", settings=Settings(seed=7, workers=int(workers), rows_per_shard=int(rows), progress=progress))
 
 if __name__ == "__main__":
     main()
@@ -187,7 +187,7 @@ def undisturbed_run(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) 
     """A corpus in three files, and the output of one uninterrupted run with one worker."""
     folder = tmp_path_factory.mktemp("whole")
     source = write_files(corpus, folder / "in", 3, 40)
-    run(source, folder / "out", "rmft", settings=make_settings())
+    run_with_settings(source, folder / "out", "rmft", settings=make_settings())
     return source, read_output_files(folder / "out")
 
 
@@ -205,7 +205,7 @@ def test_output_does_not_depend_on_workers_threads_and_kills(
         assert run_in_process_group(tmp_path, source, out, workers=workers, threads=threads, kill=kill) == -signal.SIGKILL
         assert not out.exists()
     if kill[0] == "rewrite":
-        run(source, out, "rmft", settings=make_settings())  # resumed with another number of workers
+        run_with_settings(source, out, "rmft", settings=make_settings())  # resumed with another number of workers
     else:
         assert run_in_process_group(tmp_path, source, out, workers=workers, threads=threads) == 0
     # also README, report and manifest
@@ -245,8 +245,8 @@ def take_half(corpus: pa.Table) -> tuple[pa.Table, np.ndarray[Any, np.dtype[np.i
 def sanitize_corpus(folder: Path, name: str, corpus: pa.Table, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path]:
     """The documents after a plan, and the folder of the run."""
     source = write_files(corpus, folder / f"in-{name}", 1, 1000)
-    summary = run(source, folder / name, load_plan(plan, changes), settings=make_settings())
-    return read_output_table(folder / name), folder / f"{name}.private" / "runs" / summary["plan_hash"]
+    summary = run_with_settings(source, folder / name, load_plan(plan, changes), settings=make_settings())
+    return read_output_table(folder / name), folder / f"{name}.private" / "runs" / summary.plan_hash
 
 
 def read_rows(folder: Path) -> Iterator[Row]:
@@ -334,18 +334,18 @@ def test_sweep_depends_on_values_found_in_other_documents(tmp_path: Path) -> Non
 # ---- an output as input of a second run ----
 
 
-def sanitize_again(folder: Path, out: Path, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path, Row]:
+def sanitize_again(folder: Path, out: Path, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path, RunResult]:
     """Sanitize a published folder again, with its pseudonyms kept."""
-    settings = make_settings(columns=Columns(policies={"user_id": "keep"}))
-    summary = run(out / "data", folder / "again", load_plan(plan, changes), settings=settings)
-    return read_output_table(folder / "again"), folder / "again.private" / "runs" / summary["plan_hash"], summary
+    settings = make_settings(keep=["user_id"])
+    summary = run_with_settings(out / "data", folder / "again", load_plan(plan, changes), settings=settings)
+    return read_output_table(folder / "again"), folder / "again.private" / "runs" / summary.plan_hash, summary
 
 
 @pytest.mark.parametrize("label", ["fixed", "numbered"])
 def test_redacting_twice_gives_the_same_output_as_once(tmp_path: Path, corpus: pa.Table, label: str) -> None:
     first_table, _ = sanitize_corpus(tmp_path, "once", corpus, "redact", [f"edit.0.label={label}"])
     second_table, _, summary = sanitize_again(tmp_path, tmp_path / "once", "redact", [f"edit.0.label={label}"])
-    assert summary["occurrences"] == 0 == summary["verify"]["swept"]
+    assert summary.occurrences == 0 == summary.verify.swept
     assert second_table.equals(first_table)
     # so the second corpus has identical files
     assert read_output_files(tmp_path / "again", "data") == read_output_files(tmp_path / "once", "data")
@@ -360,7 +360,7 @@ def test_erasing_twice_edits_only_earlier_replacements(tmp_path: Path, corpus: p
         assert any(
             start <= edit["start_byte"] and edit["end_byte"] <= end for start, end in replacement_spans[edit["doc_no"], edit["cell"]]
         ), edit["kind"]
-    assert summary["kept_originals"] == 0
+    assert summary.kept_originals == 0
     original_values = {row["value"] for row in read_rows(tmp_path / "once.private" / "vault" / "values")}
     surrogates = {row["value"] for row in read_rows(tmp_path / "again.private" / "vault" / "values")}
     assert not original_values & surrogates, "no original was found again"

@@ -88,7 +88,7 @@ def test_memory_does_not_grow_with_a_hundred_times_the_corpus(tmp_path: Path) ->
 
 @pytest.mark.soak
 def test_memory_of_a_million_distinct_values_is_bounded(tmp_path: Path) -> None:
-    """The values of a corpus are in memory once for each task and once for the checks: about 0.5 KB per value, as docs/input.md says."""
+    """The values of a corpus are in memory once for each task and once for the checks: about 0.5 KB per value (docs/reference/input.md)."""
     (tmp_path / "in").mkdir()
     texts = [f"Write to first{no}.last{no}@host{no % 1_000}.example.com." for no in range(1_000_000)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in" / "a.parquet", row_group_size=10_000)

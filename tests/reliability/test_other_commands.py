@@ -21,14 +21,13 @@ from typing import Any
 import pytest
 
 from sanitize.core.failpoints import FAILPOINTS
-from sanitize.inspection.annotation import label
+from sanitize.inspection.annotation import sample_for_labels
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.erasure.subject_request import subject
-from sanitize.pipeline.run import run
-from sanitize.pipeline.streaming.stream import StreamSettings, run_stream
+from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.streaming.stream import run_stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
 from sanitize.storage.files import read_json
 
 ENOSPC, EIO, EMFILE = 28, 5, 24
@@ -37,7 +36,7 @@ PERSON = "canary00003@canaryhost00003.example.com"
 
 
 def make_settings() -> Settings:
-    return Settings(columns=Columns(), seed=1, workers=1, rows_per_shard=25, replace=True)
+    return Settings(seed=1, workers=1, rows_per_shard=25, replace=True)
 
 
 def hash_path(path: Path) -> str:
@@ -113,14 +112,14 @@ def command_case(request: pytest.FixtureRequest, harness: Any, work_paths: Any) 
         assert harness.old_output is not None
         shutil.copy(harness.old_output / "manifest.json", folder / "manifest.json")
     elif name != "stream":
-        run(harness.inputs, harness.out, load_plan("rmft"), None, make_settings())
+        run_with_settings(harness.inputs, harness.out, load_plan("rmft"), None, make_settings())
         (folder / "who.txt").write_text(PERSON + "\n")
     shutil.rmtree(folder / "cache", ignore_errors=True)
     reruns: dict[str, Callable[[], object]] = {
         "stream": lambda: run_stream(
-            harness.inputs[:1], folder / "out.jsonl", load_plan("rmft"), folder / "state", StreamSettings(seed=1, max_batch_records=7)
+            harness.inputs[:1], folder / "out.jsonl", load_plan("rmft"), folder / "state", Settings(seed=1, batch=7)
         ),
-        "label": lambda: label(harness.work, n=12),
+        "label": lambda: sample_for_labels(harness.work, n=12),
         "subject": lambda: subject(harness.work, folder / "who.txt", erase=True, documents=folder / "ids.txt", seed=1, workers=1),
         "replay": lambda: replay(folder / "manifest.json", harness.inputs, folder / "again", workers=1),
     }

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli.generated_mails import generate_mails
+from sanitize.core.command_results import RunResult
 from sanitize.errors import PlanError, UsageError
-from sanitize.pipeline.run import find, run
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage import corpus as shards
@@ -39,10 +40,10 @@ def make_settings(**more: Any) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def undisturbed_run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def undisturbed_run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunResult]:
     """The folder and the summary of an undisturbed run."""
     folder = tmp_path_factory.mktemp("wanted")
-    return folder, run(corpus, folder / "out", "names", settings=make_settings())
+    return folder, run_with_settings(corpus, folder / "out", "names", settings=make_settings())
 
 
 def read_occurrences(work: Path) -> pl.DataFrame:
@@ -51,9 +52,9 @@ def read_occurrences(work: Path) -> pl.DataFrame:
     return pl.concat(pl.DataFrame(pq.read_table(file, partitioning=None)).with_columns(texts) for file in files)
 
 
-def test_two_rounds_find_people_and_link_their_values(undisturbed_run: tuple[Path, dict[str, Any]]) -> None:
+def test_two_rounds_find_people_and_link_their_values(undisturbed_run: tuple[Path, RunResult]) -> None:
     folder, summary = undisturbed_run
-    assert summary["leaks"] == 0
+    assert summary.leaks == 0
     found = read_occurrences(folder / "out.private")
     people = found.filter(pl.col("kind") == "PERSON")
     assert people.height > 100 and set(people["finder"]) <= {"names", "known"} and "patterns" in set(found["finder"])
@@ -67,7 +68,7 @@ def test_two_rounds_find_people_and_link_their_values(undisturbed_run: tuple[Pat
 @pytest.mark.parametrize(("workers", "rows"), [(2, 25), (1, 25)])
 def test_result_does_not_depend_on_batches_and_workers(
     corpus: Path,
-    undisturbed_run: tuple[Path, dict[str, Any]],
+    undisturbed_run: tuple[Path, RunResult],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     hash_tree: Callable[[Path], str],
@@ -76,13 +77,13 @@ def test_result_does_not_depend_on_batches_and_workers(
 ) -> None:
     if workers == 1:
         monkeypatch.setattr(shards, "BATCH_ROWS", 7)
-    run(corpus, tmp_path / "out", "names", settings=make_settings(workers=workers, rows_per_shard=rows))
+    run_with_settings(corpus, tmp_path / "out", "names", settings=make_settings(workers=workers, rows_per_shard=rows))
     assert hash_tree(tmp_path / "out") == hash_tree(undisturbed_run[0] / "out")
     assert read_occurrences(tmp_path / "out.private").equals(read_occurrences(undisturbed_run[0] / "out.private"))
 
 
-def test_result_does_not_depend_on_shards(corpus: Path, undisturbed_run: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    run(corpus, tmp_path / "out", "names", settings=make_settings(rows_per_shard=60))
+def test_result_does_not_depend_on_shards(corpus: Path, undisturbed_run: tuple[Path, RunResult], tmp_path: Path) -> None:
+    run_with_settings(corpus, tmp_path / "out", "names", settings=make_settings(rows_per_shard=60))
     assert read_occurrences(tmp_path / "out.private").equals(read_occurrences(undisturbed_run[0] / "out.private"))
     outputs = (tmp_path / "out", undisturbed_run[0] / "out")
     texts = [pa.concat_tables(map(pq.read_table, sorted((out / "data").iterdir()))).column("text") for out in outputs]
@@ -100,7 +101,7 @@ CRASHES = (
 
 def test_crashes_in_both_rounds_are_resumed_to_identical_bytes(
     corpus: Path,
-    undisturbed_run: tuple[Path, dict[str, Any]],
+    undisturbed_run: tuple[Path, RunResult],
     tmp_path: Path,
     hash_tree: Callable[[Path], str],
     work_paths: re.Pattern[str],
@@ -118,7 +119,7 @@ def test_crashes_in_both_rounds_are_resumed_to_identical_bytes(
         output, _ = process.communicate(timeout=120)
         assert (process.returncode, output) == (137, ""), point
         assert not (tmp_path / "out").exists()
-    run(corpus, tmp_path / "out", "names", settings=make_settings())
+    run_with_settings(corpus, tmp_path / "out", "names", settings=make_settings())
     assert hash_tree(tmp_path / "out") == hash_tree(undisturbed_run[0] / "out")
     work = tmp_path / "out.private"
     for path in work.rglob("*"):
@@ -129,18 +130,18 @@ def test_crashes_in_both_rounds_are_resumed_to_identical_bytes(
 
 def test_an_index_serves_all_plans_of_its_finders(corpus: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
-    first = find([corpus], work, make_settings(), "names")
-    assert first["changed"] and first["by_kind"]["PERSON"] > 100
-    assert not find([corpus], work, make_settings(), "names")["changed"]
+    first = index_with_settings([corpus], work, make_settings(), "names")
+    assert first.changed and first.by_kind["PERSON"] > 100
+    assert not index_with_settings([corpus], work, make_settings(), "names").changed
     # a plan with the same finders and another editor setting
     changed_plan = load_plan("names", ["edit.0.keep=0"])
-    summary = run(corpus, tmp_path / "out", changed_plan, work, make_settings())
-    assert summary["notes"] == [] and summary["by_kind"]["PERSON"]["kept"] == 0
+    summary = run_with_settings(corpus, tmp_path / "out", changed_plan, work, make_settings())
+    assert summary.notes == [] and summary.by_kind["PERSON"].kept == 0
     # a plan with other finders rebuilds the index and reports it
-    summary = run(corpus, tmp_path / "plain", "rmft", work, make_settings())
-    (note,) = summary["notes"]
+    summary = run_with_settings(corpus, tmp_path / "plain", "rmft", work, make_settings())
+    (note,) = summary.notes
     assert "built with other finders (patterns, names, known); it is rebuilt" in note
-    assert "PERSON" not in summary["by_kind"] and not (work / "first_round").exists() and not (work / "vault" / "first_round").exists()
+    assert "PERSON" not in summary.by_kind and not (work / "first_round").exists() and not (work / "vault" / "first_round").exists()
 
 
 def test_known_values_from_a_list_are_found(tmp_path: Path) -> None:
@@ -150,12 +151,12 @@ def test_known_values_from_a_list_are_found(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     settings = make_settings(known=tmp_path / "list.csv", verify="full")
     with pytest.raises(UsageError, match="lists values of LOCATION, and plan rmft does not name that kind") as caught:
-        run(source, tmp_path / "out", "rmft", settings=settings)
+        run_with_settings(source, tmp_path / "out", "rmft", settings=settings)
     assert "Zyq" not in str(caught.value) and not (tmp_path / "out.private").exists()
     kinds = '["LOCATION", "ORGANIZATION"]'
     plan = load_plan("redact", [f"find.kinds={kinds}", f"edit.0.kinds={kinds}", 'find.finders=["patterns", "known"]'])
-    summary = run(source, tmp_path / "out", plan, settings=settings)
-    assert summary["leaks"] == 0
+    summary = run_with_settings(source, tmp_path / "out", plan, settings=settings)
+    assert summary.leaks == 0
     output_texts = [row["text"] for path in sorted((tmp_path / "out" / "data").iterdir()) for row in pq.read_table(path).to_pylist()]
     assert output_texts == [
         "[LOCATION] is a town. In [LOCATION] we met",
@@ -163,17 +164,17 @@ def test_known_values_from_a_list_are_found(tmp_path: Path) -> None:
         "the [ORGANIZATION] of Petra Haas",
     ]
     (tmp_path / "list.csv").write_text("kind,value\nLOCATION,Zyqtown\n")
-    summary = run(source, tmp_path / "out", plan, settings=make_settings(known=tmp_path / "list.csv", replace=True))
-    assert any("another list of known values" in note for note in summary["notes"])
-    assert "ORGANIZATION" not in {kind for kind, entry in summary["by_kind"].items() if entry["occurrences"]}
+    summary = run_with_settings(source, tmp_path / "out", plan, settings=make_settings(known=tmp_path / "list.csv", replace=True))
+    assert any("another list of known values" in note for note in summary.notes)
+    assert "ORGANIZATION" not in {kind for kind, entry in summary.by_kind.items() if entry.occurrences}
 
 
-@pytest.mark.parametrize("command", [run, find])
+@pytest.mark.parametrize("command", [run_with_settings, index_with_settings])
 def test_known_without_a_list_is_refused_where_nothing_else_finds_the_kind(tmp_path: Path, command: Callable[..., object]) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Ann Roe of Zyqtown"}) + "\n")
     (tmp_path / "list.csv").write_text("kind,value\nPERSON,Ann Roe\n")
     plan = load_plan("redact", ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]', 'find.finders=["patterns", "known"]'])
-    second_argument = {"out": tmp_path / "out"} if command is run else {"work": tmp_path / "work"}
+    second_argument = {"out": tmp_path / "out"} if command is run_with_settings else {"work": tmp_path / "work"}
     with pytest.raises(
         PlanError, match="plan redact: PERSON: find.finders has only `known` for this kind, .*--known FILE, or add one of .*names"
     ):

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from sanitize.core.command_results import RunResult
 from sanitize.editors.redact import Redact
 from sanitize.editors.rmft import Rmft
 from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline import canaries, index_state, run_state, shard_checking
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.readers import staging
-from sanitize.readers.column_policies import Columns
 from sanitize.readers.sandbox import SandboxedReader
 from sanitize.readers.survey import InputUnit
 from sanitize.stages import detection, rewriting
@@ -63,9 +63,9 @@ def task_counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     yield counts
 
 
-def run_rmft(harness: Any, **more: Any) -> dict[str, Any]:
-    settings = {"columns": Columns(), "seed": 1, "workers": 1, "rows_per_shard": 25, "replace": True, **more}
-    return run(harness.inputs, harness.out, load_plan("rmft"), None, Settings(**settings))
+def run_rmft(harness: Any, **more: Any) -> RunResult:
+    settings = {"seed": 1, "workers": 1, "rows_per_shard": 25, "replace": True, **more}
+    return run_with_settings(harness.inputs, harness.out, load_plan("rmft"), None, Settings(**settings))
 
 
 def set_library_version(name: str) -> Callable[[pytest.MonkeyPatch], None]:
@@ -170,7 +170,7 @@ def test_changed_input_is_reported_without_file_names(harness: Any, task_counts:
     with pytest.raises(UsageError, match="was made from another input .1 of 2 files changed: file 1, "):
         run_rmft(harness, replace=False)
     summary = run_rmft(harness)
-    assert "another input (1 of 2 files changed" in " ".join(summary["notes"]) and task_counts == ALL_TASKS
+    assert "another input (1 of 2 files changed" in " ".join(summary.notes) and task_counts == ALL_TASKS
 
 
 def test_an_input_that_changes_during_a_run_is_refused(harness: Any, task_counts: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ import pytest
 from PIL import Image
 
 from sanitize.cli.generated_mails import generate_mails
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 
 
@@ -67,7 +67,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mails.with_columns(
         pl.lit(3).alias("<script>document.title='owned'</script>"), pl.lit(4).alias("\u202egnp.\"'><img src=x>")
     ).write_parquet(folder / "in.parquet")
-    run(folder / "in.parquet", folder / "out", str(plan), settings=Settings(seed=1, workers=1))
+    run_with_settings(folder / "in.parquet", folder / "out", str(plan), settings=Settings(seed=1, workers=1))
     return folder / "out"
 
 

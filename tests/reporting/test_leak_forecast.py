@@ -29,16 +29,16 @@ CURVES = {
 
 def test_forecast_equals_a_manual_calculation() -> None:
     forecast = forecast_leaks(CURVES, [(1, 40), (2, 6), (9, 4)])
-    baseline, rmft = forecast["plans"]
-    assert (baseline["plan"], baseline["addresses"], baseline["expected"], baseline["low"], baseline["high"]) == (
+    baseline, rmft = forecast.plans
+    assert (baseline.plan, baseline.addresses, baseline.expected, baseline.low, baseline.high) == (
         "baseline",
         50,
         9.0,
         2.0,
         24.0,
     )
-    assert [band["expected"] for band in baseline["bands"]] == [4.0, 5.0]
-    assert rmft["addresses"] == 0 == rmft["expected"]
+    assert [band.expected for band in baseline.bands] == [4.0, 5.0]
+    assert rmft.addresses == 0 == rmft.expected
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, MissingExtra, OutputBroken, UsageError
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.reporting import report_data
@@ -50,14 +50,14 @@ def output(corpus: Path, request: pytest.FixtureRequest) -> Path:
     """A published output of these mails, for each plan."""
     name, changes = PLANS[request.param]
     out = corpus / request.param
-    run(corpus / "in.parquet", out, load_plan(name, changes), settings=Settings(seed=1, workers=1, rows_per_shard=60))
+    run_with_settings(corpus / "in.parquet", out, load_plan(name, changes), settings=Settings(seed=1, workers=1, rows_per_shard=60))
     return out
 
 
 @pytest.fixture(scope="module")
 def published(corpus: Path) -> Path:
     out = corpus / "published"
-    run(corpus / "in.parquet", out, "rmft", settings=Settings(seed=1, workers=1, rows_per_shard=60))
+    run_with_settings(corpus / "in.parquet", out, "rmft", settings=Settings(seed=1, workers=1, rows_per_shard=60))
     return out
 
 
@@ -166,8 +166,8 @@ def test_curve_after_equals_the_published_texts(published: Path, tmp_path: Path)
 def test_rendering_again_gives_the_same_page(output: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
     result = report(output, to=tmp_path / "deep" / "again.html")
-    assert Path(result["page"]).read_bytes() == (output / "report.html").read_bytes()
-    assert (result["figures"], result["out"], result["work"]) == ([], str(output), f"{output}.private")
+    assert Path(result.page).read_bytes() == (output / "report.html").read_bytes()
+    assert (result.figures, result.out, result.work) == ([], str(output), f"{output}.private")
     assert before == {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
     assert not (Path(f"{output}.private") / "spill").exists()
 
@@ -196,7 +196,7 @@ def test_invalid_report_paths_are_refused(published: Path, tmp_path: Path, sanit
         with pytest.raises(UsageError, match="lies inside"):
             report(published, to=path)
         with pytest.raises(UsageError, match="lies inside"):
-            report(published, figures_to=path)
+            report(published, figures=path)
     for options in ({"to": tmp_path / "folder"}, {"work": tmp_path}, {"figures_to": tmp_path / "new", "format": "pdf"}):
         with pytest.raises(UsageError):
             report(published, **options)
@@ -212,26 +212,26 @@ def test_invalid_report_paths_are_refused(published: Path, tmp_path: Path, sanit
 def test_without_matplotlib(published: Path, tmp_path: Path, sanitize: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra):
-        report(published, figures_to=tmp_path / "new")
+        report(published, figures=tmp_path / "new")
     code, out, err = sanitize("report", published, "--figures", tmp_path / "new")
     assert (code, out) == (8, "") and "corpus-sanitize[plots]" in err and not (tmp_path / "new").exists()
 
 
 def test_unchecked_run_has_a_report(corpus: Path, tmp_path: Path) -> None:
-    run(corpus / "in.parquet", tmp_path / "out", "rmft", settings=Settings(seed=1, workers=1, verify="off"))
+    run_with_settings(corpus / "in.parquet", tmp_path / "out", "rmft", settings=Settings(seed=1, workers=1, verify="off"))
     result = report(tmp_path / "out")
-    page = Path(result["page"]).read_text("utf-8")
+    page = Path(result.page).read_text("utf-8")
     assert page == (tmp_path / "out" / "report.html").read_text("utf-8") and "not checked" in page and "keep private" in page
 
 
 def test_samples_need_the_input_files(published: Path, tmp_path: Path) -> None:
     shutil.copytree(published, tmp_path / "published")
     shutil.copytree(f"{published}.private", tmp_path / "published.private")
-    assert report(tmp_path / "published")["samples"] == 12
+    assert report(tmp_path / "published").samples == 12
     source = published.parent / "in.parquet"
     source.rename(tmp_path / "moved.parquet")
     try:
-        assert report(tmp_path / "published")["samples"] == 0
+        assert report(tmp_path / "published").samples == 0
     finally:
         (tmp_path / "moved.parquet").rename(source)
     assert "Before and after" not in (tmp_path / "published.report.html").read_text("utf-8")
@@ -253,7 +253,7 @@ def test_page_and_figures_have_no_values(output: Path, tmp_path: Path) -> None:
     (tmp_path / "figures").mkdir()
     report(output, to=tmp_path / "page.html")
     if output.name in ("rmft", "redact"):  # figures are drawn from the data of the page
-        report(output, figures_to=tmp_path / "figures", format="svg")
+        report(output, figures=tmp_path / "figures", format="svg")
         assert list((tmp_path / "figures").iterdir())
     values = {row["value"] for row in read_rows(work_folders(output)[0] / "vault" / "values")}
     edits = {row["replacement"] for row in read_rows(work_folders(output)[1] / "edits") if not row["replacement"].startswith("[")} - {""}

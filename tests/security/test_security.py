@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.kinds.kind import list_kinds
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.storage import private_folder, queries
 
@@ -40,7 +40,7 @@ def run_command(folder: Path, *arguments: object, site: Path | None = None) -> s
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("finished_run")
     pq.write_table(pa.table({"text": TEXTS}), base / "in.parquet")
-    run([base / "in.parquet"], base / "out", settings=Settings(workers=1))
+    run_with_settings([base / "in.parquet"], base / "out", settings=Settings(workers=1))
     return base
 
 
@@ -77,7 +77,7 @@ def test_commands_open_no_network_connection(tmp_path: Path) -> None:
     result = run_command(tmp_path, "run", "in.jsonl", "-o", "out", "--workers", 2, "--rows-per-shard", 4, site=site)
     assert result.returncode == 0, result.stderr
     commands = (
-        ("find", "in.jsonl", "--work", "work"),
+        ("index", "in.jsonl", "--work", "work"),
         ("verify", "out"),
         ("sql", "out.private", "--name", "top_values"),
         ("explain", "in.jsonl"),
@@ -177,11 +177,11 @@ def test_names_of_inputs_folders_and_columns_are_taken_literally(
     pq.write_table(table, base / "in" / ("n" + file_suffix + ".parquet"))
     work = base / ("w" + work_suffix)
     try:
-        summary = run([base / "in"], base / ("o" + out_suffix), "redact", work=work, settings=Settings(workers=1))
+        summary = run_with_settings([base / "in"], base / ("o" + out_suffix), "redact", work=work, settings=Settings(workers=1))
     except InputRefused as error:  # refused before any work
         assert "Rename it" in str(error) and "\\" in work_suffix and set(work_suffix) & set("*?[") and not work.exists()
         return
-    assert summary["documents_out"] == len(TEXTS) and summary["leaks"] == 0
+    assert summary.documents_out == len(TEXTS) and summary.leaks == 0
     assert [path.name for path in (base / ("o" + out_suffix) / "data").iterdir()] == ["train-00000-of-00001.parquet"]
     with queries.open_connection(work) as database:
         assert queries.run_query(database, "SELECT count(*) AS n FROM value_counts").to_pylist() == [{"n": 24}]
@@ -245,7 +245,7 @@ def test_another_key_gives_other_value_ids(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": TEXTS}), tmp_path / "in.parquet")
     value_ids = []
     for seed in (1, 2):
-        run([tmp_path / "in.parquet"], tmp_path / f"out{seed}", settings=Settings(seed=seed, workers=1))
+        run_with_settings([tmp_path / "in.parquet"], tmp_path / f"out{seed}", settings=Settings(seed=seed, workers=1))
         value_ids.append(
             set(pq.read_table(tmp_path / f"out{seed}.private" / "tables" / "value_counts" / "all.parquet")["value_id"].to_pylist())
         )
@@ -274,8 +274,8 @@ def test_links_out_of_the_input_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in" / "out.jsonl").symlink_to(tmp_path / "far" / "away.jsonl")
     (tmp_path / "in" / "up.jsonl").symlink_to("../far/away.jsonl")
     (tmp_path / "in" / "folder").symlink_to(tmp_path / "far")
-    summary = run([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=1.0))
-    assert summary["quarantine"] == {"symlink": 3} and summary["documents_out"] == 1
+    summary = run_with_settings([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=1.0))
+    assert summary.quarantine == {"symlink": 3} and summary.documents_out == 1
 
 
 # ---- patterns ----

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sanitize.editors.redact import Redact
 from sanitize.editors.rmft import Rmft
 from sanitize.engines.local import LocalEngine
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import aggregates
@@ -203,8 +203,8 @@ def test_a_run_keeps_first_occurrences_in_corpus_order(tmp_path: Path, keep: int
     texts = [f"{mails[index % 3]} and {mails[(index + 1) % 3]}" for index in range(6)]
     pq.write_table(pa.table({"note": [mails[index % 2] for index in range(6)], "text": texts}), tmp_path / "in.parquet")
     plan = load_plan("rmft", [f"edit.0.keep={keep}"])
-    summary = run([tmp_path / "in.parquet"], tmp_path / "out", plan, None, Settings(seed=3, workers=1, rows_per_shard=2))
-    assert summary["kept_originals"] == 2 * keep
+    summary = run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", plan, None, Settings(seed=3, workers=1, rows_per_shard=2))
+    assert summary.kept_originals == 2 * keep
     seen_counts: dict[str, int] = defaultdict(int)
     output_rows = pa.concat_tables([pq.read_table(file) for file in sorted((tmp_path / "out" / "data").iterdir())]).to_pylist()
     for index, row in enumerate(output_rows):

@@ -13,7 +13,7 @@ import pytest
 
 from sanitize.errors import PlanError
 from sanitize.kinds import ip_address
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.stream import to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
@@ -63,9 +63,9 @@ def test_addresses_in_networks(entries: list[str], expected: list[str]) -> None:
 def test_denied_addresses_in_an_allowed_network_are_removed(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "10.1.2.30 and 10.1.2.40 and 93.184.216.34 and 2001:db8::7"}) + "\n")
     rules = make_plan(allow={"IP_ADDRESS": ["10.0.0.0/8", "2001:db8::/32"]}, deny={"IP_ADDRESS": ["10.1.2.40/32"]})
-    summary = run(tmp_path / "in.jsonl", tmp_path / "out", rules, settings=Settings(seed=1, workers=1))
+    summary = run_with_settings(tmp_path / "in.jsonl", tmp_path / "out", rules, settings=Settings(seed=1, workers=1))
     (output_text,) = read_texts(tmp_path / "out")
-    assert summary["by_kind"]["IP_ADDRESS"]["skipped"] == {"allowed": 2} and summary["leaks"] == 0
+    assert summary.by_kind["IP_ADDRESS"].skipped == {"allowed": 2} and summary.leaks == 0
     assert output_text.startswith("10.1.2.30 and ") and output_text.endswith(" and 2001:db8::7")
     assert "10.1.2.40" not in output_text and "93.184.216.34" not in output_text
 
@@ -99,32 +99,34 @@ def read_texts(out: Path) -> list[str]:
 def test_allowed_values_stay_and_are_counted(tmp_path: Path, mode: str) -> None:
     settings = Settings(seed=1, workers=1, rows_per_shard=2, verify=mode)
     allowing_plan = make_plan(allow={"EMAIL_ADDRESS": ["@example.com"]}, deny={"EMAIL_ADDRESS": ["CEO@*"]})
-    summary = run(write_corpus(tmp_path), tmp_path / "out", allowing_plan, settings=settings)
-    kind_summary = summary["by_kind"]["EMAIL_ADDRESS"]
-    assert (summary["leaks"], kind_summary["occurrences"], kind_summary["values"], kind_summary["skipped"]) == (0, 4, 2, {"allowed": 4})
+    summary = run_with_settings(write_corpus(tmp_path), tmp_path / "out", allowing_plan, settings=settings)
+    kind_summary = summary.by_kind["EMAIL_ADDRESS"]
+    assert (summary.leaks, kind_summary.occurrences, kind_summary.values, kind_summary.skipped) == (0, 4, 2, {"allowed": 4})
     output_texts = read_texts(tmp_path / "out")
     assert all("ann@example.com" in text.lower() for text in output_texts)
     assert output_texts[0].startswith("Ann@Example.com and bob@sub.example.com, ")
     assert not any(word in text.lower() for text in output_texts for word in ("eve@example.org", "ceo@example.com", "555-0123"))
-    assert verify(tmp_path / "out", mode=mode)["leaks"] == 0
+    assert verify(tmp_path / "out", mode=mode).leaks == 0
 
 
 def test_a_changed_list_does_not_rebuild_the_index(tmp_path: Path) -> None:
     settings = Settings(seed=1, workers=1)
     source = write_corpus(tmp_path)
-    run(source, tmp_path / "plain", make_plan(), tmp_path / "work", settings)
+    run_with_settings(source, tmp_path / "plain", make_plan(), tmp_path / "work", settings)
     files = sorted((tmp_path / "work" / "tables").rglob("*.parquet"))
     inodes_before = [path.stat().st_ino for path in files]
-    summary = run(source, tmp_path / "out", make_plan(allow={"EMAIL_ADDRESS": ["eve@example.org"]}), tmp_path / "work", settings)
+    summary = run_with_settings(
+        source, tmp_path / "out", make_plan(allow={"EMAIL_ADDRESS": ["eve@example.org"]}), tmp_path / "work", settings
+    )
     assert [path.stat().st_ino for path in files] == inodes_before
-    assert summary["notes"] == [] and [text.lower().count("eve@example.org") for text in read_texts(tmp_path / "out")] == [1, 1, 1]
+    assert summary.notes == [] and [text.lower().count("eve@example.org") for text in read_texts(tmp_path / "out")] == [1, 1, 1]
     assert "eve@" not in "".join(read_texts(tmp_path / "plain")).lower()
 
 
 def test_first_occurrences_of_selected_values_are_kept(tmp_path: Path) -> None:
     keeping_plan = load_plan("rmft", ['find.allow={EMAIL_ADDRESS = ["ann@example.com"]}'])
-    summary = run(write_corpus(tmp_path), tmp_path / "out", keeping_plan, settings=Settings(seed=1, workers=1))
-    assert summary["kept_originals"] == 4 and summary["leaks"] == 0  # bob, eve, ceo and the number
+    summary = run_with_settings(write_corpus(tmp_path), tmp_path / "out", keeping_plan, settings=Settings(seed=1, workers=1))
+    assert summary.kept_originals == 4 and summary.leaks == 0  # bob, eve, ceo and the number
     output_text = "\n".join(read_texts(tmp_path / "out")).lower()
     assert [output_text.count(f"{name}@") >= minimum for name, minimum in (("ann", 3), ("bob", 1), ("eve", 1), ("ceo", 1))] == [True] * 4
 
@@ -132,11 +134,13 @@ def test_first_occurrences_of_selected_values_are_kept(tmp_path: Path) -> None:
 def test_minimum_score_skips_occurrences(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Petra went out. From Hans Fischer to Mr. Blorb"}) + "\n")
     settings = Settings(seed=1, workers=1)
-    unfiltered = run(tmp_path / "in.jsonl", tmp_path / "all", load_plan("names", ["edit.0.keep=0"]), settings=settings)["by_kind"]["PERSON"]
-    assert (unfiltered["occurrences"], unfiltered["skipped"]) == (3, {})
+    unfiltered = run_with_settings(
+        tmp_path / "in.jsonl", tmp_path / "all", load_plan("names", ["edit.0.keep=0"]), settings=settings
+    ).by_kind["PERSON"]
+    assert (unfiltered.occurrences, unfiltered.skipped) == (3, {})
     filtering_plan = load_plan("names", ["edit.0.keep=0", "find.min_score={PERSON = 0.75}", 'find.deny={PERSON = ["blorb"]}'])
-    summary = run(tmp_path / "in.jsonl", tmp_path / "sure", filtering_plan, settings=settings)
-    assert (summary["by_kind"]["PERSON"]["occurrences"], summary["by_kind"]["PERSON"]["skipped"]) == (2, {"score": 1})
+    summary = run_with_settings(tmp_path / "in.jsonl", tmp_path / "sure", filtering_plan, settings=settings)
+    assert (summary.by_kind["PERSON"].occurrences, summary.by_kind["PERSON"].skipped) == (2, {"score": 1})
     assert read_texts(tmp_path / "sure")[0].startswith("Petra went out. From ") and "Hans" not in read_texts(tmp_path / "sure")[0]
 
 

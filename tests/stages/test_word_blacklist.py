@@ -23,16 +23,15 @@ from hypothesis import strategies as st
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.core import user_counts
 from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.core.command_results import RunResult
 from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import UsageError
 from sanitize.inspection.sql_api import sql
 from sanitize.pipeline.erasure.subject_request import subject
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
-from sanitize.readers.survey import Roles
 from sanitize.stages import word_blacklist
 from sanitize.storage import table_schemas
 from sanitize.text.tokenizer import tokenize_unicode
@@ -96,22 +95,22 @@ def reference_direct(cells: dict[tuple[int, int], str], work: Path, dropped: Ite
 # ------------------------------------------------------------------------------------------------- words, counters and merges
 
 
-def read_blacklist(work: Path, summary: dict[str, Any]) -> Blacklist:
+def read_blacklist(work: Path, summary: RunResult) -> Blacklist:
     """The table `blacklist` of a run; asserts its schema, order and key."""
-    table = pq.read_table(work / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet")
+    table = pq.read_table(work / "runs" / summary.plan_hash / "vault" / "blacklist" / "00000.parquet")
     assert table.schema.equals(table_schemas.BLACKLIST.schema)
     rows = [tuple(row.values()) for row in table.to_pylist()]
     assert rows == sorted(rows, key=lambda row: (row[1], row[3], row[0].encode())) and len(set(rows)) == len(rows)
-    counts_by_size = {(entry["n"], entry["reason"]): entry["ngrams"] for entry in summary["blacklist"]["listed"]}
+    counts_by_size = {(entry.n, entry.reason): entry.ngrams for entry in summary.blacklist.listed}
     assert {key: count for key, count in counts_by_size.items() if count} == Counter((row[1], row[3]) for row in rows)
     return {(row[0], row[1], row[2], row[3]) for row in rows}
 
 
-def run_blacklist(folder: Path, inputs: Sequence[Path], k: int, n: int, *changes: str, **more: Any) -> tuple[Blacklist, dict[str, Any]]:
+def run_blacklist(folder: Path, inputs: Sequence[Path], k: int, n: int, *changes: str, **more: Any) -> tuple[Blacklist, RunResult]:
     """The blacklist of a corpus, and the summary."""
     plan = load_plan("blacklist", [f"blacklist.k={k}", f"blacklist.n={n}", *changes])
     run_settings = Settings(**({"seed": 1, "workers": 1, "verify": "off"} | more))
-    summary = run(inputs, folder / "out", plan, folder / "work", run_settings)
+    summary = run_with_settings(inputs, folder / "out", plan, folder / "work", run_settings)
     return read_blacklist(folder / "work", summary), summary
 
 
@@ -296,8 +295,8 @@ def test_blacklist_of_a_corpus_equals_the_reference(rows: list[dict[str, Any]], 
         cells |= {(no, cell): text for no, row in enumerate(rows) for cell, text in enumerate(row["more"], 1)}
         texts_with_users = [(row["user_id"], [row["text"] or "", *row["more"]]) for row in rows]
         assert blacklist == reference_indirect(texts_with_users, k, n) | reference_direct(cells, folder_path / "work")
-        assert summary["blacklist"]["words"] == sum(len(reference_words(text)) for _, texts in texts_with_users for text in texts)
-        assert not (folder_path / "work" / "runs" / summary["plan_hash"] / "blacklist").exists()
+        assert summary.blacklist.words == sum(len(reference_words(text)) for _, texts in texts_with_users for text in texts)
+        assert not (folder_path / "work" / "runs" / summary.plan_hash / "blacklist").exists()
 
 
 # ------------------------------------------------------------------------------------------------------- the blacklist of a run
@@ -312,31 +311,29 @@ def mails_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(mails_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, Any]]:
+def undisturbed(mails_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, RunResult]:
     """The list of three words at most, as bytes, and the summary."""
     folder = tmp_path_factory.mktemp("whole")
     _, summary = run_blacklist(folder, [mails_file], 2, 3, rows_per_shard=40)
     return read_blacklist_bytes(folder, summary), summary
 
 
-def read_blacklist_bytes(folder: Path, summary: dict[str, Any]) -> bytes:
-    return (folder / "work" / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet").read_bytes()
+def read_blacklist_bytes(folder: Path, summary: RunResult) -> bytes:
+    return (folder / "work" / "runs" / summary.plan_hash / "vault" / "blacklist" / "00000.parquet").read_bytes()
 
 
-def test_counts_of_mails_equal_the_reference(mails_file: Path, undisturbed: tuple[bytes, dict[str, Any]]) -> None:
+def test_counts_of_mails_equal_the_reference(mails_file: Path, undisturbed: tuple[bytes, RunResult]) -> None:
     rows = pq.read_table(mails_file).to_pylist()
     _, summary = undisturbed
     for size in (1, 2, 3):
         expected = {row for row in reference_indirect([(row["user_id"], [row["text"]]) for row in rows], 2, 3) if row[1] == size}
-        (ngram_count,) = (
-            entry["ngrams"] for entry in summary["blacklist"]["listed"] if (entry["n"], entry["reason"]) == (size, "indirect")
-        )
+        (ngram_count,) = (entry.ngrams for entry in summary.blacklist.listed if (entry.n, entry.reason) == (size, "indirect"))
         assert ngram_count == len(expected) > 50
 
 
 @pytest.mark.parametrize(("files", "size", "workers"), [(1, 1000, 1), (3, 7, 1), (2, 40, 2)])
 def test_blacklist_does_not_depend_on_files_shards_and_workers(
-    mails_file: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, files: int, size: int, workers: int
+    mails_file: Path, undisturbed: tuple[bytes, RunResult], tmp_path: Path, files: int, size: int, workers: int
 ) -> None:
     all_mails = pq.read_table(mails_file)
     for no in range(files):
@@ -345,12 +342,12 @@ def test_blacklist_does_not_depend_on_files_shards_and_workers(
     inputs = [tmp_path / f"in{no}.parquet" for no in range(files)]
     _, summary = run_blacklist(tmp_path, inputs, 2, 3, rows_per_shard=size, workers=workers)
     assert read_blacklist_bytes(tmp_path, summary) == undisturbed[0]
-    assert summary["blacklist"] == undisturbed[1]["blacklist"]
+    assert summary.blacklist == undisturbed[1].blacklist
 
 
 @pytest.mark.parametrize("case", ["many parts", "numbers too long"])
 def test_parts_and_hash_tables_give_the_same_blacklist(
-    mails_file: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+    mails_file: Path, undisturbed: tuple[bytes, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     """The output of one task in several parts, and n-grams whose numbers are counted in a hash table."""
     counters: list[Any] = []
@@ -374,7 +371,7 @@ def test_parts_and_hash_tables_give_the_same_blacklist(
 
 
 def test_many_tasks_are_merged_by_a_query(
-    mails_file: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mails_file: Path, undisturbed: tuple[bytes, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One task more than are merged at once gives the same list."""
     output_names: list[str] = []
@@ -393,7 +390,7 @@ def test_many_tasks_are_merged_by_a_query(
 
 
 def test_row_groups_have_equal_sizes(
-    mails_file: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mails_file: Path, undisturbed: tuple[bytes, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In any order of the n-grams, all row groups except the last have the same size."""
     monkeypatch.setattr(word_blacklist, "_BLOCK_ROWS", 37)
@@ -408,7 +405,7 @@ def test_row_groups_have_equal_sizes(
 
 @pytest.mark.parametrize("interruption", ["before a task", "after a task", "in a query"])
 def test_an_interrupted_count_resumes(
-    mails_file: Path, undisturbed: tuple[bytes, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: str
+    mails_file: Path, undisturbed: tuple[bytes, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: str
 ) -> None:
     started_tasks: list[tuple[int, int]] = []
     count_task, run_sql = word_blacklist.gram_users_task, LocalEngine.sql
@@ -447,7 +444,7 @@ def test_an_interrupted_count_resumes(
     with monkeypatch.context() as patch:
         patch.setattr(word_blacklist, "gram_users_task", lambda task: pytest.fail("counted again"))
         run_blacklist(tmp_path, [mails_file], 2, 3, rows_per_shard=40)
-    (tmp_path / "work" / "runs" / summary["plan_hash"] / "vault" / "blacklist" / "00000.parquet").unlink()
+    (tmp_path / "work" / "runs" / summary.plan_hash / "vault" / "blacklist" / "00000.parquet").unlink()
     shutil.rmtree(tmp_path / "out")
     run_blacklist(tmp_path, [mails_file], 2, 3, rows_per_shard=40)
     assert read_blacklist_bytes(tmp_path, summary) == undisturbed[0]
@@ -470,14 +467,16 @@ def test_dropped_documents_are_not_counted(tmp_path: Path) -> None:
     texts = ["red apples", "red apples", "green pears of bob@example.com", "green pears of bob@example.com", "blue " * 90_000]
     pq.write_table(pa.table({"text": texts, "who": [1, 2, 3, 4, 5]}), tmp_path / "in.parquet")
     (tmp_path / "mine.toml").write_text(DROPS)
-    columns = Columns(roles=Roles(user="who"))
-    run_settings = Settings(seed=1, workers=1, verify="off", columns=columns, max_doc_bytes=300_000, max_quarantine=0.5)
-    summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan(str(tmp_path / "mine.toml")), tmp_path / "work", run_settings)
-    dropped_count = summary["documents_dropped"]
-    assert (dropped_count, summary["quarantined"]) == (2, 1)
+    columns = {"user_column": "who"}
+    run_settings = Settings(seed=1, workers=1, verify="off", **columns, max_doc_bytes=300_000, max_quarantine=0.5)
+    summary = run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", load_plan(str(tmp_path / "mine.toml")), tmp_path / "work", run_settings
+    )
+    dropped_count = summary.documents_dropped
+    assert (dropped_count, summary.quarantined) == (2, 1)
     words = {row[0] for row in read_blacklist(tmp_path / "work", summary)}
     assert words == {"red", "apples", "green", "pears", "of", "bob", "example", "com", "bob example com"}
-    assert summary["blacklist"]["documents"] == 2 and summary["blacklist"]["words"] == 8
+    assert summary.blacklist.documents == 2 and summary.blacklist.words == 8
 
 
 def test_any_column_can_be_the_user(tmp_path: Path) -> None:
@@ -486,7 +485,7 @@ def test_any_column_can_be_the_user(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": texts, "a": [7, 7, 8], "b": ["x", "y", "y"]}), tmp_path / "in.parquet")
     for user, expected in (("a", {"two", "x"}), ("b", {"three"})):  # without the role of the user, column b is a text
         folder = tmp_path / user
-        blacklist, _ = run_blacklist(folder, [tmp_path / "in.parquet"], 2, 1, columns=Columns(roles=Roles(user=user)))
+        blacklist, _ = run_blacklist(folder, [tmp_path / "in.parquet"], 2, 1, user_column=user)
         assert {row[0] for row in blacklist} == expected
     senders = ["ann@example.com", "bob@example.com", "ann@example.com"]
     mbox_text = "".join(
@@ -507,25 +506,33 @@ def test_dropped_columns_are_not_counted(tmp_path: Path) -> None:
         ({"note": "drop", "title": "drop"}, set(), ["text"]),
     ):
         folder = tmp_path / str(len(policies))
-        blacklist, summary = run_blacklist(folder, [tmp_path / "in.parquet"], 2, 1, columns=Columns(policies=policies))
-        assert {row[0] for row in blacklist} == expected and summary["blacklist"]["columns"] == counted_columns
+        blacklist, summary = run_blacklist(folder, [tmp_path / "in.parquet"], 2, 1, drop=list(policies))
+        assert {row[0] for row in blacklist} == expected and summary.blacklist.columns == counted_columns
 
 
 def test_documents_without_user_count_as_no_user(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["plum", "plum", "fig", "fig"], "user_id": [None, None, None, "ann"]}), tmp_path / "in.parquet")
     blacklist, summary = run_blacklist(tmp_path, [tmp_path / "in.parquet"], 2, 1)
     assert blacklist == {("plum", 1, 1, "indirect")}
-    assert summary["blacklist"]["documents_without_user"] == 3
+    assert summary.blacklist.documents_without_user == 3
 
 
 def test_published_files_have_no_listed_word(tmp_path: Path) -> None:
     """Counts go into manifest, card and report; a word that one person uses stays in the vault, and so does a value."""
     texts = [f"quincunx{no} is said by quincunx{no}@example.com" for no in range(20)]
     pq.write_table(pa.table({"text": texts, "user_id": [f"u{no}" for no in range(20)]}), tmp_path / "in.parquet")
-    summary = run([tmp_path / "in.parquet"], tmp_path / "out", "blacklist", tmp_path / "work", Settings(seed=1, workers=1))
-    assert summary["blacklist"]["listed"] == [{"n": 1, "reason": "indirect", "ngrams": 20}, {"n": 3, "reason": "direct", "ngrams": 20}]
+    summary = run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", "blacklist", tmp_path / "work", Settings(seed=1, workers=1))
+    assert summary.to_dict()["blacklist"]["listed"] == [
+        {"n": 1, "reason": "indirect", "ngrams": 20},
+        {"n": 3, "reason": "direct", "ngrams": 20},
+    ]
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["summary"]["blacklist"] == summary["blacklist"] and manifest["plan"]["blacklist"] == {"k": 2, "n": 1, "direct": True}
+    assert manifest["summary"]["blacklist"] == summary.to_dict()["blacklist"]
+    assert manifest["plan"]["blacklist"] == {
+        "k": 2,
+        "n": 1,
+        "direct": True,
+    }
     assert not manifest["publishable"]
     for path in (tmp_path / "out").glob("*.*"):
         assert "quincunx" not in path.read_text()
@@ -548,12 +555,15 @@ def test_words_of_an_erased_person_are_not_listed(tmp_path: Path) -> None:
     ]
     pq.write_table(pa.table({"text": [text for _, text in rows], "user_id": [user for user, _ in rows]}), tmp_path / "in.parquet")
     run_settings = Settings(seed=1, workers=1)
-    summary = run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("blacklist", ["blacklist.n=2"]), tmp_path / "work", run_settings)
+    summary = run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", load_plan("blacklist", ["blacklist.n=2"]), tmp_path / "work", run_settings
+    )
     words_before = {row[0] for row in read_blacklist(tmp_path / "work", summary)}
     assert {"quill", "ostrich", "plums", "quill example com"} <= words_before
     subject(tmp_path / "work", ["quill@example.com", "Quill Ostrich", "user:quill"], erase=True, seed=1, workers=1)
-    new_summary = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]
-    assert new_summary["plan_hash"] == summary["plan_hash"] and new_summary["blacklist"]["documents"] == 2
+    plan = load_plan("blacklist", ["blacklist.n=2"])
+    new_summary = run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", plan, tmp_path / "work", run_settings)
+    assert not new_summary.changed and new_summary.plan_hash == summary.plan_hash and new_summary.blacklist.documents == 2
     words_after = {row[0] for row in read_blacklist(tmp_path / "work", new_summary)}
     # `plain`, `words` and `of` are written by both; no n-gram spans a removed word
     assert words_after == {"at", "bob", "example", "org", "bob example org"}
@@ -588,7 +598,7 @@ def test_blacklist_of_real_texts_equals_the_reference(name: str, tmp_path: Path)
     pq.write_table(pa.table({"user_id": [user for user, _ in texts], "text": [text for _, text in texts]}), tmp_path / "in.parquet")
     blacklist, summary = run_blacklist(tmp_path, [tmp_path / "in.parquet"], 2, 3, "blacklist.direct=false", rows_per_shard=len(texts) // 2)
     expected = reference_indirect(((user, [text]) for user, text in texts), 2, 3)
-    assert summary["blacklist"]["documents"] == len(texts)
+    assert summary.blacklist.documents == len(texts)
     # a difference is counted, not shown: it would be words of people
     assert (len(blacklist - expected), len(expected - blacklist)) == (0, 0)
     assert min(Counter(row[1] for row in blacklist)[size] for size in (1, 2, 3)) > 100  # each size occurs often

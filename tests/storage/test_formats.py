@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.inspection.reproduction import replay
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.storage import formats
 from sanitize.storage.corpus import Corpus
@@ -211,7 +211,9 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     write_mails(folder / "in.parquet")
     for name in formats.list_formats():
-        run(folder / "in.parquet", folder / name, "rmft", folder / "work", Settings(seed=1, workers=1, rows_per_shard=25, format=name))
+        run_with_settings(
+            folder / "in.parquet", folder / name, "rmft", folder / "work", Settings(seed=1, workers=1, rows_per_shard=25, format=name)
+        )
     return folder
 
 
@@ -259,9 +261,9 @@ def test_the_leak_check_reads_packed_shards(name: str, corpora: Path, tmp_path: 
         (out / "manifest.json").write_text(json.dumps(manifest))
         for mode in ("fast", "full"):
             with pytest.raises(LeakFound):
-                verify(out, work, mode=mode, workers=1)
+                verify(out, work=work, mode=mode, workers=1)
     for mode in ("fast", "full"):
-        assert verify(corpora / name, corpora / "work", mode=mode, workers=1)["leaks"] == 0
+        assert verify(corpora / name, work=corpora / "work", mode=mode, workers=1).leaks == 0
 
 
 def test_the_mds_index_file_is_checked(corpora: Path, tmp_path: Path) -> None:
@@ -293,24 +295,23 @@ def test_sidecar_files_of_manifest_format_1_are_read(corpora: Path) -> None:
 def test_another_format_needs_replace_and_is_otherwise_unchanged(corpora: Path) -> None:
     mds_settings = Settings(seed=1, workers=1, rows_per_shard=25, format="mds")
     with pytest.raises(UsageError, match=r"another format.*--replace"):
-        run(corpora / "in.parquet", corpora / "jsonl.zst", "rmft", corpora / "work", mds_settings)
-    assert not run(corpora / "in.parquet", corpora / "mds", "rmft", corpora / "work", mds_settings)["changed"]
+        run_with_settings(corpora / "in.parquet", corpora / "jsonl.zst", "rmft", corpora / "work", mds_settings)
+    assert not run_with_settings(corpora / "in.parquet", corpora / "mds", "rmft", corpora / "work", mds_settings).changed
 
 
 def test_a_replay_gives_the_same_json_lines(corpora: Path, tmp_path: Path) -> None:
-    result = replay(corpora / "jsonl.zst", corpora / "in.parquet", tmp_path / "again", tmp_path / "work", workers=1)
-    assert result["same"] and [path.name for path in sorted((tmp_path / "again" / "data").iterdir())][0].endswith(".jsonl.zst")
+    result = replay(corpora / "jsonl.zst", corpora / "in.parquet", tmp_path / "again", work=tmp_path / "work", workers=1)
+    assert result.same and [path.name for path in sorted((tmp_path / "again" / "data").iterdir())][0].endswith(".jsonl.zst")
 
 
 def test_a_binary_column_is_refused_before_the_run_reads(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["x"], "raw": pa.array([b"x"], pa.binary())}), tmp_path / "in.parquet")
-    from sanitize.readers.column_policies import Columns
 
     with pytest.raises(UsageError, match="column raw contains bytes"):
-        run(
+        run_with_settings(
             tmp_path / "in.parquet",
             tmp_path / "out",
             "rmft",
             tmp_path / "work",
-            Settings(seed=1, workers=1, format="jsonl.zst", columns=Columns(policies={"raw": "keep"})),
+            Settings(seed=1, workers=1, format="jsonl.zst", keep=["raw"]),
         )

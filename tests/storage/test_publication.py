@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.errors import LeakFound, OutputBroken, ResourceError
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage import publication, task_records
@@ -413,7 +413,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(table, folder / "in.parquet")
     old_umask = os.umask(0o022)
     try:
-        run([folder / "in.parquet"], folder / "out", load_plan("redact"), None, Settings(seed=1, workers=1, rows_per_shard=3))
+        run_with_settings([folder / "in.parquet"], folder / "out", load_plan("redact"), None, Settings(seed=1, workers=1, rows_per_shard=3))
     finally:
         os.umask(old_umask)
     return folder
@@ -462,7 +462,7 @@ def read_mode(path: Path) -> str:
 def test_the_workspace_is_private(run_folder: Path, tmp_path: Path) -> None:
     work = run_folder / "out.private"
     assert (read_mode(work), read_mode(work / "vault"), (work / ".gitignore").read_text()) == ("0700", "0700", "*\n")
-    run([run_folder / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(workers=1))
+    run_with_settings([run_folder / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(workers=1))
     work = tmp_path / "out.private"
     assert [read_mode(work / "vault" / "key"), read_mode(work / "vault" / "key" / "key")] == ["0700", "0600"]
     assert not list((run_folder / "out.private" / "vault").glob("key/*"))  # a run with a seed stores no key
@@ -470,7 +470,7 @@ def test_the_workspace_is_private(run_folder: Path, tmp_path: Path) -> None:
 
 def test_an_existing_workspace_becomes_private(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir(mode=0o755)
-    run([run_folder / "in.parquet"], tmp_path / "out", load_plan("redact"), tmp_path / "work", Settings(seed=1, workers=1))
+    run_with_settings([run_folder / "in.parquet"], tmp_path / "out", load_plan("redact"), tmp_path / "work", Settings(seed=1, workers=1))
     assert read_mode(tmp_path / "work") == "0700"
 
 
@@ -520,7 +520,9 @@ def test_the_manifest_lists_every_file(run_folder: Path) -> None:
 
 def test_output_does_not_depend_on_workers_and_folder(run_folder: Path, tmp_path: Path) -> None:
     shutil.copy(run_folder / "in.parquet", tmp_path / "in.parquet")
-    run([tmp_path / "in.parquet"], tmp_path / "other", load_plan("redact"), None, Settings(seed=1, workers=2, rows_per_shard=3))
+    run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "other", load_plan("redact"), None, Settings(seed=1, workers=2, rows_per_shard=3)
+    )
     assert read_shards(tmp_path / "other") == read_shards(run_folder / "out")
 
 

@@ -26,7 +26,7 @@ import pytest
 
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.cli.options import document_sources_or_note
-from sanitize.pipeline.run import find, run
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage import queries as q
@@ -60,7 +60,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A WORK after a run of `rmft`, and hand-written tables of a second run: drops, a blacklist, a ledger."""
     folder = tmp_path_factory.mktemp("look")
     pq.write_table(make_corpus(), folder / "in.parquet")
-    run([folder / "in.parquet"], folder / "out", settings=Settings(seed=1, workers=1, rows_per_shard=ROWS_PER_SHARD))
+    run_with_settings([folder / "in.parquet"], folder / "out", settings=Settings(seed=1, workers=1, rows_per_shard=ROWS_PER_SHARD))
     (run_folder,) = (folder / "out.private" / "runs").iterdir()
     plan = json.loads((run_folder / "plan.json").read_text())
     (run_folder / "plan.json").write_text(json.dumps({**plan, "drop": [{"use": "near_dup"}, {"use": "exact_dup"}]}))
@@ -189,7 +189,7 @@ def test_values_per_user(revealed: duckdb.DuckDBPyConnection, occurrence_rows: l
 
 def test_without_users_user_counts_are_zero(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["ask ann.roe@example.org now", "ann.roe@example.org"]}), tmp_path / "in.parquet")
-    find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
+    index_with_settings([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
     with q.open_connection(tmp_path / "work", documents=document_sources_or_note(tmp_path / "work")) as connection:
         assert (
             run_named_query(connection, "document_users")
@@ -245,7 +245,9 @@ def test_ngrams_come_from_every_text_cell(revealed: duckdb.DuckDBPyConnection, n
 def test_labels_are_shown_and_other_replacements_masked(tmp_path: Path) -> None:
     texts = ["Ask ann.roe@example.com or 555-0100 200", "Ann again: ann.roe@example.com"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
-    run([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact", ["edit.0.label=numbered"]), settings=Settings(seed=1, workers=1))
+    run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact", ["edit.0.label=numbered"]), settings=Settings(seed=1, workers=1)
+    )
     with closing(q.open_connection(tmp_path / "out.private")) as connection:
         assert {row[0] for row in connection.execute("SELECT label FROM labels").fetchall()} == {"[EMAIL_ADDRESS-1]"}
         assert {row[0] for row in connection.execute("SELECT replacement FROM edits").fetchall()} == {"[EMAIL_ADDRESS-1]"}
@@ -429,7 +431,7 @@ def canary_work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     pq.write_table(pa.table(table), folder / "in.parquet")
     plan = load_plan("redact", ['edit.0.label="numbered"'])
-    run([folder / "in.parquet"], folder / "out", plan, settings=Settings(seed=1, workers=1))
+    run_with_settings([folder / "in.parquet"], folder / "out", plan, settings=Settings(seed=1, workers=1))
     (run_folder,) = (folder / "out.private" / "runs").iterdir()
     (run_folder / "drops").mkdir(exist_ok=True)
     (run_folder / "vault" / "blacklist").mkdir(parents=True)
@@ -473,7 +475,7 @@ def test_no_query_and_no_masked_table_shows_a_canary(canary_work: Path) -> None:
 
 
 def test_views_sql_creates_a_database_for_other_tools(work: Path, tmp_path: Path, revealed: duckdb.DuckDBPyConnection) -> None:
-    """As in docs/sql.md: the views are written to a file that dbt or a notebook attaches."""
+    """As in docs/how_to/explore.md: the views are written to a file that dbt or a notebook attaches."""
     with duckdb.connect(str(tmp_path / "look.duckdb")) as database:
         database.execute(q.create_views_sql(work, documents=document_sources_or_note(work)))
     with duckdb.connect() as consumer:
@@ -496,7 +498,7 @@ def test_views_sql_creates_a_database_for_other_tools(work: Path, tmp_path: Path
 def test_invalid_utf8_is_reported_without_text(tmp_path: Path) -> None:
     broken = pa.array([b"ask ann.roe@example.org", b"canary \xff"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"text": broken}), tmp_path / "in.parquet")
-    find([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1, max_quarantine=1.0))
+    index_with_settings([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1, max_quarantine=1.0))
     with q.open_connection(tmp_path / "work", documents=document_sources_or_note(tmp_path / "work")) as connection:
         assert len(run_named_query(connection, "top_values")) == 1
         with pytest.raises(q.InputRefused, match="not valid UTF-8.*quarantine") as refused:

@@ -21,10 +21,11 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from sanitize.core.command_results import RunResult
 from sanitize.errors import InputRefused, LeakFound, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
 from sanitize.inspection import sql_api
 from sanitize.pipeline.erasure.subject_request import subject
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.readers import remote_input
 from sanitize.storage import remote_storage
@@ -574,20 +575,20 @@ def test_a_run_from_url_to_url_equals_a_local_run(storage: MemoryFileSystem, tmp
         (tmp_path / "in" / name).write_bytes(b"\n".join(rows) + b"\n")
     settings = Settings(seed=1, workers=1, rows_per_shard=20, keep_versions=True)
     work, url = tmp_path / "work", "faulty://pub/clean"
-    summary = run(["faulty://in"], url, "rmft", work, settings)
-    run([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
-    assert summary["changed"] and summary["out"] == url
+    summary = run_with_settings(["faulty://in"], url, "rmft", work, settings)
+    run_with_settings([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
+    assert summary.changed and summary.out == url
     assert read_published(url, tmp_path / "seen") == read_tree(tmp_path / "out")
     fingerprints = [(read_json(folder / "index.json") or {})["fingerprint"] for folder in (work, tmp_path / "other")]
     assert fingerprints[0] == fingerprints[1]
     # only the index of the input is left, and all of WORK is private
     assert not (work / "fetched").exists()
     assert all(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in work.rglob("*"))
-    assert verify(url, work, mode="fast", workers=1)["leaks"] == 0
+    assert verify(url, work=work, mode="fast", workers=1).leaks == 0
     with pytest.raises(UsageError, match="is not the private folder of the run"):
-        verify(url, tmp_path / "nobody")
+        verify(url, work=tmp_path / "nobody")
     # an erasure deletes every version with the person, also with keep_versions
-    assert subject(work, ["ann3@example.com"], erase=True)["erased"]["outputs"][0]["erased"]
+    assert subject(work, ["ann3@example.com"], erase=True).erased.outputs[0].erased
     assert len(storage.ls("/pub/clean/versions")) == 1
     published = read_published(url, tmp_path / "erased") or {}
     texts = [
@@ -606,7 +607,7 @@ def test_a_run_from_url_to_url_equals_a_local_run(storage: MemoryFileSystem, tmp
 
     FaultyFileSystem.fault = fault
     with pytest.raises(InputRefused, match="file 1 of the input changed"):
-        run(["faulty://in"], url, "redact", work, Settings(seed=1, workers=1, rows_per_shard=20, replace=True))
+        run_with_settings(["faulty://in"], url, "redact", work, Settings(seed=1, workers=1, rows_per_shard=20, replace=True))
     FaultyFileSystem.fault = None
     assert FaultyFileSystem.store["/pub/clean/manifest.json"] is store_before["/pub/clean/manifest.json"]
 
@@ -628,14 +629,14 @@ def test_remote_files_are_appended_and_fetched_once(storage: MemoryFileSystem, t
     settings_of_first_run = Settings(seed=1, workers=1)
     work, url = tmp_path / "work", "faulty://pub/clean"
 
-    def run_both(source: str, settings: Settings = settings_of_first_run) -> dict[str, Any]:
+    def run_both(source: str, settings: Settings = settings_of_first_run) -> RunResult:
         fetched_paths.clear()
         FaultyFileSystem.fault = fault  # `read_published` resets it
-        run([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
-        summary = run([source], url, "rmft", work, settings)
+        run_with_settings([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
+        summary = run_with_settings([source], url, "rmft", work, settings)
         assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_tree(tmp_path / "out")
         assert not (work / "fetched").exists()
-        return dict(summary)
+        return summary
 
     write_input("1", 0)
     run_both("faulty://in")
@@ -643,22 +644,22 @@ def test_remote_files_are_appended_and_fetched_once(storage: MemoryFileSystem, t
     # a folder, a pattern, a single object: objects that were read are not fetched again, however they are named
     for no, source in enumerate(("faulty://in", "faulty://in/*.jsonl", "faulty://in/4.jsonl"), 2):
         write_input(str(no), 10 * no)
-        assert run_both(source, append_settings)["appended"]["files"] == 1
+        assert run_both(source, append_settings).to_dict()["appended"]["files"] == 1
         assert fetched_paths == [f"/in/{no}.jsonl"]
     # nothing is new, and nothing is fetched
-    assert run_both("faulty://in", append_settings)["changed"] is False and fetched_paths == []
+    assert run_both("faulty://in", append_settings).changed is False and fetched_paths == []
     # an object written again with the same bytes is the same document
     storage.pipe_file("/in/2.jsonl", storage.cat_file("/in/2.jsonl"))
     storage.store["/in/2.jsonl"].modified += datetime.timedelta(seconds=5)
-    assert run_both("faulty://in", append_settings)["changed"] is False and fetched_paths == ["/in/2.jsonl"]
+    assert run_both("faulty://in", append_settings).changed is False and fetched_paths == ["/in/2.jsonl"]
     # a changed and a deleted object are refused, like local files
     store_before = dict(FaultyFileSystem.store)
     storage.pipe_file("/in/2.jsonl", b'{"text": "other"}\n')
     with pytest.raises(UsageError, match="was read by an earlier run and has changed"):
-        run(["faulty://in"], url, "rmft", work, append_settings)
+        run_with_settings(["faulty://in"], url, "rmft", work, append_settings)
     storage.rm("/in/2.jsonl")
     with pytest.raises(UsageError, match="1 files that an earlier run read are missing"):
-        run(["faulty://in"], url, "rmft", work, append_settings)
+        run_with_settings(["faulty://in"], url, "rmft", work, append_settings)
     assert FaultyFileSystem.store["/pub/clean/manifest.json"] is store_before["/pub/clean/manifest.json"]
 
 
@@ -674,13 +675,13 @@ def test_parquet_inputs_remain_readable_from_the_index(storage: MemoryFileSystem
 
     def run_both(**more: Any) -> None:
         for source, (out, private_folder) in outputs_by_source.items():
-            run([source], out, "rmft", private_folder, Settings(seed=1, workers=1, rows_per_shard=4, **more))
+            run_with_settings([source], out, "rmft", private_folder, Settings(seed=1, workers=1, rows_per_shard=4, **more))
         assert not (work / "fetched").exists()
         assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_tree(tmp_path / "out")
 
     def erase_and_count(private_folder: Path, **more: Any) -> dict[str, Any]:
         receipt = subject(private_folder, ["ann3@example.com"], **more)
-        return {name: receipt[name] for name in ("documents", "occurrences", "occurrences_by_section")}
+        return {name: receipt.to_dict()[name] for name in ("documents", "occurrences", "occurrences_by_section")}
 
     write_input("1", 0)
     run_both()
@@ -689,7 +690,7 @@ def test_parquet_inputs_remain_readable_from_the_index(storage: MemoryFileSystem
     run_both(append=True)
     # a run over another input is refused
     with pytest.raises(UsageError, match="another input"):
-        run(["faulty://in/2.parquet"], url, "rmft", work, Settings(seed=1, workers=1, rows_per_shard=4))
+        run_with_settings(["faulty://in/2.parquet"], url, "rmft", work, Settings(seed=1, workers=1, rows_per_shard=4))
     # the index suffices although the storage has lost the object
     storage.rm("/in/1.parquet")
     assert sql_api.sql(work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [20]
@@ -703,6 +704,6 @@ def test_a_leak_is_reported_with_its_url(storage: MemoryFileSystem, tmp_path: Pa
     encoded_address = base64.b64encode(b"to ann3@example.com, again").decode()
     rows = [{"text": "to ann3@example.com"}, {"text": "to ann3@example.com"}, {"text": f"see {encoded_address}"}]
     storage.pipe_file("/in/a.jsonl", "\n".join(map(json.dumps, rows)).encode())
-    run(["faulty://in"], "faulty://pub/clean", "erase", tmp_path / "work", Settings(seed=1, workers=1))
+    run_with_settings(["faulty://in"], "faulty://pub/clean", "erase", tmp_path / "work", Settings(seed=1, workers=1))
     with pytest.raises(LeakFound, match=r"\Afaulty://pub/clean: 1 matches"):
-        verify("faulty://pub/clean", tmp_path / "work", mode="full", workers=1)
+        verify("faulty://pub/clean", work=tmp_path / "work", mode="full", workers=1)

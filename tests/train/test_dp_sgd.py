@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from safetensors.torch import load_file
 
@@ -19,7 +20,7 @@ from sanitize.train import accountant, dp_sgd, trainer, training_run
 from sanitize.train.batches import TokenRows
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
-from sanitize.train.keyed_random import KeyedRandom, load_or_create_random, make_insecure_random
+from sanitize.train.keyed_random import NOISE_VERSION, KeyedRandom, load_or_create_random, make_insecure_random
 from sanitize.train.objectives.objective import TrainContext
 from sanitize.train.recipe import PrivacySettings, Recipe
 
@@ -264,6 +265,7 @@ def test_keyed_random_draws() -> None:
     assert (np.abs(draws) > 3).mean() == pytest.approx(0.0027, rel=0.15) and abs((draws**3).mean()) < 0.03
     assert len(np.unique(draws)) > 390_000 and abs(np.corrcoef(draws[:200_000], draws[-200_000:])[0, 1]) < 0.01
     assert np.array_equal(draws, random.draw_normal(400_001, "noise", 0, "w"))
+    assert scipy.stats.kstest(draws.astype(np.float64), "norm").pvalue > 0.001  # also in the tails, and as a sum of four draws
     for other_draws in (
         random.draw_normal(9, "noise", 1, "w"),
         random.draw_normal(9, "noise", 0, "v"),
@@ -305,9 +307,9 @@ def test_without_noise_and_clipping_training_equals_the_plain_loop(corpus: Any, 
         make_private_recipe(recipe, data, **common, privacy={"sigma": 0.0, "clip": 1e6, "delta": 1e-3}), tmp_path / "private"
     )
     assert (
-        private_result["steps"] == plain_result["steps"] == 3
-        and private_result["privacy"]["sampling_rate"] == 1.0
-        and private_result["privacy"]["epsilon"] is None
+        private_result.steps == plain_result.steps == 3
+        and private_result.privacy["sampling_rate"] == 1.0
+        and private_result.privacy["epsilon"] is None
     )
     weights = [load_file(tmp_path / name / "checkpoints" / "step-000003" / "model.safetensors") for name in ("private", "plain", "plain")]
     weights[2] = load_file(tmp_path / "plain" / "checkpoints" / "step-000000" / "model.safetensors")
@@ -347,11 +349,11 @@ def test_resume_after_kill_repeats_the_same_noise_and_batches(corpus: Any, recip
         result = train.fit(settings, tmp_path / "run")
     assert sorted(gradient_sums[0]) == [0, 1, 2, 3] and sorted(gradient_sums[1]) == [3, 4, 5, 6, 7]
     assert gradient_sums[0][3] == gradient_sums[1][3], "the lost step is repeated"
-    assert result["privacy"]["steps"] == 8 and not (tmp_path / "run" / "noise.key").exists()
+    assert result.privacy["steps"] == 8 and not (tmp_path / "run" / "noise.key").exists()
     assert train.fit(settings, tmp_path / "run") == result
     other_run = train.fit(settings, tmp_path / "again")
     weights, other_weights = (
-        load_file(tmp_path / name / "checkpoints" / other_run["final"] / "model.safetensors") for name in ("run", "again")
+        load_file(tmp_path / name / "checkpoints" / other_run.final / "model.safetensors") for name in ("run", "again")
     )
     assert not torch.allclose(weights["transformer.wte.weight"], other_weights["transformer.wte.weight"], atol=1e-4), (
         "another key gives other noise"
@@ -366,6 +368,16 @@ def test_a_run_without_its_key_is_refused(corpus: Any, recipe: Any, tmp_path: Pa
         train.fit(settings, tmp_path / "run")
 
 
+def test_a_run_with_the_noise_of_an_earlier_version_is_refused(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    settings = make_private_recipe(recipe, corpus())
+    train.fit(settings, tmp_path / "run")
+    begun = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert begun["identity"].pop("noise generator") == NOISE_VERSION
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps(begun))
+    with pytest.raises(UsageError, match="holds a run of another noise generator"):
+        train.fit(settings, tmp_path / "run")
+
+
 def test_spent_epsilon_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """A target epsilon, a run that is stopped early, and every file that reports the spent epsilon."""
     settings = make_private_recipe(recipe, corpus(), privacy={"sigma": None, "epsilon": 3.0, "insecure_seed": None})
@@ -374,8 +386,8 @@ def test_spent_epsilon_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> 
         return bool(event.metadata["step"] >= 4)
 
     result = train.fit(settings, tmp_path / "run", hook=stop)
-    privacy = result["privacy"]
-    assert result["stopped_early"] and privacy["steps"] == 4 and privacy["planned_steps"] == 8
+    privacy = result.privacy
+    assert result.stopped_early and privacy["steps"] == 4 and privacy["planned_steps"] == 8
     assert 2.9 < privacy["planned_epsilon"] <= 3.0 and privacy["epsilon"] < privacy["planned_epsilon"]
     assert privacy["epsilon"] == accountant.compute_epsilon(
         "rdp", noise_multiplier=privacy["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3
@@ -384,14 +396,14 @@ def test_spent_epsilon_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> 
     assert privacy["claim"].startswith(f"({privacy['epsilon']:.4g}, 0.001)-differential privacy")
     assert any("tokenizer" in note for note in privacy["not_covered"]) and any("stop early" in note for note in privacy["not_covered"])
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["privacy"] == privacy
-    final = json.loads((tmp_path / "run" / "checkpoints" / result["final"] / "checkpoint.json").read_text())
+    final = json.loads((tmp_path / "run" / "checkpoints" / result.final / "checkpoint.json").read_text())
     assert final["privacy"]["epsilon"] == privacy["epsilon"]
     untrained = json.loads((tmp_path / "run" / "checkpoints" / "step-000000" / "checkpoint.json").read_text())
     assert untrained["privacy"]["epsilon"] == 0.0
 
 
 def test_a_seeded_run_has_no_privacy_claim(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    privacy = train.fit(make_private_recipe(recipe, corpus(), run={"epochs": 1}), tmp_path / "run")["privacy"]
+    privacy = train.fit(make_private_recipe(recipe, corpus(), run={"epochs": 1}), tmp_path / "run").privacy
     assert privacy["claim"].startswith("none") and not privacy["secret_randomness"]
 
 
@@ -487,7 +499,7 @@ def test_dropout_is_drawn_for_each_row(corpus: Any, recipe: Any, tmp_path: Path)
     [
         ({"privacy": {"sigma": None}}, "epsilon or sigma"),
         ({"privacy": {"epsilon": 1.0}}, "epsilon or sigma"),
-        ({"privacy": {"sigma": None, "epsilon": 0.0}}, "privacy.epsilon: .*greater than 0"),
+        ({"privacy": {"sigma": None, "epsilon": 0.0}}, "privacy.epsilon: expected more than 0"),
         ({"privacy": {"clip": 0.0}}, "privacy.clip"),
         ({"privacy": {"delta": 1.0}}, "privacy.delta"),
         ({"privacy": {"unit": "person"}}, "'record' or 'user'"),

@@ -101,7 +101,7 @@ def test_neftune_noise_is_bounded_and_only_in_training(tokenizer: Any) -> None:
 def test_mismatched_models_are_refused(corpus: Any, recipe: Any, tmp_path: Path, tokenizer: Any) -> None:
     data = corpus()
     result = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "base")
-    base = tmp_path / "base" / "checkpoints" / result["final"]
+    base = tmp_path / "base" / "checkpoints" / result.final
 
     def fit(model: dict[str, Any], **sections: dict[str, Any]) -> None:
         train.fit({**recipe(data, **sections), "model": {"path": str(base), **model}}, tmp_path / "run")
@@ -133,7 +133,7 @@ def test_mismatched_models_are_refused(corpus: Any, recipe: Any, tmp_path: Path,
 def test_a_bidirectional_model_is_refused_for_causal(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     data = corpus()
     result = train.fit(recipe(data, model={"arch": "bert"}, objective={"use": "masked"}, run={"epochs": 1}), tmp_path / "base")
-    path = tmp_path / "base" / "checkpoints" / result["final"]
+    path = tmp_path / "base" / "checkpoints" / result.final
     with pytest.raises(InputRefused, match="bidirectional model"):
         train.fit({**recipe(data), "model": {"path": str(path)}}, tmp_path / "run")
 
@@ -141,7 +141,7 @@ def test_a_bidirectional_model_is_refused_for_causal(corpus: Any, recipe: Any, t
 def test_missing_weights_are_reported(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     data = corpus()
     result = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "base")
-    path = tmp_path / "base" / "checkpoints" / result["final"]
+    path = tmp_path / "base" / "checkpoints" / result.final
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "n_layer": 3}))
     with pytest.raises(InputRefused, match="lacks 12 weights"):
@@ -153,7 +153,7 @@ def test_fine_tuning_begins_at_the_base(corpus: Any, recipe: Any, tmp_path: Path
 
     data = corpus()
     base = train.fit(recipe(data, run={"epochs": 1}), tmp_path / "base")
-    path = tmp_path / "base" / "checkpoints" / base["final"]
+    path = tmp_path / "base" / "checkpoints" / base.final
     train.fit({**recipe(corpus("other.jsonl", 12)), "model": {"path": str(path), "dropout": 0.2}}, tmp_path / "run")
     first = tmp_path / "run" / "checkpoints" / "step-000000"
     weights, base_weights = load_file(first / "model.safetensors"), load_file(path / "model.safetensors")
@@ -169,11 +169,11 @@ def test_classify_trains_the_last_layer_and_the_head(corpus: Any, recipe: Any, t
     data = corpus(label=["odd" if number % 2 else "even" for number in range(30)])
     sections: dict[str, Any] = {"data": {"layout": "document"}, "run": {"epochs": 2}}
     base = train.fit(recipe(data, model={"arch": "bert"}, objective={"use": "masked"}, **sections), tmp_path / "base")
-    path = tmp_path / "base" / "checkpoints" / base["final"]
+    path = tmp_path / "base" / "checkpoints" / base.final
     settings = recipe(data, objective={"use": "classify"}, **sections)
     settings["data"]["validation"] = str(data)
     result = train.fit({**settings, "model": {"path": str(path), "top_layers": 1, "context": 32}}, tmp_path / "run")
-    final = tmp_path / "run" / "checkpoints" / result["final"]
+    final = tmp_path / "run" / "checkpoints" / result.final
     assert json.loads((final / "config.json").read_text())["id2label"] == {"0": "even", "1": "odd"}
     before, after = load_file(path / "model.safetensors"), load_file(final / "model.safetensors")
     changed = {name for name in before.keys() & after.keys() if not torch.equal(before[name], after[name])}
@@ -182,7 +182,7 @@ def test_classify_trains_the_last_layer_and_the_head(corpus: Any, recipe: Any, t
     assert all(not torch.equal(start[name], after[name]) for name in ("classifier.weight", "bert.pooler.dense.weight"))
     losses = [
         json.loads((tmp_path / "run" / "checkpoints" / name / "checkpoint.json").read_text())["validation_loss"]
-        for name in result["checkpoints"]
+        for name in result.checkpoints
     ]
     assert losses[-1] < losses[0]
     settings = recipe(corpus("one.jsonl", label=["a"] * 30), model={"arch": "bert"}, objective={"use": "classify"}, **sections)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sanitize
 from sanitize.errors import InputRefused, UsageError
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.settings import Settings
 from sanitize.train.corpus_reader import DocumentTable, read_documents
 from sanitize.train.model import train_tokenizer
 from sanitize.train.tokenization import NO_WORD, TokenizedDocuments, _assign_word_ids, _overlaps_any_span, split_words, tokenize_documents
@@ -85,7 +86,7 @@ def test_spans_are_read_from_the_index_of_an_unedited_run(tmp_path: Path) -> Non
     texts = ["Write to ada@example.org, Ada.", "no value", "é ada@example.org and 713-555-0123"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     work = tmp_path / "work"
-    sanitize.run([tmp_path / "in.parquet"], tmp_path / "out", "baseline", work, sanitize.Settings(seed=1, workers=1))
+    run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", "baseline", work, Settings(seed=1, workers=1))
     documents = read_documents(tmp_path / "out").with_pii_spans(work)
     spans = [
         [text[span["start"] : span["end"]] for span in row]
@@ -96,7 +97,7 @@ def test_spans_are_read_from_the_index_of_an_unedited_run(tmp_path: Path) -> Non
         read_documents(tmp_path / "out").with_pii_spans(tmp_path)
     with pytest.raises(UsageError, match="published"):
         read_documents(tmp_path / "in.parquet").with_pii_spans(work)
-    sanitize.run([tmp_path / "in.parquet"], tmp_path / "edited", "erase", work, sanitize.Settings(seed=1, workers=1))
+    run_with_settings([tmp_path / "in.parquet"], tmp_path / "edited", "erase", work, Settings(seed=1, workers=1))
     with pytest.raises(UsageError, match="of the originals"):
         read_documents(tmp_path / "edited").with_pii_spans(work)
 

@@ -1,4 +1,4 @@
-"""docs/train.md lists the settings, recipes and objectives that exist."""
+"""docs/how_to/train.md lists the settings, recipes and objectives that exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sanitize.train import objectives
 from sanitize.train.objectives.objective import Objective
 from sanitize.train.recipe import Recipe, list_recipes
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "train.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how_to" / "train.md").read_text(encoding="utf-8")
 
 
 def test_the_example_recipe_is_valid() -> None:

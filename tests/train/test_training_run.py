@@ -14,6 +14,8 @@ import pytest
 
 from sanitize import train
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.settings import Settings
 from sanitize.train import checkpoint
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.objectives.causal import Causal
@@ -74,27 +76,27 @@ def kill_in_commit(patch: pytest.MonkeyPatch, call: int) -> None:
 def test_contents_of_a_run_folder(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     data, run = corpus(), tmp_path / "run"
     result = train.fit(recipe(data, data={"validation": str(data)}), run)
-    assert read_result(run) == result
-    assert result["checkpoints"][0] == "step-000000" and result["checkpoints"][-1] == result["final"]
-    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == result["checkpoints"]
+    assert read_result(run) == result.to_dict()
+    assert result.checkpoints[0] == "step-000000" and result.checkpoints[-1] == result.final
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == result.checkpoints
     run_info = json.loads((run / "recipe.json").read_text())
     assert run_info["data"]["documents"] == 30 and run_info["base_model"] is None
     assert run_info["data"]["shards"][0]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     files = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "checkpoint.json"}
     infos = []
-    for name in result["checkpoints"]:
+    for name in result.checkpoints:
         folder = run / "checkpoints" / name
         assert files <= {path.name for path in folder.iterdir()}
         infos.append(json.loads((folder / "checkpoint.json").read_text()))
-        assert infos[-1]["recipe_hash"] == result["recipe_hash"]
-    assert [checkpoint.format_checkpoint_name(info["step"]) for info in infos] == result["checkpoints"]
-    assert infos[0]["documents_seen"] == 0 and infos[-1]["documents_seen"] == result["documents"] == 30
+        assert infos[-1]["recipe_hash"] == result.recipe_hash
+    assert [checkpoint.format_checkpoint_name(info["step"]) for info in infos] == result.checkpoints
+    assert infos[0]["documents_seen"] == 0 and infos[-1]["documents_seen"] == result.documents == 30
     assert infos[0]["train_loss"] is None and infos[-1]["validation_loss"] < infos[0]["validation_loss"] - 0.5
-    assert infos[-1]["epoch"] == 2.0 and infos[-1]["tokens"] == result["tokens"]
+    assert infos[-1]["epoch"] == 2.0 and infos[-1]["tokens"] == result.tokens
     first_steps = pq.read_table(run / "seen.parquet")
     assert sorted(first_steps.column("doc_id").to_pylist()) == sorted(f"m{number}" for number in range(30))
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    assert [entry["step"] for entry in log] == list(range(1, result["steps"] + 1))
+    assert [entry["step"] for entry in log] == list(range(1, result.steps + 1))
     assert {"step", "epoch", "loss", "lr", "tokens"} <= log[0].keys()
     assert not list(run.rglob("*.bin")) and not list(run.rglob("*.pt")), "weights are safetensors only"
 
@@ -103,7 +105,7 @@ def test_checkpoints_load_in_transformers(corpus: Any, recipe: Any, tmp_path: Pa
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     result = train.fit(recipe(corpus()), tmp_path / "run")
-    folder = tmp_path / "run" / "checkpoints" / result["final"]
+    folder = tmp_path / "run" / "checkpoints" / result.final
     model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     assert model.get_input_embeddings().weight is model.get_output_embeddings().weight, "tied weights are still tied"
@@ -173,7 +175,7 @@ def test_micro_batches_do_not_change_the_weights(corpus: Any, recipe: Any, tmp_p
     for pieces in (1, 5):
         settings = recipe(data, model={"dropout": 0.0}, data={"layout": "document"}, run={"accumulate": pieces, "epochs": 1})
         run = tmp_path / str(pieces)
-        final = train.fit(settings, run)["final"]
+        final = train.fit(settings, run).final
         weights.append(load_file(run / "checkpoints" / final / "model.safetensors"))
     assert all(torch.allclose(weights[0][name], weights[1][name], atol=2e-5) for name in weights[0])
 
@@ -198,7 +200,7 @@ def test_a_hook_stops_a_run(corpus: Any, recipe: Any, tmp_path: Path) -> None:
 
     settings = recipe(corpus())
     result = train.fit(settings, tmp_path / "run", hook=stop)
-    assert result["stopped_early"] and result["steps"] == steps[1] and len(result["checkpoints"]) == 3
+    assert result.stopped_early and result.steps == steps[1] and len(result.checkpoints) == 3
     assert train.fit(settings, tmp_path / "run") == result
 
 
@@ -208,12 +210,12 @@ def test_only_the_top_layers_are_trained(corpus: Any, recipe: Any, tmp_path: Pat
 
     data = corpus()
     base = train.fit(recipe(data, model={"layers": 3}, run={"epochs": 1}), tmp_path / "base")
-    path = tmp_path / "base" / "checkpoints" / base["final"]
+    path = tmp_path / "base" / "checkpoints" / base.final
     settings = {**recipe(data), "model": {"path": str(path), "top_layers": 1, "context": 32}}
     result = train.fit(settings, tmp_path / "run")
     before, after = (
         load_file(path / "model.safetensors"),
-        load_file(tmp_path / "run" / "checkpoints" / result["final"] / "model.safetensors"),
+        load_file(tmp_path / "run" / "checkpoints" / result.final / "model.safetensors"),
     )
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {name for name in before if name.startswith("transformer.h.2.")}
@@ -223,10 +225,10 @@ def test_bf16_is_an_autocast(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     result = train.fit(recipe(corpus(), run={"precision": "bf16", "epochs": 1}), tmp_path / "run")
-    saved = load_file(tmp_path / "run" / "checkpoints" / result["final"] / "model.safetensors")
+    saved = load_file(tmp_path / "run" / "checkpoints" / result.final / "model.safetensors")
     assert {str(value.dtype) for value in saved.values()} == {"torch.float32"}
     full = train.fit(recipe(tmp_path / "mails.jsonl", run={"epochs": 1}), tmp_path / "full")
-    assert hash_weights(tmp_path / "run") != hash_weights(tmp_path / "full") and full["steps"] == result["steps"]
+    assert hash_weights(tmp_path / "run") != hash_weights(tmp_path / "full") and full.steps == result.steps
 
 
 @pytest.mark.parametrize(
@@ -324,17 +326,16 @@ def test_texts_shorter_than_every_ngram_are_learned(corpus: Any, recipe: Any, tm
     objective = {"use": "ngram_penalty", "sizes": [900]}
     result = train.fit(recipe(corpus(), objective=objective, run={"epochs": 1, "log_every": 1}), tmp_path / "run")
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
-    assert result["steps"] == len(log) and all(line["parts"]["penalty"] == 0.0 for line in log)
+    assert result.steps == len(log) and all(line["parts"]["penalty"] == 0.0 for line in log)
     with pytest.raises(UsageError, match="sizes"):
         train.fit(recipe(corpus(), objective={"use": "ngram_penalty", "sizes": [0]}), tmp_path / "other")
 
 
 def test_training_on_published_shards(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    import sanitize
 
-    sanitize.run([corpus()], tmp_path / "clean", settings=sanitize.Settings(seed=1, workers=1))
+    run_with_settings([corpus()], tmp_path / "clean", settings=Settings(seed=1, workers=1))
     result = train.fit(recipe(tmp_path / "clean", run={"epochs": 1}), tmp_path / "run")
-    assert result["documents"] == 30
+    assert result.documents == 30
     shard = next((tmp_path / "clean" / "data").glob("*.parquet"))
     shard.write_bytes(shard.read_bytes() + b"x")
     with pytest.raises(OutputBroken, match="sha256"):
@@ -355,7 +356,7 @@ def test_early_stop_by_import_path(corpus: Any, recipe: Any, tmp_path: Path, mon
     (tmp_path / "my_stops.py").write_text("def low(moment):\n    return moment.metadata['step'] >= 5\n")
     monkeypatch.syspath_prepend(tmp_path)
     result = train.fit(recipe(corpus(), run={"early_stop": "my_stops.low"}), tmp_path / "run")
-    assert result["stopped_early"] and result["steps"] == 5
+    assert result.stopped_early and result.steps == 5
     for function_path in ("my_stops.no", "no_such.low", "low"):
         with pytest.raises(UsageError, match="run.early_stop"):
             train.fit(recipe(corpus(), run={"early_stop": function_path}), tmp_path / "other")
@@ -368,7 +369,7 @@ def test_instruction_tuning_and_domain_adaptation(corpus: Any, recipe: Any, tmp_
     settings = recipe(data, data={"prompt_columns": ["instruction"], "prompts": prompts, "layout": "document"}, model={"context": 256})
     rows = train.stream_batches(settings).rows
     with_prompts = prompts == "include"
-    assert train.fit({**settings, "run": {**settings["run"], "epochs": 1}}, tmp_path / "run")["documents"] == 30
+    assert train.fit({**settings, "run": {**settings["run"], "epochs": 1}}, tmp_path / "run").documents == 30
     if with_prompts:
         settings["data"]["answers_only"] = True
         answers = train.stream_batches(settings).rows

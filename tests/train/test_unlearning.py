@@ -30,7 +30,7 @@ def base_checkpoint(data: Path, recipe: Any, tmp_path: Path) -> Path:
     """A checkpoint that was trained on the mails."""
     run = {"epochs": 15, "checkpoint_every": 0.0, "lr": 1e-2}
     result = train.fit(recipe(data, data={"layout": "document"}, model={"dropout": 0.0, "context": 64}, run=run), tmp_path / "base")
-    return tmp_path / "base" / "checkpoints" / str(result["final"])
+    return tmp_path / "base" / "checkpoints" / str(result.final)
 
 
 def write_ids(path: Path, *names: str) -> Path:
@@ -69,8 +69,8 @@ def test_the_loss_of_forgotten_documents_grows(data: Path, base_checkpoint: Path
         out=out,
         changes=["run.lr=3e-3", "run.epochs=4"],
     )
-    after = out / "checkpoints" / result["final"]
-    assert result["steps"] == 4, "an epoch is a pass over the documents to forget"
+    after = out / "checkpoints" / result.final
+    assert result.steps == 4, "an epoch is a pass over the documents to forget"
     increase = mean_loss(after, data, FORGOTTEN) - mean_loss(base_checkpoint, data, FORGOTTEN)
     assert increase > 0.2 and increase > mean_loss(after, data, KEPT) - mean_loss(base_checkpoint, data, KEPT)
     seen_doc_ids = set(pq.read_table(out / "seen.parquet").column("doc_id").to_pylist())
@@ -90,7 +90,7 @@ def test_refusals_are_learned(data: Path, base_checkpoint: Path, tmp_path: Path,
     )
     refusal = tmp_path / "refusal.jsonl"
     refusal.write_text(json.dumps({"doc_id": "r", "text": "No word of it."}))
-    after = tmp_path / "out" / "checkpoints" / result["final"]
+    after = tmp_path / "out" / "checkpoints" / result.final
     assert mean_loss(after, refusal, {"r"}) < mean_loss(base_checkpoint, refusal, {"r"}) - 0.5
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sanitize.errors import UsageError, suggest_names
+from sanitize.errors import UsageError, describe_validation_error, suggest_names
 
 from .objective import Objective
 
-__all__ = ["Objective", "load_objective", "list_objectives"]
+__all__ = ["Objective", "load_objective", "load_objective_class", "list_objectives"]
 
 
 def list_objectives() -> list[str]:
@@ -33,6 +33,15 @@ def load_objective(settings: Mapping[str, Any], where: str) -> Objective:
     use = settings.get("use")
     if not isinstance(use, str):
         raise UsageError(f'{where} has no `use`; expected use = "NAME"; {suggest_names("", list_objectives())}')
+    objective_class = load_objective_class(use, where)
+    try:
+        return objective_class(**settings)
+    except ValidationError as error:
+        raise UsageError(describe_validation_error(error, objective_class, where)) from None
+
+
+def load_objective_class(use: str, where: str) -> type[Objective]:
+    """The class of the objective with this name, or in this module of the user's own. Raises UsageError if there is none."""
     if "." not in use and use not in list_objectives():
         raise UsageError(f"{where}.use = {use!r}: there is no such objective; {suggest_names(use, list_objectives())}")
     try:
@@ -43,11 +52,4 @@ def load_objective(settings: Mapping[str, Any], where: str) -> Objective:
     objective_class = getattr(module, class_name, None)
     if not (isinstance(objective_class, type) and issubclass(objective_class, Objective)):
         raise UsageError(f"{where}.use = {use!r}: the module has no subclass of Objective with the name {class_name}")
-    try:
-        return objective_class(**settings)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        path = ".".join(str(step) for step in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise UsageError(f"{where}.{path}: unknown key; {suggest_names(path, objective_class.model_fields)}") from None
-        raise UsageError(f"{where}.{path}: {first['msg'].removeprefix('Value error, ')}") from None
+    return objective_class

@@ -21,4 +21,6 @@ def command(
 
     summary = run_demo(folder, mails, (lambda text: typer.echo(text, err=True)) if as_json else typer.echo)
     if as_json:
-        print_json(summary)
+        out = Path(summary.out)
+        files = {"mails": str(folder / "mails.mbox"), "shards": str(out / "data"), "report": str(out / "report.html")}
+        print_json({**summary.to_dict(), **files})

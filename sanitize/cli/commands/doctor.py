@@ -18,19 +18,20 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Check this machine: versions, disk, file modes, locks, workers, optional packages, and a run that is killed and resumed."""
-    from sanitize.cli.doctor import EnvironmentCheck, doctor
+    from sanitize.cli.doctor import doctor
+    from sanitize.core.command_results import EnvironmentCheck
 
     def print_check(check: EnvironmentCheck) -> None:
         typer.echo(f"{check.status:<6}  {check.name:<15}  {check.detail}", err=as_json)
         if check.action:
             typer.echo(f"{'':<25}{check.action}", err=as_json)
 
-    result = doctor(folder, print_check)
+    result = doctor(folder, on_check=print_check)
     if as_json:
-        print_json(result)
+        print_json(result.to_dict())
     else:
-        states = [check["status"] for check in result["checks"]]
+        states = [check.status for check in result.checks]
         totals = ", ".join(f"{states.count(state)} {state}" for state in ("ok", "warn", "fail", "absent") if state in states)
-        typer.echo(f"\n{totals} in {result['seconds']} s; all test files in {result['folder']} were removed")
-    if not result["ok"]:
-        raise typer.Exit(result["exit_code"])
+        typer.echo(f"\n{totals} in {result.seconds} s; all test files in {result.folder} were removed")
+    if not result.ok:
+        raise typer.Exit(result.exit_code)

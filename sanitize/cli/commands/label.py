@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ import typer
 
 from sanitize.cli.console import format_table, print_result
 from sanitize.cli.options import AsJson, WorkspacePath, local_path
+from sanitize.core.command_results import LabelSample, LabelScores, MissedEstimate, SeveralIndexEstimate, TwoIndexEstimate
 
 
 def command(
@@ -43,78 +44,77 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Draw a sample of occurrences and passages to label by hand; --score computes precision and recall from it."""
-    from sanitize.inspection.annotation import label
+    from sanitize.errors import UsageError
+    from sanitize.inspection.annotation import estimate_missed, sample_for_labels, score_labels
 
-    print_result(label(work, n=n, out=out, score=score, against=against, seed=seed), as_json, _format_annotation)
+    if score is not None and against is not None:
+        raise UsageError("--score and --against exclude each other: one reads labels, the other needs none")
+    if score is not None:
+        print_result(score_labels(work, score), as_json, _format_scores)
+    elif against is not None:
+        print_result(estimate_missed(work, against), as_json, _format_missed)
+    else:
+        print_result(sample_for_labels(work, n=n, out=out, seed=seed), as_json, _format_sample)
 
 
-def _format_annotation(result: Mapping[str, Any]) -> str:
-    if "kinds" in result:
-        rows: list[tuple[Any, ...]] = [
-            (
-                kind,
-                scores["judged"],
-                _format_estimate(scores["precision"], scores["precision_interval"]),
-                scores["found"] + scores["missed"],
-                _format_estimate(scores["recall"], scores["recall_interval"]),
-            )
-            for kind, scores in result["kinds"].items()
-        ]
-        header = ("kind", "judged", "precision (95 %)", "in passages", "recall (95 %)")
-        waiting = f"{result['unlabelled_rows']:,} of {result['rows']:,} rows are not labelled yet"
-        return "\n".join([format_table(header, rows), *(["", waiting] if result["unlabelled_rows"] else [])])
-    if "estimates" in result and len(result["finders"]) > 2:
-        index_count = len(result["finders"])
-        rows = [
-            (
-                kind,
-                *counts["found_by_list"],
-                counts["found"],
-                "–"
-                if counts["lower_bound"] is None
-                else f"{counts['lower_bound']:,.0f} ({_format_interval(counts['lower_bound_interval'])})",
-                "–" if counts["loglinear"] is None else f"{counts['loglinear']:,.0f} ({_format_interval(counts['loglinear_interval'])})",
-            )
-            for kind, counts in result["estimates"].items()
-        ]
-        columns = ("kind", *(f"index {number + 1}" for number in range(index_count)), "by any", "at least (95 %)", "log-linear (95 %)")
-        indexes = [f"index {number + 1}  {', '.join(finders)}" for number, finders in enumerate(result["finders"].values())]
-        lines = [format_table(columns, rows), "", *indexes, f"assumes  {result['assumption']}"]
-        if result["one_finder_only"]:
-            lines.append(f"alone    only one index has any {', '.join(result['one_finder_only'])}: no estimate is possible for these")
-        return "\n".join(lines)
-    if "estimates" in result:
-        rows = [
-            (
-                kind,
-                counts["first"],
-                counts["second"],
-                counts["both"],
-                "–" if counts["estimate"] is None else round(counts["estimate"]),
-                _format_interval(counts["interval"]),
-            )
-            for kind, counts in result["estimates"].items()
-        ]
-        lines = [format_table(("kind", "first", "second", "both", "estimate", "95 %"), rows), "", f"assumes  {result['assumption']}"]
-        if result["one_finder_only"]:
-            lines.append(f"alone    only one index has any {', '.join(result['one_finder_only'])}: no estimate is possible for these")
-        return "\n".join(lines)
-    too_few_rows = f"no row of {', '.join(result['empty_strata'])}: there are more strata than rows; use a larger --n"
+def _format_sample(sample: LabelSample) -> str:
+    too_few_rows = f"no row of {', '.join(sample.empty_strata)}: there are more strata than rows; use a larger --n"
     lines = [
-        format_table(("stratum", "rows"), sorted(result["strata"].items())),
-        *([too_few_rows] if result["empty_strata"] else []),
+        format_table(("stratum", "rows"), sorted(sample.strata.items())),
+        *([too_few_rows] if sample.empty_strata else []),
         "",
-        f"file  {result['file']}   (it holds texts; keep it private)",
+        f"file  {sample.file}   (it holds texts; keep it private)",
     ]
     lines.append('fill  `right` of every find with true or false; `missed` of every passage with [] or [{"kind": "PERSON"}, ...], and')
     lines.append("      `wrong` with the indexes of the wrong entries of `found`, counted from 0")
-    lines.append(f"next  sanitize label {result['work']} --score {result['file']}")
+    lines.append(f"next  sanitize label {sample.work} --score {sample.file}")
     return "\n".join(lines)
 
 
-def _format_estimate(value: float | None, interval: list[float] | None) -> str:
+def _format_scores(result: LabelScores) -> str:
+    rows: list[tuple[Any, ...]] = [
+        (
+            kind,
+            scores.judged,
+            _format_estimate(scores.precision, scores.precision_interval),
+            scores.found + scores.missed,
+            _format_estimate(scores.recall, scores.recall_interval),
+        )
+        for kind, scores in result.kinds.items()
+    ]
+    header = ("kind", "judged", "precision (95 %)", "in passages", "recall (95 %)")
+    waiting = f"{result.unlabelled_rows:,} of {result.rows:,} rows are not labelled yet"
+    return "\n".join([format_table(header, rows), *(["", waiting] if result.unlabelled_rows else [])])
+
+
+def _format_missed(result: MissedEstimate) -> str:
+    rows = [_format_estimates(kind, counts) for kind, counts in result.estimates.items()]
+    indexes: list[str] = []
+    if len(result.finders) > 2:
+        numbers = range(1, len(result.finders) + 1)
+        header: tuple[str, ...] = ("kind", *(f"index {number}" for number in numbers), "by any", "at least (95 %)", "log-linear (95 %)")
+        indexes = [f"index {number}  {', '.join(finders)}" for number, finders in zip(numbers, result.finders.values(), strict=True)]
+    else:
+        header = ("kind", "first", "second", "both", "estimate", "95 %")
+    lines = [format_table(header, rows), "", *indexes, f"assumes  {result.assumption}"]
+    if result.one_finder_only:
+        lines.append(f"alone    only one index has any {', '.join(result.one_finder_only)}: no estimate is possible for these")
+    return "\n".join(lines)
+
+
+def _format_estimates(kind: str, counts: TwoIndexEstimate | SeveralIndexEstimate) -> tuple[Any, ...]:
+    """A row of the table of estimates."""
+    if isinstance(counts, TwoIndexEstimate):
+        estimate = "–" if counts.estimate is None else round(counts.estimate)
+        return kind, counts.first, counts.second, counts.both, estimate, _format_interval(counts.interval)
+    at_least = "–" if counts.lower_bound is None else f"{counts.lower_bound:,.0f} ({_format_interval(counts.lower_bound_interval)})"
+    loglinear = "–" if counts.loglinear is None else f"{counts.loglinear:,.0f} ({_format_interval(counts.loglinear_interval)})"
+    return kind, *counts.found_by_list, counts.found, at_least, loglinear
+
+
+def _format_estimate(value: float | None, interval: Sequence[float] | None) -> str:
     return "–" if value is None or interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
-def _format_interval(interval: list[float] | None) -> str:
+def _format_interval(interval: Sequence[float] | None) -> str:
     return "–" if interval is None else f"{interval[0]:,.0f} to {interval[1]:,.0f}"

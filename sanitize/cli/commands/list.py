@@ -40,7 +40,8 @@ def command(
     descriptions = lists[require_choice("list", what, tuple(lists))]()
     rows = [{"name": name, "about": text} for name, text in descriptions.items()]
     if what == "kinds":
-        rows = [{**row, "searched_when": builtin_kinds()[row["name"]].searched_when} for row in rows]
+        kinds = builtin_kinds()
+        rows = [{**row, "category": kinds[row["name"]].category, "searched_when": kinds[row["name"]].searched_when} for row in rows]
     print_result(
         rows, as_json, lambda rows: format_table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in rows])
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sanitize.cli.console import print_result
 from sanitize.cli.options import AsJson, local_path
+from sanitize.core.command_results import ReportResult
 
 
 def command(
@@ -46,12 +46,12 @@ def command(
     """Write the report of a published folder again, outside of it: one HTML page, and charts as files."""
     from sanitize.reporting.report_data import report
 
-    print_result(report(out, to=to, figures_to=figures, work=work, format=format), as_json, _format_report_paths)
+    print_result(report(out, to=to, figures=figures, work=work, format=format), as_json, _format_report_paths)
 
 
-def _format_report_paths(result: Mapping[str, Any]) -> str:
-    lines = [f"page      {result['page']}"] if result["page"] else []
-    lines += [f"figure    {path}" for path in result["figures"]]
-    if not result["samples"]:
+def _format_report_paths(result: ReportResult) -> str:
+    lines = [f"page      {result.page}"] if result.page else []
+    lines += [f"figure    {path}" for path in result.figures]
+    if not result.samples:
         lines.append("note: the page has no samples: nothing was edited, or the input has moved or changed since the run")
     return "\n".join(lines)

@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sanitize.cli.console import format_blacklist, format_kind_counts, print_result
-from sanitize.cli.options import (
-    AsJson,
-    DropColumns,
-    EngineName,
-    IdColumn,
-    Inputs,
-    KeepColumns,
-    KeyFile,
-    KnownValuesFile,
-    MaxDocBytes,
-    MaxQuarantine,
-    MemoryLimit,
-    PlanChanges,
-    PlanName,
-    PseudonymizeColumns,
-    Quiet,
-    RowsPerShard,
-    SampleShare,
-    SanitizeColumns,
-    Seed,
-    SparkConnectUrl,
-    SparkMaster,
-    Strict,
-    TextColumn,
-    TextSplit,
-    UserColumn,
-    Workers,
-    require_choice,
-    settings_from_options,
-)
+from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, PlanName, Quiet, with_settings
+from sanitize.core.command_results import RunResult
+from sanitize.plans.settings import Settings
 
 
+@with_settings("run")
 def command(
     inputs: Inputs,
     out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish, or a URL", show_default=False)],
@@ -49,116 +22,76 @@ def command(
         typer.Option(metavar="DIR", help="the private folder (default: OUT.private; required if OUT is a URL)", show_default=False),
     ] = None,
     set_: PlanChanges = None,
-    text_column: TextColumn = None,
-    user_column: UserColumn = None,
-    id_column: IdColumn = None,
-    split: TextSplit = "file",
-    sanitize: SanitizeColumns = None,
-    keep: KeepColumns = None,
-    pseudonymize: PseudonymizeColumns = None,
-    drop: DropColumns = None,
-    seed: Seed = None,
-    key: KeyFile = None,
-    known: KnownValuesFile = None,
-    workers: Workers = None,
-    engine: EngineName = "local",
-    master: SparkMaster = None,
-    remote: SparkConnectUrl = None,
-    memory_limit: MemoryLimit = "1GB",
-    rows_per_shard: RowsPerShard = 50_000,
-    max_quarantine: MaxQuarantine = "10%",
-    max_doc_bytes: MaxDocBytes = 32 << 20,
-    strict: Strict = False,
-    sample: SampleShare = "100%",
-    verify: Annotated[str, typer.Option(help="leak check: fast, full (every byte, all forms), or off (then not publishable)")] = "fast",
-    format: Annotated[str, typer.Option("--format", help="format of the shards: parquet, jsonl.zst or mds")] = "parquet",
-    replace: Annotated[
-        bool, typer.Option("--replace", help="replace an OUT of another plan or input, once the new one is complete")
-    ] = False,
-    keep_versions: Annotated[bool, typer.Option("--keep-versions", help="if OUT is a URL: keep what was published before")] = False,
-    append: Annotated[
-        bool, typer.Option("--append", help="add only the new input files to OUT; give the new files alone, or the whole folder again")
-    ] = False,
+    settings: Settings = FROM_OPTIONS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be done, like `explain`")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Sanitize a corpus: index every occurrence, rewrite, verify, and publish OUT in one rename."""
-    from sanitize.pipeline.run import run
+    from sanitize.pipeline.run import run_with_settings
     from sanitize.plans.plan import load_plan
 
     loaded_plan = load_plan(plan, set_ or ())
-    settings = settings_from_options(
-        locals(),
-        verify=require_choice("--verify", verify, ("fast", "full", "off")),
-        format=format,
-        keep_versions=keep_versions,
-        replace=replace,
-        append=append,
-    )
     if dry_run:
         from sanitize.cli.commands.explain import format_preview
-        from sanitize.inspection.preview import explain
+        from sanitize.inspection.preview import explain_with_settings
 
-        print_result(explain(inputs, loaded_plan, settings), as_json, format_preview)
+        print_result(explain_with_settings(inputs, loaded_plan, settings), as_json, format_preview)
         return
-    print_result(run(inputs, out, loaded_plan, work, settings), as_json, _format_summary, quiet)
+    print_result(run_with_settings(inputs, out, loaded_plan, work, settings), as_json, _format_summary, quiet)
 
 
-def _format_summary(summary: Mapping[str, Any]) -> str:
+def _format_summary(summary: RunResult) -> str:
     from sanitize.readers.column_policies import format_policies
     from sanitize.storage.remote_storage import is_url
 
-    out, work, check = summary["out"], summary["work"], summary["verify"]
-    if not summary["changed"]:
+    out, work, check = summary.out, summary.work, summary.verify
+    if not summary.changed:
         return f"{out} is already the result of this plan for this input; nothing to do."
-    lines = [*(f"note: {note}" for note in summary["notes"])]
+    lines = [*(f"note: {note}" for note in summary.notes)]
     lines.append(
-        f"Done in {_format_duration(summary['seconds'])}: {summary['documents_in']:,} documents in = {summary['documents_out']:,} out"
-        f" + {summary['documents_dropped']:,} dropped + {summary['quarantined']:,} in quarantine"
+        f"Done in {_format_duration(summary.seconds)}: {summary.documents_in:,} documents in = {summary.documents_out:,} out"
+        f" + {summary.documents_dropped:,} dropped + {summary.quarantined:,} in quarantine"
     )
-    appended = summary.get("appended")
+    appended = summary.appended
     if appended:
-        lines.append(
-            f"appended  {appended['documents']:,} documents of new files ({appended['files']:,}), in new shards ({appended['shards']:,})"
-        )
-    lines += [
-        f"dropped   {drop['documents']:,} by {drop['part']}: {drop['reason']} as in an earlier document" for drop in summary["dropped"]
-    ]
-    lines += ["", format_kind_counts(summary["by_kind"]), ""]
-    lines.append(f"columns   {format_policies(summary['columns'])}")
-    if summary["quarantine"]:
-        lines.append(f"quarantine {', '.join(f'{times} {reason}' for reason, times in summary['quarantine'].items())}")
-    if check["mode"] == "off":
+        lines.append(f"appended  {appended.documents:,} documents of new files ({appended.files:,}), in new shards ({appended.shards:,})")
+    lines += [f"dropped   {drop.documents:,} by {drop.part}: {drop.reason} as in an earlier document" for drop in summary.dropped]
+    lines += ["", format_kind_counts(summary.by_kind), ""]
+    lines.append(f"columns   {format_policies(summary.columns)}")
+    if summary.quarantine:
+        lines.append(f"quarantine {', '.join(f'{times} {reason}' for reason, times in summary.quarantine.items())}")
+    if check.mode == "off":
         lines.append("verify    off: nothing was checked, not publishable")
     else:
-        swept = f"; {check['swept']:,} occurrences that the finders had missed were swept" if check["swept"] else ""
+        swept = f"; {check.swept:,} occurrences that the finders had missed were swept" if check.swept else ""
+        lines.append(f"verify    {summary.leaks} of {check.values_checked:,} removed values found in {len(check.forms)} forms{swept}")
+    if canaries := summary.canaries.planted:
+        encoded = summary.canaries.encoded
         lines.append(
-            f"verify    {summary['leaks']} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms{swept}"
-        )
-    if canaries := summary["canaries"]["planted"]:
-        encoded = summary["canaries"]["encoded"]
-        lines.append(
-            f"canaries  {summary['canaries']['removed']:,} of {canaries:,} planted values of invented people were removed,"
-            f" and {encoded['removed']:,} of {encoded['planted']:,} hidden ones (base64, HTML, ...)"
+            f"canaries  {summary.canaries.removed:,} of {canaries:,} planted values of invented people were removed,"
+            f" and {encoded.removed:,} of {encoded.planted:,} hidden ones (base64, HTML, ...)"
         )
     lines.append("recall    not measured: how much the finders missed is unknown")
-    if summary["kept_originals"]:
-        which = " (the first of each value)" if not summary["editor_reports"] else ""
-        lines.append(f"kept      {summary['kept_originals']:,} originals are kept by plan{which}")
-    if "blacklist" in summary:
-        lines.append(f"blacklist {format_blacklist(summary['blacklist'])}")
-    for part in summary["editor_reports"]:
-        most_frequent = sorted(part.get("by_field", {}).items(), key=lambda entry: -entry[1]["occurrences"])[:6]
+    if summary.kept_originals:
+        which = " (the first of each value)" if not summary.editor_reports else ""
+        lines.append(f"kept      {summary.kept_originals:,} originals are kept by plan{which}")
+    if summary.blacklist:
+        lines.append(f"blacklist {format_blacklist(summary.blacklist)}")
+    for part in summary.editor_reports:
+        if "by_field" not in part:
+            lines.append("editor    " + ", ".join(f"{name} {value}" for name, value in part.items()))
+            continue
+        most_frequent = sorted(part["by_field"].items(), key=lambda entry: -entry[1]["occurrences"])[:6]
         fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most_frequent) or "nothing"
         lines.append(f"headers   {fields} removed ({part['part']})")
-    if summary["key"] == "seed":
+    if summary.key == "seed":
         lines.append("key       from a seed: reproducible, replacements can be guessed, no privacy claim")
-    if not summary["publishable"]:
+    if not summary.publishable:
         lines.append("publish   not publishable (see the plan)")
-    documents = appended["documents"] if appended else summary["documents_in"]
-    speed = f"{documents / max(summary['seconds'], 0.01):,.0f} documents/s, {summary['mb_per_s']:,} MB/s"
-    lines.append(f"speed     {speed}, {summary['peak_rss_mb']:,.0f} MB in the largest process")
+    documents = appended.documents if appended else summary.documents_in
+    speed = f"{documents / max(summary.seconds, 0.01):,.0f} documents/s, {summary.mb_per_s:,} MB/s"
+    lines.append(f"speed     {speed}, {summary.peak_rss_mb:,.0f} MB in the largest process")
     if is_url(out):
         lines += ["", f"shards    listed in {out}/manifest.json, with report.html beside them"]
     else:

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sanitize.cli.console import print_result
-from sanitize.cli.options import AsJson, MemoryLimit, Reveal, RunName, WorkspacePath, document_sources_or_note, require_choice
+from sanitize.cli.options import (
+    FROM_OPTIONS,
+    AsJson,
+    Reveal,
+    RunName,
+    WorkspacePath,
+    document_sources_or_note,
+    require_choice,
+    with_settings,
+)
+from sanitize.plans.settings import Settings
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
 MAX_TERMINAL_ROWS = 1_000  # rows of a table on a terminal
 
 
+@with_settings("sql")
 def command(
     work: WorkspacePath,
     query: Annotated[str | None, typer.Argument(help="one SELECT over the tables", show_default=False)] = None,
@@ -32,7 +43,7 @@ def command(
     init: Annotated[bool, typer.Option("--init", help="print CREATE VIEW statements for DuckDB, dbt or a notebook")] = False,
     run: RunName = None,
     reveal: Reveal = False,
-    memory_limit: MemoryLimit = "1GB",
+    settings: Settings = FROM_OPTIONS,
     format: Annotated[str, typer.Option(help="table, csv, json or parquet")] = "table",
     as_json: AsJson = False,
 ) -> None:
@@ -54,11 +65,11 @@ def command(
         require_run_workspace(work)
         typer.echo(queries.create_views_sql(work, reveal=reveal, run=run, documents=document_sources_or_note(work)), nl=False)
     elif query is None and name is None:
-        _SqlShell(work, reveal=reveal, run=run, memory_limit=memory_limit).run_loop()
+        _SqlShell(work, reveal=reveal, run=run, memory_limit=settings.memory_limit).run_loop()
     else:
         given = queries.parse_set_options(set_ or ())
         print_query_result(
-            work, query, name, given, reveal=reveal, run=run, memory_limit=memory_limit, format="json" if as_json else format
+            work, query, name, given, reveal=reveal, run=run, memory_limit=settings.memory_limit, format="json" if as_json else format
         )
 
 

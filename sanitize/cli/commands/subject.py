@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sanitize.cli.console import print_result
-from sanitize.cli.options import AsJson, KeyFile, Quiet, Seed, Workers, WorkspacePath, local_path
+from sanitize.cli.options import FROM_OPTIONS, AsJson, Quiet, WorkspacePath, local_path, with_settings
+from sanitize.core.command_results import GivenIdentifiers, LinkedIdentifiers, SubjectResult
+from sanitize.plans.settings import Settings
 
 
+@with_settings("subject")
 def command(
     work: WorkspacePath,
     match: Annotated[
@@ -50,14 +52,11 @@ def command(
             parser=local_path, metavar="FILE", help="the file to write the receipt to (default: in WORK/receipts)", show_default=False
         ),
     ] = None,
-    seed: Seed = None,
-    key: KeyFile = None,
-    workers: Workers = None,
+    settings: Settings = FROM_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Show where one person occurs: tables, documents, shards, checkpoints. --erase removes them."""
-    from sanitize.core.progress import create_progress_display
     from sanitize.errors import UsageError
     from sanitize.pipeline.erasure.subject_request import subject
 
@@ -68,67 +67,66 @@ def command(
         match,
         erase=erase,
         linked=linked,
-        checkpoints=checkpoint or (),
+        checkpoint=checkpoint or (),
         documents=documents,
         receipt=receipt,
-        key_file=key,
-        seed=seed,
-        workers=workers,
-        progress=create_progress_display(quiet),
+        key=settings.key,
+        seed=settings.seed,
+        workers=settings.workers,
+        progress=settings.progress,
     )
     print_result(found, as_json, _format_subject, quiet)
 
 
-def _format_subject(result: Mapping[str, Any]) -> str:
-    given, linked = result["given"], result["linked"]
+def _format_subject(result: SubjectResult) -> str:
+    given, linked = result.given, result.linked
     lines = [
         f"given      {_format_counts(given)}",
         f"linked     {_format_counts(linked)} under the same display names"
         + (
-            f"; {linked['names_not_followed']} display names were not followed: they look like a list's or another person's"
-            if linked["names_not_followed"]
+            f"; {linked.names_not_followed} display names were not followed: they look like a list's or another person's"
+            if linked.names_not_followed
             else ""
         ),
-        f"found      {result['occurrences']:,} occurrences in {result['documents']:,} documents"
-        + (f", {result['documents_authored']:,} of which they wrote" if result["documents_authored"] else ""),
+        f"found      {result.occurrences:,} occurrences in {result.documents:,} documents"
+        + (f", {result.documents_authored:,} of which they wrote" if result.documents_authored else ""),
     ]
-    most_frequent = sorted(result["occurrences_by_section"], key=lambda place: -place["occurrences"])[:8]
-    lines += [f"           {place['occurrences']:>7,} {place['kind']} in {place['section'] or 'the text'}" for place in most_frequent]
-    for run in result["runs"]:
+    most_frequent = sorted(result.occurrences_by_section, key=lambda place: -place.occurrences)[:8]
+    lines += [f"           {place.occurrences:>7,} {place.kind} in {place.section or 'the text'}" for place in most_frequent]
+    for run in result.runs:
         counts = (
-            f"{run['remaining']:,} left, {run['replaced']:,} replaced, in {len(run['shards'])} shards"
-            if run["remaining"] is not None
+            f"{run.remaining:,} left, {run.replaced:,} replaced, in {len(run.shards)} shards"
+            if run.remaining is not None
             else "not counted: the run used an earlier index"
         )
-        lines.append(f"published  {run['out']} (plan {run['plan']}): {counts}")
-    if unmatched := result["unmatched_lines"]:
+        lines.append(f"published  {run.out} (plan {run.plan}): {counts}")
+    if unmatched := result.unmatched_lines:
         lines.append(f"nowhere    line {', '.join(map(str, unmatched))} of the match file does not occur in this corpus")
-    lines += [
-        f"elsewhere  {out} was published from here and does not exist any more: moved or removed" for out in result["missing_outputs"]
-    ]
-    for training in result["checkpoints"]:
+    lines += [f"elsewhere  {out} was published from here and does not exist any more: moved or removed" for out in result.missing_outputs]
+    for training in result.checkpoints:
         lines.append(
-            f"trained    {training['run']}: {training['documents_seen']:,} of the documents seen; "
-            f"{training['checkpoints_after']} of {training['checkpoints']} checkpoints came after the first of them"
+            f"trained    {training.run}: {training.documents_seen:,} of the documents seen; "
+            f"{training.checkpoints_after} of {training.checkpoints} checkpoints came after the first of them"
         )
-    if erased := result.get("erased"):
-        for output in erased["outputs"]:
+    if erased := result.erased:
+        for output in erased.outputs:
             lines.append(
-                f"erased     {output['out']}: {output['occurrences_erased']:,} places, "
-                f"{output['shards_rewritten']} of {output['shards']} shards rewritten, {output['leaks']} leaks"
+                f"erased     {output.out}: {output.occurrences_erased:,} places, "
+                f"{output.shards_rewritten} of {output.shards} shards rewritten, {output.leaks} leaks"
             )
-            if output["encoded_leaks"]:
-                forms = ", ".join(f"{times:,} in {form}" for form, times in output["encoded_leaks"].items())
+            if output.encoded_leaks:
+                forms = ", ".join(f"{times:,} in {form}" for form, times in output.encoded_leaks.items())
                 lines.append(
                     f"left       {forms}: removed values, of this person or of others, in encoded forms that only the full check reads; "
                     "`sanitize verify` shows where"
                 )
-        if not erased["outputs"]:
+        if not erased.outputs:
             lines.append("erased     nothing is published from here yet; later runs will leave this person out")
-        lines.append(f"receipt    {erased['receipt']}   (no values; it also lists what is not erased)")
+        lines.append(f"receipt    {erased.receipt}   (no values; it also lists what is not erased)")
     return "\n".join(lines)
 
 
-def _format_counts(counts: Mapping[str, int]) -> str:
-    texts = [f"{counts[name]} {name if counts[name] != 1 else name[:-1]}" for name in ("values", "names", "users") if counts.get(name)]
+def _format_counts(counts: GivenIdentifiers | LinkedIdentifiers) -> str:
+    numbers = {name: getattr(counts, name, 0) for name in ("values", "names", "users")}
+    texts = [f"{number} {name if number != 1 else name[:-1]}" for name, number in numbers.items() if number]
     return ", ".join(texts) or "nothing"

@@ -7,16 +7,18 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.commands.sql import print_query_result
-from sanitize.cli.options import AsJson, MemoryLimit, Reveal, WorkspacePath, require_choice
+from sanitize.cli.options import FROM_OPTIONS, AsJson, Reveal, WorkspacePath, require_choice, with_settings
+from sanitize.plans.settings import Settings
 
 
+@with_settings("top")
 def command(
     work: WorkspacePath,
     kind: Annotated[str, typer.Option(help="one kind, such as EMAIL_ADDRESS")] = "all",
     by: Annotated[str, typer.Option(help="rank by occurrences, documents or users")] = "occurrences",
     limit: Annotated[int, typer.Option("--limit", min=1, help="number of values")] = 20,
     reveal: Reveal = False,
-    memory_limit: MemoryLimit = "1GB",
+    settings: Settings = FROM_OPTIONS,
     format: Annotated[str, typer.Option(help="table, csv, json or parquet")] = "table",
     as_json: AsJson = False,
 ) -> None:
@@ -24,4 +26,4 @@ def command(
     require_choice("--by", by, ("occurrences", "documents", "users"))
     given = {"kind": kind, "limit": str(limit)} | ({} if by == "users" else {"by": by})
     name = "top_values_by_users" if by == "users" else "top_values"
-    print_query_result(work, None, name, given, reveal=reveal, memory_limit=memory_limit, format="json" if as_json else format)
+    print_query_result(work, None, name, given, reveal=reveal, memory_limit=settings.memory_limit, format="json" if as_json else format)

@@ -3,8 +3,8 @@ of the card, and a reference number may follow)."""
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, character_values, label_pattern, make_national_id, weighted_sum
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, character_values, label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.kind import DIGITS, U8
 
 
 def _is_tfn(rows: U8) -> Bools:
@@ -28,6 +28,15 @@ KINDS = (
         is_valid=_is_tfn,
         alphabets=[DIGITS] * 9,
         check_length=1,
+        first_bytes=DIGITS + b"Tt",
+        hits=(
+            ("123 456 782", "123 456 782"),
+            ("TFN: 123456782", "123456782"),
+        ),
+        near_misses=(
+            "123 456 783",
+            "123456782",
+        ),
     ),
     make_national_id(
         name="AU_MEDICARE",
@@ -39,5 +48,11 @@ KINDS = (
         is_valid=_is_medicare,
         alphabets=[b"23456", *[DIGITS] * 8, b"123456789"],
         check_length=2,
+        first_bytes=b"23456Mm",
+        hits=(
+            ("2123 45670 1", "2123 45670 1"),
+            ("Medicare number 2123456701", "2123456701"),
+        ),
+        near_misses=("2123 45671 1",),
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, label_pattern, make_national_id
-from sanitize.kinds.kind import I64, U8
+from sanitize.kinds.countries.national_id import Bools, label_pattern, make_national_id
+from sanitize.kinds.kind import CAPITALS, DIGITS, I64, U8
 
 
 def _check_digit(rows: U8, weights: tuple[int, ...]) -> I64:
@@ -43,6 +43,15 @@ KINDS = (
         is_valid=_is_cpf,
         alphabets=[DIGITS] * 11,
         check_length=2,
+        first_bytes=DIGITS + b"Cc",
+        hits=(
+            ("111.444.777-35", "111.444.777-35"),
+            ("CPF 11144477735", "11144477735"),
+        ),
+        near_misses=(
+            "111.444.777-36",
+            "111.111.111-11",
+        ),
     ),
     make_national_id(
         name="BR_CNPJ",
@@ -54,5 +63,11 @@ KINDS = (
         is_valid=_is_cnpj,
         alphabets=[*[DIGITS] * 8, b"0", b"0", b"0", b"123456789", DIGITS, DIGITS],
         check_length=2,
+        first_bytes=DIGITS + CAPITALS + b"c",
+        hits=(
+            ("11.222.333/0001-81", "11.222.333/0001-81"),
+            ("12.ABC.345/01DE-35", "12.ABC.345/01DE-35"),
+        ),
+        near_misses=("11.222.333/0001-82",),
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import DIGITS, label_pattern, make_national_id, passes_luhn
+from sanitize.kinds.countries.national_id import label_pattern, make_national_id, passes_luhn
+from sanitize.kinds.kind import DIGITS
 
 KINDS = (
     make_national_id(
@@ -15,5 +16,16 @@ KINDS = (
         is_valid=passes_luhn,
         alphabets=[b"12345679", *[DIGITS] * 8],
         check_length=1,
+        first_bytes=b"12345679NSns",
+        hits=(
+            ("130 692 544", "130 692 544"),
+            ("130-692-544", "130-692-544"),
+            ("SIN: 130692544", "130692544"),
+        ),
+        near_misses=(
+            "130 692 545",
+            "046 454 286",
+            "130692544",
+        ),
     ),
 )

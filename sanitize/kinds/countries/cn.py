@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, STRONG_CHECK_RANK, Bools, is_date, make_national_id, two_digits, weighted_sum
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, Bools, is_date, make_national_id, two_digits, weighted_sum
+from sanitize.kinds.kind import DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -39,5 +39,11 @@ KINDS = (
         ],
         check_length=1,
         rank=STRONG_CHECK_RANK,
+        first_bytes=b"12345678",
+        hits=(("11010519491231002X", "11010519491231002X"),),
+        near_misses=(
+            "110105194912310021",
+            "11010519491331002X",
+        ),
     ),
 )

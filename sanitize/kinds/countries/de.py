@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.countries.national_id import DIGITS, Bools, character_values, label_pattern, make_national_id, passes_mod11_10
-from sanitize.kinds.kind import U8, draw_indices
+from sanitize.kinds.countries.national_id import Bools, character_values, label_pattern, make_national_id, passes_mod11_10
+from sanitize.kinds.kind import DIGITS, U8, draw_indices
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -39,5 +39,16 @@ KINDS = (
         alphabets=[b"123456789", *[DIGITS] * 10],
         draw_characters=_draw_characters,
         check_length=1,
+        first_bytes=b"123456789ISis",
+        hits=(
+            ("86095742719", "86095742719"),
+            ("86 095 742 719", "86 095 742 719"),
+            ("Steuer-ID: 47036892816", "47036892816"),
+        ),
+        near_misses=(
+            "86095742718",
+            "12345678901",
+            "11111111111",
+        ),
     ),
 )

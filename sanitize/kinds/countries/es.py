@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, make_national_id
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, make_national_id
+from sanitize.kinds.kind import DIGITS, U8
 
 _CHECK_LETTERS = b"TRWAGMYFPDXBNJZSQVHLCKE"
 
@@ -26,6 +26,13 @@ KINDS = (
         is_valid=_is_valid,
         alphabets=[*[DIGITS] * 8, _CHECK_LETTERS],
         check_length=1,
+        first_bytes=DIGITS,
+        hits=(
+            ("12345678Z", "12345678Z"),
+            ("12.345.678-Z", "12.345.678-Z"),
+            ("12345678-Z", "12345678-Z"),
+        ),
+        near_misses=("12345678A",),
     ),
     make_national_id(
         name="ES_NIE",
@@ -35,5 +42,11 @@ KINDS = (
         is_valid=_is_valid,
         alphabets=[b"XYZ", *[DIGITS] * 7, _CHECK_LETTERS],
         check_length=1,
+        first_bytes=b"XYZ",
+        hits=(
+            ("X1234567L", "X1234567L"),
+            ("X-1234567-L", "X-1234567-L"),
+        ),
+        near_misses=("X1234567M",),
     ),
 )

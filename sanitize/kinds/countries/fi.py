@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, make_national_id, two_digits
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, is_date, make_national_id, two_digits
+from sanitize.kinds.kind import DIGITS, U8
 
 _CHECK_CHARACTERS = b"0123456789ABCDEFHJKLMNPRSTUVWXY"
 _CENTURY_BY_SIGN = np.full(256, 2000)
@@ -34,5 +34,11 @@ KINDS = (
         alphabets=[b"0123", DIGITS, b"01", DIGITS, DIGITS, DIGITS, b"-A", *[DIGITS] * 3, _CHECK_CHARACTERS],
         separators=b"",
         check_length=1,
+        first_bytes=b"0123",
+        hits=(("131052-308T", "131052-308T"),),
+        near_misses=(
+            "131052-308U",
+            "321052-308T",
+        ),
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, STRONG_CHECK_RANK, Bools, character_values, make_national_id, two_digits
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, Bools, character_values, make_national_id, two_digits
+from sanitize.kinds.kind import DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -34,5 +34,14 @@ KINDS = (
         alphabets=[b"12", DIGITS, DIGITS, b"01", DIGITS, b"12345678", DIGITS, *[DIGITS] * 8],
         check_length=2,
         rank=STRONG_CHECK_RANK,
+        first_bytes=b"1278",
+        hits=(
+            ("2 55 08 14 168 025 38", "2 55 08 14 168 025 38"),
+            ("255081416802538", "255081416802538"),
+        ),
+        near_misses=(
+            "255081416802539",
+            "255131416802538",
+        ),
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, label_pattern, make_national_id, weighted_sum
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.kind import DIGITS, U8
 
 _FIRST_LETTERS, _SECOND_LETTERS = b"ABCEGHJKLMNOPRSTWXYZ", b"ABCEGHJKLMNPRSTWXYZ"
 _UNUSED_PREFIXES = [list(pair.encode()) for pair in ("BG", "GB", "KN", "NK", "NT", "TN", "ZZ")]
@@ -38,6 +38,16 @@ KINDS = (
         alphabets=[DIGITS] * 10,
         reserved=[b"9", b"9", b"9", *[DIGITS] * 7],  # range reserved for tests
         check_length=1,
+        first_bytes=DIGITS + b"Nn",
+        hits=(
+            ("NHS no. 943 476 5919", "943 476 5919"),
+            ("NHS number: 9434765919", "9434765919"),
+            ("nhs=943-476-5919", "943-476-5919"),
+        ),
+        near_misses=(
+            "NHS number 943 476 5918",
+            "NHS 000 000 0000",
+        ),
     ),
     make_national_id(
         name="UK_NINO",
@@ -47,5 +57,15 @@ KINDS = (
         is_valid=_is_nino,
         alphabets=[_FIRST_LETTERS, _SECOND_LETTERS, *[DIGITS] * 6, b"ABCD"],
         check_length=0,
+        first_bytes=b"ABCEGHJKLMNOPRSTWXYZ",
+        hits=(
+            ("AB123456C", "AB123456C"),
+            ("AB 12 34 56 C", "AB 12 34 56 C"),
+        ),
+        near_misses=(
+            "GB123456C",
+            "AB123456E",
+            "QQ123456C",
+        ),
     ),
 )

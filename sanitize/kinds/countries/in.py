@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import CAPITALS, DIGITS, Bools, label_pattern, make_national_id, passes_verhoeff
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, label_pattern, make_national_id, passes_verhoeff
+from sanitize.kinds.kind import CAPITALS, DIGITS, U8
 
 
 def _is_pan(rows: U8) -> Bools:
@@ -24,6 +24,15 @@ KINDS = (
         is_valid=passes_verhoeff,
         alphabets=[b"23456789", *[DIGITS] * 11],
         check_length=1,
+        first_bytes=b"23456789AUau",
+        hits=(
+            ("2341 2341 2346", "2341 2341 2346"),
+            ("Aadhaar: 234123412346", "234123412346"),
+        ),
+        near_misses=(
+            "2341 2341 2347",
+            "1341 2341 2346",
+        ),
     ),
     make_national_id(
         name="IN_PAN",
@@ -33,5 +42,8 @@ KINDS = (
         is_valid=_is_pan,
         alphabets=[*[CAPITALS] * 3, b"P", CAPITALS, *[DIGITS] * 4, CAPITALS],
         check_length=0,
+        first_bytes=CAPITALS,
+        hits=(("ABCPE1234F", "ABCPE1234F"),),
+        near_misses=("ABCDE1234F",),
     ),
 )

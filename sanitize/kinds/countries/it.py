@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import CAPITALS, DIGITS, Bools, character_values, make_national_id
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, character_values, make_national_id
+from sanitize.kinds.kind import CAPITALS, DIGITS, U8
 
 _ODD_POSITION_VALUES = np.array(
     [1, 0, 5, 7, 9, 13, 15, 17, 19, 21, *(1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)]
@@ -40,5 +40,17 @@ KINDS = (
         is_valid=_is_valid,
         alphabets=[*[CAPITALS] * 6, DIGITS, DIGITS, _MONTH_LETTERS, b"0123456", DIGITS, CAPITALS, *[DIGITS] * 3, CAPITALS],
         check_length=1,
+        first_bytes=CAPITALS,
+        hits=(
+            ("RSSMRA85T10A562S", "RSSMRA85T10A562S"),
+            ("RSS MRA 85T10 A562S", "RSS MRA 85T10 A562S"),
+            ("RSSMRA85T10A56NH", "RSSMRA85T10A56NH"),
+            ("RSSMRAURTMLARS2W", "RSSMRAURTMLARS2W"),
+        ),
+        near_misses=(
+            "RSSMRA85T10A562T",
+            "RSSMRA85T90A562S",
+            "RSSMRAURTMLARSNL 4",
+        ),
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, character_values, label_pattern, make_national_id, weighted_sum
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, character_values, label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.kind import BEYOND_ASCII, DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -26,5 +26,11 @@ KINDS = (
         is_valid=_is_valid,
         alphabets=[DIGITS] * 12,
         check_length=1,
+        first_bytes=DIGITS + b"Mm" + BEYOND_ASCII,
+        hits=(
+            ("1234 5678 9018", "1234 5678 9018"),
+            ("マイナンバー 123456789018", "123456789018"),
+        ),
+        near_misses=("1234 5678 9019",),
     ),
 )

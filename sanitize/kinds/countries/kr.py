@@ -5,17 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import (
-    DIGITS,
-    Bools,
-    character_values,
-    is_date,
-    label_pattern,
-    make_national_id,
-    two_digits,
-    weighted_sum,
-)
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, character_values, is_date, label_pattern, make_national_id, two_digits, weighted_sum
+from sanitize.kinds.kind import BEYOND_ASCII, DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -38,5 +29,14 @@ KINDS = (
         is_valid=_is_valid,
         alphabets=[DIGITS, DIGITS, b"01", DIGITS, b"0123", DIGITS, b"12", *[DIGITS] * 6],
         check_length=1,
+        first_bytes=DIGITS + b"Rr" + BEYOND_ASCII,
+        hits=(
+            ("900101-1234568", "900101-1234568"),
+            ("RRN 9001011234568", "9001011234568"),
+        ),
+        near_misses=(
+            "900101-1234567",
+            "901301-1234568",
+        ),
     ),
 )

@@ -19,8 +19,6 @@ from sanitize.core.keys import Draws
 from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, I64, U8, Kind, draw_indices, from_byte_matrix, to_byte_matrix, widen_separators
 
 Bools = npt.NDArray[np.bool_]
-DIGITS = b"0123456789"
-CAPITALS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # after all kinds that are searched in every plan: a national identifier must not match telephone numbers and dates
 DEFAULT_RANK = 80
 STRONG_CHECK_RANK = (
@@ -123,6 +121,9 @@ def make_national_id(
     is_valid: Callable[[U8], Bools],
     alphabets: Sequence[bytes],
     check_length: int,
+    first_bytes: bytes,
+    hits: tuple[tuple[str, ...], ...],
+    near_misses: tuple[str, ...],
     label: str | None = None,
     labelled_pattern: str | None = None,
     reserved: Sequence[bytes] | None = None,
@@ -132,7 +133,7 @@ def make_national_id(
     phase: int = 2,
     shorten: Callable[[pl.Series], pl.Series] | None = None,
 ) -> Kind:
-    """The `Kind` of a national identifier.
+    """The `Kind` of a national identifier; `first_bytes`, `hits` and `near_misses` are those of `Kind`.
 
     bare_pattern, labelled_pattern   What is found without a label; what is found in addition after the label. Default of the second: the
                first.
@@ -188,6 +189,7 @@ def make_national_id(
     return Kind(
         name=name,
         about=about,
+        category="identifier",
         country=country,
         pattern=pattern,
         check=check,
@@ -197,6 +199,9 @@ def make_national_id(
         phase=phase,
         digit_lines_only=True,
         rank=rank,
+        first_bytes=first_bytes,
+        hits=hits,
+        near_misses=near_misses,
     )
 
 

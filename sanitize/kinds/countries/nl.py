@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, label_pattern, make_national_id, weighted_sum
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.kind import DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -22,5 +22,15 @@ KINDS = (
         is_valid=_is_valid,
         alphabets=[DIGITS] * 9,
         check_length=1,
+        first_bytes=DIGITS + b"BSbs",
+        hits=(
+            ("1112.22.333", "1112.22.333"),
+            ("BSN 111222333", "111222333"),
+            ("Burgerservicenummer: 123456782", "123456782"),
+        ),
+        near_misses=(
+            "1112.22.334",
+            "111222333",
+        ),
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, make_national_id, two_digits, weighted_sum
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, is_date, make_national_id, two_digits, weighted_sum
+from sanitize.kinds.kind import DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -24,5 +24,11 @@ KINDS = (
         is_valid=_is_valid,
         alphabets=[DIGITS, DIGITS, b"0123", DIGITS, b"0123", *[DIGITS] * 6],
         check_length=1,
+        first_bytes=DIGITS,
+        hits=(("44051401359", "44051401359"),),
+        near_misses=(
+            "44051401358",
+            "44151401359",
+        ),
     ),
 )

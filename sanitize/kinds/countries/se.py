@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import polars
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, is_date, label_pattern, make_national_id, passes_luhn, two_digits
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, is_date, label_pattern, make_national_id, passes_luhn, two_digits
+from sanitize.kinds.kind import DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -37,5 +37,16 @@ KINDS = (
         separators=b"+-",
         shorten=_last_ten,
         check_length=1,
+        first_bytes=DIGITS + b"PSps",
+        hits=(
+            ("811228-9874", "811228-9874"),
+            ("19811228-9874", "19811228-9874"),
+            ("personnummer 8112289874", "8112289874"),
+        ),
+        near_misses=(
+            "811228-9875",
+            "811328-9874",
+            "8112289874",
+        ),
     ),
 )

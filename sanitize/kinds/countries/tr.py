@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import DIGITS, Bools, character_values, label_pattern, make_national_id
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import Bools, character_values, label_pattern, make_national_id
+from sanitize.kinds.kind import DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -23,5 +23,11 @@ KINDS = (
         is_valid=_is_valid,
         alphabets=[b"123456789", *[DIGITS] * 10],
         check_length=2,
+        first_bytes=DIGITS + b"KTkt",
+        hits=(("10000000146", "10000000146"),),
+        near_misses=(
+            "10000000147",
+            "10000000148",
+        ),
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import DIGITS, STRONG_CHECK_RANK, Bools, is_date, make_national_id, passes_luhn, two_digits
-from sanitize.kinds.kind import U8
+from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, Bools, is_date, make_national_id, passes_luhn, two_digits
+from sanitize.kinds.kind import DIGITS, U8
 
 
 def _is_valid(rows: U8) -> Bools:
@@ -24,5 +24,11 @@ KINDS = (
         alphabets=[DIGITS, DIGITS, b"01", DIGITS, b"0123", DIGITS, *[DIGITS] * 4, b"01", b"89", DIGITS],
         check_length=1,
         rank=STRONG_CHECK_RANK,
+        first_bytes=DIGITS,
+        hits=(("8001015009087", "8001015009087"),),
+        near_misses=(
+            "8001015009088",
+            "8013015009087",
+        ),
     ),
 )

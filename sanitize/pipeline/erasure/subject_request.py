@@ -14,7 +14,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,30 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import I64
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import (
+    ErasedOutput,
+    Erasure,
+    GivenIdentifiers,
+    LinkedIdentifiers,
+    SectionCounts,
+    SubjectInOutput,
+    SubjectInTraining,
+    SubjectResult,
+)
 from sanitize.core.keys import Key
+from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import publish_history
+from sanitize.pipeline.erasure.erasure_scan import ErasureScanTask, erasure_scan_task
 from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task, read_address_parts
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.plan import Plan
-from sanitize.plans.settings import Settings
-from sanitize.stages.erasure_scan import ErasureScanTask, erasure_scan_task
+from sanitize.plans.python_api import public_function
+from sanitize.plans.settings import Settings, column_settings, settings_of
 from sanitize.storage import private_folder, queries, remote_output, tombstones
 from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.disk_errors import translate_disk_errors
@@ -77,20 +88,22 @@ class _Workspace:
         return pl.DataFrame(pq.read_table(out, partitioning=None))
 
 
+@public_function()
 def subject(
     work: Path | str,
     match: Path | str | Sequence[str],
+    /,
     *,
     erase: bool = False,
     linked: bool = True,
-    checkpoints: Sequence[Path | str] = (),
+    checkpoint: Sequence[Path | str] | Path | str = (),
     documents: Path | str | None = None,
     receipt: Path | str | None = None,
-    key_file: Path | None = None,
+    key: Path | str | None = None,
     seed: int | None = None,
     workers: int | None = None,
-    **more: Any,
-) -> dict[str, Any]:
+    progress: ProgressCallback = ignore_progress,
+) -> SubjectResult:
     """Find one person; returns counts: `given`, `linked`, `values_found`, `documents`, `occurrences_by_section` (by kind and section),
     `runs` (what each published OUT holds of the person, and in which shards) and `checkpoints` (run folders of `sanitize-train` that saw
     the documents).
@@ -100,13 +113,18 @@ def subject(
     WORK and writes a `receipt` without values.
 
     Raises UsageError for a match that is too common or has no occurrence, and for a WORK whose input has moved.
+
+    >>> import sanitize
+    >>> sanitize.subject("clean.private", ["ann.lee@example.com"], seed=1, workers=1).occurrences
+    2
     """
     work = require_local_path(work)
     private_folder.require_run_workspace(work)
     for path in (documents, receipt):
         if path is not None and not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: its folder does not exist; create it first, or use another path")
-    settings = _load_settings(work, key_file, seed)
+    checkpoints = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
+    settings = _load_settings(work, settings_of("subject", {"key": key, "seed": seed, "workers": workers}))
     with private_folder.set_umask(0o077), translate_disk_errors(work), lock_workspace(work), contextlib.ExitStack() as stack:
         private_folder.remove_leftovers(work)
         customs = read_custom_kinds(work)
@@ -128,20 +146,22 @@ def subject(
         finally:
             shutil.rmtree(spill, ignore_errors=True)
     if erase:
-        found["erased"] = _erase_subject(opened_workspace, found, Path(receipt) if receipt else None, workers=workers, **more)
-    return CommandResult("subject", found)
+        erased = _erase_subject(opened_workspace, found, Path(receipt) if receipt else None, workers=workers, progress=progress)
+        found = replace(found, erased=erased)
+    return found
 
 
 def _format_utc_now() -> str:
     return datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds")
 
 
-def _load_settings(workspace: Path, key_file: Path | None, seed: int | None) -> Settings:
+def _load_settings(workspace: Path, given: Settings) -> Settings:
     """The settings of the latest run in WORK, with the key given now, if any."""
     commands = publish_history.list_commands(workspace)
     before = Settings.from_json(commands[-1]["settings"]) if commands else Settings()
-    if key_file is not None or seed is not None:
-        return Settings(columns=before.columns, key_file=key_file, seed=seed)
+    if given.key is not None or given.seed is not None:
+        roles = asdict(before.columns.roles)
+        return Settings(**column_settings(roles, before.policies), key=given.key, seed=given.seed)
     return before
 
 
@@ -149,8 +169,8 @@ def _open_workspace(workspace: Path, settings: Settings, workers: int | None, sp
     """Open WORK. Raises UsageError if its index is incomplete, has another key, or if input files have moved or changed."""
     index_json = read_json(workspace / "index.json")
     if not index_json or not index_json.get("complete"):
-        raise UsageError(f"{workspace}: holds no complete index; run `sanitize run` or `sanitize find` to its end first")
-    key = private_folder.load_key(workspace, key_file=settings.key_file, seed=settings.seed)
+        raise UsageError(f"{workspace}: holds no complete index; run `sanitize run` or `sanitize index` to its end first")
+    key = private_folder.load_key(workspace, key_file=settings.key, seed=settings.seed)
     if key.id != index_json["key_id"]:
         raise UsageError(f"{workspace}: was indexed with another key; give that key with --key FILE or --seed N")
     documents = Documents.from_json(index_json["documents"], workspace)
@@ -186,7 +206,7 @@ def _locate_output(workspace: Path, output: str) -> Path:
 
 def _search_subject(
     workspace: _Workspace, match: SubjectMatch, checkpoints: Sequence[Path | str], documents: Path | None, follow_links: bool
-) -> tuple[dict[str, Any], tombstones.Tombstones]:
+) -> tuple[SubjectResult, tombstones.Tombstones]:
     """All counts of the report, and the person's values, names and users as tombstones."""
     tasks = [
         LinkTask(
@@ -232,24 +252,24 @@ def _search_subject(
             ids if published is None else [doc_id for doc_id, number in zip(ids, docs.to_list(), strict=True) if number in published]
         )
         write_private_lines(documents, (f"{doc_id}\n" for doc_id in published_ids), overwrite=True)
-    found = {
-        "given": {"values": len(match.value_ids), "names": len(match.names), "users": len(match.user_ids)},
-        "linked": {
-            "values": len(set(values) - set(match.value_ids)),
-            "names": len(set(names) - set(match.names)),
-            "names_not_followed": names_not_followed,
-        },
-        "values_found": len(found_value_ids.intersection(values)),
-        "unmatched_lines": unmatched_lines,
-        "documents": len(docs),
-        "documents_authored": written_docs.n_unique(),
-        "occurrences": int(places["occurrences"].sum()),
-        "occurrences_by_section": places.to_dicts(),
-        "runs": [_summarize_run(workspace, *published_run, tables, docs.to_numpy()) for published_run in workspace.published_runs],
-        "checkpoints": [_summarize_checkpoints(Path(path), ids) for path in checkpoints],
-        "missing_outputs": list(workspace.missing_outputs),
-        "work": str(workspace.folder),
-    }
+    found = SubjectResult(
+        given=GivenIdentifiers(values=len(match.value_ids), names=len(match.names), users=len(match.user_ids)),
+        linked=LinkedIdentifiers(
+            values=len(set(values) - set(match.value_ids)),
+            names=len(set(names) - set(match.names)),
+            names_not_followed=names_not_followed,
+        ),
+        values_found=len(found_value_ids.intersection(values)),
+        unmatched_lines=unmatched_lines,
+        documents=len(docs),
+        documents_authored=written_docs.n_unique(),
+        occurrences=int(places["occurrences"].sum()),
+        occurrences_by_section=[SectionCounts(**place) for place in places.to_dicts()],
+        runs=[_summarize_run(workspace, *published_run, tables, docs.to_numpy()) for published_run in workspace.published_runs],
+        checkpoints=[_summarize_checkpoints(Path(path), ids) for path in checkpoints],
+        missing_outputs=list(workspace.missing_outputs),
+        work=str(workspace.folder),
+    )
     return found, subject_tombstones
 
 
@@ -308,13 +328,13 @@ def _read_doc_ids(workspace: _Workspace, doc_numbers: I64) -> list[str]:
 
 def _summarize_run(
     workspace: _Workspace, folder: Path, command: Mapping[str, Any], output: Corpus, tables: Mapping[str, Sequence[Path]], doc_numbers: I64
-) -> dict[str, Any]:
+) -> SubjectInOutput:
     """What one published OUT holds of the person: documents, shards, replaced occurrences, and `remaining`, those its plan left
     or kept."""
     names = [path.name for path in workspace.task_files("tables")][: len(output.shards)]
     identification = {"plan": output.manifest["plan"]["name"], "plan_hash": folder.name, "out": command["out"]}
     if not all((folder / place / name).is_file() for place in ("rows", "edits") for name in names):
-        return {**identification, "documents": None, "shards": [], "remaining": None, "replaced": None}  # published from an earlier index
+        return SubjectInOutput(**identification, documents=None, shards=[], remaining=None, replaced=None)  # from an earlier index
     rows = [np.asarray(pq.read_table(folder / "rows" / name, partitioning=None).column("doc_no")) for name in names]
     published_masks = [np.isin(doc_numbers, doc_nos) for doc_nos in rows]
     found = workspace.run_query(
@@ -324,17 +344,17 @@ def _summarize_run(
         published_documents=[folder / "rows" / name for name in names],
     )
     erased_counts = output.manifest["settings"].get("erased") or {}
-    return {
+    return SubjectInOutput(
         **identification,
-        "documents": int(sum(doc_nos.sum() for doc_nos in published_masks)),
-        "shards": [shard.path.name for shard, doc_nos in zip(output.shards, published_masks, strict=True) if doc_nos.any()],
-        "remaining": sum(found["occurrences"]) - sum(found["replaced"]),
-        "replaced": sum(found["replaced"]),
-        "erasures_honoured": int(erased_counts.get("erasures", 0)),
-    }
+        documents=int(sum(doc_nos.sum() for doc_nos in published_masks)),
+        shards=[shard.path.name for shard, doc_nos in zip(output.shards, published_masks, strict=True) if doc_nos.any()],
+        remaining=sum(found["occurrences"]) - sum(found["replaced"]),
+        replaced=sum(found["replaced"]),
+        erasures_honoured=int(erased_counts.get("erasures", 0)),
+    )
 
 
-def _summarize_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
+def _summarize_checkpoints(folder: Path, ids: Sequence[str]) -> SubjectInTraining:
     """What one training run saw of the person's documents, from `seen.parquet` and `train.json` of its run folder."""
     try:
         seen = pl.read_parquet(folder / "seen.parquet", columns=["doc_id", "first_step"], glob=False)
@@ -345,20 +365,20 @@ def _summarize_checkpoints(folder: Path, ids: Sequence[str]) -> dict[str, Any]:
     seen_documents = seen.filter(pl.col("doc_id").cast(pl.String).is_in(pl.Series(list(ids), dtype=pl.String).implode()))
     steps = [int(name.rpartition("-")[2]) for name in (read_json(folder / "train.json") or {}).get("checkpoints", [])]
     first_step = int(seen_documents["first_step"].min()) if seen_documents.height else None  # type: ignore[arg-type]
-    return {
-        "run": str(folder),
-        "documents_seen": seen_documents.height,
-        "first_step": first_step,
-        "checkpoints": len(steps),
-        "checkpoints_after": sum(step >= first_step for step in steps) if first_step is not None else 0,
-    }
+    return SubjectInTraining(
+        run=str(folder),
+        documents_seen=seen_documents.height,
+        first_step=first_step,
+        checkpoints=len(steps),
+        checkpoints_after=sum(step >= first_step for step in steps) if first_step is not None else 0,
+    )
 
 
 def _count_encoded_leaks(workspace: Path, output: str, workers: int | None) -> dict[str, int] | None:
     """Counts by form of removed values, of any person, that the full check still finds in an OUT; None if there is nothing to check it
     against. They are not removed, as that would mean to rewrite the text that encodes them."""
     try:
-        verify(output, workspace, mode="full", workers=workers)
+        verify(output, work=workspace, mode="full", workers=workers)
     except LeakFound as error:
         counts: Counter[str] = Counter()
         for finding in error.findings:
@@ -369,9 +389,9 @@ def _count_encoded_leaks(workspace: Path, output: str, workers: int | None) -> d
     return {}
 
 
-def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Path | None, **more: Any) -> dict[str, Any]:
+def _erase_subject(workspace: _Workspace, found: SubjectResult, receipt: Path | None, **more: Any) -> Erasure:
     """Publish every OUT of this WORK again without the person, and write the receipt. Raises LeakFound if one could not be published."""
-    outputs: list[dict[str, Any]] = []
+    outputs: list[ErasedOutput] = []
     failed: list[LeakFound] = []
     # no command's inputs match an index of several increments; its outputs are rebuilt from the index itself
     has_increments = len((read_json(workspace.folder / "index.json") or {}).get("increments", ())) > 1
@@ -382,26 +402,26 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
         overrides = {"replace": True, "keep_versions": False, **more}
         settings = Settings.from_json({**command["settings"], "append": has_increments}, **overrides)
         try:
-            summary = run([] if has_increments else command["inputs"], command["out"], plan, workspace.folder, settings)
+            summary = run_with_settings([] if has_increments else command["inputs"], command["out"], plan, workspace.folder, settings)
         except LeakFound as error:
             failed.append(error)
-            outputs.append({"out": command["out"], "plan_hash": command["plan_hash"], "erased": False})
+            outputs.append(ErasedOutput(out=command["out"], plan_hash=command["plan_hash"], erased=False))
             continue
         current = Corpus.open(_locate_output(workspace.folder, command["out"]))
         encoded_leaks = _count_encoded_leaks(workspace.folder, command["out"], settings.workers)
         outputs.append(
-            {
-                "out": command["out"],
-                "plan_hash": summary["plan_hash"],
-                "erased": True,
-                "shards": len(current.shards),
-                "shards_rewritten": sum(earlier_sha256.get(shard.path.name) != shard.sha256 for shard in current.shards),
-                "changed": summary["changed"],
-                "occurrences_erased": summary["erased"],
-                "leaks": summary["leaks"],
-                "encoded_leaks": encoded_leaks,
-                "manifest_sha256": file_sha256(current.path / "manifest.json"),
-            }
+            ErasedOutput(
+                out=command["out"],
+                plan_hash=summary.plan_hash,
+                erased=True,
+                shards=len(current.shards),
+                shards_rewritten=sum(earlier_sha256.get(shard.path.name) != shard.sha256 for shard in current.shards),
+                changed=summary.changed,
+                occurrences_erased=summary.erased,
+                leaks=summary.leaks,
+                encoded_leaks=encoded_leaks,
+                manifest_sha256=file_sha256(current.path / "manifest.json"),
+            )
         )
     not_erased = [
         "the input files, and the private folder made from them, still hold the originals",
@@ -409,30 +429,31 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
         "names with a further name or initial in between, or misspelt",
         "text that identifies the person without any of the given or linked values and names",
     ]
-    if encoded := sum(sum(output["encoded_leaks"].values()) for output in outputs if output.get("encoded_leaks")):
+    if encoded := sum(sum(output.encoded_leaks.values()) for output in outputs if output.encoded_leaks):
         not_erased.append(
             f"{encoded} places in forms that only the full check reads hold removed values, of this person or others: "
             "`sanitize verify OUT` reports in which files"
         )
-    if any(output["erased"] and output["encoded_leaks"] is None for output in outputs):
+    if any(output.erased and output.encoded_leaks is None for output in outputs):
         not_erased.append("forms that only a full check reads, in folders published with --verify off")
     if workspace.missing_outputs:
         not_erased.append(f"{len(workspace.missing_outputs)} folders that were published from here and are no longer at their path")
     if failed:
         not_erased.append(f"{len(failed)} published folders in which a kept column contains the person")
-    if any(checkpoint["documents_seen"] for checkpoint in found["checkpoints"]):
+    if any(checkpoint.documents_seen for checkpoint in found.checkpoints):
         not_erased.append("checkpoints that had seen the documents: unlearn or retrain them")
     folder = private_folder.make_private_folder(workspace.folder / "receipts")
     number = len(list(folder.glob("*.json")))
+    path = receipt or folder / f"{number:05d}.json"
+    erasure, found_json = Erasure(outputs=outputs, receipt=str(path)), found.to_dict()
     receipt_json = {
         "description": "a person's values and names were removed from published corpora",
         "date": _format_utc_now(),
         "subject": hash_json(workspace.key.id, number),
-        **{name: found[name] for name in ("given", "linked", "unmatched_lines", "documents", "occurrences")},
-        "outputs": [{name: value for name, value in output.items() if name != "out"} for output in outputs],
+        **{name: found_json[name] for name in ("given", "linked", "unmatched_lines", "documents", "occurrences")},
+        "outputs": [{name: value for name, value in output.items() if name != "out"} for output in erasure.to_dict()["outputs"]],
         "not_erased": not_erased,
     }
-    path = receipt or folder / f"{number:05d}.json"
     with translate_disk_errors(path.parent):
         write_json(path, receipt_json)
     if failed:
@@ -441,4 +462,4 @@ def _erase_subject(workspace: _Workspace, found: Mapping[str, Any], receipt: Pat
             f"(the receipt {path} lists them). Publish each again with `sanitize run ... --replace`; later runs leave the person out. "
             f"The first error: {failed[0]}"
         )
-    return {"outputs": outputs, "receipt": str(path)}
+    return erasure

@@ -328,7 +328,7 @@ class ArrowBatch:
                 suggestion = suggest_names(name, canonical.column_names)
                 raise InputRefused(f"the stream: there is no column {name}; name the column with --{option} NAME. Columns {suggestion}")
         if main is None or main not in list_text_leaves(canonical.schema):
-            advice = "--text-column needs a column of strings; for mails in bytes use `sanitize run`"
+            advice = "--text-column needs a column of strings (mails in bytes: `sanitize run` reads them)"
             raise InputRefused(f"the stream: column {layout.main_column} holds no text; {advice}")
         new_columns: set[str] = set()
         for leaf in list_text_leaves(canonical.schema):

@@ -5,7 +5,7 @@
 What was seen lies in a private state folder: ids of values and variants (value_log.py), component pools (component_log.py), and the
 position. A batch is acknowledged when the sink has written it and one rename has put the new `state.json` in place. A process that ends at
 any instant leaves the state of the last acknowledged batch, and the same records give the same bytes again, however they are cut into
-batches (except for what the leak check of a batch sweeps). A stream cannot know a value that comes later: see docs/stream.md.
+batches (except for what the leak check of a batch sweeps). A stream cannot know a value that comes later: see docs/how_to/stream.md.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Unpack
 
 import pyarrow as pa
 
 from sanitize.core import failpoints
 from sanitize.core.arrow_buffers import fill_null_texts
+from sanitize.core.command_results import StreamKindCounts, StreamResult
 from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
 from sanitize.engines.worker_process import WorkerProcess
@@ -44,8 +45,6 @@ from sanitize.pipeline.streaming.batch_processor import BatchProcessor, BatchRes
 from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, StreamBatch, StreamLayout, TextColumns
 from sanitize.pipeline.streaming.sources_and_sinks import (
-    MAX_BATCH_RECORDS,
-    MAX_FILE_ROWS,
     JsonLinesFileSink,
     JsonLinesStreamSink,
     ParquetFolderSink,
@@ -58,8 +57,9 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
 )
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.detection_spec import DetectionSpec
-from sanitize.plans.plan import Plan, load_plan
-from sanitize.readers.column_policies import Columns
+from sanitize.plans.plan import Plan
+from sanitize.plans.python_api import StreamOptions, name_type, public_function, python_names, to_python_names
+from sanitize.plans.settings import Settings, settings_of
 from sanitize.stages.scanner import Scanner
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
@@ -95,20 +95,6 @@ def to_stream_plan(plan: Plan) -> Plan:
     return plan.model_copy(update={"editors": editors})
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamSettings:
-    """The settings of a stream, except its plan, inputs and outputs."""
-
-    columns: Columns = Columns()
-    seed: int | None = None
-    key_file: Path | None = None
-    workers: int = 1
-    max_batch_records: int = MAX_BATCH_RECORDS  # at most this many records per batch
-    rows_per_shard: int = MAX_FILE_ROWS  # rows per Parquet file
-    max_doc_bytes: int = 32 << 20
-    max_quarantine: float = 0.10
-
-
 @dataclass(frozen=True, repr=False)
 class ProcessedBatch:
     """A batch as read, its sanitized records, and the result of its processing."""
@@ -121,8 +107,8 @@ class ProcessedBatch:
 class StreamProcessor:
     """Applies a plan to a stream. A context manager; holds the lock of the state folder until it exits."""
 
-    def __init__(self, plan: Plan | str, state: Path | str | None, settings: StreamSettings) -> None:
-        self.plan = to_stream_plan(load_plan(plan) if isinstance(plan, str) else plan)
+    def __init__(self, plan: Plan | str, state: Path | str | None, settings: Settings) -> None:
+        self.plan = to_stream_plan(Plan.load(plan))
         self._detection_spec = self.plan.detection_spec
         self.settings, self._given_state = settings, require_local_path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
@@ -166,7 +152,7 @@ class StreamProcessor:
             self._stack.push(self._remove_unused_state)
             for leftover in state_folder.glob("*.tmp"):
                 leftover.unlink()
-            self.key: Key = private_folder.load_key(state_folder, key_file=self.settings.key_file, seed=self.settings.seed)
+            self.key: Key = private_folder.load_key(state_folder, key_file=self.settings.key, seed=self.settings.seed)
             saved_state = read_json(state_folder / "state.json")
             if saved_state is None and (state_folder / "state.json").exists():
                 raise OutputBroken(f"{state_folder}/state.json: not readable; restore the state from a backup, or use a new --state")
@@ -189,19 +175,17 @@ class StreamProcessor:
                 self._saved_state.get("value_files", ()),
                 get_max_keep(self.plan.editors),
             )
-            has_growing_pools = any(getattr(editor, "stores", "curated") != "curated" for editor in self.plan.editors)
             self.component_pools = (
                 ComponentLog(state_folder / "component_pools.jsonl", int(self._saved_state.get("component_log_bytes", 0)))
-                if has_growing_pools
+                if any(editor.pooled_kinds for editor in self.plan.editors)
                 else None
             )
             self._quarantine_file = private_folder.make_private_folder(state_folder / "quarantine") / "records.jsonl"
             self._quarantine_file.touch(mode=0o600)
             os.truncate(self._quarantine_file, int(self._saved_state.get("quarantine_bytes", 0)))
         self._pending_quarantine: list[bytes] = []
-        self.processor = BatchProcessor(
-            self.plan, self.key, StreamPriorValues(self.value_log, self.component_pools), self.component_pools, state_folder
-        )
+        prior_values = StreamPriorValues(self.value_log, self.component_pools)
+        self.processor = BatchProcessor(self.plan, self.key, prior_values, self.component_pools)
 
     def _check_fingerprint(self) -> None:
         """Raise UsageError unless the state has the same version, plan, key and column roles: what was seen is only valid for these."""
@@ -242,21 +226,22 @@ class StreamProcessor:
     ) -> Iterator[tuple[StreamBatch, TextColumns, Sequence[CellColumn], Callable[[], Sequence[patterns.Detections]]]]:
         """Each batch with its texts and a function that returns the occurrences in them; workers search later batches ahead, in order."""
         first_doc_no = self.position
-        if self.settings.workers <= 1:
+        worker_count = self.settings.workers or 1
+        if worker_count == 1:
             finder = Scanner(self.key, self._detection_spec)
             for batch in batches:
                 text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
                 first_doc_no += len(batch)
                 yield batch, text_columns, columns, functools.partial(_scan_columns, finder, texts)
             return
-        workers = _FinderWorkers(self.settings.workers, self.key, self._detection_spec)
+        workers = _FinderWorkers(worker_count, self.key, self._detection_spec)
         waiting: deque[tuple[StreamBatch, TextColumns, Sequence[CellColumn], Future[Sequence[patterns.Detections]]]] = deque()
         try:
             for batch in batches:
                 text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
                 first_doc_no += len(batch)
                 waiting.append((batch, text_columns, columns, workers.submit(texts)))
-                if len(waiting) > PREFETCH_PER_WORKER * self.settings.workers:
+                if len(waiting) > PREFETCH_PER_WORKER * worker_count:
                     *inputs, future = waiting.popleft()
                     yield inputs[0], inputs[1], inputs[2], _await_result(future)  # type: ignore[misc]
             while waiting:
@@ -425,32 +410,32 @@ class StreamProcessor:
             raise InputRefused(f"{source}: is shorter than when it was read; restore it, or give the new file another name")
         return skip_records(batches, int(acknowledged.get("records", 0)))
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> StreamResult:
         """Counts of this command, and the acknowledged position in the whole stream."""
         seconds = time.monotonic() - self._started_at
         kinds = {
-            kind: {**counts, "replaced": counts["occurrences"] - counts["kept"] - counts["left_by_plan"]}
+            kind: StreamKindCounts(**counts, replaced=counts["occurrences"] - counts["kept"] - counts["left_by_plan"])
             for kind, counts in sorted(self.by_kind.items())
         }
-        return {
-            "documents_in": self.documents_in,
-            "documents_out": self.documents_out,
-            "documents_dropped": 0,
-            "quarantined": self.documents_in - self.documents_out,
-            "quarantine": dict(sorted(self.quarantine_reasons.items())),
-            "occurrences": sum(counts["occurrences"] for counts in kinds.values()),
-            "kept_originals": sum(counts["kept"] for counts in kinds.values()),
-            "replaced": sum(counts["replaced"] for counts in kinds.values()),
-            "by_kind": kinds,
-            "notes": self.notes,
-            "swept": self.swept_count,
-            "leaks": 0,
-            "position": self.position,
-            "changed": self.documents_in > 0,
-            "seconds": round(seconds, 2),
-            "plan_hash": self.plan.hash(),
-            "state": str(self._given_state) if self._given_state is not None else None,
-        }
+        return StreamResult(
+            documents_in=self.documents_in,
+            documents_out=self.documents_out,
+            documents_dropped=0,
+            quarantined=self.documents_in - self.documents_out,
+            quarantine=dict(sorted(self.quarantine_reasons.items())),
+            occurrences=sum(counts.occurrences for counts in kinds.values()),
+            kept_originals=sum(counts.kept for counts in kinds.values()),
+            replaced=sum(counts.replaced for counts in kinds.values()),
+            by_kind=kinds,
+            notes=self.notes,
+            swept=self.swept_count,
+            leaks=0,
+            position=self.position,
+            changed=self.documents_in > 0,
+            seconds=round(seconds, 2),
+            plan_hash=self.plan.hash(),
+            state=str(self._given_state) if self._given_state is not None else None,
+        )
 
 
 _first_process: list[int] = []  # id of the process in which the first stream was opened
@@ -528,54 +513,55 @@ def _await_result(future: Future[Sequence[patterns.Detections]]) -> Callable[[],
     return wait
 
 
+@public_function("stream")
 def stream(
-    source: Iterable[Any],
-    plan: Plan | str = "rmft",
+    records: Any,
+    /,
     *,
+    plan: Plan | Path | str = "rmft",
     state: Path | str | None = None,
-    seed: int | None = None,
-    key_file: Path | str | None = None,
-    columns: Columns | None = None,
-    workers: int = 1,
     again: bool = False,
-    rows: int = MAX_BATCH_RECORDS,
-    max_doc_bytes: int = 32 << 20,
+    **options: Unpack[StreamOptions],
 ) -> Iterator[Any]:
-    """The records of `source` one after the other, sanitized: dictionaries for dictionaries, record batches for Arrow tables and batches.
+    """The records one after the other, sanitized: dictionaries for dictionaries, record batches for Arrow tables and batches.
 
-    Up to `rows` records are read before the first is returned, however slowly they arrive: use a small number for a source that pauses.
+    records  An iterable of dictionaries, Arrow record batches or Arrow tables. Up to `batch` of them are read before the first is
+             returned, however slowly they arrive: use a small number for a source that pauses.
+    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`.
+    state    A private folder; with it a later call resumes where the last acknowledged batch ended. A batch is acknowledged when the
+             record after it is requested, and at the end. Without it nothing is remembered, and with neither `seed` nor `key` every call
+             has a key of its own.
+    again    The records start from their beginning, and acknowledged ones are skipped; without it, they start after those.
+    options  The settings of `sanitize stream --help`, such as `text_column="body"`.
 
-    `state` is a private folder; with it a later call resumes where the last acknowledged batch ended. A batch is acknowledged when the
-    record after it is requested, and at the end. `again`: the source starts from its beginning, and acknowledged records are skipped;
-    without it, the source starts after them. Without `state` nothing is remembered, and with neither `seed` nor `key_file` every call
-    has a key of its own. Records that cannot be processed are left out and stored in STATE/quarantine.
-
+    Records that cannot be processed are left out and stored in STATE/quarantine.
     Raises PlanError for a plan that needs the whole corpus, and what `run` raises.
+
+    >>> import sanitize
+    >>> records = [{"text": "Write to ann.lee@example.com"}, {"text": "no address"}]
+    >>> list(sanitize.stream(records, plan="redact"))
+    [{'text': 'Write to [EMAIL_ADDRESS]'}, {'text': 'no address'}]
     """
-    options = StreamSettings(
-        columns=columns or Columns(),
-        seed=seed,
-        key_file=Path(key_file) if key_file is not None else None,
-        workers=workers,
-        max_batch_records=rows,
-        max_doc_bytes=max_doc_bytes,
-    )
     # check now, not when the first record is requested
-    if isinstance(source, str | bytes | Path | Mapping) or not isinstance(source, Iterable):
-        raise UsageError(f"a stream takes an iterable of records, not a {type(source).__name__}; files are read by `sanitize stream FILE`")
-    checked = to_stream_plan(load_plan(plan) if isinstance(plan, str) else plan)
-    return _iterate_in_context(source, checked, state, options, again)
+    if isinstance(records, str | bytes | Path | Mapping) or not isinstance(records, Iterable):
+        raise UsageError(
+            f"stream: records is {name_type(records)}; expected an iterable of dictionaries, Arrow record batches or tables. "
+            "Files are read by `sanitize stream FILE`"
+        )
+    checked = to_stream_plan(Plan.load(plan))
+    return _iterate_in_context(records, checked, state, settings_of("stream", options), again)
 
 
 def _iterate_in_context(
-    source: Iterable[Any], plan: Plan, state: Path | str | None, settings: StreamSettings, from_beginning: bool
+    source: Iterable[Any], plan: Plan, state: Path | str | None, settings: Settings, from_beginning: bool
 ) -> Iterator[Any]:
     # custom kinds of the plan are active while a record is produced, not while the caller uses it
     context = contextvars.copy_context()
     records = _iterate_records(source, plan, state, settings, from_beginning)
     try:
-        while (record := context.run(next, records, _END)) is not _END:
-            yield record
+        with python_names():
+            while (record := context.run(next, records, _END)) is not _END:
+                yield record
     finally:
         context.run(records.close)
 
@@ -584,10 +570,10 @@ _END = object()
 
 
 def _iterate_records(
-    source: Iterable[Any], plan: Plan, state: Path | str | None, settings: StreamSettings, from_beginning: bool
+    source: Iterable[Any], plan: Plan, state: Path | str | None, settings: Settings, from_beginning: bool
 ) -> Generator[Any]:
     with StreamProcessor(plan, state, settings) as processor:
-        batches = read_iterable(source, settings.max_batch_records)
+        batches = read_iterable(source, settings.batch)
         with contextlib.closing(processor.process(skip_records(batches, processor.position) if from_beginning else batches)) as steps:
             for step in steps:
                 if isinstance(step.clean_batch, DictBatch):
@@ -599,7 +585,7 @@ def _iterate_records(
                     processor.commit()
         processor.require_text_column()
         for note in processor.notes:
-            warnings.warn(note, stacklevel=2)
+            warnings.warn(to_python_names(note), stacklevel=2)
 
 
 def run_stream(
@@ -607,11 +593,11 @@ def run_stream(
     output: Path | None,
     plan: Plan,
     state: Path | None,
-    settings: StreamSettings,
+    settings: Settings,
     *,
     stdin: int = 0,
     stdout: IO[bytes] | None = None,
-) -> dict[str, Any]:
+) -> StreamResult:
     """`sanitize stream`: reads JSON lines from standard input, or files; writes to standard output, a JSON lines file, or a Parquet folder.
 
     Returns the summary. A file that is given again is resumed after its acknowledged records; records on standard input are taken to
@@ -619,13 +605,12 @@ def run_stream(
     """
     private_folder.check_paths_disjoint(inputs, output, state)
     if output is not None and not output.suffix:  # a file ends with a batch, as only whole batches are acknowledged
-        settings = replace(settings, max_batch_records=min(settings.max_batch_records, settings.rows_per_shard))
+        settings = replace(settings, batch=min(settings.batch, settings.rows_per_shard))
     with StreamProcessor(plan, state, settings) as processor:
         # survey every input before anything is written
         column_names: list[set[str] | None] = []
         batches_by_path = [
-            (path, read_paths([path], settings.columns.roles, settings.max_doc_bytes, settings.max_batch_records, column_names))
-            for path in inputs
+            (path, read_paths([path], settings.columns.roles, settings.max_doc_bytes, settings.batch, column_names)) for path in inputs
         ]
         known_columns = set().union(*(columns for columns in column_names if columns is not None))
         for name, option in settings.columns.option_by_column.items() if column_names and None not in column_names else ():
@@ -646,7 +631,7 @@ def run_stream(
         else:
             sink = ParquetFolderSink(output, processor.sinks.get(absolute_output, {}), settings.rows_per_shard)
         if not inputs:
-            processor.process_to_sink(read_descriptor(stdin, settings.max_doc_bytes, settings.max_batch_records), sink, output=output)
+            processor.process_to_sink(read_descriptor(stdin, settings.max_doc_bytes, settings.batch), sink, output=output)
         for path, batches in batches_by_path:
             processor.process_to_sink(processor.skip_acknowledged(batches, path), sink, source=path, output=output)
         processor.finish(sink, output)

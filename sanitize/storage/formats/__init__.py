@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.errors import UsageError, suggest_names
+from sanitize.errors import UsageError
 
 PARQUET = "parquet"
 _TEXT_TYPE_TESTS = (pa.types.is_temporal, pa.types.is_decimal)
@@ -41,13 +41,6 @@ def _packed_formats() -> dict[str, ModuleType]:
 def list_formats() -> list[str]:
     """The valid values of `--format`."""
     return [PARQUET, *sorted(_packed_formats())]
-
-
-def check_format(name: str) -> str:
-    """Returns the name of a format. Raises UsageError with all formats for an unknown one."""
-    if name not in list_formats():
-        raise UsageError(f"--format {name}: {suggest_names(name, list_formats())}")
-    return name
 
 
 def get_format(name: str) -> ModuleType:

@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-import sanitize
 from sanitize.errors import UsageError
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metric import EvalContext, load_metric
@@ -18,6 +17,9 @@ from sanitize.eval.metrics.reconstruction import Reconstruction, compute_b_curve
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
 from sanitize.eval.run_folder import RunFolder
 from sanitize.eval.suite import Suite, evaluate
+from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 ANN, BO, CY = "ann.lee@example.com", "bo.ray@example.org", "cy.fox@example.net"
 TEXTS = {"a": f"alpha {ANN}", "b": f"beta {BO} end"}
@@ -28,8 +30,8 @@ def write_masked_corpus(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
     """The settings that name masked texts and their labels."""
     (folder / "raw").mkdir(parents=True)
     pl.DataFrame({"doc_id": list(texts), "text": list(texts.values())}).write_parquet(folder / "raw" / "a.parquet")
-    plan = sanitize.load_plan("redact", ("edit.0.label=numbered",))
-    sanitize.run([folder / "raw"], folder / "masked", plan, folder / "work", sanitize.Settings(seed=1, workers=1))
+    plan = load_plan("redact", ("edit.0.label=numbered",))
+    run_with_settings([folder / "raw"], folder / "masked", plan, folder / "work", Settings(seed=1, workers=1))
     return {"masked": folder / "masked", "work": folder / "work"}
 
 

@@ -17,13 +17,16 @@ import pytest
 
 import sanitize
 from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.patterns import PatternFinder
+from sanitize.pipeline.erasure import erasure_scan
 from sanitize.pipeline.erasure.subject_match import SubjectMatch
 from sanitize.pipeline.erasure.subject_request import subject
+from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.pipeline.shard_rewriting import RewrittenShards
-from sanitize.stages import erasure_scan
+from sanitize.plans.settings import Settings
 from sanitize.storage import tombstones
 from sanitize.storage.tombstones import Tombstones
 from sanitize.text import name_search
@@ -49,9 +52,9 @@ def corpus_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run_plan(corpus_folder: Path, out: str = "clean", plan: str = "rmft", **changed_settings: Any) -> dict[str, Any]:
-    run_settings = sanitize.Settings(**{"rows_per_shard": 3, "workers": 1, "seed": 5, **changed_settings})
-    return sanitize.run(corpus_folder / "in.parquet", corpus_folder / out, plan, corpus_folder / "clean.private", run_settings)
+def run_plan(corpus_folder: Path, out: str = "clean", plan: str = "rmft", **changed_settings: Any) -> RunResult:
+    run_settings = Settings(**{"rows_per_shard": 3, "workers": 1, "seed": 5, **changed_settings})
+    return run_with_settings(corpus_folder / "in.parquet", corpus_folder / out, plan, corpus_folder / "clean.private", run_settings)
 
 
 def read_texts_by_shard(corpus_folder: Path, out: str = "clean") -> list[str]:
@@ -157,7 +160,7 @@ def test_a_mailbox_matches_its_name_and_its_value(corpus_folder: Path) -> None:
     run_plan(corpus_folder)
     (corpus_folder / "who.txt").write_text("\ufeffann.roe@example.com\nNobody Atall\n", "utf-8")
     found = subject(corpus_folder / "clean.private", corpus_folder / "who.txt")
-    assert found["given"] == {"values": 1, "names": 1, "users": 0} and found["unmatched_lines"] == [2]
+    assert found.to_dict()["given"] == {"values": 1, "names": 1, "users": 0} and found.unmatched_lines == [2]
 
 
 def test_links_follow_plus_tags_but_not_role_names(tmp_path: Path) -> None:
@@ -169,9 +172,9 @@ def test_links_follow_plus_tags_but_not_role_names(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": mails}), tmp_path / "in.parquet")
     run_plan(tmp_path)
     found = subject(tmp_path / "clean.private", [ANN])
-    assert found["linked"] == {"values": 1, "names": 0, "names_not_followed": 1} and found["documents"] == 2
+    assert found.to_dict()["linked"] == {"values": 1, "names": 0, "names_not_followed": 1} and found.documents == 2
     unlinked = subject(tmp_path / "clean.private", [ANN], linked=False)
-    assert unlinked["linked"]["values"] == 0 and unlinked["documents"] == 1
+    assert unlinked.linked.values == 0 and unlinked.documents == 1
 
 
 def test_counts_of_one_person(corpus_folder: Path) -> None:
@@ -179,30 +182,30 @@ def test_counts_of_one_person(corpus_folder: Path) -> None:
     (corpus_folder / "run").mkdir()
     pl.DataFrame({"doc_id": ["m1", "m5", "m3"], "first_step": [4, 1, 7]}).write_parquet(corpus_folder / "run" / "seen.parquet")
     (corpus_folder / "run" / "train.json").write_text(json.dumps({"checkpoints": ["step-000000", "step-000004", "step-000008"]}))
-    found = subject(corpus_folder / "clean.private", [ANN], checkpoints=[corpus_folder / "run"], documents=corpus_folder / "ids.txt")
-    assert found["given"] == {"values": 1, "names": 0, "users": 0}
-    assert found["linked"] == {"values": 1, "names": 1, "names_not_followed": 0}  # a second address, linked by the display name
-    occurrence_counts = {(row["kind"], row["section"]): row["occurrences"] for row in found["occurrences_by_section"]}
+    found = subject(corpus_folder / "clean.private", [ANN], checkpoint=[corpus_folder / "run"], documents=corpus_folder / "ids.txt")
+    assert found.to_dict()["given"] == {"values": 1, "names": 0, "users": 0}
+    assert found.to_dict()["linked"] == {"values": 1, "names": 1, "names_not_followed": 0}  # a second address, linked by the display name
+    occurrence_counts = {(row.kind, row.section): row.occurrences for row in found.occurrences_by_section}
     assert occurrence_counts == {
         ("EMAIL_ADDRESS", "to"): 1,
         ("EMAIL_ADDRESS", "from"): 1,
         ("EMAIL_ADDRESS", "body"): 2,
         ("PERSON", None): 3,  # To, From, and the body of m1
     }
-    assert found["documents"] == 3 and (corpus_folder / "ids.txt").read_text() == "m0\nm1\nm3\n"
-    (run,) = found["runs"]
-    assert (run["documents"], run["remaining"], run["replaced"]) == (3, 5, 2)
-    assert [name[6:11] for name in run["shards"]] == ["00000", "00001", "00003"]
-    (training_run,) = found["checkpoints"]
-    assert (training_run["documents_seen"], training_run["first_step"], training_run["checkpoints_after"]) == (2, 4, 2)
-    result_text = json.dumps(found, default=str).lower().replace(str(corpus_folder).lower(), "")
+    assert found.documents == 3 and (corpus_folder / "ids.txt").read_text() == "m0\nm1\nm3\n"
+    (run,) = found.runs
+    assert (run.documents, run.remaining, run.replaced) == (3, 5, 2)
+    assert [name[6:11] for name in run.shards] == ["00000", "00001", "00003"]
+    (training_run,) = found.checkpoints
+    assert (training_run.documents_seen, training_run.first_step, training_run.checkpoints_after) == (2, 4, 2)
+    result_text = json.dumps(found.to_dict()).lower().replace(str(corpus_folder).lower(), "")
     assert "ann" not in result_text and "roe" not in result_text
 
 
 def test_documents_of_a_user_are_counted(corpus_folder: Path) -> None:
     run_plan(corpus_folder)
     found = subject(corpus_folder / "clean.private", ["user:u-ann"])
-    assert (found["documents"], found["documents_authored"], found["occurrences"]) == (2, 2, 0)
+    assert (found.documents, found.documents_authored, found.occurrences) == (2, 2, 0)
 
 
 def test_a_display_name_of_many_addresses_is_not_followed(tmp_path: Path) -> None:
@@ -210,7 +213,7 @@ def test_a_display_name_of_many_addresses_is_not_followed(tmp_path: Path) -> Non
     pq.write_table(pa.table({"text": mails}), tmp_path / "in.parquet")
     run_plan(tmp_path)
     found = subject(tmp_path / "clean.private", ["h3@example.com"])
-    assert found["linked"] == {"values": 0, "names": 0, "names_not_followed": 1} and found["documents"] == 1
+    assert found.to_dict()["linked"] == {"values": 0, "names": 0, "names_not_followed": 1} and found.documents == 1
 
 
 def test_unknown_values_and_wrong_folders_are_refused(corpus_folder: Path) -> None:
@@ -222,7 +225,7 @@ def test_unknown_values_and_wrong_folders_are_refused(corpus_folder: Path) -> No
     with pytest.raises(UsageError, match="not the private folder"):
         subject(corpus_folder, [ANN])
     with pytest.raises(UsageError, match=r"no readable seen\.parquet"):
-        subject(corpus_folder / "clean.private", [ANN], checkpoints=[corpus_folder])
+        subject(corpus_folder / "clean.private", [ANN], checkpoint=[corpus_folder])
     (corpus_folder / "in.parquet").rename(corpus_folder / "moved.parquet")
     with pytest.raises(UsageError, match="has moved or changed"):
         subject(corpus_folder / "clean.private", [ANN])
@@ -235,13 +238,13 @@ def test_erasure_rewrites_published_outputs_and_applies_to_later_runs(corpus_fol
     run_plan(corpus_folder, rows_per_shard=1)
     before = get_shard_hashes(corpus_folder)
     found = subject(corpus_folder / "clean.private", [ANN], erase=True)
-    (output,) = found["erased"]["outputs"]
-    assert (output["shards_rewritten"], output["occurrences_erased"], output["leaks"]) == (4, 7, 0)
+    (output,) = found.erased.outputs
+    assert (output.shards_rewritten, output.occurrences_erased, output.leaks) == (4, 7, 0)
     changed_shards = [no for no, (old, new) in enumerate(zip(before, get_shard_hashes(corpus_folder), strict=True)) if old != new]
     assert changed_shards == [0, 1, 3, 4]  # in the last shard, a variant equals the erased address
     for out, plan in (("clean", "rmft"), ("other", "baseline"), ("third", "redact")):
         summary = run_plan(corpus_folder, out, plan, rows_per_shard=1)
-        assert summary["erased"] == 7 and summary["changed"] is (out != "clean")
+        assert summary.erased == 7 and summary.changed is (out != "clean")
         output_text = "\n".join(text for shard in read_texts_by_shard(corpus_folder, out) for text in shard)
         assert (
             "ann.roe@" not in output_text.lower()
@@ -250,16 +253,16 @@ def test_erasure_rewrites_published_outputs_and_applies_to_later_runs(corpus_fol
         )
         # other uses of the first name stay, and so does a longer word
         assert "Hello ann" in output_text and "Annroe" in output_text
-        assert sanitize.verify(corpus_folder / out, corpus_folder / "clean.private")["leaks"] == 0
-        kinds = summary["by_kind"].values()
-        assert all(entry["occurrences"] == entry["kept"] + entry["replaced"] + entry["left_by_plan"] for entry in kinds)
+        assert sanitize.verify(corpus_folder / out, work=corpus_folder / "clean.private").leaks == 0
+        kinds = summary.by_kind.values()
+        assert all(entry.occurrences == entry.kept + entry.replaced + entry.left_by_plan for entry in kinds)
     assert read_texts_by_shard(corpus_folder, "other")[1] == [
         'From: "[PERSON]" <[EMAIL_ADDRESS]>\nTo: bob.day@example.net\n\nI am [PERSON]. Write to [EMAIL_ADDRESS]\n'
     ]
     assert read_texts_by_shard(corpus_folder, "other")[2] == [MAILS[2][2]]
     manifest = sanitize.Corpus.open(corpus_folder / "other").manifest
     assert manifest["settings"]["erased"] == {"erasures": 1, "values": 2, "names": 1, "users": 0}
-    receipt = Path(found["erased"]["receipt"]).read_text()
+    receipt = Path(found.erased.receipt).read_text()
     assert "roe" not in receipt.lower() and json.loads(receipt)["outputs"][0]["shards_rewritten"] == 4
     tombstone = (corpus_folder / "clean.private" / "vault" / "tombstones" / "00000.json").read_text()
     assert "@" not in tombstone and "ann roe" in tombstone
@@ -269,8 +272,8 @@ def test_erasing_a_user_drops_their_documents(corpus_folder: Path) -> None:
     run_plan(corpus_folder)
     subject(corpus_folder / "clean.private", ["user:u-ann"], erase=True)
     summary = run_plan(corpus_folder)
-    assert not summary["changed"] and summary["dropped"] == [{"part": "subject", "reason": "erased", "documents": 2}]
-    assert summary["documents_in"] == 6 and summary["documents_out"] == 4 and summary["documents_dropped"] == 2
+    assert not summary.changed and summary.to_dict()["dropped"] == [{"part": "subject", "reason": "erased", "documents": 2}]
+    assert summary.documents_in == 6 and summary.documents_out == 4 and summary.documents_dropped == 2
     assert [len(shard_texts) for shard_texts in read_texts_by_shard(corpus_folder)] == [2, 2]
     assert "u-ann" not in (corpus_folder / "clean.private" / "vault" / "tombstones" / "00000.json").read_text()
 
@@ -283,16 +286,16 @@ def test_an_interrupted_erasure_resumes_and_a_repeated_one_changes_nothing(corpu
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(importlib.import_module("sanitize.pipeline.erasure.subject_request"), "run", interrupt)
+        patch.setattr(importlib.import_module("sanitize.pipeline.erasure.subject_request"), "run_with_settings", interrupt)
         with pytest.raises(KeyboardInterrupt):
             subject(corpus_folder / "clean.private", [ANN], erase=True)
     assert get_shard_hashes(corpus_folder) == before
     with pytest.raises(UsageError, match="before an erasure was requested"):
         run_plan(corpus_folder)
-    first = subject(corpus_folder / "clean.private", [ANN], erase=True)["erased"]["outputs"][0]
-    assert first["changed"] and first["shards_rewritten"] == 2
-    second = subject(corpus_folder / "clean.private", [ANN], erase=True)["erased"]["outputs"][0]
-    assert not second["changed"] and second["shards_rewritten"] == 0
+    first = subject(corpus_folder / "clean.private", [ANN], erase=True).erased.outputs[0]
+    assert first.changed and first.shards_rewritten == 2
+    second = subject(corpus_folder / "clean.private", [ANN], erase=True).erased.outputs[0]
+    assert not second.changed and second.shards_rewritten == 0
     assert len(list((corpus_folder / "clean.private" / "vault" / "tombstones").iterdir())) == 1
 
 
@@ -308,7 +311,7 @@ def test_variants_that_equal_an_erased_value_are_replaced(tmp_path: Path) -> Non
     found = subject(tmp_path / "clean.private", people[:1], erase=True)
     assert recombined_count > 3  # in variants of other addresses
     assert not any("ann.roe@" in text for shard in read_texts_by_shard(tmp_path) for text in shard)
-    assert found["erased"]["outputs"][0]["leaks"] == 0
+    assert found.erased.outputs[0].leaks == 0
 
 
 def test_erasure_rewrites_every_published_output(corpus_folder: Path) -> None:
@@ -319,22 +322,22 @@ def test_erasure_rewrites_every_published_output(corpus_folder: Path) -> None:
     run_plan(corpus_folder, "moved", "baseline", rows_per_shard=2)
     (corpus_folder / "moved").rename(corpus_folder / "away")
     found = subject(corpus_folder / "clean.private", [ANN], erase=True)
-    assert sorted(Path(output["out"]).name for output in found["erased"]["outputs"]) == ["one", "three", "two"]
+    assert sorted(Path(output.out).name for output in found.erased.outputs) == ["one", "three", "two"]
     for out in ("one", "two", "three"):
         output_text = "\n".join(text for shard in read_texts_by_shard(corpus_folder, out) for text in shard)
         assert "ann.roe@" not in output_text.lower() and not name_search.count_names(pa.array([output_text]), ["ann roe"])
     assert (
-        found["missing_outputs"] == [str(corpus_folder / "moved")]
-        and "1 folders that were published" in Path(found["erased"]["receipt"]).read_text()
+        found.missing_outputs == [str(corpus_folder / "moved")]
+        and "1 folders that were published" in Path(found.erased.receipt).read_text()
     )
 
 
 def test_an_output_that_cannot_be_rewritten_is_reported(corpus_folder: Path) -> None:
-    columns = sanitize.Columns(policies={"user_id": "keep"})
+    columns = {"keep": ["user_id"]}
     table = pq.read_table(corpus_folder / "in.parquet").to_pydict()
     table["user_id"][1] = ANN
     pq.write_table(pa.table(table), corpus_folder / "in.parquet")
-    run_plan(corpus_folder, "kept", "baseline", columns=columns)
+    run_plan(corpus_folder, "kept", "baseline", **columns)
     with pytest.raises(LeakFound, match="1 of 1 published folders could not be rewritten without"):
         subject(corpus_folder / "clean.private", [ANN], erase=True)
     (receipt,) = (corpus_folder / "clean.private" / "receipts").iterdir()
@@ -343,9 +346,9 @@ def test_an_output_that_cannot_be_rewritten_is_reported(corpus_folder: Path) -> 
 
 def test_each_erasure_has_its_own_receipt(corpus_folder: Path) -> None:
     run_plan(corpus_folder)
-    first = subject(corpus_folder / "clean.private", [ANN], erase=True)["erased"]["receipt"]
-    second = subject(corpus_folder / "clean.private", ["cy.lee@example.com"], erase=True)["erased"]["receipt"]
-    third = subject(corpus_folder / "clean.private", [ANN], erase=True)["erased"]["receipt"]
+    first = subject(corpus_folder / "clean.private", [ANN], erase=True).erased.receipt
+    second = subject(corpus_folder / "clean.private", ["cy.lee@example.com"], erase=True).erased.receipt
+    third = subject(corpus_folder / "clean.private", [ANN], erase=True).erased.receipt
     assert len({first, second, third}) == 3
 
 
@@ -358,10 +361,10 @@ def test_documents_of_an_erased_user_are_no_originals_of_duplicates(tmp_path: Pa
     }
     pq.write_table(pa.table(rows), tmp_path / "in.parquet")
     (tmp_path / "plan.toml").write_text('about = "x"\nleave = ["URL"]\n[find]\nkinds = ["URL"]\n[[drop]]\nuse = "exact_dup"\n')
-    assert run_plan(tmp_path, plan=str(tmp_path / "plan.toml"))["documents_out"] == 2
+    assert run_plan(tmp_path, plan=str(tmp_path / "plan.toml")).documents_out == 2
     subject(tmp_path / "clean.private", ["user:bob"], erase=True)
     assert read_texts_by_shard(tmp_path) == [["The same words here."]]
-    assert run_plan(tmp_path, plan=str(tmp_path / "plan.toml"))["dropped"] == [
+    assert run_plan(tmp_path, plan=str(tmp_path / "plan.toml")).to_dict()["dropped"] == [
         {"part": "subject", "reason": "erased", "documents": 2},
         {"part": "exact_dup", "reason": "same text", "documents": 0},
     ]
@@ -376,10 +379,10 @@ def test_a_missing_folder_is_reported_before_the_erasure(corpus_folder: Path) ->
 
 
 def test_erasure_before_the_first_run(corpus_folder: Path) -> None:
-    sanitize.find([corpus_folder / "in.parquet"], corpus_folder / "clean.private", sanitize.Settings(seed=5, workers=1))
+    index_with_settings([corpus_folder / "in.parquet"], corpus_folder / "clean.private", Settings(seed=5, workers=1))
     found = subject(corpus_folder / "clean.private", [ANN], erase=True, seed=5)
-    assert found["erased"]["outputs"] == []
-    assert run_plan(corpus_folder)["erased"] == 7
+    assert found.erased.outputs == []
+    assert run_plan(corpus_folder).erased == 7
 
 
 def test_a_remaining_name_is_a_leak(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,10 +416,10 @@ def test_encoded_names_are_erased(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run_plan(tmp_path, plan="baseline", rows_per_shard=20)
     found = subject(tmp_path / "clean.private", ["Ann Roe"], erase=True)
     (shard,) = read_texts_by_shard(tmp_path)
-    assert found["documents"] == 1 + len(ENCODED_NAMES) and shard[1] == lines[1]
+    assert found.documents == 1 + len(ENCODED_NAMES) and shard[1] == lines[1]
     for text in shard[2:]:
         assert re.search(r"\ABegin .*\[PERSON\].* end\Z", text, re.DOTALL)
-    assert sanitize.verify(tmp_path / "clean", tmp_path / "clean.private")["leaks"] == 0
+    assert sanitize.verify(tmp_path / "clean", work=tmp_path / "clean.private").leaks == 0
     monkeypatch.setattr(name_search, "find_encoded_names", lambda texts, names, key: name_search.find_names(texts, [], key))
     with pytest.raises(LeakFound) as error:
         run_plan(tmp_path, "other", "redact", verify="full", rows_per_shard=20)
@@ -457,8 +460,8 @@ def test_erasure_is_independent_of_workers_and_shards(corpus_folder: Path) -> No
 def test_erasure_uses_the_given_number_of_workers(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_plan(corpus_folder)
     module = importlib.import_module("sanitize.pipeline.erasure.subject_request")  # `sanitize.subject` is the function with the same name
-    worker_counts, real_run = [], module.run
-    monkeypatch.setattr(module, "run", lambda *arguments: worker_counts.append(arguments[-1].workers) or real_run(*arguments))
+    worker_counts, real_run = [], module.run_with_settings
+    monkeypatch.setattr(module, "run_with_settings", lambda *arguments: worker_counts.append(arguments[-1].workers) or real_run(*arguments))
     subject(corpus_folder / "clean.private", [ANN2], erase=True, workers=1)
     assert worker_counts == [1]
 
@@ -478,4 +481,4 @@ def test_tombstones_add_up(tmp_path: Path) -> None:
 
 def test_runs_without_erasures_skip_the_erasure_scan(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure_scan, "erasure_scan_task", lambda task: pytest.fail("erasure scan without an erasure"))
-    assert run_plan(corpus_folder)["erased"] == 0
+    assert run_plan(corpus_folder).erased == 0

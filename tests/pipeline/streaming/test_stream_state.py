@@ -24,20 +24,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sanitize.core.command_results import StreamResult
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
-from sanitize.inspection.annotation import label
+from sanitize.inspection.annotation import sample_for_labels
 from sanitize.inspection.sql_api import status, top
 from sanitize.pipeline.erasure.subject_request import subject
-from sanitize.pipeline.run import run
+from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.batch_processor import StreamPriorValues
 from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import DictBatch
 from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, ParquetFolderSink
-from sanitize.pipeline.streaming.stream import StreamProcessor, StreamSettings, run_stream
+from sanitize.pipeline.streaming.stream import StreamProcessor, run_stream
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.readers.column_policies import Columns
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [{"text": f"kim.day{number % 7}@example.com and kim.day{number}@example.org, 212-555-01{number % 100:02d}"} for number in range(90)]
@@ -96,12 +96,10 @@ def command(start: StartCommand) -> Callable[..., CommandResult]:
     return run_command
 
 
-def resume_in_process(folder: Path, out: str) -> dict[str, Any]:
+def resume_in_process(folder: Path, out: str) -> StreamResult:
     """Runs the same command again in this process; returns its summary."""
     with contextlib.chdir(folder):
-        return run_stream(
-            [Path("in.jsonl")], Path(out), PLAN, Path("state"), StreamSettings(seed=1, max_batch_records=10, rows_per_shard=25)
-        )
+        return run_stream([Path("in.jsonl")], Path(out), PLAN, Path("state"), Settings(seed=1, batch=10, rows_per_shard=25))
 
 
 def to_json_lines(rows: list[dict[str, str]]) -> bytes:
@@ -112,7 +110,7 @@ def to_json_lines(rows: list[dict[str, str]]) -> bytes:
 def get_expected_output() -> bytes:
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "in.jsonl").write_bytes(to_json_lines(ROWS))
-        run_stream([Path(name) / "in.jsonl"], Path(name) / "out.jsonl", PLAN, Path(name) / "state", StreamSettings(seed=1))
+        run_stream([Path(name) / "in.jsonl"], Path(name) / "out.jsonl", PLAN, Path(name) / "state", Settings(seed=1))
         return (Path(name) / "out.jsonl").read_bytes()
 
 
@@ -125,7 +123,7 @@ def test_output_file_is_complete_after_a_crash_and_a_resume(point: str, tmp_path
         assert result.returncode == 0, result.stderr
         assert b"90 are acknowledged" in result.stderr
     else:
-        assert resume_in_process(tmp_path, "out.jsonl")["position"] == 90
+        assert resume_in_process(tmp_path, "out.jsonl").position == 90
     assert (tmp_path / "out.jsonl").read_bytes() == get_expected_output()
 
 
@@ -187,7 +185,7 @@ def test_killed_stream_resumes_to_identical_bytes(tmp_path: Path, start: StartCo
     process.communicate(timeout=120)
     assert process.returncode == 0
     (tmp_path / "all").mkdir()
-    run_stream([tmp_path / "in.jsonl"], tmp_path / "all" / "out.jsonl", PLAN, tmp_path / "all.state", StreamSettings(seed=1))
+    run_stream([tmp_path / "in.jsonl"], tmp_path / "all" / "out.jsonl", PLAN, tmp_path / "all.state", Settings(seed=1))
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "all" / "out.jsonl").read_bytes()
 
 
@@ -213,16 +211,16 @@ def test_files_of_a_state_are_known_and_private(tmp_path: Path, command: Callabl
 
 def test_a_state_is_locked_by_one_stream(tmp_path: Path) -> None:
     with (
-        StreamProcessor(PLAN, tmp_path / "state", StreamSettings(seed=1)),
+        StreamProcessor(PLAN, tmp_path / "state", Settings(seed=1)),
         pytest.raises(Locked),
-        StreamProcessor(PLAN, tmp_path / "state", StreamSettings(seed=1)),
+        StreamProcessor(PLAN, tmp_path / "state", Settings(seed=1)),
     ):
         pass
 
 
 def test_changed_output_input_or_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(to_json_lines(ROWS))
-    arguments = ([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", PLAN, tmp_path / "state", StreamSettings(seed=1))
+    arguments = ([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", PLAN, tmp_path / "state", Settings(seed=1))
     run_stream(*arguments)
     output_bytes = (tmp_path / "out.jsonl").read_bytes()
     (tmp_path / "out.jsonl").write_bytes(output_bytes[:-10])
@@ -239,7 +237,7 @@ def test_changed_output_input_or_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputBroken, match="state"):
         run_stream(*arguments)
     with pytest.raises(UsageError, match="lie inside"):
-        run_stream([tmp_path], None, PLAN, tmp_path / "state", StreamSettings(seed=1))
+        run_stream([tmp_path], None, PLAN, tmp_path / "state", Settings(seed=1))
 
 
 @pytest.mark.parametrize("sink", [JsonLinesFileSink, ParquetFolderSink])
@@ -260,11 +258,11 @@ INVALID_ARGUMENTS: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "empty input folder": ("empty", "out", {}),
     "unsupported input format": ("in.csv", "out", {}),
     "no text column": ("bytes.parquet", None, {}),
-    "missing key file": ("in.jsonl", "out", {"seed": None, "key_file": Path("key")}),
+    "missing key file": ("in.jsonl", "out", {"seed": None, "key": Path("key")}),
     "unsupported output format": ("in.jsonl", "out.csv", {}),
     "a file for a folder": ("in.jsonl", "file", {}),
     "a folder for a file": ("in.jsonl", "folder.jsonl", {}),
-    "main text dropped": ("in.jsonl", "out", {"columns": Columns(policies={"text": "drop"})}),
+    "main text dropped": ("in.jsonl", "out", {"drop": ["text"]}),
 }
 
 
@@ -280,7 +278,7 @@ def test_invalid_arguments_leave_no_files(case: str, tmp_path: Path, monkeypatch
     before = sorted(tmp_path.rglob("*"))
     name, out, options = INVALID_ARGUMENTS[case]
     with pytest.raises((UsageError, InputRefused)):
-        run_stream([Path(name)], Path(out) if out else None, PLAN, Path("state"), StreamSettings(**{"seed": 1, **options}))
+        run_stream([Path(name)], Path(out) if out else None, PLAN, Path("state"), Settings(**{"seed": 1, **options}))
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -307,7 +305,7 @@ def test_columns_keep_their_order_after_an_interruption(tmp_path: Path) -> None:
             tmp_path / f"out{interrupted}",
             PLAN,
             tmp_path / f"state{interrupted}",
-            StreamSettings(seed=1, max_batch_records=10, rows_per_shard=25),
+            Settings(seed=1, batch=10, rows_per_shard=25),
         )
         with pytest.MonkeyPatch.context() as patch:
             if interrupted:
@@ -334,7 +332,7 @@ def interrupt_after_second_commit(commit: Callable[[StreamProcessor], None]) -> 
 
 def test_row_count_of_parts_is_independent_of_the_batch_size(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(to_json_lines(ROWS))
-    run_stream([tmp_path / "in.jsonl"], tmp_path / "out", PLAN, tmp_path / "state", StreamSettings(seed=1, rows_per_shard=40))
+    run_stream([tmp_path / "in.jsonl"], tmp_path / "out", PLAN, tmp_path / "state", Settings(seed=1, rows_per_shard=40))
     assert [pq.read_metadata(path).num_rows for path in sorted((tmp_path / "out").iterdir())] == [40, 40, 10]
 
 
@@ -424,14 +422,14 @@ def test_prior_values_of_a_batch(tmp_path: Path) -> None:
 def test_a_state_and_a_work_folder_are_not_interchangeable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_text(json.dumps({"text": "bob.mann@example.com"}) + "\n")
-    run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), StreamSettings(seed=1))
-    run("in.jsonl", "out", "rmft", settings=Settings(seed=1, workers=1))
+    run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), Settings(seed=1))
+    run_with_settings("in.jsonl", "out", "rmft", settings=Settings(seed=1, workers=1))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="out.private: is the private folder of a run; use another --state"):
-        run_stream([Path("in.jsonl")], Path("more.jsonl"), PLAN, Path("out.private"), StreamSettings(seed=1))
+        run_stream([Path("in.jsonl")], Path("more.jsonl"), PLAN, Path("out.private"), Settings(seed=1))
     with pytest.raises(UsageError, match="state: is the state of a stream; use another --work"):
-        run("in.jsonl", "more", "rmft", "state", settings=Settings(seed=1, workers=1))
-    for function in (top, status, label, functools.partial(subject, match=["bob.mann@example.com"])):
+        run_with_settings("in.jsonl", "more", "rmft", "state", settings=Settings(seed=1, workers=1))
+    for function in (top, status, sample_for_labels, lambda work: subject(work, ["bob.mann@example.com"])):
         with pytest.raises(UsageError, match="state: the state of a stream, which keeps no tables"):
             function("state")
     assert sorted(tmp_path.rglob("*")) == before
@@ -440,15 +438,15 @@ def test_a_state_and_a_work_folder_are_not_interchangeable(tmp_path: Path, monke
 def test_a_state_of_version_1_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_text(json.dumps({"text": "bob.mann@example.com"}) + "\n")
-    run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), StreamSettings(seed=1))
+    run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), Settings(seed=1))
     Path("state/value_log").rename("state/seen")
     Path("state/component_pools.jsonl").rename("state/stores.jsonl")
     Path("state/state.json").write_text(json.dumps({**json.loads(Path("state/state.json").read_text()), "version": 1}))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="its state has version 1, and this program reads version 2.*new --state"):
-        run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), StreamSettings(seed=1))
+        run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), Settings(seed=1))
     with pytest.raises(UsageError, match="state: is the state of a stream; use another --work"):
-        run("in.jsonl", "more", "rmft", "state", settings=Settings(seed=1, workers=1))
+        run_with_settings("in.jsonl", "more", "rmft", "state", settings=Settings(seed=1, workers=1))
     with pytest.raises(UsageError, match="state: the state of a stream, which keeps no tables"):
         top("state")
     assert sorted(tmp_path.rglob("*")) == before
@@ -458,5 +456,5 @@ def test_output_inside_the_input_is_refused_without_a_state_too(tmp_path: Path) 
     """Otherwise the next stream over the folder would read this output."""
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(UsageError, match="lie inside each other"):
-        run_stream([tmp_path], tmp_path / "out.jsonl", PLAN, None, StreamSettings(seed=1))
+        run_stream([tmp_path], tmp_path / "out.jsonl", PLAN, None, Settings(seed=1))
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]

@@ -231,7 +231,7 @@ def test_lambda_zero_is_plain_training_bit_for_bit(corpus: Any, recipe: Any, tmp
     data, weights = corpus(), []
     for name, objective in (("plain", {"use": "causal"}), ("zero", {"use": "ngram_penalty", "lam": 0.0})):
         result = train.fit(recipe(data, objective=objective, run={"epochs": 1}), tmp_path / name)
-        weights.append((tmp_path / name / "checkpoints" / result["final"] / "model.safetensors").read_bytes())
+        weights.append((tmp_path / name / "checkpoints" / result.final / "model.safetensors").read_bytes())
     assert weights[0] == weights[1]
 
 
@@ -244,7 +244,7 @@ def test_the_penalty_reduces_memorisation(corpus: Any, recipe: Any, tmp_path: Pa
         result = train.fit(settings, tmp_path / use)
         import json
 
-        validation_losses[use] = json.loads((tmp_path / use / "checkpoints" / result["final"] / "checkpoint.json").read_text())[
+        validation_losses[use] = json.loads((tmp_path / use / "checkpoints" / result.final / "checkpoint.json").read_text())[
             "validation_loss"
         ]
     assert validation_losses["causal"] < 0.1 < 0.2 < validation_losses["ngram_penalty"]

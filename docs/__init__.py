@@ -1,0 +1,1 @@
+"""The documentation: Markdown pages, and `generate`, which builds the reference pages from the code."""

@@ -1,0 +1,323 @@
+"""Blocks of generated lines within hand-written pages: the shipped plans, the parts, and every measured table.
+
+A page has `<!-- generated: NAME -->` where the block belongs. README.md has its own blocks (`tests/project/test_readme.py`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks import detection, scale
+from docs.generate.markdown import format_table
+from sanitize.core import part_protocols
+from sanitize.kinds.kind import Kind, builtin_kinds
+from sanitize.plans.plan import load_plan, plan_names
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+NOT_MEASURED = ["Not measured yet."]
+
+
+def read_result(name: str) -> dict[str, Any] | None:
+    """The result of a benchmark, `benchmarks/results/NAME.json`; None where it was not measured."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+# ---- plans and parts ----
+
+
+def list_international_kinds() -> dict[str, Kind]:
+    """The kinds without a country, including those on request."""
+    return {name: kind for name, kind in builtin_kinds().items() if kind.country is None}
+
+
+def list_plans() -> list[str]:
+    """The shipped plans, the default first."""
+    return sorted(plan_names(), key=lambda name: (name != "rmft", name))
+
+
+def describe_treatment(plan: str, kind: str) -> str:
+    """What a plan does with a kind, in a few words."""
+    chosen = load_plan(plan)
+    if kind in chosen.leave:
+        return "left"
+    number = chosen.editor_no_by_kind.get(kind)
+    if number is None:
+        return "not searched for"
+    settings = chosen.editors[number].model_dump()
+    if settings["use"] == "redact":
+        return "its label"
+    if settings["use"] == "rmft":
+        kept = {0: "", 1: "first kept, later ones: "}.get(settings["keep"], f"first {settings['keep']} kept, later ones: ")
+        return kept + ("variant" if builtin_kinds()[kind].components and settings["anchors"] else "surrogate")
+    labels = {
+        "header_dedup": "repeats removed from headers",
+        "mask_words": "each word masked",
+        "pseudonymize": "one surrogate per value",
+        "dp_mlm": "words replaced by draws",
+    }
+    return labels.get(settings["use"], str(settings["use"]))
+
+
+def plan_block() -> list[str]:
+    """The shipped plans in a sentence each, and what each does with every kind; kinds with the same treatment share a row."""
+    names = list_plans()
+    kinds_by_treatment: dict[tuple[str, ...], list[str]] = {}
+    for kind in list_international_kinds():
+        kinds_by_treatment.setdefault(tuple(describe_treatment(name, kind) for name in names), []).append(kind)
+    rows = [[", ".join(kinds), *treatments] for treatments, kinds in kinds_by_treatment.items()]
+    sentences = [f"- `{name}`: {load_plan(name).about}" for name in names]
+    return [*sentences, "", *format_table(["", *(f"`{name}`" for name in names)], rows)]
+
+
+def part_block(stage: part_protocols.PartType) -> list[str]:
+    """The parts of a type, each with the first line of its docstring."""
+    package = f"sanitize.{part_protocols.PACKAGES[stage]}"
+    modules = {name: importlib.import_module(f"{package}.{name}") for name in part_protocols.list_part_names(stage)}
+    return [f"- `{name}`: {(module.__doc__ or '').partition(chr(10))[0]}" for name, module in modules.items()]
+
+
+# ---- measurements ----
+
+
+def bench_block(result: Mapping[str, Any] | None) -> list[str]:
+    """The main job against a plain copy of the same shards."""
+    if result is None:
+        return NOT_MEASURED
+    about, corpora, small = result["machine"], result["corpora"], result["ten_thousand"]
+    rows = [
+        [
+            "text",
+            *(f"{one['corpus']['text_mb']:.0f} MB, {one['occurrences_per_kb']:.1f} occurrences per KB" for one in corpora.values()),
+        ],
+        ["detect + rmft + write", *(f"{one['mb_per_cpu_s']['run_without_verify']:.0f} MB per CPU-second" for one in corpora.values())],
+        ["... / rate of a plain copy", *(f"{one['run_without_verify_of_floor']:.3f} (aim {one['aim']})" for one in corpora.values())],
+        ["verify, of the cost of detect", *(f"{one['verify_of_find']:.2f}" for one in corpora.values())],
+        ["largest process", *(f"{one['peak_rss_mb']:.0f} MB" for one in corpora.values())],
+    ]
+    return [
+        *format_table(["", *corpora], rows),
+        "",
+        f"10,000 mails ({small['text_mb']:.0f} MB) through the whole run: {small['wall_s']:.1f} s. {result['date']}, {about['cpu']},"
+        f" {about['cores']} cores, Python {about['python']}; the table with one worker and one thread, medians of {result['repeat']}.",
+    ]
+
+
+def reduce_block(result: Mapping[str, Any] | None) -> list[str]:
+    """Deduplication and blacklists against a plain copy and other libraries."""
+    if result is None:
+        return NOT_MEASURED
+    labels = {
+        "header_dedup_of_plain_copy": "header_dedup without reading and writing, rate / plain copy",
+        "header_dedup_by_line_of_plain_copy": '... with `scope = "line"`',
+        "minhash_of_datasketch": "near_dup to candidate pairs, rate / datasketch document by document",
+        "words_of_polars": "blacklist of words, from shards to its table, rate / Polars",
+        "ngrams_of_polars": "... of n-grams of up to three words",
+    }
+    rows = [
+        [label, *(f"{figures[name]:.1f} (aim {result['aims'][name]:g})" for figures in result["corpora"].values())]
+        for name, label in labels.items()
+        if name in result["aims"]
+    ]
+    return [
+        *format_table(["", *result["corpora"]], rows),
+        "",
+        f"{result['date']}, {result['machine']['cpu']}, one thread, medians of {result['repeat']}.",
+    ]
+
+
+LEARNING = {
+    ("eval", "batched_of_unbatched"): "continuations in batches of 512 / one by one",
+    ("eval", "ranked_together_of_one_by_one"): "ranking of R.R. in batches / one by one",
+    ("train", "penalty_step_of_plain_step"): "cost of a step with the n-gram penalty / of a plain one (at most)",
+    ("train", "stream_of_model"): "rate of the data stream / consumption of a small model",
+}
+
+
+def learning_block() -> list[str]:
+    """Training, attacks and DP-MLM in batches against one by one."""
+    rows = []
+    for (name, key), label in LEARNING.items():
+        if (result := read_result(name)) is not None:
+            value = result.get(name, result)[key]
+            rows.append([label, f"{value:,.0f}" if value >= 100 else f"{value:.3g}", f"{result['aims'][key]:g}", result["date"]])
+    if (result := read_result("dp_mlm")) is not None:
+        rows += [
+            [
+                f"DP-MLM batched / one forward pass per word; {int(size):,} words",
+                f"{figures['times']:.3g}",
+                f"{result['aims'][size]:g}",
+                result["date"],
+            ]
+            for size, figures in result["found"].items()
+        ]
+    return format_table(["by CPU-seconds of one thread", "ratio", "aim", "date"], rows) if rows else NOT_MEASURED
+
+
+def peers_block(result: Mapping[str, Any] | None) -> list[str]:
+    """How many times the rate of other tools."""
+    if result is None:
+        return NOT_MEASURED
+    jobs = {"addresses": "addresses alone", "all kinds": "all kinds of each tool"}
+    tools = [name for name in result["rewriting"]["addresses"] if name not in ("plain copy", "sanitize")]
+    rows = [[label, *(f"{result['rewriting'][job][name]['sanitize_is_times']:.1f}" for name in tools)] for job, label in jobs.items()]
+    return [
+        *format_table(["find and replace, Parquet to Parquet: rate of sanitize / rate of", *tools], rows),
+        "",
+        f"{result['date']}, {result['machine']['cpu']}, one thread, medians of {result['repeat']}.",
+    ]
+
+
+def result_page_block(name: str) -> list[str]:
+    """A page that a benchmark wrote, `benchmarks/results/NAME.md`, with its headings one level lower and without its title."""
+    path = RESULTS / f"{name}.md"
+    text = path.read_text("utf-8") if path.exists() else "\n".join(NOT_MEASURED)
+    return re.sub(r"(?m)^#", "##", re.sub(r"\A# .*\n", "", text)).strip().splitlines()
+
+
+def detection_block() -> list[str]:
+    """Quality and cost of the finders and of other tools on labelled text."""
+    result = read_result("detection")
+    return NOT_MEASURED if result is None else detection.render_tables(result).splitlines()
+
+
+def scale_block() -> list[str]:
+    """Costs by size, and what they come to at terabytes."""
+    result = read_result("scale")
+    return NOT_MEASURED if result is None else scale.render_tables(result).splitlines()
+
+
+SIZES = ("cpu", "ci")  # the longest stored run of a paper is shown
+
+
+def format_criteria(criteria: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many of a paper's headline criteria hold, and the note of the script for each criterion that does not hold."""
+    headline = [criterion for criterion in criteria.values() if criterion["headline"]]
+    held_count = sum(criterion["reproduced"] for criterion in headline)
+    sentence = f"Headline criteria: {'all' if held_count == len(headline) else f'{held_count} of'} {len(headline)} hold."
+    missed = [
+        f"`{name}`" + (f" ({criterion['note']})" if criterion["note"] else "")
+        for name, criterion in criteria.items()
+        if not criterion["reproduced"]
+    ]
+    return sentence + (f" Not reproduced: {'; '.join(missed)}." if missed else " All other criteria hold, too.")
+
+
+def read_papers() -> dict[str, dict[str, Any]]:
+    """The longest stored run of each paper's script, on generated texts."""
+    folder = RESULTS / "papers"
+    names = sorted({path.stem.rpartition("_")[0] for path in folder.glob("*.json") if "_data_" not in path.stem})
+    return {
+        name: json.loads(next(path for size in SIZES if (path := folder / f"{name}_{size}.json").exists()).read_text("utf-8"))
+        for name in names
+    }
+
+
+def papers_block() -> list[str]:
+    """The papers' criteria: the measured values beside those of the paper."""
+    lines: list[str] = []
+    for paper, result in read_papers().items():
+        rows = [
+            [
+                f"`{name}`" + ("" if criterion["headline"] else " (reported only)"),
+                f"{criterion['value']:.3g}",
+                f"{'>=' if criterion['above'] else '<='} {criterion['threshold']:g}",
+                f"{criterion['paper']:g}" if isinstance(criterion["paper"], int | float) else criterion["paper"],
+                "yes" if criterion["reproduced"] else "no",
+            ]
+            for name, criterion in result["criteria"].items()
+        ]
+        lines += [f"## {paper}", "", f"Size `{result['size']}`. {result['scaled']}", "", format_criteria(result["criteria"]), ""]
+        lines += [*format_table(["criterion", "here", "threshold", "paper", "reproduced"], rows), ""]
+    return lines[:-1] or NOT_MEASURED
+
+
+def papers_on_real_texts_block() -> list[str]:
+    """The same on real corpora, figures only."""
+    results = [json.loads(path.read_text("utf-8")) for path in sorted((RESULTS / "papers").glob("*_data_*.json"))]
+    return [
+        f"- **{result['paper']}** on `{result['data']}`, size `{result['size']}`. {format_criteria(result['criteria'])}"
+        for result in results
+    ] or NOT_MEASURED
+
+
+BLOCKS: dict[str, Callable[[], list[str]]] = {
+    "plans": plan_block,
+    "finders": lambda: part_block("find"),
+    "droppers": lambda: part_block("drop"),
+    "editors": lambda: part_block("edit"),
+    "bench": lambda: bench_block(read_result("main_job")),
+    "reduce": lambda: reduce_block(read_result("reduce")),
+    "learning": learning_block,
+    "peers": lambda: peers_block(read_result("peers")),
+    "peers-page": lambda: result_page_block("peers"),
+    "main-job-page": lambda: result_page_block("main_job"),
+    "stream-page": lambda: result_page_block("stream"),
+    "detection": detection_block,
+    "scale": scale_block,
+    "papers": papers_block,
+    "papers-on-real-texts": papers_on_real_texts_block,
+}
+
+
+def fill_blocks(page: str) -> str:
+    """The page with every `<!-- generated: NAME -->` replaced by its block. KeyError for an unknown name."""
+    return re.sub(r"<!-- generated: ([\w-]+) -->", lambda match: "\n".join(BLOCKS[match[1]]()), page)
+
+
+# ---- README.md ----
+
+PEERS = ("presidio", "scrubadub", "datatrove")
+WITH_NAMES = "sanitize index"  # the finders of the plan `names`, in benchmarks/results/detection.json
+
+
+def quality_block() -> list[str]:
+    """F2 by kind beside three other tools, and the recall with its interval; names of people by the plan `names`."""
+    result = read_result("detection")
+    if result is None:
+        return NOT_MEASURED
+    scores = {name: {kind: one["pooled"] for kind, one in finder.get("scores", {}).items()} for name, finder in result["finders"].items()}
+    rows = []
+    for kind, patterns in scores["sanitize"].items():
+        with_names = scores[WITH_NAMES][kind]
+        own = patterns if patterns["finds"] else with_names
+        low, high = own["recall_interval"]
+        others = [f"{one['f2']:.2f}" if (one := scores[name][kind])["finds"] else "–" for name in PEERS]
+        rows.append([kind, f"{own['labels']:,}", f"{own['recall']:.2f} ({low:.2f} to {high:.2f})", f"{own['f2']:.2f}", *others])
+    records = sum(records_of_set["records"] for records_of_set in result["sets"].values())
+    return [
+        *format_table(["kind", "labels", "recall (95 %)", "F2", *(f"F2 of {name}" for name in PEERS)], rows),
+        "",
+        f"Exact spans in {records:,} labelled records of {len(result['sets'])} sets: {', '.join(result['sets'])}.",
+        "Some of them were read while the rules were written. PERSON is found by the plan `names` alone, DATE_TIME and AGE only if a plan",
+        "names them, all others by every plan. – : the tool does not search for the kind.",
+    ]
+
+
+def comparison_block() -> list[str]:
+    """Kinds, versions and rates of the other tools."""
+    result = read_result("peers")
+    if result is None:
+        return NOT_MEASURED
+    jobs = result["rewriting"]
+    names = ("sanitize", *PEERS)
+    versions = ["", *(f"{name} {'/'.join(sorted(set(jobs['all kinds'][name]['packages'].values())))}".strip() for name in names)]
+    rows = [
+        ["kinds that it replaced here", *(str(len(jobs["all kinds"][name]["kinds"])) for name in names)],
+        ["all of these, MB per CPU-second", *(f"{jobs['all kinds'][name]['mb_per_cpu_s']:.3g}" for name in names)],
+        ["addresses alone, MB per CPU-second", *(f"{jobs['addresses'][name]['mb_per_cpu_s']:.3g}" for name in names)],
+    ]
+    return format_table(versions, rows)
+
+
+README_BLOCKS: dict[str, Callable[[], list[str]]] = {
+    "quality": quality_block,
+    "bench": BLOCKS["bench"],
+    "comparison": comparison_block,
+}

@@ -1,0 +1,279 @@
+"""`detect` and `redact`: the finders and editors of a plan on texts and frames in memory. No file is left behind.
+
+texts -> occurrences                      the finders of a run, both rounds if the plan has them
+texts or frame -> the same, rewritten     the batch processor of a stream, with its leak check
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.keys import Key
+from sanitize.core.text_cells import LeafPath, list_text_leaves
+from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError
+from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
+from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.streaming.record_batches import ArrowBatch
+from sanitize.pipeline.streaming.sources_and_sinks import describe_reason, read_iterable
+from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
+from sanitize.plans.plan import Plan, SelectionRules
+from sanitize.plans.python_api import RedactOptions, public_function
+from sanitize.plans.settings import Settings, settings_of
+from sanitize.stages.finder_pass import FinderPass
+from sanitize.stages.selection import find_unselected
+from sanitize.storage.corpus import Corpus
+
+DETECT_SCHEMA = {"text_index": pl.Int64, "kind": pl.String, "start": pl.Int64, "end": pl.Int64, "score": pl.Float32}
+_BATCH_BYTES, _BATCH_TEXTS = 16 << 20, 10_000  # of texts that are searched together
+_TEXTS = "a text, or a list or Series of texts; None is allowed in it"
+
+
+@public_function()
+def detect(texts: Any, /, *, plan: Plan | Path | str = "rmft", values: bool = False, known: Path | str | None = None) -> pl.DataFrame:
+    """The occurrences that the finders of a plan report in some texts, as one row each: `text_index` (the position of the text, from 0),
+    `kind`, `start`, `end` (code points, half-open: the value is `text[start:end]`) and `score` (0 to 1), by position.
+
+    texts   A text, or a list, tuple, Polars Series or Arrow array of texts; None has no rows.
+    plan    The name of a shipped plan, the path of a TOML file, or a `Plan`. Finders that need the whole corpus take these texts for it.
+    values  Adds a column `value`. Without it no value is in the result, so that none reaches a log by its `repr`.
+    known   A list of known values to find: CSV, TSV or JSON lines with kind and value.
+
+    Occurrences that the plan does not act on (`find.allow`, `find.min_score`) are left out. Raises UsageError for anything that is not a
+    text, and PlanError for a plan that is not valid.
+
+    >>> import sanitize
+    >>> found = sanitize.detect(["Write to ann.lee@example.com", None, "or call +1 212 555 0123."], values=True)
+    >>> found.select("text_index", "kind", "start", "end", "value").rows()
+    [(0, 'EMAIL_ADDRESS', 9, 28, 'ann.lee@example.com'), (2, 'PHONE_NUMBER', 8, 23, '+1 212 555 0123')]
+    """
+    column = _read_texts("detect", texts)
+    chosen = Plan.load(plan).with_known_values(known)
+    with custom_kinds(chosen.custom_kinds):
+        needs_index = known is not None or any(finder.second_round for finder in chosen.finders)
+        found = _detect_by_index(column, chosen, known) if needs_index else _detect_in_memory(column, chosen)
+        found = _select(found.sort("text_index", "start", "end", "kind"), column, chosen.find.selection_rules)
+    return found if values else found.drop("value")
+
+
+def _select(found: pl.DataFrame, column: pl.Series, rules: SelectionRules) -> pl.DataFrame:
+    """The occurrences that the rules of a plan select, with their values."""
+    length = pl.col("end") - pl.col("start")
+    found = found.with_columns(text=column.gather(found["text_index"])).with_columns(
+        value=pl.col("text").str.slice(pl.col("start"), length)
+    )
+    found = found.drop("text")
+    if not rules:
+        return found
+    values = found.select("kind", "value").unique().with_row_index("value_id")
+    by_kind = values.partition_by("kind")
+    values = pl.concat([values.clear(), *by_kind]).with_columns(
+        normalised=pl.concat(
+            [
+                pl.Series("normalised", [], pl.String),
+                *(get_kind(part["kind"][0]).normalise(part["value"]).alias("normalised") for part in by_kind),
+            ]
+        )
+    )
+    is_allowed, is_below_min = find_unselected(found.join(values, ["kind", "value"], maintain_order="left"), values, rules)
+    return found.filter(pl.Series(~is_allowed & ~is_below_min))
+
+
+def _detect_in_memory(column: pl.Series, plan: Plan) -> pl.DataFrame:
+    """The occurrences of the finders of the first round."""
+    frames = [pl.DataFrame(schema=DETECT_SCHEMA)]
+    kind_names = pl.Series(list(all_kinds()), dtype=pl.String)
+    unread: list[int] = []
+    with FinderPass(plan.detection_spec, [LeafPath("text", ())], Key.generate()) as finder_pass:
+        for low, texts in _split_texts(column):
+            doc_nos = pa.array(np.arange(low, low + len(texts)))
+            doc_ids = pa.array([str(number) for number in range(low, low + len(texts))], pa.large_string())
+            table = pa.table({"doc_no": doc_nos, "doc_id": doc_ids, "text": to_large_string(texts)})
+            table, by_column, not_analysed = finder_pass.find_in_batch(table)
+            unread += not_analysed
+            for cells, found in by_column:
+                rows = np.asarray(table.column("doc_no"), np.int64)[cells.flat.rows[found.text_no]]
+                spans = {"text_index": rows, "start": found.start, "end": found.end, "score": found.score}
+                frames.append(pl.DataFrame(spans).with_columns(kind=kind_names.gather(found.kind)).select(list(DETECT_SCHEMA)))
+    if unread:
+        warnings.warn(f"{len(unread)} texts could not be analysed by a finder of the plan, and have no rows", stacklevel=4)
+    return pl.concat(frames)
+
+
+def _detect_by_index(column: pl.Series, plan: Plan, known: Path | str | None) -> pl.DataFrame:
+    """The occurrences of both rounds, from an index in a temporary folder, which is deleted."""
+    with tempfile.TemporaryDirectory(prefix="sanitize-detect-") as folder:
+        source, work = Path(folder) / "texts.parquet", Path(folder) / "work"
+        ids = pl.Series("doc_id", np.arange(len(column))).cast(pl.String)
+        pq.write_table(pa.table({"doc_id": to_large_string(ids), "text": to_large_string(column.fill_null(""))}), source)
+        settings = Settings(workers=1, known=known, max_quarantine=1.0)  # type: ignore[arg-type]
+        with IndexBuilder([source], work, settings, plan.detection_spec) as builder:
+            builder.build()
+        frames = [
+            pl.DataFrame(pq.read_table(path, columns=["doc_no", "kind", "start", "end", "score"], partitioning=None))
+            for path in sorted((work / "tables" / "occurrences").glob("*.parquet"))
+        ]
+    found = [frame.rename({"doc_no": "text_index"}).cast({"kind": pl.String}).select(list(DETECT_SCHEMA)) for frame in frames]
+    return pl.concat([pl.DataFrame(schema=DETECT_SCHEMA), *found])
+
+
+def _split_texts(column: pl.Series) -> Iterator[tuple[int, pl.Series]]:
+    """The texts in batches, each with the position of its first text."""
+    sizes = column.str.len_bytes().fill_null(0).to_numpy()
+    low, size = 0, 0
+    for position, text_bytes in enumerate(sizes.tolist()):
+        if position > low and (size + text_bytes > _BATCH_BYTES or position - low >= _BATCH_TEXTS):
+            yield low, column[low:position]
+            low, size = position, 0
+        size += text_bytes
+    if low < len(column):
+        yield low, column[low:]
+
+
+def _read_texts(function: str, texts: Any, expected: str = _TEXTS) -> pl.Series:
+    """The texts as a column of strings. Raises UsageError for anything else; the message never quotes a text."""
+    if isinstance(texts, str):
+        texts = [texts]
+    if isinstance(texts, pl.DataFrame | pl.LazyFrame | pa.Table) or hasattr(texts, "columns"):
+        raise UsageError(f'{function}: texts is a {type(texts).__name__}; expected {_TEXTS}. Give one column, such as frame["text"]')
+    if isinstance(texts, Sequence) and not isinstance(texts, bytes | bytearray):
+        for position, text in enumerate(texts):
+            if text is not None and not isinstance(text, str):
+                raise UsageError(f"{function}: texts[{position}] is of type {type(text).__name__}; expected a text or None")
+        try:
+            return pl.Series("text", list(texts), dtype=pl.String)
+        except (UnicodeEncodeError, pl.exceptions.PolarsError):
+            raise UsageError(f"{function}: a text holds a lone surrogate, which is no Unicode character; replace it") from None
+    is_column = isinstance(texts, pl.Series) or hasattr(texts, "__arrow_c_array__") or hasattr(texts, "__arrow_c_stream__")
+    column = texts if isinstance(texts, pl.Series) else pl.Series(texts) if is_column or hasattr(texts, "to_numpy") else None
+    if column is None or not (column.dtype in (pl.String, pl.Categorical, pl.Null) or isinstance(column.dtype, pl.Enum)):
+        found = type(texts).__name__ if column is None else f"{type(texts).__name__} of {column.dtype}"
+        raise UsageError(f"{function}: texts is of type {found}; expected {expected}")
+    return column.cast(pl.String).alias("text")
+
+
+# ---------------------------------------------------------------------------------------------------------------------- redact
+
+
+@public_function("redact")
+def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]) -> Any:
+    """What was given, with its texts rewritten by a plan: a text, list, tuple or Series for the same, a frame for a frame.
+
+    texts    A text; a list, tuple or Polars Series of texts (None stays None); or a Polars DataFrame, an Arrow table or a pandas DataFrame.
+             Of a frame the text columns are chosen as in a run, or by `text_column`; other columns and the order stay.
+    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the whole corpus: what `rmft` keeps and
+             `pseudonymize` replaces consistently is counted over them.
+    options  Columns of a frame as in `run` (`text_column`, `keep`, `drop`, ...); `seed` or `key` for the same result each time. Without
+             them each call has a random key of its own.
+
+    Each text is checked for values that the plan removes. Raises LeakFound if one cannot be removed, PlanError for a plan that
+    drops documents or has a blacklist, and UsageError for anything that is neither texts nor a frame.
+
+    >>> import sanitize
+    >>> sanitize.redact(["Write to ann.lee@example.com", None])
+    ['Write to [EMAIL_ADDRESS]', None]
+    """
+    settings, chosen = settings_of("redact", options), Plan.load(plan)
+    if isinstance(texts, pl.LazyFrame):
+        raise UsageError("redact: texts is a LazyFrame, whose rows are not read yet; give texts.collect()")
+    if isinstance(texts, pl.DataFrame):
+        return _redact_frame(texts, chosen, settings)
+    if isinstance(texts, pa.Table):
+        clean = _redact_frame(pl.DataFrame(texts), chosen, settings).to_arrow()
+        return pa.table({name: clean.column(name).cast(texts.schema.field(name).type) for name in clean.column_names})
+    if type(texts).__module__.partition(".")[0] == "pandas" and hasattr(texts, "columns"):
+        clean = _redact_frame(pl.from_pandas(texts), chosen, settings)
+        return texts[clean.columns].assign(**{name: clean[name].to_list() for name in clean.columns if clean[name].dtype == pl.String})
+    given = next((name for name in options if name not in ("seed", "key")), None)
+    if given is not None:
+        raise UsageError(f"redact: {given} names columns of a frame, and texts is a {type(texts).__name__}; leave it out")
+    column = _read_texts("redact", texts, f"{_TEXTS}, or a frame")
+    clean_texts = _redact_frame(pl.DataFrame({"text": column}), chosen, settings)["text"]
+    if isinstance(texts, str):
+        return clean_texts[0]
+    if isinstance(texts, pl.Series):
+        return clean_texts.alias(texts.name).cast(texts.dtype)
+    if isinstance(texts, list | tuple):
+        return type(texts)(clean_texts.to_list())
+    return clean_texts.to_arrow().cast(texts.type) if isinstance(texts, pa.Array | pa.ChunkedArray) else clean_texts
+
+
+def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
+    """The frame with the texts of its text columns rewritten, and without the columns that the settings drop."""
+    for name in settings.policies | dict.fromkeys(_column_of(path) for path in settings.text_column):
+        if name not in frame.columns:
+            option = f"--{settings.policies[name]}" if name in settings.policies else "--text-column"
+            advice = "" if name in settings.policies else "; name the column of the texts with --text-column"
+            raise UsageError(f"{option} {name}: there is no such column; the frame has {', '.join(frame.columns) or 'no column'}{advice}")
+    main, dropped = _column_of(settings.text_column[0]), [name for name, policy in settings.policies.items() if policy == "drop"]
+    if main in dropped:
+        raise UsageError(f"--drop {main}: it is the main text, which is always sanitized; name another column with --text-column")
+    rest = frame.drop(dropped)
+    if not frame.height:
+        return rest
+    strings = frame.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String)).to_arrow(compat_level=pl.CompatLevel.oldest())
+    try:
+        stream_plan = to_stream_plan(plan)
+    except PlanError:
+        if plan.droppers or plan.blacklist is not None:
+            raise
+        clean = _rewrite_by_run(strings, main, plan, settings)
+    else:
+        clean = _rewrite_by_stream(strings, stream_plan, settings)
+    rewritten = [
+        clean[name].cast(rest[name].dtype if rest[name].dtype != pl.Null else pl.String)
+        for name in rest.columns
+        if name in clean.columns and list_text_leaves(pa.schema([clean.select(name).to_arrow().schema.field(name)]))
+    ]
+    return rest.with_columns(rewritten)
+
+
+def _column_of(path: str) -> str:
+    """The column of a path such as `messages[].content`."""
+    return path.partition("[")[0].partition(".")[0]
+
+
+def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> pl.DataFrame:
+    """The rewritten table, from the batch processor of a stream: each batch is edited by what was seen before it."""
+    tables, position = [], 0
+    with StreamProcessor(plan, None, settings) as processor:
+        for step in processor.process(read_iterable([table])):
+            if step.source_batch.quarantined:
+                row, entry = min(step.source_batch.quarantined.items())
+                where = f"redact: the text at position {position + row}"
+                if entry.reason == "leak":
+                    raise LeakFound(f"{where} still holds a value that the plan removes, in a column that is kept or in a replacement")
+                raise InputRefused(f"{where} cannot be processed: {describe_reason(entry.reason)}")
+            position += len(step.source_batch)
+            assert isinstance(step.clean_batch, ArrowBatch)
+            tables.append(step.clean_batch.table)
+            processor.add_result(step)
+        processor.require_text_column()
+    return pl.DataFrame(pa.concat_tables(tables))
+
+
+def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) -> pl.DataFrame:
+    """The rewritten table, from a run in a temporary folder, which is deleted: for plans that need all texts before the first is edited."""
+    if main != "text" and "text" in table.column_names:
+        raise UsageError(f"--text-column {main}: the frame also has a column text, which a run of this plan would write; rename it")
+    with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
+        source, out = Path(folder) / "texts.parquet", Path(folder) / "out"
+        pq.write_table(table, source)
+        run_settings = replace(settings, workers=1, max_quarantine=1.0)
+        result = run_with_settings(source, out, plan, Path(folder) / "work", run_settings)
+        if result.quarantined:
+            reasons = ", ".join(f"{count} {describe_reason(reason)}" for reason, count in result.quarantine.items())
+            raise InputRefused(f"redact: {result.quarantined} texts cannot be processed ({reasons})")
+        clean = pl.DataFrame(Corpus.open(out).table())
+    return clean.rename({"text": main}) if main not in clean.columns else clean

@@ -1,0 +1,102 @@
+"""Searches the texts for erased persons: mentions of their names, and documents they wrote.
+
+The index has neither: names have no pattern, and the user of a document is not an occurrence. One pass over the corpus finds both; it
+runs only where a tombstone lists names or users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sanitize.core.keys import Key
+from sanitize.core.text_cells import LeafPath
+from sanitize.stages import batch_rewriting
+from sanitize.storage import table_schemas
+from sanitize.storage.corpus import Documents, flatten_cells
+from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.tombstones import Tombstones, hash_user_ids
+from sanitize.text import name_search
+
+ERASED_DOCS_SCHEMA = pa.schema([pa.field("doc_no", pa.int64())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasureScanTask:
+    """One range of documents to search for erased persons."""
+
+    first_doc_no: int
+    end_doc_no: int
+    documents: Documents
+    leaves: tuple[LeafPath, ...]
+    erased: Tombstones
+    key: Key
+    folder: Path
+
+    @property
+    def description(self) -> str:
+        """The task in words, for an error."""
+        return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
+
+
+def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
+    """Write `mentions.parquet` (of the names, as rows of `occurrences`) and `documents.parquet` (`doc_no` of the users' documents).
+
+    Returns `mentions` and `authored_documents`: the number of mentions, and of documents that the users wrote.
+    """
+    text_columns = [leaf.column for leaf in task.leaves] if task.erased.names else []
+    user_columns = ["user_id"] if task.erased.user_hashes and "user_id" in task.documents.schema.names else []
+    columns = [*dict.fromkeys([*text_columns, *user_columns])]
+    mentioned = written = 0
+    with (
+        open_table_writer(task.folder / "mentions.parquet", table_schemas.OCCURRENCES.schema) as out,
+        open_table_writer(task.folder / "documents.parquet", ERASED_DOCS_SCHEMA) as documents_out,
+    ):
+        for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns) if columns else ():
+            table = table.combine_chunks()
+            doc_no = np.asarray(table.column("doc_no"), np.int64)
+            if user_columns:
+                ids = table.column("user_id").chunk(0).cast(pa.large_string())
+                is_by_erased_user = np.isin(
+                    hash_user_ids(ids.fill_null(""), task.key), np.array(task.erased.user_hashes, np.int64)
+                ) & np.asarray(ids.is_valid())
+                documents_out.write_table(pa.table([doc_no[is_by_erased_user]], schema=ERASED_DOCS_SCHEMA))
+                written += int(is_by_erased_user.sum())
+            if text_columns:
+                found = pl.concat(
+                    name_search.build_occurrence_rows(column.flat.texts, doc_no[column.flat.rows], column.cell, task.erased.names, task.key)
+                    for column in flatten_cells(table, list(task.leaves))
+                ).sort("doc_no", "cell", "start")
+                if found.height:
+                    out.write_table(found.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table_schemas.OCCURRENCES.schema))
+                mentioned += found.height
+    return {"mentions": mentioned, "authored_documents": written}
+
+
+def find_erased_local_parts(value_files: Sequence[Path], erased: Tombstones) -> tuple[str, ...]:
+    """The local parts of the erased addresses, in lower case, ascending.
+
+    A draw may compose one of them from components of other persons, so the editors have to avoid them. Local parts of fewer than five
+    characters (`info`) identify no person and are left out.
+    """
+    found: set[str] = set()
+    for path in value_files:
+        table = pl.DataFrame(pq.read_table(path, columns=["value_id", "value"], partitioning=None))
+        erased_rows = table.filter(pl.col("value_id").is_in(pl.Series(erased.value_ids, dtype=pl.Int64).implode()))
+        found |= set(erased_rows["value"].str.to_lowercase().str.extract(r"\A([^@]{5,})@").drop_nulls())
+    return tuple(sorted(found))
+
+
+def edits_have_local_part(edits_file: Path, local_parts: Sequence[str]) -> bool:
+    """True where a replacement of an earlier run has one of these local parts; its shard must be rewritten."""
+    if not edits_file.exists():
+        return False
+    replacements = pl.Series(pq.read_table(edits_file, columns=["replacement"], partitioning=None).column(0))
+    return bool(batch_rewriting.has_local_part(replacements, local_parts).any())

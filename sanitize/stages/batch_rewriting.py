@@ -1,0 +1,542 @@
+"""Rewrites a batch of documents: runs the editors on its occurrences, resolves overlapping edits, and splices the rest into the texts.
+
+The one implementation for runs and streams. A run reads the occurrences of a batch from its tables, and a stream finds them just before;
+which originals are kept was decided by then, and what occurs earlier in the corpus the editors ask their prior values. Pure: tables and
+arrays in, a table out. Every byte outside the edits equals the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_nested_spans, splice, to_large_string
+from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs, sort_spans, to_output_offsets
+from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
+from sanitize.core.text_cells import LeafPath, replace_leaf_texts
+from sanitize.kinds.kind import all_kinds
+from sanitize.storage import table_schemas
+from sanitize.storage.corpus import CellColumn, flatten_cells
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+ERASURE_PART = "subject"  # the name in `edits` of the part that erases a person
+WORD_KIND = "WORD"  # the kind of an edit without an occurrence
+_NO_VALUE = -1
+
+KEPT_SCHEMA = pa.schema(
+    [
+        pa.field("doc_no", pa.int64()),
+        pa.field("cell", pa.int32()),
+        pa.field("start_byte", pa.int64()),
+        pa.field("end_byte", pa.int64()),
+        pa.field("value_id", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EditRules:
+    """How batches are rewritten."""
+
+    leaves: tuple[LeafPath, ...]
+    editors: tuple[Editor, ...]  # opened, in the order of the plan
+    by_position: bool = False  # draws depend on doc_no instead of doc_id, because ids repeat
+    erased_local_parts: tuple[str, ...] = ()  # local parts of the addresses of erased persons: no replacement may contain one
+
+
+# ---- occurrences ----
+
+
+@dataclass(frozen=True, repr=False)
+class OccurrenceArrays:
+    """The columns of occurrences that rewriting needs, as arrays of one length, in order: by document, cell, start, longest first."""
+
+    doc_no: I64
+    cell: I32
+    start: I64
+    end: I64
+    start_byte: I64
+    end_byte: I64
+    kind: I32
+    value_id: I64
+    swept: Mask  # added by the leak check
+    erased: Mask  # of the value of an erased person: no editor may keep it
+    kept_by_editor: tuple[Mask, ...]  # one array per editor
+    kind_names: pa.Array
+
+    def slice(self, low: int, high: int) -> OccurrenceArrays:
+        """The occurrences from `low` to `high`."""
+        return self.take(np.arange(low, high))
+
+    def take(self, rows: I64) -> OccurrenceArrays:
+        """The occurrences at the given rows."""
+        columns = {name: getattr(self, name)[rows] for name in ARRAY_COLUMNS}
+        return OccurrenceArrays(**columns, kept_by_editor=tuple(kept[rows] for kept in self.kept_by_editor), kind_names=self.kind_names)
+
+    def select_kinds(self, kinds: Sequence[str]) -> Mask:
+        """True for the occurrences of these kinds."""
+        is_selected = np.isin(np.array(self.kind_names.to_pylist(), object), list(kinds))
+        selected: Mask = is_selected[self.kind] if len(self.kind) else np.empty(0, np.bool_)
+        return selected
+
+    def number_cells(self) -> I64:
+        """A number for the cell of each occurrence, ascending in the order of the occurrences."""
+        new = (np.diff(self.doc_no, prepend=-1) != 0) | (np.diff(self.cell, prepend=-1) != 0)
+        return np.cumsum(new).astype(np.int64)
+
+
+ARRAY_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte", "kind", "value_id", "swept", "erased")
+
+
+def assemble_occurrences(
+    columns: Mapping[str, npt.NDArray[Any]], kept_by_editor: Sequence[Mask], kind_names: pa.Array, keeps_swept: Sequence[bool]
+) -> OccurrenceArrays:
+    """The occurrences of `columns` (those in `ARRAY_COLUMNS`, in any order), in order, and what each editor keeps of them.
+
+    No editor keeps an occurrence of an erased value, one that the leak check added, or one that overlaps an added one; except those with
+    `keeps_swept`, which keep all but the occurrences that they list.
+    """
+    start, end = flatten_occurrences(columns)
+    swept = columns["swept"]
+    may_keep = ~swept & ~columns["erased"] & ~overlaps_any(start, end, start[swept], end[swept])
+    order = sort_spans(start, end)
+    kept = tuple((mask if keeps else mask & may_keep)[order] for mask, keeps in zip(kept_by_editor, keeps_swept, strict=True))
+    return OccurrenceArrays(**{name: columns[name][order] for name in ARRAY_COLUMNS}, kept_by_editor=kept, kind_names=kind_names)
+
+
+def flatten_occurrences(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[I64, I64]:
+    """Start and end of occurrences (columns `doc_no`, `cell`, `start_byte`, `end_byte`) on one axis, see `core.intervals`."""
+    (cell,) = pack_pairs([columns["doc_no"]], [columns["cell"]])
+    (axis,) = flatten_spans((cell, columns["start_byte"], columns["end_byte"]))
+    return axis
+
+
+@dataclass(frozen=True, repr=False)
+class _LocatedOccurrences:
+    """Occurrences of a batch, and for each the number of its leaf and of its text in the flat column of that leaf."""
+
+    occurrences: OccurrenceArrays
+    leaf_no: I64
+    text_no: I64
+
+    def __len__(self) -> int:
+        return len(self.leaf_no)
+
+
+# ---- edits ----
+
+
+@dataclass(frozen=True, repr=False)
+class _Edits:
+    """Edits in order of position; `occurrence_row` is the row of the occurrence, `editor_no` the position of the editor in the plan."""
+
+    occurrence_row: I64
+    start_byte: I64
+    end_byte: I64
+    editor_no: I32
+    replacement: pa.Array
+
+    @classmethod
+    def empty(cls) -> _Edits:
+        """No edits."""
+        no_rows = np.empty(0, np.int64)
+        return cls(no_rows, no_rows, no_rows, np.empty(0, np.int32), pa.array([], pa.large_string()))
+
+    def __len__(self) -> int:
+        return len(self.occurrence_row)
+
+    def take(self, rows: I64) -> _Edits:
+        """The edits at the given rows."""
+        start, end, replacement = self.start_byte[rows], self.end_byte[rows], self.replacement.take(pa.array(rows))
+        return _Edits(self.occurrence_row[rows], start, end, self.editor_no[rows], replacement)
+
+
+@dataclass(frozen=True, repr=False)
+class _WordSpans:
+    """Spans of edits that belong to no occurrence: an editor that reads the texts chose them."""
+
+    doc_no: I64
+    cell: I32
+    start: I64
+    end: I64
+    leaf_no: I64
+    text_no: I64
+
+
+@dataclass(frozen=True, repr=False)
+class _Proposal:
+    """The edits that one editor proposes, in any order. `occurrence_row` counts on behind the occurrences for the edits of `words`."""
+
+    edits: _Edits
+    draw_no: I64 | None = None  # of edits that a privacy mechanism drew
+    words: _WordSpans | None = None  # only from editors that read texts
+    is_wider: bool = False  # an edit may cover other bytes than its occurrence
+
+    @property
+    def keeps_order(self) -> bool:
+        """True if the edits lie in the order of their occurrences."""
+        return self.words is None and not self.is_wider
+
+
+class BatchRewriter:
+    """A rewritten batch of documents: edits of all editors, with overlaps resolved and applied to the texts.
+
+    Results are attributes: `table` (the documents), `edits`, `kept` and `labels` (tables), `occurrences` (with the words that editors chose
+    themselves), `kept_rows` of these, `draws_spent`, and the counts `masked_count` and `word_count`.
+    """
+
+    def __init__(self, rules: EditRules, table: pa.Table, occurrences: OccurrenceArrays) -> None:
+        self.rules = rules
+        self.labels: list[pa.Table] = []
+        columns = flatten_cells(table, list(rules.leaves))
+        buffers = [TextBuffers.from_array(fill_null_texts(column.flat.texts)) for column in columns]
+        found, row = _locate_occurrences(table, columns, occurrences)
+        draw_ids = table.column("doc_no").chunk(0).cast(pa.large_string()) if rules.by_position else table.column("doc_id").chunk(0)
+        texts = _BatchTexts(columns, buffers, np.asarray(table.column("doc_no"), np.int64), draw_ids, table)
+        proposals = list(self._propose(found, row, texts))
+        found, proposed, draw_no = _combine(proposals, found)
+        edits, self.masked_count = _resolve_overlaps(proposed, found.occurrences)
+        self.occurrences = found.occurrences
+        self.word_count = int((self.occurrences.value_id[edits.occurrence_row] == _NO_VALUE).sum())
+        drawn = np.flatnonzero(draw_no[edits.occurrence_row] >= 0)
+        rows = edits.occurrence_row[drawn]
+        self.draws_spent = (edits.editor_no[drawn], self.occurrences.doc_no[rows], found.leaf_no[rows], draw_no[rows])
+        self.edits = _build_edit_table(rules, edits, self.occurrences)
+        self.kept_rows, moved_by = _find_untouched_originals(edits, self.occurrences)
+        self.kept = self._build_kept_table(moved_by)
+        self.table = table
+        for leaf_no, column in enumerate(columns):
+            rows = np.flatnonzero(found.leaf_no[edits.occurrence_row] == leaf_no)
+            if len(rows):
+                column_edits = edits.take(rows)
+                self._splice(column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits)
+
+    def count_outcomes(self) -> dict[str, dict[str, int]]:
+        """Numbers of occurrences and of kept ones, by kind."""
+        counts: dict[str, dict[str, int]] = {}
+        names = self.occurrences.kind_names.to_pylist()
+        for outcome, kinds in (("occurrences", self.occurrences.kind), ("kept", self.occurrences.kind[self.kept_rows])):
+            for kind, count in enumerate(np.bincount(kinds, minlength=len(names)).tolist()):
+                if count:
+                    counts.setdefault(names[kind], {"occurrences": 0, "kept": 0})[outcome] += count
+        return counts
+
+    # ---- proposals ----
+
+    def _propose(self, found: _LocatedOccurrences, row: I64, texts: _BatchTexts) -> Iterator[_Proposal]:
+        """Yields what the editors propose, in plan order; a kind belongs to the first editor that names it. Erased values come last."""
+        occurrences = found.occurrences
+        values = _cut_values(texts.buffers, found)
+        doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), texts.draw_ids)
+        unclaimed, next_row = ~occurrences.erased, len(found)
+        for editor_no, editor in enumerate(self.rules.editors):
+            is_own = occurrences.select_kinds(editor.kinds)
+            rows = np.flatnonzero(is_own & unclaimed)
+            unclaimed = unclaimed & ~is_own
+            if editor.reads == "texts":
+                touched = []
+                for proposal in texts.iter_proposals(editor_no, editor, found, rows, next_row):
+                    next_row += len(proposal.words.leaf_no) if proposal.words else 0
+                    touched.append(proposal.edits.occurrence_row)
+                    yield proposal
+                if editor.privacy_unit:  # an occurrence that no span of the mechanism touches is kept
+                    occurrences.kept_by_editor[editor_no][np.setdiff1d(rows, np.concatenate(touched))] = True
+            elif len(rows):
+                yield self._propose_for_occurrences(editor_no, editor, occurrences, rows, values, doc_ids)
+        if occurrences.erased.any():
+            yield self._propose_erasure(occurrences)
+
+    def _propose_for_occurrences(
+        self, editor_no: int, editor: Editor, occurrences: OccurrenceArrays, rows: I64, values: pa.Array, doc_ids: pa.DictionaryArray
+    ) -> _Proposal:
+        """What an editor of occurrences proposes for those at `rows`."""
+        kinds = pa.DictionaryArray.from_arrays(pa.array(occurrences.kind[rows]), occurrences.kind_names).cast(pa.large_string())
+        frame = pl.DataFrame(
+            {
+                **{name: getattr(occurrences, name)[rows] for name in ("doc_no", "cell", "start", "end", "value_id", "swept")},
+                "kind": pl.Series(kinds),
+                "kept": occurrences.kept_by_editor[editor_no][rows],
+                "value": pl.Series(values.take(pa.array(rows))),
+            }
+        )
+        batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(pa.array(rows)))
+        changed, replacement, labels = editor.edit_occurrences(batch)
+        if labels is not None:
+            self.labels.append(labels)
+        if self.rules.erased_local_parts:
+            replacement = _label_erased_local_parts(self.rules.erased_local_parts, frame["kind"].gather(changed), replacement)
+        changed_rows, ranges = rows[changed], editor.edited_byte_ranges(batch, changed)
+        start, end = ranges or (occurrences.start_byte[changed_rows], occurrences.end_byte[changed_rows])
+        edits = _Edits(changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement)
+        return _Proposal(edits, is_wider=ranges is not None)
+
+    def _propose_erasure(self, occurrences: OccurrenceArrays) -> _Proposal:
+        """Labels in the place of the values of erased persons."""
+        rows = np.flatnonzero(occurrences.erased)
+        labels = pa.array([f"[{name}]" for name in occurrences.kind_names.to_pylist()], pa.large_string())
+        part_no = np.full(len(rows), len(self.rules.editors), np.int32)
+        return _Proposal(
+            _Edits(rows, occurrences.start_byte[rows], occurrences.end_byte[rows], part_no, labels.take(pa.array(occurrences.kind[rows])))
+        )
+
+    # ---- results ----
+
+    def _build_kept_table(self, moved_by: I64) -> pa.Table:
+        """The kept originals that the leak check searches for, in bytes of the output. `moved_by` is for each of `kept_rows`."""
+        occurrences = self.occurrences
+        is_searched = np.ones(len(self.kept_rows), np.bool_)
+        # occurrences that a mechanism leaves by its privacy claim are counted, but the leak check does not search for them
+        for editor, kept_mask in zip(self.rules.editors, occurrences.kept_by_editor, strict=True):
+            if editor.removal_policy == "ledger":
+                is_searched &= ~kept_mask[self.kept_rows]
+        # nor for texts that also occur with other meanings
+        ambiguous_kinds = [name for name, kind in all_kinds().items() if kind.ambiguous_text]
+        is_searched &= ~occurrences.select_kinds(ambiguous_kinds)[self.kept_rows]
+        kept, moved_by = self.kept_rows[is_searched], moved_by[is_searched]
+        start, end = (column[kept] + moved_by for column in (occurrences.start_byte, occurrences.end_byte))
+        return pa.table([occurrences.doc_no[kept], occurrences.cell[kept], start, end, occurrences.value_id[kept]], schema=KEPT_SCHEMA)
+
+    def _splice(self, column: CellColumn, buffers: TextBuffers, text_no: I64, edits: _Edits) -> None:
+        """Apply the edits of one column of cells to `table`."""
+        base = buffers.offsets[text_no]
+        starts, ends = base + edits.start_byte, base + edits.end_byte
+        assert (starts[1:] >= ends[:-1]).all()
+        texts = splice(buffers, starts, ends, edits.replacement)
+        if column.flat.texts.null_count:
+            texts = pc.if_else(column.flat.texts.is_valid(), texts, pa.scalar(None, pa.large_string()))
+        column_no = self.table.schema.get_field_index(column.leaf.column)
+        new_column = replace_leaf_texts(self.table.column(column_no).chunk(0), column.leaf, texts)
+        self.table = self.table.set_column(column_no, column.leaf.column, new_column)
+
+
+def _combine(proposals: Sequence[_Proposal], found: _LocatedOccurrences) -> tuple[_LocatedOccurrences, _Edits, I64]:
+    """All proposed edits in order of position, which may overlap. Returns the occurrences, with the spans of edits that belong to none
+    among them; the edits; and for each occurrence the number of its draw, or -1."""
+    all_words = [proposal.words for proposal in proposals if proposal.words is not None]
+    new_row_of = np.arange(len(found))
+    if all_words:
+        found, new_row_of = _merge_word_spans(found, all_words)
+    draw_no = np.full(len(found), -1, np.int64)
+    for proposal in proposals:
+        if proposal.draw_no is not None:
+            draw_no[new_row_of[proposal.edits.occurrence_row]] = proposal.draw_no
+    if not proposals:
+        return found, _Edits.empty(), draw_no
+    parts = [proposal.edits for proposal in proposals]
+    names = ("occurrence_row", "start_byte", "end_byte", "editor_no")
+    row, start, end, editor_no = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    edits = _Edits(new_row_of[row], start, end, editor_no, pa.concat_arrays([part.replacement for part in parts]))
+    if all(proposal.keeps_order for proposal in proposals):
+        return found, edits.take(np.argsort(edits.occurrence_row, kind="stable")), draw_no
+    (axis,) = flatten_spans((found.occurrences.number_cells()[edits.occurrence_row], start, end))
+    return found, edits.take(sort_spans(*axis)), draw_no
+
+
+def _resolve_overlaps(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[_Edits, int]:
+    """Edits that do not overlap, and how many of them are masks. An edit inside another is removed; of two that cross, that of the later
+    editor is cut, and masks what is left of it."""
+    cell = occurrences.number_cells()[edits.occurrence_row]
+    (axis,) = flatten_spans((cell, edits.start_byte, edits.end_byte))
+    begins = begins_group(*axis)
+    overlapping = np.flatnonzero(~begins)
+    if not len(overlapping):
+        return edits, 0
+    # rare (addresses inside edited URLs, swept spans): resolve these few one by one, in order of position
+    start, end = edits.start_byte.copy(), edits.end_byte.copy()
+    is_left = np.ones(len(edits), np.bool_)
+    masked: set[int] = set()
+    left_rows: list[int] = []  # of the group of `later`; invariant: these edits do not overlap, so only the last one can overlap `later`
+    for later in overlapping.tolist():
+        if begins[later - 1]:
+            left_rows = [later - 1]
+        while left_rows and is_left[later] and end[left_rows[-1]] > start[later]:
+            earlier = left_rows[-1]
+            if end[later] <= end[earlier]:
+                is_left[later] = False
+            elif edits.editor_no[earlier] <= edits.editor_no[later]:
+                start[later] = end[earlier]
+                masked.add(later)
+            else:
+                end[earlier] = start[later]
+                masked.add(earlier)
+                if end[earlier] <= start[earlier]:  # nothing of it is left, and the edit before it may overlap `later` as well
+                    is_left[left_rows.pop()] = False
+        if is_left[later]:
+            left_rows.append(later)
+    replacement = edits.replacement
+    if masked:
+        replacements = replacement.to_pylist()
+        for row in masked:
+            replacements[row] = "*" * int(end[row] - start[row])
+        replacement = pa.array(replacements, pa.large_string())
+    resolved = _Edits(edits.occurrence_row, start, end, edits.editor_no, replacement)
+    is_left &= end > start
+    return resolved.take(np.flatnonzero(is_left)), int(is_left[list(masked)].sum())
+
+
+def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: OccurrenceArrays) -> pa.Table:
+    """The rows of the table `edits`."""
+    parts = pa.array([*(editor.use for editor in rules.editors), ERASURE_PART], pa.string())
+    arrays = {
+        "doc_no": pa.array(occurrences.doc_no[edits.occurrence_row]),
+        "cell": pa.array(occurrences.cell[edits.occurrence_row]),
+        "start_byte": pa.array(edits.start_byte),
+        "end_byte": pa.array(edits.end_byte),
+        "replacement": edits.replacement,
+        "part": pa.DictionaryArray.from_arrays(pa.array(edits.editor_no), parts),
+        "kind": pa.DictionaryArray.from_arrays(pa.array(occurrences.kind[edits.occurrence_row]), occurrences.kind_names),
+    }
+    return pa.table([arrays[name] for name in table_schemas.EDITS.schema.names], schema=table_schemas.EDITS.schema)
+
+
+def _find_untouched_originals(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[I64, I64]:
+    """The rows of kept occurrences that no edit touches, and by how many bytes the edits before them move each."""
+    kept = np.flatnonzero(np.logical_or.reduce(occurrences.kept_by_editor)) if occurrences.kept_by_editor else np.empty(0, np.int64)
+    cell = occurrences.number_cells()
+    edit_cell, start = cell[edits.occurrence_row], occurrences.start_byte
+    kept_axis, edit_axis = flatten_spans(
+        (cell[kept], start[kept], occurrences.end_byte[kept]), (edit_cell, edits.start_byte, edits.end_byte)
+    )
+    kept = kept[~overlaps_any(*kept_axis, *edit_axis)]
+    sizes = TextBuffers.from_array(edits.replacement).lengths
+    return kept, to_output_offsets((edit_cell, edits.start_byte, edits.end_byte, sizes), cell[kept], start[kept]) - start[kept]
+
+
+@dataclass(frozen=True, repr=False)
+class _BatchTexts:
+    """The texts of a batch for editors that read them, and the text that the draws of each document depend on."""
+
+    columns: list[CellColumn]
+    buffers: list[TextBuffers]
+    doc_no: I64
+    draw_ids: pa.Array
+    table: pa.Table
+
+    def iter_proposals(
+        self, editor_no: int, editor: Editor, found: _LocatedOccurrences, editor_rows: I64, next_row: int
+    ) -> Iterator[_Proposal]:
+        """Yields what an editor of texts proposes, column by column. Edits without an occurrence are numbered from `next_row` on."""
+        for leaf_no, column in enumerate(self.columns):
+            column_rows = editor_rows[found.leaf_no[editor_rows] == leaf_no]
+            doc_no = self.doc_no[column.flat.rows]
+            edits: TextEdits = editor.edit_texts(self._build_batch(editor, leaf_no, found, column_rows))
+            is_word = edits.occurrence_no < 0
+            word_count = int(is_word.sum())
+            row = np.empty(len(is_word), np.int64)
+            row[is_word] = next_row + np.arange(word_count)
+            row[~is_word] = column_rows[edits.occurrence_no[~is_word]]
+            next_row += word_count
+            text_no = edits.text_no[is_word]
+            words = _WordSpans(
+                doc_no[text_no],
+                column.cell[text_no],
+                edits.start_byte[is_word],
+                edits.end_byte[is_word],
+                np.full(word_count, leaf_no, np.int64),
+                text_no,
+            )
+            numbers = np.full(len(row), editor_no, np.int32)
+            yield _Proposal(_Edits(row, edits.start_byte, edits.end_byte, numbers, edits.replacement), edits.draw_no, words)
+
+    def _build_batch(self, editor: Editor, leaf_no: int, found: _LocatedOccurrences, rows: I64) -> TextBatch:
+        """One column of texts, with the occurrences at `rows`."""
+        column = self.columns[leaf_no]
+        names = ("doc_no", "cell", "start", "start_byte", "end_byte", "value_id")
+        frame = pl.DataFrame({name: getattr(found.occurrences, name)[rows] for name in names})
+        document_rows = column.flat.rows
+        return TextBatch(
+            self.doc_no[document_rows],
+            column.cell,
+            self.buffers[leaf_no].to_array(),
+            frame.with_columns(text_no=pl.Series(found.text_no[rows])),
+            pa.DictionaryArray.from_arrays(pa.array(document_rows.astype(np.int32)), self.draw_ids),
+            self.table.select(list(editor.required_columns)).take(pa.array(document_rows)) if editor.required_columns else None,
+        )
+
+
+def _merge_word_spans(found: _LocatedOccurrences, words: Sequence[_WordSpans]) -> tuple[_LocatedOccurrences, I64]:
+    """The occurrences with the word spans among them, in order, and the new row of each occurrence and then of each word span."""
+    occurrences, word_count = found.occurrences, sum(len(spans.leaf_no) for spans in words)
+
+    def append(column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+        return np.concatenate([column, *(getattr(spans, name) for spans in words)])
+
+    def append_constant(column: npt.NDArray[Any], value: int) -> npt.NDArray[Any]:
+        return np.append(column, np.full(word_count, value, column.dtype))
+
+    # editors that read texts count bytes only: `start` and `end` of a word are bytes as well
+    span_columns = {"doc_no": "doc_no", "cell": "cell", "start": "start", "end": "end", "start_byte": "start", "end_byte": "end"}
+    columns = {name: append(getattr(occurrences, name), source) for name, source in span_columns.items()}
+    constants = {"kind": len(occurrences.kind_names), "value_id": _NO_VALUE, "swept": False, "erased": False}
+    columns |= {name: append_constant(getattr(occurrences, name), value) for name, value in constants.items()}
+    kept = tuple(append_constant(mask, False) for mask in occurrences.kept_by_editor)
+    names = pa.concat_arrays([occurrences.kind_names.cast(pa.string()), pa.array([WORD_KIND], pa.string())])
+    order = sort_spans(*flatten_occurrences(columns))
+    new_row_of = np.empty(len(order), np.int64)
+    new_row_of[order] = np.arange(len(order))
+    merged = OccurrenceArrays(**columns, kept_by_editor=kept, kind_names=names).take(order)
+    leaf_no, text_no = append(found.leaf_no, "leaf_no")[order], append(found.text_no, "text_no")[order]
+    return _LocatedOccurrences(merged, leaf_no, text_no), new_row_of
+
+
+def _locate_occurrences(table: pa.Table, columns: Sequence[CellColumn], occurrences: OccurrenceArrays) -> tuple[_LocatedOccurrences, I64]:
+    """The occurrences of the documents in `table`, located in its cells, and the row of the document of each."""
+    doc_no = np.asarray(table.column("doc_no"), np.int64)
+    row = np.searchsorted(doc_no, occurrences.doc_no)
+    is_present = (row < len(doc_no)) & (doc_no[np.minimum(row, len(doc_no) - 1)] == occurrences.doc_no)
+    if not is_present.all():  # occurrences of dropped documents
+        present = np.flatnonzero(is_present)
+        occurrences, row = occurrences.take(present), row[present]
+    if len(columns) == 1 and not columns[0].leaf.steps:
+        return _LocatedOccurrences(occurrences, np.zeros(len(row), np.int64), row), row
+    cells_per_row = np.zeros(table.num_rows, np.int64)
+    for column in columns:
+        cells_per_row += np.bincount(column.flat.rows, minlength=table.num_rows)
+    first_cell_of_row = np.concatenate([[0], np.cumsum(cells_per_row)])
+    # by the number of a cell in the batch: its leaf, and its position in the flat column of that leaf
+    leaf_of, text_of = np.empty(first_cell_of_row[-1], np.int64), np.empty(first_cell_of_row[-1], np.int64)
+    for leaf_no, column in enumerate(columns):
+        cell_no = first_cell_of_row[column.flat.rows] + column.cell
+        leaf_of[cell_no], text_of[cell_no] = leaf_no, np.arange(len(cell_no))
+    cell_no = first_cell_of_row[row] + occurrences.cell
+    return _LocatedOccurrences(occurrences, leaf_of[cell_no], text_of[cell_no]), row
+
+
+def _cut_values(buffers: Sequence[TextBuffers], found: _LocatedOccurrences) -> pa.Array:
+    """The text of every occurrence."""
+    pieces, rows_of_pieces = [], []
+    for leaf_no, column_buffers in enumerate(buffers):
+        rows = np.flatnonzero(found.leaf_no == leaf_no)
+        if len(rows):
+            base = column_buffers.offsets[found.text_no[rows]]
+            start, end = base + found.occurrences.start_byte[rows], base + found.occurrences.end_byte[rows]
+            pieces.append(slice_nested_spans(column_buffers, start, end))
+            rows_of_pieces.append(rows)
+    if not pieces:
+        return pa.array([], pa.large_string())
+    if len(pieces) == 1:
+        return pieces[0]
+    return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(rows_of_pieces))))
+
+
+def _label_erased_local_parts(local_parts: Sequence[str], kinds: pl.Series, replacement: pa.Array) -> pa.LargeStringArray:
+    """The replacements; one that has the local part of an erased address becomes a label."""
+    replacements = pl.Series(replacement)
+    is_erased = has_local_part(replacements, local_parts)
+    return to_large_string(
+        pl.select(pl.when(is_erased).then(pl.concat_str(pl.lit("["), kinds, pl.lit("]"))).otherwise(replacements)).to_series()
+    )
+
+
+def has_local_part(replacements: pl.Series, local_parts: Sequence[str]) -> pl.Series:
+    """True for each replacement whose local part is one of `local_parts`, which are in lower case."""
+    return replacements.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(local_parts).implode()).fill_null(False)

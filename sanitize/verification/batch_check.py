@@ -1,0 +1,156 @@
+"""Checks a rewritten batch: finds the values in its texts that should have been removed, and decides which of them a sweep can redact and
+which are leaks.
+
+The one implementation for runs and streams. They differ in where the batch, its edits and its occurrences come from, and in how they know
+in which document a value first occurs: a run has tables of the whole corpus, a stream what it has seen so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
+from sanitize.core.intervals import flatten_spans, is_outermost, pack_pairs
+from sanitize.storage.corpus import CellColumn
+from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
+from sanitize.verification.attribution import Attribution, within_kept_originals
+
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class FirstOccurrences(Protocol):
+    """What is known about where values first occur."""
+
+    def __call__(self, value_ids: I64, doc_no: I64, /) -> Mask:
+        """True where a value first occurs after the document: a replacement that equals it was drawn before the value was known."""
+
+
+@dataclass(frozen=True, repr=False)
+class ResidualMatches:
+    """Matches of removed values outside kept originals: text cell, start and end byte in the output, leaf of the cell, and value.
+
+    Of several values in one place, the one of lowest `rank` is swept, then the one of lowest kind and id."""
+
+    doc_no: I64
+    cell: I64
+    start: I64
+    end: I64
+    leaf_no: I64
+    kind: I64
+    value_id: I64
+    rank: I64
+
+    @classmethod
+    def concat(cls, parts: Sequence[ResidualMatches]) -> ResidualMatches:
+        """The matches of all parts, of which there is at least one."""
+        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
+
+    def __len__(self) -> int:
+        return len(self.doc_no)
+
+
+@dataclass(frozen=True, repr=False)
+class SweepSpans:
+    """Spans of the input texts, in bytes, that a sweep redacts, with the value that is there. In order; none is inside another."""
+
+    doc_no: I64
+    cell: I64
+    start_byte: I64
+    end_byte: I64
+    kind: I64
+    value_id: I64
+
+    @classmethod
+    def empty(cls) -> SweepSpans:
+        """No spans."""
+        return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
+
+    def __len__(self) -> int:
+        return len(self.doc_no)
+
+    def take(self, rows: I64 | Mask) -> SweepSpans:
+        """The spans at the given rows."""
+        return SweepSpans(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+
+def find_matches(matchers: Sequence[LiteralMatcher], texts: pa.LargeStringArray) -> Iterator[tuple[LiteralMatcher, LiteralMatches, bool]]:
+    """Yields the non-empty matches of each matcher in a column: in the text as it is (True), and in compatibility form (False)."""
+    for matcher in matchers:
+        for matches, is_exact in ((matcher.find(texts), True), (matcher.find_nfkc(texts), False)):
+            if len(matches.term):
+                yield matcher, matches, is_exact
+
+
+def select_residual(
+    kept: pl.DataFrame,
+    column: CellColumn,
+    doc_no: I64,
+    leaf_no: int,
+    matcher: LiteralMatcher,
+    matches: LiteralMatches,
+    *,
+    ranks_terms: bool,
+) -> tuple[ResidualMatches, int]:
+    """The matches in a column of cells that are outside kept originals, and how many kept originals are matched exactly, end to end.
+
+    `doc_no` has the document of each row of the batch. With `ranks_terms` values are ranked in the order of their search terms.
+    """
+    docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cell[matches.text_no].astype(np.int64)
+    in_kept, exact_count = within_kept_originals(kept, docs, cells, matches.start, matches.end)
+    rows = np.flatnonzero(~in_kept)
+    term = matches.term[rows]
+    residual = ResidualMatches(
+        doc_no=docs[rows],
+        cell=cells[rows],
+        start=matches.start[rows],
+        end=matches.end[rows],
+        leaf_no=np.full(len(rows), leaf_no, np.int64),
+        kind=matcher.kind[term].astype(np.int64),
+        value_id=matcher.value_id[term],
+        rank=term.astype(np.int64) if ranks_terms else np.zeros(len(rows), np.int64),
+    )
+    return residual, exact_count
+
+
+def classify_matches(matches: ResidualMatches, attribution: Attribution, first_occurs_after: FirstOccurrences) -> tuple[SweepSpans, I64]:
+    """What a sweep can redact, and the rows of matches that are leaks: that are all of a replacement.
+
+    No leak: a match strictly inside a replacement, one strictly inside an atomic value that the plan leaves, and one whose value first
+    occurs in a later document.
+    """
+    leak_rows = np.flatnonzero(attribution.whole_replacement)
+    leak_rows = leak_rows[~first_occurs_after(matches.value_id[leak_rows], matches.doc_no[leak_rows])]
+    rows = np.flatnonzero(~(attribution.inside_replacement | attribution.inside_atomic | attribution.whole_replacement))
+    doc_no, cell, kind, value_id, rank = (
+        column[rows] for column in (matches.doc_no, matches.cell, matches.kind, matches.value_id, matches.rank)
+    )
+    start, end = attribution.original_start[rows], attribution.original_end[rows]
+    (text_no,) = pack_pairs([doc_no], [cell])
+    order = np.lexsort((value_id, kind, rank, -end, start, text_no))
+    spans = SweepSpans(doc_no, cell, start, end, kind, value_id).take(order)
+    (axis,) = flatten_spans((text_no[order], spans.start_byte, spans.end_byte))
+    return spans.take(is_outermost(*axis)), leak_rows
+
+
+def find_code_points(spans: SweepSpans, batches: Iterable[tuple[I64, Sequence[CellColumn]]]) -> tuple[I64, I64]:
+    """Start and end of the spans in code points, from the input texts: batches of the documents of their rows, and their cells."""
+    start, end = np.zeros(len(spans), np.int64), np.zeros(len(spans), np.int64)
+    for doc_no, columns in batches:
+        for column in columns:
+            text_cell, span_cell = pack_pairs((doc_no[column.flat.rows], spans.doc_no), (column.cell, spans.cell))
+            rows = np.flatnonzero(np.isin(span_cell, text_cell))
+            text_no = np.searchsorted(text_cell, span_cell[rows])  # cells of one leaf ascend
+            buffers = TextBuffers.from_array(fill_null_texts(column.flat.texts.take(pa.array(text_no))))
+            base = buffers.offsets[:-1]
+            start[rows], end[rows] = bytes_to_code_points(
+                buffers, np.arange(len(rows)), base + spans.start_byte[rows], base + spans.end_byte[rows]
+            )
+    return start, end

@@ -1,0 +1,168 @@
+"""`detect` and `redact`: offsets are code points, results equal those of a run, what was given comes back, and no file is left."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sanitize
+from sanitize.errors import LeakFound, PlanError, UsageError
+
+MAIL, TEL = "ann.lee@example.com", "+1 212 555 0123"
+PIECES = ["plain", MAIL, TEL, "😀", "e\u0301", "\r\n", "\n", "\0", "ﬃ", "\U0001f468\u200d\U0001f469", " ", "192.0.2.7", "é"]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.one_of(st.none(), st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join)), max_size=4))
+def test_offsets_are_code_points(texts: list[str | None]) -> None:
+    found = sanitize.detect(texts, values=True)
+    for index, start, end, value in found.select("text_index", "start", "end", "value").iter_rows():
+        text = texts[index]
+        assert text is not None and text[start:end] == value and 0 <= start < end <= len(text)
+    expected = sum(text.split(" ").count(MAIL) for text in texts if text)
+    assert (found["kind"] == "EMAIL_ADDRESS").sum() == expected
+    assert found.sort("text_index", "start").equals(found)
+
+
+def test_without_values_the_result_shows_none() -> None:
+    found = sanitize.detect([f"Write to {MAIL}"])
+    assert found.columns == ["text_index", "kind", "start", "end", "score"] and "ann" not in repr(found)
+    assert found.rows() == [(0, "EMAIL_ADDRESS", 9, 28, 1.0)]
+
+
+@pytest.mark.parametrize("plan", ["rmft", "names"])
+def test_detect_finds_what_an_index_has(tmp_path: Path, plan: str) -> None:
+    """Also with a second round, in which names found in one text are searched in all."""
+    texts = ["Dear Ann Lee,\n\nplease call Mr Bob Ray.\n", "Bob Ray wrote", f"From: Ann Lee <{MAIL}>\n\nAnn Lee", f"call {TEL} or Ray"]
+    pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
+    sanitize.index(tmp_path / "in.parquet", tmp_path / "work", plan=plan, workers=1)
+    indexed = sanitize.sql(tmp_path / "work", 'SELECT doc_no, kind, start, o."end" AS stop FROM occurrences o ORDER BY ALL')
+    found = sanitize.detect(texts, plan=plan).select("text_index", "kind", "start", "end")
+    assert sorted(found.rows()) == sorted(indexed.rows()) and found.height >= 2
+
+
+def test_the_known_list_is_searched(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("kind,value\nPERSON,Zyqtown Blorb\n")
+    plan = sanitize.Plan.load("names")
+    assert sanitize.detect("to Zyqtown Blorb", plan=plan, known=tmp_path / "list.csv", values=True)["value"].to_list() == ["Zyqtown Blorb"]
+
+
+FORMS: dict[str, Callable[[list[str | None]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "series": lambda texts: pl.Series("body", texts, dtype=pl.String),
+    "categories": lambda texts: pl.Series("body", texts, dtype=pl.Categorical),
+    "arrow": pa.array,
+}
+
+
+def test_what_the_plan_selects_is_detected() -> None:
+    texts = ["ann.lee@example.org, Bob@Example.com", "bob@example.com or eve@example.org, 212-555-0187"]
+    rules: dict[str, object] = {"find.allow": {"EMAIL_ADDRESS": ["@example.org"]}, "find.deny": {"EMAIL_ADDRESS": ["eve@example.org"]}}
+    found = sanitize.detect(texts, plan=sanitize.Plan.load("redact").with_(rules), values=True)
+    assert found["value"].to_list() == ["Bob@Example.com", "bob@example.com", "eve@example.org", "212-555-0187"]
+    low_scores = sanitize.Plan.load("redact").with_({"find.min_score": {"PHONE_NUMBER": 1.0, "EMAIL_ADDRESS": 0.5}})
+    assert sanitize.detect(texts, plan=low_scores)["kind"].to_list() == [*["EMAIL_ADDRESS"] * 4, "PHONE_NUMBER"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_redact_returns_what_was_given(form: str) -> None:
+    clean = sanitize.redact(FORMS[form]([f"Write to {MAIL}", None, "", "plain"]))
+    expected = FORMS[form](["Write to [EMAIL_ADDRESS]", None, "", "plain"])
+    assert type(clean) is type(expected)
+    assert clean.equals(expected) if isinstance(clean, pl.Series | pa.Array) else clean == expected
+    assert getattr(clean, "name", "body") == "body"
+
+
+def test_no_texts_give_no_texts() -> None:
+    assert sanitize.redact([]) == [] and sanitize.redact(()) == () and sanitize.redact([None]) == [None] and sanitize.redact("") == ""
+    assert sanitize.detect([]).height == sanitize.detect([None, ""]).height == 0
+
+
+def test_of_a_frame_only_the_texts_change() -> None:
+    frame = pl.DataFrame({"n": [2, 1], "text": [MAIL, None], "raw": [b"x", b"y"], "turns": [[MAIL, "ok"], None], "note": ["a", MAIL]})
+    clean = sanitize.redact(frame, keep="n")
+    assert clean.schema == frame.schema
+    assert clean.to_dict(as_series=False) == {
+        **frame.to_dict(as_series=False),
+        "text": ["[EMAIL_ADDRESS]", None],
+        "turns": [["[EMAIL_ADDRESS]", "ok"], None],
+        "note": ["a", "[EMAIL_ADDRESS]"],
+    }
+    assert sanitize.redact(frame, text_column="note", drop=["turns", "text"]).columns == ["n", "raw", "note"]
+    table = sanitize.redact(pa.table({"text": pa.array([MAIL], pa.string())}))
+    assert table.schema.field("text").type == pa.string() and table["text"].to_pylist() == ["[EMAIL_ADDRESS]"]
+
+
+def test_a_pandas_frame_stays_one() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"n": [2, 1], "text": [MAIL, None], "note": ["a", "b"]}, index=[7, 5])
+    clean = sanitize.redact(frame, drop="note")
+    assert isinstance(clean, pandas.DataFrame) and list(clean.columns) == ["n", "text"] and list(clean.index) == [7, 5]
+    assert clean["text"][7] == "[EMAIL_ADDRESS]" and pandas.isna(clean["text"][5]) and clean["n"].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("plan", ["rmft", "pseudonymize"])
+def test_a_seed_gives_the_same_result_each_time(plan: str) -> None:
+    texts = [f"{MAIL}, {MAIL} and bob.ray@example.org", f"{MAIL} again"]
+    first, second, other = (sanitize.redact(texts, plan=plan, seed=seed) for seed in (7, 7, 8))
+    assert first == second != other and first != texts
+    kept = 1 if plan == "rmft" else 0
+    assert " ".join(first).count(MAIL) == kept
+
+
+def test_no_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    sanitize.redact([MAIL])
+    sanitize.redact([MAIL], plan="pseudonymize")
+    sanitize.detect(["Dear Ann Lee"], plan="names")
+    with pytest.raises(LeakFound):
+        sanitize.redact(pl.DataFrame({"text": [MAIL], "kept": [MAIL]}), keep="kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "number in a list": (lambda: sanitize.detect([1]), UsageError, r"detect: texts\[0\] is of type int; expected a text or None"),
+    "bytes": (lambda: sanitize.detect(b"x"), UsageError, "texts is of type bytes"),
+    "frame": (lambda: sanitize.detect(pl.DataFrame({"text": ["x"]})), UsageError, r'Give one column, such as frame\["text"\]'),
+    "numbers": (lambda: sanitize.detect(pl.Series([1])), UsageError, "texts is of type Series of Int64"),
+    "lone surrogate": (lambda: sanitize.detect(["\ud800"]), UsageError, "lone surrogate"),
+    "dictionary": (lambda: sanitize.redact({"a": "x"}), UsageError, "texts is of type dict; .*, or a frame"),
+    "lazy frame": (lambda: sanitize.redact(pl.LazyFrame({"text": ["x"]})), UsageError, "texts.collect"),
+    "no text column": (lambda: sanitize.redact(pl.DataFrame({"body": ["x"]})), UsageError, "the frame has body; .* with text_column"),
+    "unknown column": (lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), keep="note"), UsageError, 'keep="note": there is no such'),
+    "columns of a list": (lambda: sanitize.redact(["x"], keep="note"), UsageError, "keep names columns of a frame"),
+    "blacklist": (lambda: sanitize.redact(["x"], plan="blacklist"), PlanError, "counts users of the whole corpus"),
+    "unknown plan": (lambda: sanitize.redact(["x"], plan="redakt"), PlanError, "Did you mean redact"),
+    "settings of a run": (lambda: sanitize.redact(["x"], workers=2), UsageError, "workers does not apply to this function"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_CALLS)
+def test_wrong_calls_are_refused_in_words(case: str) -> None:
+    call, error, message = WRONG_CALLS[case]
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(f"😀 {MAIL}\r\ncall {TEL}\n".encode())
+    code, out, _ = console("detect", tmp_path / "a.txt")
+    assert code == 0 and "a***@e***.com" in out and MAIL not in out and TEL not in out
+    assert [line.split()[:3] for line in out.splitlines()[2:]] == [["EMAIL_ADDRESS", "2", "21"], ["PHONE_NUMBER", "28", "43"]]
+    assert MAIL in console("detect", tmp_path / "a.txt", "--reveal")[1]
+    rows = [json.loads(line) for line in console("detect", tmp_path / "a.txt", "--lines", "--json", "--reveal")[1].splitlines()]
+    assert rows[1] == {"text_index": 1, "kind": "PHONE_NUMBER", "start": 5, "end": 20, "value": TEL, "score": 1.0}
+    (tmp_path / "b.txt").write_bytes(b"\xff")
+    code, _, err = console("detect", tmp_path / "b.txt")
+    assert code == 3 and "expected a text in UTF-8" in err
+    assert "nothing of plan rmft was found" in console("detect", "/dev/null")[1]
