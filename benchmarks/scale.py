@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks import corpora
 from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine, measure_command
+from sanitize.array_types import F64
 from sanitize.text.literal_search import BYTES_PER_TERM
 
 RESULTS = Path(__file__).parent / "results"
@@ -36,7 +36,6 @@ TRAVELS = {
     "hashes of ids": "tables/document_ids",
 }
 STAYS = {"occurrences": "tables/occurrences", "edits": "runs/*/edits"}
-F64 = npt.NDArray[np.float64]
 
 
 def power_law(values: int, exponent: float) -> F64:

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sanitize.array_types import F32
 from sanitize.errors import MissingExtra, OutputBroken, UsageError, suggest_names
 
-F32 = npt.NDArray[np.float32]
 TokenIds = Sequence[int]
 DECODING_MODES = ("greedy", "sample", "beam")
 # ended rows are removed from the batch when at most this share of it is still running: removing copies the whole cache

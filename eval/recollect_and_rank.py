@@ -32,16 +32,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sanitize.array_types import F64
 from sanitize.errors import OutputBroken, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus
 
 from .language_model import LanguageModel
 from .texts_and_prompts import find_values, read_tables
 
-F64 = npt.NDArray[np.float64]
 ValueFinder = Callable[[Sequence[str]], pl.DataFrame]  # texts -> text_no, start, end, kind, value
 
 LABEL_PATTERN = re.compile(r"\[([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)-([0-9]+)\]")

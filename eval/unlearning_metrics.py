@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sanitize.array_types import F64
 from sanitize.errors import MissingExtra
 
-F64 = npt.NDArray[np.float64]
 QUESTION_SETS = ("retain", "real_authors", "world_facts", "forget")
 _MULTIPLE_CHOICE_SETS = ("real_authors", "world_facts")
 _HISTOGRAM_BINS = 30

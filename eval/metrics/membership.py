@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field, PrivateAttr
 
+from sanitize.array_types import F64
 from sanitize.errors import UsageError
 
 from ..language_model import LanguageModel
@@ -29,9 +29,6 @@ from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRows, make
 from ..run_folder import Checkpoint, RunFolder
 from ..texts_and_prompts import read_tables
 from .identifiers import DEFAULT_FOLDS, IdentifierSets, count_identifiers, find_own_identifiers, predict_hidden_words
-
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 FPR_TARGETS = (0.001, 0.01, 0.1)  # table 2
 

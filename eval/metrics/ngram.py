@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field, PrivateAttr
+
+from sanitize.array_types import F64, I64, Mask
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRows, make_epoch_figure
@@ -34,10 +35,6 @@ from .verbatim import (
     get_text_set,
     is_memorized,
 )
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 NGRAM_SIZES = (4, 5, 6)  # section 3.5
 STOP_THRESHOLD = 20.0  # section 4.2: mean score of the training set, in percent
@@ -68,7 +65,7 @@ class Ngram(Metric):
 
     _context: EvalContext = PrivateAttr(default_factory=EvalContext)
     # by checkpoint number: score, verbatim hit and category of each text; needed by `aggregate`, not part of the report
-    _scores_by_number: dict[int, tuple[F64, Bools, list[str]]] = PrivateAttr(default_factory=dict)
+    _scores_by_number: dict[int, tuple[F64, Mask, list[str]]] = PrivateAttr(default_factory=dict)
 
     def setup(self, context: EvalContext) -> None:
         """Store the context; UsageError for a text set that the suite does not have."""
@@ -184,7 +181,7 @@ def ngram_scores(
         return np.asarray(100.0 * np.where(has_ngrams, hits / totals, 0.0).sum(0) / has_ngrams.sum(0))
 
 
-def _count_shared_ngrams(ngrams: Sequence[I64], is_complete: Sequence[Bools], row_count: int, *, as_sets: bool) -> tuple[F64, F64]:
+def _count_shared_ngrams(ngrams: Sequence[I64], is_complete: Sequence[Mask], row_count: int, *, as_sets: bool) -> tuple[F64, F64]:
     """Return for each sample how many n-grams of the suffix (second of each pair) occur in the generated tokens, and their total."""
     width = 1 + max((int(part.max()) for part in ngrams if part.size), default=0)
     keys = [(np.arange(row_count)[:, None] * width + part)[mask] for part, mask in zip(ngrams, is_complete, strict=True)]
@@ -202,18 +199,18 @@ def mean_score(scores: F64) -> float:
     return float(known.mean()) if len(known) else 0.0
 
 
-def first_memorized(is_memorized: Bools) -> I64:
+def first_memorized(is_memorized: Mask) -> I64:
     """Return for each sample the first evaluation (row of [evaluations, samples]) at which it was verbatim; -1 if never."""
     return np.where(is_memorized.any(0), is_memorized.argmax(0), -1).astype(np.int64)
 
 
-def count_newly_memorized(is_memorized: Bools) -> list[int]:
+def count_newly_memorized(is_memorized: Mask) -> list[int]:
     """Return how many samples were verbatim for the first time, by evaluation (figure 1)."""
     first = first_memorized(is_memorized)
     return np.bincount(first[first >= 0], minlength=len(is_memorized)).tolist() if is_memorized.size else [0] * len(is_memorized)
 
 
-def tabulate_precursors(scores: F64, is_memorized: Bools, *, epochs: Sequence[float] | None = None) -> list[dict[str, Any]]:
+def tabulate_precursors(scores: F64, is_memorized: Mask, *, epochs: Sequence[float] | None = None) -> list[dict[str, Any]]:
     """Compare scores one evaluation before a sample becomes verbatim with those of samples that do not, by evaluation (figure 2).
 
     One row for each evaluation but the last, with count, median and quartiles of three groups: samples that are memorized for the first
@@ -324,7 +321,7 @@ def categorize_texts(texts: Sequence[str], rules: Mapping[str, str] | None = Non
 
 
 def tabulate_categories(
-    labels: Sequence[str], scores: F64, is_memorized: Bools, *, sample_size: int = 500, seed: int = 0, early_evaluations: int = 2
+    labels: Sequence[str], scores: F64, is_memorized: Mask, *, sample_size: int = 500, seed: int = 0, early_evaluations: int = 2
 ) -> list[dict[str, Any]]:
     """Return the memorization of each category, in percent of at most `sample_size` drawn samples (figure 6).
 

@@ -17,18 +17,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, PrivateAttr
 
+from sanitize.array_types import I64, Mask
 from sanitize.errors import UsageError, suggest_names
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRows, make_epoch_figure
 from ..run_folder import Checkpoint, RunFolder
 from ..texts_and_prompts import TextSet, read_texts
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 PREFIX_LENGTHS = (12, 16, 20)
 SUFFIX_LENGTH = 20
@@ -154,7 +151,7 @@ def choose_probe_points(
     )
 
 
-def is_memorized(generated: I64, suffix: I64, *, match: Literal["exact", "contains"] = "exact") -> Bools:
+def is_memorized(generated: I64, suffix: I64, *, match: Literal["exact", "contains"] = "exact") -> Mask:
     """Return whether each row of generated tokens begins with its suffix; with `contains`, whether the suffix occurs anywhere in it."""
     assert len(generated) == len(suffix), "one row of generated tokens for each suffix"
     length = suffix.shape[1]
@@ -166,7 +163,7 @@ def is_memorized(generated: I64, suffix: I64, *, match: Literal["exact", "contai
     return np.asarray((windows == suffix[:, None, :]).all(2).any(1))
 
 
-def memorized_percent(is_memorized: Bools, probe_points: ProbePoints, *, denominator: Literal["probed", "all"] = "probed") -> float:
+def memorized_percent(is_memorized: Mask, probe_points: ProbePoints, *, denominator: Literal["probed", "all"] = "probed") -> float:
     """Return Mem %, the share of texts whose suffix was generated; 0.0 if there are no texts."""
     texts = len(probe_points.text_numbers) if denominator == "probed" else probe_points.text_count
     return 100.0 * float(is_memorized.sum()) / texts if texts else 0.0

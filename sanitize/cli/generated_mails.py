@@ -17,12 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sanitize.array_types import I64, U64, Mask
 from sanitize.cli.invented_data import AREA_CODES, ENGLISH_WORDS, FOREIGN_WORDS, GIVEN_NAMES, PHONE_FORMATS, SURNAMES, load_invented_data
 
 MAILS_PER_CHUNK = 5_000  # mails generated at once; each chunk has its own generator, so another number gives other mails for a seed
 MAIL_SCHEMA = pa.schema([("doc_id", pa.large_string()), ("user_id", pa.large_string()), ("text", pa.large_string())])
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -424,7 +423,7 @@ def _join_tokens(tokens: pa.Array, bounds: I64) -> pa.Array:
     return pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(np.ascontiguousarray(offsets)), tokens.buffers()[2])
 
 
-def _splitmix64(numbers: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
+def _splitmix64(numbers: npt.NDArray[np.generic]) -> U64:
     """Hash 64-bit numbers with the finaliser of splitmix64, so that consecutive numbers give unrelated results."""
     mixed = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

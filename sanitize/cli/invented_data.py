@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from sanitize.array_types import F64, I64
 from sanitize.text.common_words import COMMON_WORDS
-
-I64 = npt.NDArray[np.int64]
 
 
 def _to_string_array(values: list[str]) -> pa.Array:
@@ -28,7 +26,7 @@ class InventedData:
 
     word_tokens: pa.Array
     word_lengths: I64
-    cumulative_weights: npt.NDArray[np.float64]
+    cumulative_weights: F64
     plain_words: pa.Array
     given_names: pa.Array
     surnames: pa.Array

@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
+from sanitize.array_types import I32, I64, U8, U64, Mask
+
 _MAX_WINDOWS = 64  # windows of 8 bytes that are searched one by one; after that all bytes of the column are searched at once
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 _LOW_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -32,7 +29,7 @@ _MATCH_START, _MATCH_END = 1, 2  # sentinel bytes around a match; no pattern mat
 class TextBuffers:
     """The bytes of a large_string column without nulls: text i is data[offsets[i]:offsets[i + 1]], offsets[0] = 0."""
 
-    data: npt.NDArray[np.uint8]
+    data: U8
     offsets: I64
 
     @classmethod
@@ -226,7 +223,7 @@ def find_first_byte_after(buffers: TextBuffers, byte: int, positions: I64, ceili
     return np.minimum(found, ceilings)
 
 
-def translate_bytes(data: npt.NDArray[np.uint8], table: bytes, padding: int = 0) -> npt.NDArray[np.uint8]:
+def translate_bytes(data: U8, table: bytes, padding: int = 0) -> U8:
     """The entry of each byte in a table of 256 bytes, followed by `padding` zeros.
 
     Costs half of numpy's indexing, which needs an index of eight bytes for each byte.
@@ -235,14 +232,14 @@ def translate_bytes(data: npt.NDArray[np.uint8], table: bytes, padding: int = 0)
     return np.frombuffer(translated + bytes(padding) if padding else translated, np.uint8)
 
 
-def make_byte_table(members: bytes) -> npt.NDArray[np.bool_]:
+def make_byte_table(members: bytes) -> Mask:
     """A boolean table of 256 entries: True for the bytes in `members`."""
     table = np.zeros(256, np.bool_)
     table[list(members)] = True
     return table
 
 
-def is_in_byte_table(data: npt.NDArray[np.uint8], table: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def is_in_byte_table(data: U8, table: Mask) -> Mask:
     """True for each byte of `data` that is a member of `table` (see `make_byte_table`)."""
     return translate_bytes(data, table.tobytes()).view(np.bool_)
 
@@ -250,7 +247,7 @@ def is_in_byte_table(data: npt.NDArray[np.uint8], table: npt.NDArray[np.bool_]) 
 class _WordScanner:
     """Searches a buffer for one byte value, a word of eight bytes at a time (SWAR)."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], byte: int) -> None:
+    def __init__(self, data: U8, byte: int) -> None:
         whole = len(data) // 8
         self._words = data[: 8 * whole].view("<u8")
         self._last = np.append(data[8 * whole :], np.zeros(8, np.uint8))[:8].view("<u8")

@@ -11,10 +11,9 @@ from array import array
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet as pq
 
-I64 = npt.NDArray[np.int64]
+from sanitize.array_types import I64
 
 
 def connected_components(first_groups: I64, second_groups: I64) -> tuple[I64, I64]:

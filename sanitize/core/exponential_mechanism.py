@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sanitize.array_types import F64, I64, U64
 from sanitize.errors import PlanError
 
-F64 = npt.NDArray[np.float64]
-U64 = npt.NDArray[np.uint64]
 BOUNDS_FILE = "dp_mlm.json"
 MAX_EPSILON = 1000.0  # above it the smallest weight, exp(-epsilon / 2), comes close to the smallest float64
 
@@ -100,12 +99,12 @@ def exponential_weights(utilities: npt.NDArray[Any], bounds: ClipBounds, epsilon
     return np.asarray(np.exp((np.clip(exact, bounds.lower, bounds.upper) - bounds.upper) / bounds.temperature(epsilon)), np.float64)
 
 
-def draw_candidates(utilities: npt.NDArray[Any], uniforms: F64, *, bounds: ClipBounds, epsilon: float) -> npt.NDArray[np.int64]:
+def draw_candidates(utilities: npt.NDArray[Any], uniforms: F64, *, bounds: ClipBounds, epsilon: float) -> I64:
     """The index of one candidate for each row of `utilities` (rows, candidates), drawn with the uniform numbers `uniforms` (rows)."""
     return invert_cdf(exponential_weights(utilities, bounds, epsilon), uniforms)
 
 
-def invert_cdf(weights: F64, uniforms: F64) -> npt.NDArray[np.int64]:
+def invert_cdf(weights: F64, uniforms: F64) -> I64:
     """The index of one candidate for each row of `weights` (rows, candidates), with probability proportional to its weight.
 
     `uniforms` has one number in (0, 1] per row; the draw inverts the distribution function over ascending weights.
@@ -118,7 +117,7 @@ def invert_cdf(weights: F64, uniforms: F64) -> npt.NDArray[np.int64]:
     value = ascending[rows, drawn]
     # among candidates of equal weight the one of this rank, in the order of the candidates
     rank = drawn - np.count_nonzero(ascending < value[:, None], axis=1)
-    found: npt.NDArray[np.int64] = np.argmax(weights == value[:, None], axis=1)
+    found: I64 = np.argmax(weights == value[:, None], axis=1)
     for row in np.flatnonzero(rank):  # rank 0 is the first candidate of that weight, which argmax found; mostly it is the only one
         found[row] = np.flatnonzero(weights[row] == value[row])[rank[row]]
     return found

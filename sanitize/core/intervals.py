@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from sanitize.array_types import I64, Mask
+
 _MAX_INT64 = 2**63 - 1
 
 

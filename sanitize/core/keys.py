@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sanitize.array_types import I32, I64, U64
 from sanitize.core import failpoints
 from sanitize.errors import UsageError
 
-U64 = npt.NDArray[np.uint64]
 _FOUR_WORDS = np.uint64(32 << 56)  # SipHash's last block (length byte) of a message of 32 bytes
 _BLOCK = 16_384  # numbers per block: the four state columns then stay in the second-level cache
 
@@ -128,7 +128,7 @@ def siphash(strings: pa.Array, subkey: bytes) -> U64:
     return out
 
 
-def compute_value_ids(normalised: pa.Array, kind: str, key: Key) -> npt.NDArray[np.int64]:
+def compute_value_ids(normalised: pa.Array, kind: str, key: Key) -> I64:
     """The 63-bit `value_id` of every normalised value of one kind, as non-negative int64."""
     return (siphash(normalised, key.subkey(f"value_id/{kind}")) >> np.uint64(1)).astype(np.int64)
 
@@ -155,9 +155,7 @@ class Draws:
         self._state, self._attempt = state, np.asarray(attempt, np.uint64)
 
     @classmethod
-    def for_occurrences(
-        cls, key: Key, purpose: str, doc_ids: pa.Array, cells: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]
-    ) -> Draws:
+    def for_occurrences(cls, key: Key, purpose: str, doc_ids: pa.Array, cells: I32, starts: I64) -> Draws:
         """Draws for occurrences at (`doc_ids`, `cells`, `starts` in code points), one entry per occurrence."""
         encoded = doc_ids if pa.types.is_dictionary(doc_ids.type) else doc_ids.dictionary_encode()
         hashed = siphash(encoded.dictionary.cast(pa.large_binary()), key.subkey("doc_id"))
@@ -185,7 +183,7 @@ class Draws:
         attempt = self._attempt[rows] if self._attempt.ndim else self._attempt
         return Draws(tuple(column[rows] for column in self._state), attempt)
 
-    def with_attempt(self, attempt: int | npt.NDArray[np.int64]) -> Draws:
+    def with_attempt(self, attempt: int | I64) -> Draws:
         """Independent draws for the same occurrences; attempt 0 is the first."""
         return Draws(self._state, attempt)
 
@@ -211,7 +209,7 @@ class Draws:
         return bits >> np.uint64(32), bits & np.uint64(0xFFFFFFFF)
 
 
-def draw_index(bits32: U64, size: int | U64) -> npt.NDArray[np.int64]:
+def draw_index(bits32: U64, size: int | U64) -> I64:
     """Indices below `size`, uniform up to size / 2^32, from 32-bit draws (multiply and shift)."""
     return ((bits32 * np.asarray(size, np.uint64)) >> np.uint64(32)).astype(np.int64)
 

@@ -21,10 +21,10 @@ import polars as pl
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from sanitize.array_types import F32, I32, I64, Mask
 from sanitize.core.keys import Key
 from sanitize.errors import PlanError, describe_validation_error, suggest_names
 
-I64 = npt.NDArray[np.int64]
 RemovalPolicy = Literal["erase", "keep", "ledger"]
 PartType = Literal["find", "drop", "edit"]
 PACKAGES: Mapping[PartType, str] = {"find": "finders", "drop": "droppers", "edit": "editors"}
@@ -41,7 +41,7 @@ class TextBatch:
     """
 
     doc_no: I64
-    cell: npt.NDArray[np.int32]
+    cell: I32
     texts: pa.LargeStringArray
     occurrences: pl.DataFrame
     doc_ids: pa.DictionaryArray | None = None
@@ -70,10 +70,10 @@ class CorpusView(Protocol):
 class PriorValues(Protocol):
     """Values and generated surrogates that precede a batch in corpus order, for an editor that decides in that order."""
 
-    def is_taken(self, ids: I64, doc_no: I64) -> npt.NDArray[np.bool_]:
+    def is_taken(self, ids: I64, doc_no: I64) -> Mask:
         """True for ids of values that occur in document `doc_no` or an earlier one, and of surrogates generated before this batch."""
 
-    def was_generated(self, ids: I64) -> npt.NDArray[np.bool_]:
+    def was_generated(self, ids: I64) -> Mask:
         """True for ids of surrogates generated before this batch."""
 
     def record_generated(self, ids: I64) -> None:
@@ -158,7 +158,7 @@ class TextColumn:
     known_spans: pl.DataFrame
     doc_no: I64 | None = None
     doc_id: pa.LargeStringArray | None = None
-    cell: npt.NDArray[np.int32] | None = None
+    cell: I32 | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,9 +179,9 @@ class FoundSpans:
     text_no: I64
     start_byte: I64
     end_byte: I64
-    kind_no: npt.NDArray[np.int32]
+    kind_no: I32
     kind_names: tuple[str, ...]
-    score: npt.NDArray[np.float32]
+    score: F32
     value_id: I64 | None = None
     person_links: pl.DataFrame | None = None
     unreadable_texts: I64 | None = None

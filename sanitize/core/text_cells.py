@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-I64 = npt.NDArray[np.int64]
+from sanitize.array_types import I32, I64
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class FlatTexts:
 
     texts: pa.Array
     rows: I64
-    positions: npt.NDArray[np.int32]
+    positions: I32
 
 
 def flatten_leaf(column: pa.Array, leaf: LeafPath) -> FlatTexts:

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
+from sanitize.array_types import I32, I64, U64
+
 _HASH_MULTIPLIER = np.uint64(
     0x9E3779B97F4A7C15
 )  # odd constant of multiplicative (Fibonacci) hashing: spreads neighbouring ids over the table

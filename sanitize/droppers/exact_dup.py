@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64
 from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
 from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import FOLDED_WORD_BYTES
 
-I64 = npt.NDArray[np.int64]
 _TO_WORDS = bytes(byte or 32 for byte in FOLDED_WORD_BYTES)
 DIGEST_SCHEMA = pa.schema([("doc_no", pa.int64()), ("high", pa.int64()), ("low", pa.int64())])
 

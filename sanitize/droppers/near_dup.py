@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
+from sanitize.array_types import I64, U32, U64
 from sanitize.core.arrow_buffers import TextBuffers, iter_text_ranges
 from sanitize.core.duplicate_groups import connected_components
 from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
@@ -32,9 +32,6 @@ from sanitize.errors import MissingExtra, PlanError
 from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import hash_ngrams, hash_words, mix_bits
 
-I64 = npt.NDArray[np.int64]
-U32 = npt.NDArray[np.uint32]
-U64 = npt.NDArray[np.uint64]
 BAND_SCHEMA = pa.schema([("doc_no", pa.int64()), ("band", pa.int32()), ("hash", pa.int64())])
 SHINGLE_SCHEMA = pa.schema([("doc_no", pa.int64()), ("shingle", pa.int64())])
 _BLOCK_SIZE = 65_536  # shingles processed together: one permutation of them then fits the second-level cache

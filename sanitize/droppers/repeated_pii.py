@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from sanitize.array_types import I64
 from sanitize.core.duplicate_groups import find_repeating_groups
 from sanitize.core.part_protocols import CorpusView, Dropper
-
-I64 = npt.NDArray[np.int64]
 
 
 class RepeatedPii(Dropper):

@@ -14,17 +14,16 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
+from sanitize.array_types import I64, U64
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.duplicate_groups import find_repeating_groups
 from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
 from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import WordHashes, hash_word_ranges, hash_words, locate_ngrams
 
-I64 = npt.NDArray[np.int64]
 ITEM_SCHEMA = pa.schema([("group_no", pa.int64()), ("item_id", pa.int64())])
 
 
@@ -58,7 +57,7 @@ class SequenceDup(Dropper):
         return find_repeating_groups(corpus.run_query("repeated_items", {"items": corpus.run_corpus_pass("ngrams", candidates)}))
 
 
-def _winnow(tokens: WordHashes, size: int) -> tuple[npt.NDArray[np.uint64], I64]:
+def _winnow(tokens: WordHashes, size: int) -> tuple[U64, I64]:
     """For every window of `size` consecutive words, the smallest hash of a run of half as many words; and the offsets of the texts."""
     inner = max(1, size // 2)
     starts, _, first = locate_ngrams(tokens, size)

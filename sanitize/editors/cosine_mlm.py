@@ -15,9 +15,9 @@ import math
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from sanitize.array_types import F64, I64
 from sanitize.core.exponential_mechanism import invert_cdf
 from sanitize.editors.dp_mlm import DpMlm
 from sanitize.text.masked_lm import MaskedInput
@@ -50,7 +50,7 @@ class CosineMlm(DpMlm):
             **self._ledger_settings(),
         }
 
-    def _draw_words(self, rows: list[MaskedInput], uniforms: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def _draw_words(self, rows: list[MaskedInput], uniforms: F64) -> I64:
         """The vocabulary number of the word drawn for each row, at its uniform number. ValueError where the model gives NaN."""
         found = np.empty(len(rows), np.int64)
         for some, candidates, cosines in self._model.rank_candidates(rows, self.batch, self.top):

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from sanitize.array_types import F64, I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.core.exponential_mechanism import MAX_EPSILON, ClipBounds, draw_candidates, uniform_from_bits
 from sanitize.core.keys import Draws, Key, siphash
@@ -37,8 +37,6 @@ from sanitize.errors import MissingExtra, PlanError, suggest_names
 from sanitize.text.masked_lm import MaskedInput, MaskedModel, hash_model_folder, load_masked_model
 from sanitize.text.tokenizer import UnicodeTokens, find_overlapping_words, tokenize_unicode
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Target = Literal["all", "content", "nouns", "found", "blacklist"]
 
 # English function words, a fixed and public list: the target `content` leaves them unchanged
@@ -102,7 +100,7 @@ class RowCondition:
             raise PlanError(f"where: syntax error; {_EXPECTED_CONDITION}")
         return cls(expression, columns)
 
-    def mask(self, table: pa.Table) -> Bools:
+    def mask(self, table: pa.Table) -> Mask:
         """True for every row that satisfies the condition."""
         return self._frame(table).select(self.expression).to_series().fill_null(False).to_numpy()
 
@@ -373,7 +371,7 @@ class DpMlm(Editor):
         base = buffers.offsets[text_no]
         return TextEdits(text_no, start - base, end - base, self._apply_casing(drawn, originals), row, draw_no)
 
-    def _is_target(self, buffers: TextBuffers, words: UnicodeTokens) -> Bools:
+    def _is_target(self, buffers: TextBuffers, words: UnicodeTokens) -> Mask:
         """True for every word that is a target by itself, not as part of an occurrence."""
         chosen = np.full(len(words.hashes), "all" in self.targets)
         if "content" in self.targets:
@@ -431,7 +429,7 @@ class DpMlm(Editor):
         shown = (word[firsts] >> np.uint64(1)).astype(np.int64) if self.mapping == "corpus" else firsts
         return [self._model.candidate_words[number] for number in found[draw_row].tolist()], shown[draw_row]
 
-    def _draw_words(self, rows: list[MaskedInput], uniforms: npt.NDArray[np.float64]) -> I64:
+    def _draw_words(self, rows: list[MaskedInput], uniforms: F64) -> I64:
         """The vocabulary number of the word drawn for each row, at its uniform number. ValueError where the model fails."""
         found, bounds = np.empty(len(rows), np.int64), self.bounds()
         for some, logits in self._model.compute_logits(rows, self.batch):  # a loop over batches of rows: a model runs
@@ -461,7 +459,7 @@ def _load_tagger(name: str) -> Any:
         raise PlanError(f"tagger = {name!r}: no spaCy pipeline of that name is installed, and no such folder contains one") from None
 
 
-def _is_noun(tagger: Any, buffers: TextBuffers, words: UnicodeTokens) -> Bools:
+def _is_noun(tagger: Any, buffers: TextBuffers, words: UnicodeTokens) -> Mask:
     """True for every word that overlaps a token tagged as a noun or proper noun; the tagger reads one text at a time."""
     chosen = np.zeros(len(words.hashes), np.bool_)
     edges = np.searchsorted(words.text_no, np.arange(len(buffers.offsets)))

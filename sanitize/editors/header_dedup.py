@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
+from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.duplicate_groups import find_repeating_groups
 from sanitize.core.intervals import pack_pairs
@@ -32,7 +33,6 @@ from sanitize.core.part_protocols import Aggregates, CorpusView, EditBatch, Edit
 from sanitize.text.address_lists import find_address_entries
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS, find_header_lines
 
-I64 = npt.NDArray[np.int64]
 _I64 = pa.int64()
 HEADER_OCCURRENCE_SCHEMA = pa.schema(
     [

@@ -15,13 +15,13 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr, model_validator
 
+from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, slice_nested_spans, to_large_string
 from sanitize.core.intervals import sort_spans
 from sanitize.core.keys import Key
@@ -35,9 +35,6 @@ from sanitize.text.tokenizer import (
     hash_word_ranges,
     tokenize_unicode,
 )
-
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 
 
 class MaskWords(Editor):
@@ -129,9 +126,9 @@ class MaskWords(Editor):
             occurrence_no=np.concatenate([row, np.full(len(other_words), -1, np.int64)]),
         )
 
-    def is_listed(self, words: UnicodeTokens) -> npt.NDArray[np.bool_]:
+    def is_listed(self, words: UnicodeTokens) -> Mask:
         """True for every word that is listed, alone or as part of a listed n-gram."""
-        listed: npt.NDArray[np.bool_] = self._single_words.positions_of(words.hashes) >= 0
+        listed: Mask = self._single_words.positions_of(words.hashes) >= 0
         begins: list[I64] = [np.empty(0, np.int64)]
         ends: list[I64] = [np.empty(0, np.int64)]
         for size, (firsts, _) in self._ngrams_by_size.items():

@@ -31,8 +31,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
+from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import make_byte_table, to_large_string
-from sanitize.core.keys import U64, Draws, Key, compute_value_ids, siphash
+from sanitize.core.keys import Draws, Key, compute_value_ids, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import draw_extra_digits
@@ -40,7 +41,6 @@ from sanitize.errors import PlanError, ResourceError
 from sanitize.kinds.kind import Kind, digit_mask, from_byte_matrix, get_kind, to_byte_matrix
 from sanitize.storage import table_schemas
 
-I64 = npt.NDArray[np.int64]
 _RESERVED_ATTEMPTS = 8  # attempts in reserved ranges, which are small
 _EXTEND_AFTER = 16  # attempts with surrogates of the original length; later ones are extended by digits
 _MAX_ATTEMPTS = 64
@@ -242,7 +242,7 @@ class _Identities:
     pseudonyms: pl.DataFrame
     pseudonym_ids: dict[str, I64]
 
-    def is_corpus_value(self, kind: str, ids: I64) -> npt.NDArray[np.bool_]:
+    def is_corpus_value(self, kind: str, ids: I64) -> Mask:
         """True for ids of values of the corpus."""
         return np.isin(ids, self.corpus_ids[kind])
 

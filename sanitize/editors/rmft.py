@@ -38,6 +38,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr
 
+from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor, PriorValues
@@ -47,7 +48,6 @@ from sanitize.editors.synthesis.identities import Entities, load_entities
 from sanitize.errors import PlanError
 from sanitize.kinds.kind import Kind, get_kind
 
-I64 = npt.NDArray[np.int64]
 Anchor = Literal["first", "last", "domain", "tld"]
 _EXTEND_AFTER = 8  # attempts with the pools alone; later ones are extended by digits
 _OWN_COMPONENT_AFTER = 24  # from this attempt on, a drawn component may equal the address's own
@@ -272,7 +272,7 @@ class Rmft(LinkingEditor):
         pending = np.arange(len(draws))
         texts: list[pa.Array] = []
         rows: list[npt.NDArray[np.intp]] = []
-        used_pairs: list[npt.NDArray[np.uint64]] = []  # accepted (document, variant) pairs of each attempt, sorted
+        used_pairs: list[U64] = []  # accepted (document, variant) pairs of each attempt, sorted
         first_draw = np.empty(0, np.intp)  # for each pending occurrence, the position of its first draw of the current call
         draws_per_row = examined = 0  # draws per occurrence in the current call, and how many of them were examined
         for attempt in range(_MAX_ATTEMPTS):
@@ -314,7 +314,7 @@ class Rmft(LinkingEditor):
     def _build_surrogate_drawer(self, kind: Kind, values: pa.Array) -> _TextDrawer:
         """A function that draws surrogates of the same shape; after `_EXTEND_AFTER` attempts not from the small reserved ranges."""
 
-        def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, Mask]:
             reserved = self.reserved and bool(np.max(attempt) < _EXTEND_AFTER)
             originals = pl.Series(values.take(pa.array(rows)))
             surrogates = kind.make_surrogates(originals, draws, reserved)
@@ -334,7 +334,7 @@ class Rmft(LinkingEditor):
         make_variants = kind.make_variants
         anchor_indices = np.array([kind.components.index(name) for name in self.anchors if name in kind.components] or [-1])
 
-        def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, Mask]:
             originals = pl.Series(values.take(pa.array(rows)))
             no_anchor = np.max(attempt) >= _EXTEND_AFTER
             anchor = (
@@ -379,7 +379,7 @@ class Rmft(LinkingEditor):
         many = np.array([names.index(name) for name in self.anchors], np.int64)
         few = np.array([names.index(name) for name in self.anchors if name != "last"], np.int64)
 
-        def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, Mask]:
             value_no, docs, stage = code[rows], doc_no[rows], np.max(attempt)
             alone = single[value_no]
             choose, draw_first = (
@@ -504,10 +504,10 @@ class _UniqueDrawAllocator:
 
 
 # (rows, their draws, attempt of each draw) -> texts, and whether each is usable; all attempts of a call are between two of `_STRATEGY_ENDS`
-_TextDrawer = Callable[[npt.NDArray[np.intp], Draws, int | I64], tuple[pa.Array, npt.NDArray[np.bool_]]]
+_TextDrawer = Callable[[npt.NDArray[np.intp], Draws, int | I64], tuple[pa.Array, Mask]]
 
 
-def _read_values(kind: Kind, occurrences: pl.DataFrame) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+def _read_values(kind: Kind, occurrences: pl.DataFrame) -> tuple[pa.Array, Mask]:
     """The values to replace, and a mask of those that are no values of the kind. Occurrences that the leak check found may have full-width
     letters and the like, and are read in their Unicode compatibility form."""
     values, swept = occurrences["value"], np.flatnonzero(occurrences["swept"].to_numpy())
@@ -570,7 +570,7 @@ class _IdSet:
         self.bitmap = np.zeros(1 << self.bit_count, np.bool_)
         self.bitmap[self.ids & ((1 << self.bit_count) - 1)] = True
 
-    def contains(self, ids: I64) -> npt.NDArray[np.bool_]:
+    def contains(self, ids: I64) -> Mask:
         """True for every id of the column that is in the set."""
         maybe = np.flatnonzero(self.bitmap[ids & ((1 << self.bit_count) - 1)])
         out = np.zeros(len(ids), np.bool_)

@@ -22,15 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
-from sanitize.core.arrow_buffers import (
-    I64,
-    TextBuffers,
-    ascii_lower,
-    is_in_byte_table,
-    make_byte_table,
-    slice_nested_spans,
-    to_large_string,
-)
+from sanitize.array_types import I64, Mask
+from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, is_in_byte_table, make_byte_table, slice_nested_spans, to_large_string
 from sanitize.core.intervals import contained_in_any, flatten_spans, sort_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
@@ -115,7 +108,7 @@ class _KnownTerms:
         found: npt.NDArray[np.object_] = self.kind_names[self.matcher.kind[term]]
         return found
 
-    def has_required_spelling(self, texts: pa.LargeStringArray, text_no: I64, start: I64, end: I64, term: I64) -> npt.NDArray[np.bool_]:
+    def has_required_spelling(self, texts: pa.LargeStringArray, text_no: I64, start: I64, end: I64, term: I64) -> Mask:
         """False for a single word that is neither spelled as in the user's list nor in capitals."""
         is_valid = np.ones(len(term), np.bool_)
         single = np.flatnonzero(self.required_spelling.is_not_null().to_numpy()[term]) if len(term) else np.empty(0, np.int64)
@@ -167,9 +160,7 @@ class CollapsedTexts:
         return matches.text_no, self.original_bytes[matches.start + shift] - base, self.original_bytes[matches.end + shift - 1] + 1 - base
 
 
-def _is_already_found(
-    found: pl.DataFrame, text_no: I64, start_byte: I64, end_byte: I64, kind: npt.NDArray[np.object_]
-) -> npt.NDArray[np.bool_]:
+def _is_already_found(found: pl.DataFrame, text_no: I64, start_byte: I64, end_byte: I64, kind: npt.NDArray[np.object_]) -> Mask:
     """True for spans inside a span of their kind that was found before."""
     inside = np.zeros(len(text_no), np.bool_)
     found_text, found_start, found_end = (found[name].to_numpy() for name in ("text_no", "start_byte", "end_byte"))

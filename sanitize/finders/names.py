@@ -21,11 +21,11 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import PrivateAttr
 
-from sanitize.core.arrow_buffers import I64, TextBuffers, is_in_byte_table, make_byte_table, slice_spans, to_large_string
+from sanitize.array_types import F64, I64, Mask
+from sanitize.core.arrow_buffers import TextBuffers, is_in_byte_table, make_byte_table, slice_spans, to_large_string
 from sanitize.core.intervals import begins_group, enumerate_ranges, overlaps_any
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
@@ -54,8 +54,6 @@ from sanitize.text.name_lexicon import (
 )
 from sanitize.text.tokenizer import UnicodeTokens, tokenize_unicode
 
-Mask = npt.NDArray[np.bool_]
-I32 = npt.NDArray[np.int32]
 FINDER_NAME = "names"
 _PERSON = "PERSON"
 _MAX_NAME_WORDS = 5  # longest name, in words
@@ -118,9 +116,7 @@ class Names(Finder):
 # ---------------------------------------------------------------------------------------------------------------------- header lines
 
 
-def _find_names_beside_addresses(
-    buffers: TextBuffers, addresses: pl.DataFrame, key: Key
-) -> tuple[I64, I64, npt.NDArray[np.float64], pl.DataFrame]:
+def _find_names_beside_addresses(buffers: TextBuffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I64, F64, pl.DataFrame]:
     """Returns start and end byte and score of the names beside addresses in lists, and the links between names and addresses."""
     text_no = addresses["text_no"].to_numpy()
     starts, stops = (buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "end_byte"))
@@ -306,7 +302,7 @@ class _ProseNames:
                 (self.is_particle | words.is_initial) & words.is_joined & _at_next_word(self.leads_to_listed)
             )
 
-    def find(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def find(self) -> tuple[I64, I64, F64]:
         """Returns start byte, end byte and score of every name."""
         w, count = self.words, len(self.words.start)
         if not count:
@@ -405,7 +401,7 @@ class _ProseNames:
             found[rows] = given_names.str.contains(PINYIN_NAME_PATTERN).to_numpy()
         return found
 
-    def _find_reversed_names(self, is_run_start: Mask, run_end: I64) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def _find_reversed_names(self, is_run_start: Mask, run_end: I64) -> tuple[I64, I64, F64]:
         """Finds `Roe, Ann` and `Roe, Ann B.`: a surname, after its comma a given name, and the end of an entry. A surname that is also a
         given name must be at the start of an entry (`Anna, Peter` in a sentence are two people)."""
         w = self.words
@@ -432,7 +428,7 @@ class _ProseNames:
         )
         return rows[is_valid], end[is_valid], np.full(int(is_valid.sum()), TWO_LISTED_SCORE)
 
-    def _score_contexts(self, is_run_start: Mask, run_end: I64) -> tuple[Mask, npt.NDArray[np.float64]]:
+    def _score_contexts(self, is_run_start: Mask, run_end: I64) -> tuple[Mask, F64]:
         """Returns where the words before or after indicate that a name begins, and the score of that evidence."""
         w, count = self.words, len(self.words.start)
         scores = np.zeros(count)
@@ -528,7 +524,7 @@ class _ProseNames:
             end = end - is_removed
         return start, end
 
-    def _find_parts_of_names(self, start: I64, end: I64, score: npt.NDArray[np.float64]) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def _find_parts_of_names(self, start: I64, end: I64, score: F64) -> tuple[I64, I64, F64]:
         """Finds single capitalised words that are part of a longer name of the same text."""
         w = self.words
         long = end > start
@@ -543,7 +539,7 @@ class _ProseNames:
         rows = rows[np.isin(word_keys[rows], word_keys[words])] if len(words) else rows[:0]
         return rows, rows, np.full(len(rows), PART_OF_NAME_SCORE)
 
-    def _find_lowercase_names(self) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+    def _find_lowercase_names(self) -> tuple[I64, I64, F64]:
         """Finds names in lower case: two adjacent listed names, the first of them a given name; `roe, ann` in a header line; and a given
         name after a greeting, or at the end of a line after a closing such as `thanks`."""
         w = self.words
@@ -593,9 +589,7 @@ def _find_run_ends(is_linked: Mask) -> I64:
     return stops[np.searchsorted(stops, np.arange(len(is_linked)))]
 
 
-def _add_disjoint(
-    start: I64, end: I64, score: npt.NDArray[np.float64], more_start: I64, more_end: I64, more_score: npt.NDArray[np.float64]
-) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+def _add_disjoint(start: I64, end: I64, score: F64, more_start: I64, more_end: I64, more_score: F64) -> tuple[I64, I64, F64]:
     """Adds to the names, given by their first and their last word, those of the further ones that share no word with them."""
     is_free = ~overlaps_any(more_start, more_end + 1, start, end + 1)
     more_start, more_end, more_score = more_start[is_free], more_end[is_free], more_score[is_free]
@@ -612,9 +606,7 @@ def _find_covered_bytes(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64,
     return base + found["start_byte"].to_numpy(), base + found["end_byte"].to_numpy()
 
 
-def _drop_overlapping(
-    start: I64, end: I64, score: npt.NDArray[np.float64], taken_start: I64, taken_end: I64
-) -> tuple[I64, I64, npt.NDArray[np.float64]]:
+def _drop_overlapping(start: I64, end: I64, score: F64, taken_start: I64, taken_end: I64) -> tuple[I64, I64, F64]:
     """Returns the names that share no byte with the taken spans (`taken_start`, `taken_end`)."""
     is_free = ~overlaps_any(start, end, taken_start, taken_end)
     return start[is_free], end[is_free], score[is_free]

@@ -27,19 +27,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from sanitize.core.arrow_buffers import I64, TextBuffers, code_points_to_bytes
+from sanitize.array_types import F32, F64, I64
+from sanitize.core.arrow_buffers import TextBuffers, code_points_to_bytes
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import MissingExtra, PlanError, suggest_names
 from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans
 from sanitize.text.masked_lm import hash_model_folder, use_one_torch_thread
 
-F32 = npt.NDArray[np.float32]
-I32 = npt.NDArray[np.int32]
 _LIBRARIES = ("torch", "transformers", "tokenizers")
 _EXPECTED_MODEL = "expected a folder of Hugging Face layout with a token-classification model in safetensors and its fast tokenizer"
 _CPU_BATCH_TOKENS, _GPU_BATCH_TOKENS = 128, 16_384  # per batch: a larger batch is faster on a GPU, but not on a CPU
@@ -302,7 +300,7 @@ def _load_tagger(folder: str, sha256: str, device: str, window: int, overlap: in
 
 def _decode_spans(
     tokens: TaggedTokens, tagger: Tagger, label_kinds: I64, kind_count: int, score_mode: str
-) -> tuple[I64, I64, I64, I64, npt.NDArray[np.float64]]:
+) -> tuple[I64, I64, I64, I64, F64]:
     """Returns number of the text, start and end code point, kind (from 1) and score of every span; `label_kinds` is the kind of each label,
     0 for none."""
     # the probability of each token for each kind, and for a span of that kind that begins or ends there

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import F32, I32, I64, U8, Mask
 from sanitize.core.arrow_buffers import (
-    I64,
     MASKED_BYTE,
     TextBuffers,
     bytes_to_code_points,
@@ -35,9 +35,6 @@ from sanitize.text.digit_lines import DigitLines, find_digit_lines
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
 
-I32 = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-U8 = npt.NDArray[np.uint8]
 FINDER_NAME = "patterns"
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
@@ -73,7 +70,7 @@ class Detections:
     section_names: list[str]
     distinct: DistinctValues
     skipped: dict[tuple[int, str], int]
-    score: npt.NDArray[np.float32] | None = None
+    score: F32 | None = None
 
 
 class PatternFinder:
@@ -202,7 +199,7 @@ class PatternFinder:
             keep, text_no, starts, ends, value_no = keep[~bad], text_no[~bad], starts[~bad], ends[~bad], value_no[~bad]
         return _CandidateSpans(text_no, starts, ends, value_no, keep, distinct, skipped, True)
 
-    def _lacks_context(self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, value_no: I64, distinct: DistinctValues) -> Bools:
+    def _lacks_context(self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, value_no: I64, distinct: DistinctValues) -> Mask:
         """True where a value is accepted only in a context (`Kind.needs_context`), and its context does not satisfy the rule."""
         lacks_context = np.zeros(len(value_no), np.bool_)
         for number, kind in enumerate(self.kinds):
@@ -229,8 +226,8 @@ class PatternFinder:
         return lacks_context
 
     def _violates_boundary(
-        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, kind: I32, check_left: Bools, check_right: Bools
-    ) -> npt.NDArray[np.bool_]:
+        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, kind: I32, check_left: Mask, check_right: Mask
+    ) -> Mask:
         """True where the boundary rule of a kind forbids the value; `check_left` and `check_right`: whether that side is checked."""
         data, offsets, last = buffers.data, buffers.offsets, ends - 1
         bad_left = (
@@ -245,7 +242,7 @@ class PatternFinder:
             & self._is_word_byte[data[last]]
             & self._not_after[kind, data[np.minimum(ends, len(data) - 1)]]
         )
-        violates: npt.NDArray[np.bool_] = bad_left | bad_right
+        violates: Mask = bad_left | bad_right
         return violates
 
     def _assign_kinds(self, candidates: pl.DataFrame, phase: int) -> tuple[I64, dict[tuple[int, str], I64], pl.DataFrame, I64, I64]:

@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from sanitize.core.arrow_buffers import I64, TextBuffers, code_points_to_bytes, find_matches, is_in_byte_table, make_byte_table
+from sanitize.array_types import F64, I64
+from sanitize.core.arrow_buffers import TextBuffers, code_points_to_bytes, find_matches, is_in_byte_table, make_byte_table
 from sanitize.core.intervals import merge_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
@@ -141,7 +141,7 @@ class Presidio(Finder):
         analyzers = self._analyzers
         kinds = tuple(dict.fromkeys(analyzers.kind_by_entity.values()))
         buffers = TextBuffers.from_array(column.texts)
-        found: list[tuple[I64, I64, I64, I64, npt.NDArray[np.float64]]] = []
+        found: list[tuple[I64, I64, I64, I64, F64]] = []
         failed_texts: set[int] = set()
         with analyzers.open_memory_zone():
             for analyze, windows in analyzers.iter_windows(buffers):
@@ -403,9 +403,7 @@ def _cut_chunks(buffers: TextBuffers, chunk_bytes: int, overlap_bytes: int) -> T
     return windows[:, 0], windows[:, 1], windows[:, 2], windows[:, 3], windows[:, 4]
 
 
-def _run_analyzer(
-    analyze: Any, buffers: TextBuffers, windows: TextWindows, failed_texts: set[int]
-) -> tuple[I64, I64, I64, list[str], npt.NDArray[np.float64]]:
+def _run_analyzer(analyze: Any, buffers: TextBuffers, windows: TextWindows, failed_texts: set[int]) -> tuple[I64, I64, I64, list[str], F64]:
     """Returns the results of an analyzer on windows: text, start byte, end byte, entity and score of each span. Texts at which it fails are
     added to `failed_texts`. A loop over windows, as Presidio analyzes one text at a time."""
     text_no, low, high, begin, end = windows

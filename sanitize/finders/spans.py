@@ -30,8 +30,9 @@ import numpy as np
 import polars as pl
 from pydantic import Field, PrivateAttr
 
+from sanitize.array_types import I64
 from sanitize.core import part_protocols
-from sanitize.core.arrow_buffers import I64, TextBuffers, bytes_to_code_points, code_points_to_bytes
+from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_points_to_bytes
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, TextColumn
 from sanitize.errors import InputRefused, PlanError

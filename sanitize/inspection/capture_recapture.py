@@ -21,15 +21,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sanitize.array_types import F64, I64
 from sanitize.core.command_results import SeveralIndexEstimate, TwoIndexEstimate
 from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs
 
 Z_95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 _MAX_COEFFICIENT = 15.0  # a larger coefficient comes from an empty cell, and the model is not usable
 TWO_INDEX_ASSUMPTION = (
     "that the two find independently of each other; if both find the easy ones and miss the hard ones, more is missed than estimated"

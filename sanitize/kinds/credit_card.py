@@ -10,19 +10,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from sanitize.array_types import I64, U8
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import (
-    BOUNDARY,
-    I64,
-    U8,
-    WIDE_GAP,
-    Kind,
-    digit_mask,
-    from_byte_matrix,
-    redraw_characters,
-    to_byte_matrix,
-    widen_separators,
-)
+from sanitize.kinds.kind import BOUNDARY, WIDE_GAP, Kind, digit_mask, from_byte_matrix, redraw_characters, to_byte_matrix, widen_separators
 
 _ISSUER_RANGES = (  # first and last prefix of four digits, and number lengths in use (ISO/IEC 7812 ranges as the networks publish them)
     (1800, 1800, (15,)),  # JCB

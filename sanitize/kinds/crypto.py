@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sanitize.array_types import I64
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, I64, Kind, draw_indices, from_byte_matrix, to_byte_matrix
+from sanitize.kinds.kind import BOUNDARY, Kind, draw_indices, from_byte_matrix, to_byte_matrix
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173
@@ -144,7 +144,7 @@ def _bech32_polymod(values: pl.Series) -> I64:
     table[list(_BECH32.encode())] = np.arange(32)
     sums = np.ones(len(rows), np.int64)
 
-    def step(sums: I64, value: npt.NDArray[np.int64]) -> I64:
+    def step(sums: I64, value: I64) -> I64:
         top = sums >> 25
         sums = (sums & 0x1FFFFFF) << 5 ^ value
         for bit, factor in enumerate(_BECH32_GENERATORS):

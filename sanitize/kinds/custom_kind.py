@@ -15,15 +15,15 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
+from sanitize.array_types import U8, Mask
 from sanitize.core.keys import Draws
 from sanitize.errors import PlanError, suggest_names
-from sanitize.kinds.countries.national_id import Bools, passes_luhn, passes_mod11_10, passes_mod97, passes_verhoeff
+from sanitize.kinds.countries.national_id import passes_luhn, passes_mod11_10, passes_mod97, passes_verhoeff
 from sanitize.kinds.kind import (
     ANY_BYTES,
     ASCII_WORD_CHARS,
     CATEGORIES,
     DEFAULT_CATEGORY,
-    U8,
     Kind,
     builtin_kinds,
     draw_indices,
@@ -36,7 +36,7 @@ from sanitize.kinds.kind import (
 from sanitize.kinds.pattern_check import find_pattern_error
 
 # name -> (pattern of the characters that the check ignores, the check, number of check characters at the end)
-CHECKS: dict[str, tuple[str, Callable[[U8], Bools], int]] = {
+CHECKS: dict[str, tuple[str, Callable[[U8], Mask], int]] = {
     "luhn": ("[^0-9]", passes_luhn, 1),
     "verhoeff": ("[^0-9]", passes_verhoeff, 1),
     "mod11_10": ("[^0-9]", passes_mod11_10, 1),
@@ -294,7 +294,7 @@ def _fill_template(template: str, draws: Draws) -> pl.Series:
     return pl.select(pl.concat_str(pieces)).to_series()
 
 
-def _passes_check(check: str, values: pl.Series) -> Bools:
+def _passes_check(check: str, values: pl.Series) -> Mask:
     """True where the characters that the check reads pass it; values with fewer than two such characters fail."""
     leaves_out, passes, _ = CHECKS[check]
     plain = values.str.to_uppercase().str.replace_all(leaves_out, "")

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from sanitize.array_types import I64, U8
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, DIGITS, I64, LETTERS, U8, Kind, draw_indices, from_byte_matrix, to_byte_matrix
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, DIGITS, LETTERS, Kind, draw_indices, from_byte_matrix, to_byte_matrix
 
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from sanitize.array_types import I64, U8
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, I64, LETTERS, U8, Kind, from_byte_matrix, redraw_characters, to_byte_matrix, widen_separators
+from sanitize.kinds.kind import BOUNDARY, LETTERS, Kind, from_byte_matrix, redraw_characters, to_byte_matrix, widen_separators
 
 _COUNTRIES_BY_LENGTH = {  # SWIFT IBAN registry, release 98
     15: "NO",

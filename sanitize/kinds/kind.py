@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import I64, U8, Mask
 from sanitize.core.keys import Draws, draw_index
 from sanitize.errors import PlanError, suggest_names
 
@@ -46,8 +46,6 @@ CATEGORIES = {  # groups of kinds that a plan can decide about together, and wha
     "time": "dates and times",
 }
 DEFAULT_CATEGORY = "identifier"  # of a custom kind that states none
-U8 = npt.NDArray[np.uint8]
-I64 = npt.NDArray[np.int64]
 _COUNTRY_ALIASES = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # common names of a country -> its ISO 3166 code
 _SUPPORT_MODULES = ("kind", "custom_kind", "pattern_check")  # modules of this folder that define no kind
 BOUNDARY = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak check
@@ -295,7 +293,7 @@ def always_needs_context(values: pl.Series) -> pl.Series:
     return pl.Series([True], dtype=pl.Boolean).new_from_index(0, len(values))
 
 
-def redraw_characters(values: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_] | None = None, first_lane: int = 0) -> pl.Series:
+def redraw_characters(values: pl.Series, draws: Draws, keep: Mask | None = None, first_lane: int = 0) -> pl.Series:
     """The values with every ASCII letter and digit redrawn within its class (upper, lower, digit); all other bytes stay.
 
     `keep` marks bytes of the concatenated values (see `flatten_strings`) that stay as well. Four characters share a lane, sixteen bits each
@@ -317,7 +315,7 @@ def redraw_characters(values: pl.Series, draws: Draws, keep: npt.NDArray[np.bool
     return unflatten_strings(np.where(size > 0, drawn, flat), offsets, values.name)
 
 
-def draw_indices(draws: Draws, lane: int, limit: int | npt.NDArray[np.int64]) -> I64:
+def draw_indices(draws: Draws, lane: int, limit: int | I64) -> I64:
     """One index below `limit` for every row, from the 32 upper bits of a lane."""
     return draw_index(draws.u32_pair(lane)[0], limit if isinstance(limit, int) else limit.astype(np.uint64))
 
@@ -339,13 +337,13 @@ def unflatten_strings(flat: U8, offsets: I64, name: str = "") -> pl.Series:
     return pl.Series(name, pa.LargeStringArray.from_buffers(len(offsets) - 1, *buffers[1:])).cast(pl.String)
 
 
-def first_marked(marked: npt.NDArray[np.bool_], starts: I64, ends: I64) -> I64:
+def first_marked(marked: Mask, starts: I64, ends: I64) -> I64:
     """The first marked position of each range, or the range's end; `marked` has one entry for each byte of `flatten_strings`."""
     places = np.append(np.flatnonzero(marked), len(marked))
     return np.asarray(np.minimum(places[np.searchsorted(places, starts)], ends), np.int64)
 
 
-def last_marked(marked: npt.NDArray[np.bool_], starts: I64, ends: I64) -> I64:
+def last_marked(marked: Mask, starts: I64, ends: I64) -> I64:
     """The last marked position of each range, or the range's end."""
     places = np.flatnonzero(marked)
     found = np.append(places, -1)[np.searchsorted(places, ends) - 1]
@@ -368,7 +366,7 @@ def from_byte_matrix(rows: U8, name: str = "") -> pl.Series:
     return unflatten_strings(rows[filled], np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int64), name)
 
 
-def digit_mask(rows: U8) -> npt.NDArray[np.bool_]:
+def digit_mask(rows: U8) -> Mask:
     """True where the bytes of a matrix are ASCII digits."""
     return (rows >= 48) & (rows <= 57)
 
@@ -378,7 +376,7 @@ for _first, _count in ((b"0", 10), (b"A", 26), (b"a", 26)):
     _CLASS_START[_first[0] : _first[0] + _count], _CLASS_SIZE[_first[0] : _first[0] + _count] = _first[0], _count
 
 
-def boundary_tables(kinds: list[Kind]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def boundary_tables(kinds: list[Kind]) -> tuple[Mask, Mask]:
     """Two tables [kind, byte]: True where that byte may not precede, or not follow, a value of that kind.
 
     The rule applies only at an edge of the value that is itself a letter, digit or underscore; `+1` or `(555)` may follow anything.
@@ -390,7 +388,7 @@ def boundary_tables(kinds: list[Kind]) -> tuple[npt.NDArray[np.bool_], npt.NDArr
     return tables[0], tables[1]
 
 
-def byte_table(members: bytes) -> npt.NDArray[np.bool_]:
+def byte_table(members: bytes) -> Mask:
     """A table of 256 entries: True for the bytes in `members`."""
     table = np.zeros(256, np.bool_)
     table[list(members)] = True

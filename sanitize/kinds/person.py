@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, splice, to_large_string
 from sanitize.core.keys import Draws, draw_index
-from sanitize.kinds.kind import ASCII_WORD_CHARS, I64, Kind
+from sanitize.kinds.kind import ASCII_WORD_CHARS, Kind
 
 INVISIBLE = "[\u200b-\u200d\u2060\u00ad\ufeff]"
 ASCII_ALPHANUMERICS = ASCII_WORD_CHARS.replace(b"_", b"")  # `_Ann Roe_` contains a name
@@ -31,7 +32,6 @@ _BEFORE_COMMA = r"\A([\s\"',]*[^\s\"',][^,]*),"  # the text before the first com
 # letters that Unicode does not decompose into a base letter and an accent, and their ASCII spellings; letters with a two-letter spelling
 _ASCII_SPELLINGS = dict(zip("ßøłđðæœþıħ", "ss o l d d ae oe th i h".split(), strict=True))
 _DIGRAPHS = dict(zip("äöüøå", "ae oe ue oe aa".split(), strict=True))
-Mask = npt.NDArray[np.bool_]
 
 
 def normalise_name(names: pl.Series) -> pl.Series:

@@ -21,16 +21,15 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import (
     BLANKS,
     BOUNDARY,
     DIGITS,
     HYPHENS,
-    I64,
     WIDE_GAP,
     Kind,
     byte_table,
@@ -353,7 +352,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     return out.alias(values.name)
 
 
-def _is_unusable(surrogates: pl.Series, numbers: pl.Series) -> npt.NDArray[np.bool_]:
+def _is_unusable(surrogates: pl.Series, numbers: pl.Series) -> Mask:
     """True for surrogates that are refused, normalise to another length, or are impossible for their country code."""
     normalised = _normalise(surrogates)
     bad = (_check(surrogates).is_not_null() | (normalised.str.len_bytes() != numbers.str.len_bytes())).to_numpy().copy()
@@ -374,14 +373,12 @@ def _redraw_digits(values: pl.Series, draws: Draws, kept_count: I64) -> pl.Serie
     return redraw_characters(values, draws, keep[rows != 0], first_lane=8)
 
 
-def _fit_north_american(
-    values: pl.Series, draws: Draws, kept_count: I64, is_north_american: npt.NDArray[np.bool_], reserved: bool
-) -> pl.Series:
+def _fit_north_american(values: pl.Series, draws: Draws, kept_count: I64, is_north_american: Mask, reserved: bool) -> pl.Series:
     """The values with valid area codes and exchanges in North American rows; the exchange 555 is only used with `reserved`."""
     rows = to_byte_matrix(values)
     place = np.where(digit_mask(rows) & is_north_american[:, None], np.cumsum(digit_mask(rows), axis=1) - 1 - kept_count[:, None], -1)
 
-    def put(at: int, digit: I64 | int, where: npt.NDArray[np.bool_] = is_north_american) -> None:
+    def put(at: int, digit: I64 | int, where: Mask = is_north_american) -> None:
         spot = (place == at) & where[:, None]
         rows[spot] = np.broadcast_to(np.reshape(48 + digit, (-1, 1)), rows.shape)[spot]
 

@@ -23,7 +23,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import I64, to_large_string
+from sanitize.array_types import I64
+from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Editor
 from sanitize.errors import LeakFound, OutputBroken, PlanError, UsageError

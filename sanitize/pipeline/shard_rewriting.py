@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64
 from sanitize.core.part_protocols import Aggregates
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement
@@ -224,6 +224,6 @@ def _check_pseudonyms(state: RunState) -> None:
     )
 
 
-def _read_column(path: Path, name: str) -> npt.NDArray[np.int64]:
+def _read_column(path: Path, name: str) -> I64:
     """One int64 column of a small table of WORK."""
     return np.asarray(pq.read_table(path, columns=[name], partitioning=None).column(0), np.int64)

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64
 from sanitize.core import text_cells
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 from sanitize.storage import parquet_files
-from sanitize.storage.parquet_files import I64
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 # larger row groups are staged: in place, every task that reads a part of one would decode all of it

@@ -16,16 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.engine import Engine
 from sanitize.core.intervals import enumerate_ranges, find_overlapping_rows, flatten_spans, pack_pairs
 from sanitize.storage import queries
 
-I64 = npt.NDArray[np.int64]
 # rows without a section: how often each value occurs in the output (`result_id`: value_id of an original, hash of a surrogate's text, 0 for
 # what is no value any more); rows with a section: the same occurrences by their location in the input
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
@@ -143,7 +142,7 @@ def _sum_outcomes(outcome_keys: I64, result_id: I64, section: I64, kinds: list[s
     return pa.table(columns, schema=OUTCOME_SCHEMA)
 
 
-def _in_dropped_documents(doc_no: I64, drops: tuple[Path, ...]) -> npt.NDArray[np.bool_]:
+def _in_dropped_documents(doc_no: I64, drops: tuple[Path, ...]) -> Mask:
     """Whether each occurrence is in a dropped document."""
     if not drops or not len(doc_no):
         return np.zeros(len(doc_no), np.bool_)
@@ -152,7 +151,7 @@ def _in_dropped_documents(doc_no: I64, drops: tuple[Path, ...]) -> npt.NDArray[n
     return np.isin(doc_no, np.concatenate([np.asarray(table.column(0), np.int64) for table in tables]))
 
 
-def _match_edits(spans: dict[str, I64], kind: I64, kinds: list[str], edits: Path | None) -> tuple[I64, pl.Series, npt.NDArray[np.bool_]]:
+def _match_edits(spans: dict[str, I64], kind: I64, kinds: list[str], edits: Path | None) -> tuple[I64, pl.Series, Mask]:
     """Pair occurrences with the edits of their own kind that overlap them.
 
     Returns (row, replacement, touched). `row` has occurrence numbers: first one for each pair of an occurrence and an edit, then the

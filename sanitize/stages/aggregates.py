@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.engine import Engine
 from sanitize.core.part_protocols import Aggregates, Editor
@@ -27,8 +27,6 @@ from sanitize.stages.corpus_pass import CorpusContext, exclude_dropped
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage import queries
 from sanitize.storage.table_schemas import BLACKLIST
-
-I64 = npt.NDArray[np.int64]
 
 
 def write_value_counts(engine: Engine, partial_files: Sequence[Path], out: Path) -> None:

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sanitize.array_types import I32, I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_nested_spans, splice, to_large_string
 from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs, sort_spans, to_output_offsets
 from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
@@ -25,9 +26,6 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, flatten_cells
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 ERASURE_PART = "subject"  # the name in `edits` of the part that erases a person
 WORD_KIND = "WORD"  # the kind of an edit without an occurrence
 _NO_VALUE = -1

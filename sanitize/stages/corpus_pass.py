@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I32, I64
 from sanitize.core.engine import Engine
 from sanitize.core.part_protocols import Dropper, Part, TextBatch
 from sanitize.core.text_cells import LeafPath
@@ -27,7 +27,6 @@ from sanitize.storage.files import file_sha256
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.task_records import Job, hash_json
 
-I64 = npt.NDArray[np.int64]
 _OCCURRENCE_COLUMNS = ["doc_no", "cell", "start", "start_byte", "end_byte", "value_id"]
 
 
@@ -71,7 +70,7 @@ def iter_texts(
     end_doc_no: int,
     excluded_doc_files: Sequence[Path],
     only_documents: Path | None = None,
-) -> Iterator[tuple[I64, npt.NDArray[np.int32], pa.LargeStringArray]]:
+) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
     """Yields the texts of a range of documents, leaf by leaf: `doc_no`, cell and text of each; null texts are left out.
 
     Documents listed in `excluded_doc_files` are skipped; with `only_documents` all others than those listed there are skipped too. These
@@ -111,7 +110,7 @@ def load_occurrences(path: Path | None, kinds: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame(table.filter(is_wanted).select(_OCCURRENCE_COLUMNS))
 
 
-def occurrences_in_cells(occurrences: pl.DataFrame, doc_nos: I64, cells: npt.NDArray[np.int32]) -> pl.DataFrame:
+def occurrences_in_cells(occurrences: pl.DataFrame, doc_nos: I64, cells: I32) -> pl.DataFrame:
     """The occurrences in the given cells, with a column `text_no`: the index of the cell in `cells`. `doc_nos` ascend."""
     if not occurrences.height or not len(doc_nos):
         return occurrences.head(0).with_columns(text_no=pl.lit(0, pl.Int64))

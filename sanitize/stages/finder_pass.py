@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import F32, I32, I64
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts, slice_nested_spans, to_large_string
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import FoundSpans, TextColumn
@@ -24,8 +25,6 @@ from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.text.mail_headers import find_sections
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 _FINDER_VIEW_COLUMNS = ("text_no", "start_byte", "end_byte", "kind", "value_id")  # what a finder is shown of the spans that others found
 
 
@@ -44,7 +43,7 @@ class ColumnOccurrences:
     section: I32
     section_names: list[str]
     finder: I32
-    score: npt.NDArray[np.float32]
+    score: F32
     values: pl.DataFrame
     skipped: dict[tuple[int, str], int]
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I32, I64
 from sanitize.kinds.kind import all_kinds
 from sanitize.stages.finder_pass import NO_VALUES, ColumnOccurrences
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn
 from sanitize.storage.parquet_files import open_table_writer, write_table_rows
 
-I64 = npt.NDArray[np.int64]
 LINK_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.int64())])
 
 
@@ -112,11 +112,11 @@ class _OccurrenceBatch:
     def __init__(self, tables: OccurrenceTableWriter, doc_no: I64) -> None:
         self.kind_names, self.finder_names, self.entities = tables.kind_names, tables.finder_names, tables.entities
         self.doc_no = doc_no
-        self.pieces: list[tuple[ColumnOccurrences, I64, npt.NDArray[np.int32]]] = []
+        self.pieces: list[tuple[ColumnOccurrences, I64, I32]] = []
         self.skipped: dict[tuple[int, str], int] = {}
         self._sorted_columns: dict[str, npt.NDArray[Any]] = {}
 
-    def add(self, occurrences: ColumnOccurrences, rows: I64, cells: npt.NDArray[np.int32]) -> None:
+    def add(self, occurrences: ColumnOccurrences, rows: I64, cells: I32) -> None:
         for reason_key, times in occurrences.skipped.items():
             self.skipped[reason_key] = self.skipped.get(reason_key, 0) + times
         if len(occurrences.text_no):

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.storage.parquet_files import open_table_writer
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 SURROGATE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 
 

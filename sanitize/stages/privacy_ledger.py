@@ -13,18 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.array_types import F64, I32, I64
 from sanitize.core.part_protocols import Editor
 from sanitize.storage import table_schemas
 from sanitize.storage.files import read_json
 from sanitize.storage.parquet_files import open_table_writer
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 CLAIM_SEEDED = "none (seeded run: anyone who knows the seed can reproduce the draws)"
 CLAIM_OWN_MODEL = "none (the model was trained on the corpus itself, which the mechanism does not account for)"
@@ -209,7 +206,7 @@ def _sum_epsilon_by_user(rows: pl.DataFrame, users: Iterable[pa.Table]) -> pl.Da
     return pl.concat(parts).group_by("part", "user_id").agg(pl.col("epsilon").sum()).select("part", "epsilon").sort("part", "epsilon")
 
 
-def _quantiles(numbers: npt.NDArray[np.float64]) -> dict[str, float]:
+def _quantiles(numbers: F64) -> dict[str, float]:
     """Median, 90 and 99 percent quantile, and maximum; each is one of the numbers (no interpolation)."""
     if not len(numbers):
         return {}

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I32, Mask
 from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.core.text_cells import LeafPath
@@ -27,7 +28,6 @@ from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.parquet_files import RowGroupWriter, open_table_writer, open_text_writer
 
-Mask = npt.NDArray[np.bool_]
 VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
 
 ROWS_SCHEMA = pa.schema([pa.field("doc_no", pa.int64())])
@@ -154,7 +154,7 @@ def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
     return assemble_occurrences(columns, kept, kind_names, keeps_swept)
 
 
-def _decode_dictionary(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int32], pa.Array]:
+def _decode_dictionary(table: pa.Table, name: str) -> tuple[I32, pa.Array]:
     """The codes of a dictionary column of one chunk or none, and its names."""
     if not table.num_rows:
         return np.empty(0, np.int32), pa.array([], pa.string())
@@ -162,7 +162,7 @@ def _decode_dictionary(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int32
     return np.asarray(column.indices, np.int32), column.dictionary
 
 
-def _is_named(codes: npt.NDArray[np.int32], names: pa.Array, wanted: Sequence[str]) -> Mask:
+def _is_named(codes: I32, names: pa.Array, wanted: Sequence[str]) -> Mask:
     """True for codes of one of the wanted names."""
     is_wanted = np.isin(np.array(names.to_pylist(), object), list(wanted))
     found: Mask = is_wanted[codes] if len(codes) else np.empty(0, np.bool_)
@@ -171,7 +171,7 @@ def _is_named(codes: npt.NDArray[np.int32], names: pa.Array, wanted: Sequence[st
 
 def _find_kept(
     task: RewriteTask, editor: Editor, aggregates: Aggregates, columns: dict[str, npt.NDArray[Any]], kind_names: pa.Array
-) -> npt.NDArray[np.bool_]:
+) -> Mask:
     """True for the occurrences that the editor keeps: those in its `first_occurrences`, or all but its `removed_occurrences`."""
     has_removals = "removed_occurrences" in aggregates.tables
     kept = np.full(len(columns["doc_no"]), has_removals)
@@ -191,7 +191,7 @@ def _find_kept(
     listed = listed.select(pl.col(name).cast(all_rows.schema[name]) for name in key_columns)
     kept[all_rows.join(listed, on=key_columns, how="semi")["row"].to_numpy()] = not has_removals
     is_editor_kind = np.isin(np.array(kind_names.to_pylist(), object), list(editor.kinds))
-    is_of_editor: npt.NDArray[np.bool_] = is_editor_kind[columns["kind"]]
+    is_of_editor: Mask = is_editor_kind[columns["kind"]]
     return kept & is_of_editor
 
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import F32, I64, U8, Mask
 from sanitize.core.arrow_buffers import (
-    I64,
     TextBuffers,
     ascii_lower,
     bytes_to_code_points,
@@ -42,8 +42,6 @@ from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
 from sanitize.text.mail_headers import find_sections
 
-Bools = npt.NDArray[np.bool_]
-F32 = npt.NDArray[np.float32]
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 64, 32  # bytes around a span that are searched for a context word
 _WORD_BYTES = make_byte_table(ASCII_WORD_CHARS)
 
@@ -98,7 +96,7 @@ class _CustomKindScanner:
         """Its occurrences in a column of texts without nulls."""
         buffers, custom, skipped = TextBuffers.from_array(texts), self.custom, dict[str, int]()
 
-        def reject(reason: str, is_good: Bools, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        def reject(reason: str, is_good: Mask, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
             if not is_good.all():
                 skipped[reason] = skipped.get(reason, 0) + int((~is_good).sum())
             return [column[is_good] for column in columns]
@@ -131,7 +129,7 @@ class _CustomKindScanner:
         value_ids = compute_value_ids(normalised, self.kind.name, self.key)
         return _CustomKindSpans(text_no, low - base, high - base, score, value_no, to_large_string(values), normalised, value_ids, skipped)
 
-    def _keeps_boundary(self, buffers: TextBuffers, low: I64, high: I64) -> Bools:
+    def _keeps_boundary(self, buffers: TextBuffers, low: I64, high: I64) -> Mask:
         """True for spans whose neighbouring bytes their kind's boundary rule allows."""
         text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
         before, after = buffers.data[np.maximum(low - 1, 0)], buffers.data[np.minimum(high, max(len(buffers.data) - 1, 0))]
@@ -157,7 +155,7 @@ class _CustomKindScanner:
             low, high = low[is_exact], high[is_exact]
         return low, high
 
-    def _has_context(self, buffers: TextBuffers, low: I64, high: I64) -> Bools:
+    def _has_context(self, buffers: TextBuffers, low: I64, high: I64) -> Mask:
         """True for spans with a context word near them in the same text."""
         text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
         first = np.maximum(low - _CONTEXT_BYTES_BEFORE, buffers.offsets[text_no])
@@ -170,7 +168,7 @@ class _CustomKindScanner:
         return has_context
 
 
-def _trim_cut_characters(data: npt.NDArray[np.uint8], start: I64, end: I64) -> tuple[I64, I64]:
+def _trim_cut_characters(data: U8, start: I64, end: I64) -> tuple[I64, I64]:
     """Shrink byte ranges so that they neither begin nor end inside a UTF-8 character."""
     last = max(len(data) - 1, 0)
     for _ in range(3):

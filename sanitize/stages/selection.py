@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.array_types import Mask
 from sanitize.kinds import ip_address
 from sanitize.kinds.kind import get_kind
 from sanitize.plans.plan import SelectionRules
@@ -28,7 +28,6 @@ from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, write_table_rows
 from sanitize.storage.views import UNSELECTED_FILE
 
-Mask = npt.NDArray[np.bool_]
 VALUE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 
 

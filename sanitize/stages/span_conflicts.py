@@ -19,13 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sanitize.array_types import F32, I32, I64
 from sanitize.core.intervals import find_overlapping_pairs, flatten_spans, select_greedily
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,7 +34,7 @@ class CompetingSpans:
     end: I64
     kind_no: I32
     finder_no: I32
-    score: npt.NDArray[np.float32]
+    score: F32
     exempt_finder_no: int = -1
 
     def take(self, rows: I64) -> CompetingSpans:

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I32, I64, U64
 from sanitize.core.arrow_buffers import TextBuffers, iter_text_ranges, to_large_string
 from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Key, siphash
@@ -45,9 +45,6 @@ from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.task_records import Job, hash_json, run_job
 from sanitize.text.tokenizer import NonAsciiRunCache, UnicodeTokens, find_overlapping_words, tokenize_unicode
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 NO_USER_MESSAGE = "[blacklist]: no document has a user; name the column with the user of each document with --user-column"
 GRAM_USERS_SCHEMA = pa.schema(
     [

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import I64
+from sanitize.array_types import I64
 from sanitize.core.keys import Key, siphash
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage import private_folder

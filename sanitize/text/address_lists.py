@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, is_in_byte_table, make_byte_table, slice_spans
 from sanitize.text.mail_headers import HeaderLines
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,7 +116,7 @@ class _SyntaxBytes:
     `first` has the first row of each value, and the number of rows at its end."""
 
     position: I64
-    byte: npt.NDArray[np.uint8]
+    byte: U8
     value_no: I64
     first: I64
 
@@ -130,12 +128,12 @@ class _SyntaxBytes:
         return cls(position, values.data[position], np.repeat(np.arange(len(values.offsets) - 1), np.diff(first)), first)
 
     @cached_property
-    def is_separator(self) -> npt.NDArray[np.bool_]:
+    def is_separator(self) -> Mask:
         """True for each comma and semicolon, wherever it is."""
         return _SEPARATOR_BYTES[self.byte]
 
     @cached_property
-    def has_separator(self) -> npt.NDArray[np.bool_]:
+    def has_separator(self) -> Mask:
         """True for each value with a comma or semicolon."""
         return np.diff(np.append(0, np.cumsum(self.is_separator))[self.first]) > 0
 

@@ -19,14 +19,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, is_in_byte_table, make_byte_table, slice_spans, splice
 from sanitize.core.intervals import merge_spans
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 ENCODED_FORMS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable", "base64", "UTF-16", "digits")
 _MIN_BASE64_CHARS = 11  # base64 characters that encode eight bytes; shorter values are not searched in base64
 _MIN_DIGITS = 7  # a shorter row of digits does not identify a person

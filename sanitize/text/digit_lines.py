@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.arrow_buffers import BLOCK_BYTES, I64, MASKED_BYTE, TextBuffers, slice_spans
+from sanitize.array_types import I64, U8, Mask
+from sanitize.core.arrow_buffers import BLOCK_BYTES, MASKED_BYTE, TextBuffers, slice_spans
 from sanitize.core.intervals import expand_ranges, split_spans, subtract_spans
-
-U8 = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
 
 _WORD_SIZE = 8  # bytes that are selected or skipped together
 _MAX_SEPARATOR_GAP = 5  # bytes from one separator to the next in a number without a digit
@@ -72,7 +69,7 @@ def find_digit_lines(buffers: TextBuffers, excluded_starts: I64, excluded_ends: 
     return DigitLines.from_spans(buffers, begin, end)
 
 
-def _mark_words(data: U8) -> tuple[Bools, Bools]:
+def _mark_words(data: U8) -> tuple[Mask, Mask]:
     """Marks the words of eight bytes that contain a digit or separators of a number, and the words that contain a line feed."""
     count = -(-len(data) // _WORD_SIZE)
     words, feeds = np.empty(count, np.bool_), np.empty(count, np.bool_)
@@ -100,7 +97,7 @@ def _mark_words(data: U8) -> tuple[Bools, Bools]:
     return words, feeds
 
 
-def _close_gaps(is_marked: Bools) -> Bools:
+def _close_gaps(is_marked: Mask) -> Mask:
     """Marks gaps of up to `_MAX_UNMARKED_WORDS` words between two marked ones as well: fewer pieces, from the same lines."""
     out = np.concatenate([is_marked, np.zeros(_MAX_UNMARKED_WORDS, np.bool_)])
     for step in (1, 2, 4):

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sanitize.core.arrow_buffers import I64, TextBuffers, slice_nested_spans
+from sanitize.array_types import F32, I32, I64
+from sanitize.core.arrow_buffers import TextBuffers, slice_nested_spans
 from sanitize.core.part_protocols import FoundSpans
 from sanitize.errors import PlanError, suggest_names
 from sanitize.kinds.kind import all_kinds, builtin_kinds
@@ -74,9 +74,9 @@ def trim_spans(
     text_no: I64,
     start: I64,
     end: I64,
-    kind: npt.NDArray[np.int32],
+    kind: I32,
     kinds: tuple[str, ...],
-    score: npt.NDArray[np.float32],
+    score: F32,
     **span_fields: Any,
 ) -> FoundSpans:
     """Returns spans (byte offsets in their texts) sorted and without white space at their edges. A span without any letter or digit is

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     ascii_lower,
@@ -36,8 +37,6 @@ from sanitize.core.intervals import enumerate_ranges, merge_spans, sort_spans
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
 from sanitize.text.partition_files import MAX_FILES, open_partitions
 
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 LITERAL_FORMS = ("exact", "case-folded", "NFKC")
 TERMS_PER_RANGE = 100_000  # terms that `LiteralMatcher.write` sorts at a time: about 30 MB
 _VALUES_PER_BATCH = 100_000  # values that are read at a time
@@ -69,7 +68,7 @@ class LiteralMatcher:
     terms are divided over several matchers (`open_partitions`); `unsearched_ids` are values that are too common to be searched.
     """
 
-    def __init__(self, terms: pa.LargeStringArray, kind: npt.NDArray[np.int32], value_id: I64) -> None:
+    def __init__(self, terms: pa.LargeStringArray, kind: I32, value_id: I64) -> None:
         self.kind, self.value_id = kind, value_id
         self._load_kind_rules()
         buffers = TextBuffers.from_array(terms)
@@ -77,9 +76,7 @@ class LiteralMatcher:
         self.lengths = buffers.lengths
         kinds_present = np.unique(kind)
         # bytes that no kind of these terms may follow
-        self.is_forbidden_before: npt.NDArray[np.bool_] = (
-            np.all(self.not_before[kinds_present], axis=0) if len(kinds_present) else np.zeros(256, np.bool_)
-        )
+        self.is_forbidden_before: Mask = np.all(self.not_before[kinds_present], axis=0) if len(kinds_present) else np.zeros(256, np.bool_)
         # whether any term has a character beyond ASCII, and the length of the longest term
         self.term_stats = np.array([(buffers.data >= 128).any(), self.lengths.max(initial=0)], np.int64)
         # an address is searched around its @, which is rare in a text; any other term from its first byte on
@@ -255,15 +252,13 @@ class LiteralMatcher:
         base = buffers.offsets[text_no]
         return LiteralMatches(text_no[order], (start - base)[order], (end - base)[order], term[order])
 
-    def has_valid_boundaries(self, texts: pa.LargeStringArray, matches: LiteralMatches) -> npt.NDArray[np.bool_]:
+    def has_valid_boundaries(self, texts: pa.LargeStringArray, matches: LiteralMatches) -> Mask:
         """Returns a mask of the matches (found with `check_boundaries=False`) that the boundary rule of their kind allows."""
         buffers = TextBuffers.from_array(texts)
         base = buffers.offsets[matches.text_no]
         return self._has_valid_boundaries(buffers, buffers.data, base + matches.start, base + matches.end, matches.text_no, matches.term)
 
-    def _has_valid_boundaries(
-        self, buffers: TextBuffers, data: npt.NDArray[np.uint8], start: I64, end: I64, text_no: I64, term: I64
-    ) -> npt.NDArray[np.bool_]:
+    def _has_valid_boundaries(self, buffers: TextBuffers, data: U8, start: I64, end: I64, text_no: I64, term: I64) -> Mask:
         kind, last = self.kind[term], max(len(buffers.data) - 1, 0)
         bad_before = (
             (start > buffers.offsets[text_no])
@@ -275,7 +270,7 @@ class LiteralMatcher:
         bad_after &= self.is_word_byte[data[end - 1]] & (
             self.not_after[kind, next_byte] | self.checks_accents[kind] & _is_accent(buffers.data, end)
         )
-        is_valid: npt.NDArray[np.bool_] = ~(bad_before | bad_after)
+        is_valid: Mask = ~(bad_before | bad_after)
         return is_valid
 
     def find_nfkc(self, texts: pa.LargeStringArray) -> LiteralMatches:
@@ -438,7 +433,7 @@ class _TermIndex:
         vars(index).update({name: _load_array(folder / name) for name in cls._SAVED_ARRAYS})
         return index
 
-    def find(self, lowercase_data: npt.NDArray[np.uint8], windows: U64, head_starts: I64) -> tuple[I64, I64]:
+    def find(self, lowercase_data: U8, windows: U64, head_starts: I64) -> tuple[I64, I64]:
         """Returns start bytes and term rows of all matches, byte for byte; `head_starts` are the offsets at which a head may be."""
         if self.bytes_before_at:
             head_starts = head_starts[head_starts >= 0]
@@ -474,11 +469,11 @@ class _TermIndex:
         return begins, rows
 
 
-def _is_accent(data: npt.NDArray[np.uint8], byte_offsets: I64) -> npt.NDArray[np.bool_]:
+def _is_accent(data: U8, byte_offsets: I64) -> Mask:
     """True where a combining mark (U+0300 to 036F) is, which forms one letter with the character before it."""
     last = max(len(data) - 1, 0)
     lead, trail = data[np.minimum(byte_offsets, last)], data[np.minimum(byte_offsets + 1, last)]
-    mark: npt.NDArray[np.bool_] = (byte_offsets < last) & ((lead == 0xCC) | ((lead == 0xCD) & (trail < 0xB0)))
+    mark: Mask = (byte_offsets < last) & ((lead == 0xCC) | ((lead == 0xCD) & (trail < 0xB0)))
     return mark
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import I32, I64, U8, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     find_first_byte_after,
@@ -29,7 +29,6 @@ from sanitize.core.arrow_buffers import (
 )
 from sanitize.core.intervals import expand_ranges
 
-I64 = npt.NDArray[np.int64]
 BODY_SECTION = "body"
 UNKNOWN_FIELD = "header"  # field name of a header line that is not a valid field
 ID_FIELDS = frozenset(
@@ -73,20 +72,20 @@ _HEADER_BLOCK_START = (
 class Sections:
     """The section of every span: an index into `section_names`, -1 outside mail. `section_names[0]` is `body`."""
 
-    section_no: npt.NDArray[np.int32]
+    section_no: I32
     section_names: list[str]
 
     @property
-    def is_id_field(self) -> npt.NDArray[np.bool_]:
+    def is_id_field(self) -> Mask:
         """True where a span is in a field that holds message ids."""
         return self._is_in(ID_FIELDS)
 
     @property
-    def is_address_field(self) -> npt.NDArray[np.bool_]:
+    def is_address_field(self) -> Mask:
         """True where a span is in a field that holds addresses."""
         return self._is_in(ADDRESS_FIELDS)
 
-    def _is_in(self, fields: frozenset[str]) -> npt.NDArray[np.bool_]:
+    def _is_in(self, fields: frozenset[str]) -> Mask:
         known = np.array([*(name in fields for name in self.section_names), False])  # the last entry serves index -1
         return known[self.section_no]
 
@@ -228,10 +227,10 @@ class HeaderLines:
 
     start: I64
     end: I64
-    field_code: npt.NDArray[np.int32]
+    field_code: I32
     field_names: list[str]
     colon: I64
-    is_address_list: npt.NDArray[np.bool_]
+    is_address_list: Mask
 
     @classmethod
     def empty(cls, span_count: int) -> HeaderLines:
@@ -245,7 +244,7 @@ class HeaderLines:
         start: I64,
         end: I64,
         colon: I64,
-        is_address_list: npt.NDArray[np.bool_],
+        is_address_list: Mask,
         field_names: pl.Series,
         field_code: I64,
         line_rows: I64,
@@ -294,7 +293,7 @@ def find_header_lines(buffers: TextBuffers, text_no: I64, starts: I64) -> Header
     return found
 
 
-def _find_line_starts(buffers: TextBuffers, text_no: I64, starts: I64, is_foldable: npt.NDArray[np.bool_]) -> I64:
+def _find_line_starts(buffers: TextBuffers, text_no: I64, starts: I64, is_foldable: Mask) -> I64:
     """Returns the first byte of the line of each span; where it `is_foldable`, of the first line of the field that it belongs to."""
     text = buffers.offsets[text_no]
     search_start = (
@@ -337,7 +336,7 @@ def _set_block_lines(
     )
 
 
-def _classify_line_starts(data: npt.NDArray[np.uint8], line_starts: I64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _classify_line_starts(data: U8, line_starts: I64) -> tuple[Mask, Mask]:
     """Classifies lines by their first bytes: may be quoted or folded (a continuation), and, for the others, may be a field."""
     first = data[line_starts]
     may_continue, may_start_field = _CONTINUATION_BYTES[first], _FIELD_START_BYTES[first]

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sanitize.array_types import F32, I64
 from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.errors import MissingExtra, PlanError
 
-I64 = npt.NDArray[np.int64]
 _HEAD_ATTRIBUTES = ("cls", "lm_head")  # models of the BERT family; of the RoBERTa family
 _WORD = re.compile(r"[^\W_]+")
 
@@ -167,7 +166,7 @@ class MaskedModel:
             )
         return rows
 
-    def compute_logits(self, masked_inputs: Sequence[MaskedInput], batch_size: int) -> Iterator[tuple[I64, npt.NDArray[np.float32]]]:
+    def compute_logits(self, masked_inputs: Sequence[MaskedInput], batch_size: int) -> Iterator[tuple[I64, F32]]:
         """Yields batches of row numbers and their logits at the mask, of shape (rows, candidates); shortest rows first."""
         torch = self.torch
         candidate_ids = torch.as_tensor(self.candidate_ids, device=self.device)
@@ -183,9 +182,7 @@ class MaskedModel:
                 logits = self.output_head(at_mask)[:, candidate_ids]
                 yield row_numbers, logits[: len(row_numbers)].float().cpu().numpy()
 
-    def rank_candidates(
-        self, masked_inputs: Sequence[MaskedInput], batch_size: int, top_count: int
-    ) -> Iterator[tuple[I64, I64, npt.NDArray[np.float32]]]:
+    def rank_candidates(self, masked_inputs: Sequence[MaskedInput], batch_size: int, top_count: int) -> Iterator[tuple[I64, I64, F32]]:
         """Yields batches of row numbers, their `top_count` most likely candidates at the mask, and the similarity of each candidate to the
         mask; both of shape (rows, top_count), narrower where there are fewer candidates.
 

@@ -12,17 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import I32, I64, U64
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.kinds.person import faker_names
 from sanitize.text.common_words import COMMON_WORDS
 from sanitize.text.tokenizer import tokenize_unicode
 
-I32 = npt.NDArray[np.int32]
-U64 = npt.NDArray[np.uint64]
 (
     GIVEN_NAME,
     SURNAME,
@@ -201,7 +199,7 @@ class NameLexicon:
 _SLOT_BITS = 18
 
 
-def _slot_of(hashes: U64, table_no: int) -> npt.NDArray[np.int64]:
+def _slot_of(hashes: U64, table_no: int) -> I64:
     return ((hashes >> np.uint64(table_no * _SLOT_BITS)) & np.uint64((1 << _SLOT_BITS) - 1)).astype(np.int64)
 
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import I64, TextBuffers, bytes_to_code_points, fill_null_texts, find_matches, slice_spans
+from sanitize.array_types import I32, I64
+from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts, find_matches, slice_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.kinds.person import INVISIBLE
 from sanitize.kinds.person import normalise_name as normalise_name
@@ -134,9 +134,7 @@ def _letter_spellings(letter: str) -> list[str]:
     return [letter, unicodedata.normalize("NFD", letter), wide]
 
 
-def build_occurrence_rows(
-    texts: pa.LargeStringArray, doc_no: I64, cell: npt.NDArray[np.int32], names: Sequence[str], key: Key
-) -> pl.DataFrame:
+def build_occurrence_rows(texts: pa.LargeStringArray, doc_no: I64, cell: I32, names: Sequence[str], key: Key) -> pl.DataFrame:
     """Returns the occurrences of names in a column as rows of the table `occurrences`; `doc_no` and `cell` are the document and text cell
     of each text."""
     texts = fill_null_texts(texts)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sanitize.core.arrow_buffers import I64, TextBuffers, find_matches, slice_spans, to_large_string
+from sanitize.array_types import I64, Mask
+from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string
 from sanitize.kinds.kind import get_kind
 from sanitize.kinds.person import NameWords, faker_names, fold_accents, group_hyphenated
 
@@ -80,10 +80,10 @@ def _split_addresses(texts: pl.DataFrame) -> pl.DataFrame:
     return _build_word_frame(texts, row, start, stop, pl.concat(words).gather(order), role, is_name=False)
 
 
-def _is_single_run(row: I64, run: I64, row_count: int, included: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
+def _is_single_run(row: I64, run: I64, row_count: int, included: Mask | None = None) -> Mask:
     """True for rows whose words all belong to one run; counts only words for which `included` is true."""
     row_runs = np.unique(np.column_stack([row, run])[slice(None) if included is None else included], axis=0)
-    found: npt.NDArray[np.bool_] = np.bincount(row_runs[:, 0], minlength=row_count) == 1
+    found: Mask = np.bincount(row_runs[:, 0], minlength=row_count) == 1
     return found
 
 

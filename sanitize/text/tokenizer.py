@@ -20,11 +20,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string, translate_bytes
 from sanitize.core.intervals import enumerate_ranges, expand_ranges
-
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 
 # a letter or digit as its lower case, a byte outside ASCII as itself, all other bytes as zero
 FOLDED_WORD_BYTES = bytes(byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in range(256)).lower()
@@ -76,7 +74,7 @@ def hash_words(buffers: TextBuffers, seed: int = 0, *, by_character: bool = Fals
 class UnicodeTokens:
     """The words of a column, in order: number of the text, start and end byte in the column, and hash of each."""
 
-    text_no: npt.NDArray[np.int32]
+    text_no: I32
     start: I64
     end: I64
     hashes: U64
@@ -175,14 +173,14 @@ def find_overlapping_words(words: UnicodeTokens, starts: I64, ends: I64) -> tupl
     return first, np.maximum(first, np.searchsorted(words.start, ends, side="left"))
 
 
-def _find_single_char_words(data: npt.NDArray[np.uint8]) -> I64:
+def _find_single_char_words(data: U8) -> I64:
     """Returns start and end bytes of all characters that are a word by themselves, as one array of breaks."""
     leads = np.flatnonzero(data[:-1] >= 0xE0)
     starts = leads[_IS_SINGLE_CHAR_WORD[data[leads].astype(np.int64) << 8 | data[leads + 1]]]
     return np.concatenate([starts, starts + 3 + (data[starts] >= 0xF0)])
 
 
-def _find_word_runs(is_word_byte: npt.NDArray[np.bool_], offsets: I64, extra_breaks: I64 | None = None) -> tuple[I64, I64]:
+def _find_word_runs(is_word_byte: Mask, offsets: I64, extra_breaks: I64 | None = None) -> tuple[I64, I64]:
     """Returns start and end of every run of word bytes; a run ends with its text, and at each of `extra_breaks`."""
     size = len(is_word_byte)
     edge = np.zeros(size + 1, np.bool_)
@@ -241,7 +239,7 @@ def _powers(base: int, count: int) -> U64:
     return np.cumprod(found, dtype=np.uint64)
 
 
-def _hash_byte_spans(padded_data: npt.NDArray[np.uint8], starts: I64, ends: I64, seed: int) -> U64:
+def _hash_byte_spans(padded_data: U8, starts: I64, ends: I64, seed: int) -> U64:
     """Returns a hash of the bytes of each span, computed eight bytes at a time, so that nearly all words take one step."""
     windows = np.ndarray((len(padded_data) - 7,), "<u8", padded_data, strides=(1,))
     sizes = ends - starts

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.intervals import (
     contained_in_any,
     contained_in_larger,
@@ -33,8 +34,6 @@ from sanitize.errors import OutputBroken
 from sanitize.storage import formats
 from sanitize.storage.corpus import Documents
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 _SPAN_COLUMNS = ("doc_no", "cell", "start_byte", "end_byte")
 
 

@@ -12,18 +12,15 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
 from sanitize.core.intervals import flatten_spans, is_outermost, pack_pairs
 from sanitize.storage.corpus import CellColumn
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.attribution import Attribution, within_kept_originals
-
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class FirstOccurrences(Protocol):

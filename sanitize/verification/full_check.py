@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I32, I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_null_texts
 from sanitize.core.engine import Engine
 from sanitize.core.intervals import flatten_spans, overlaps_any
@@ -45,8 +46,6 @@ from sanitize.verification.attribution import (
 from sanitize.verification.parquet_pages import as_single_text, extract_readable_texts, read_chunks, read_pages
 from sanitize.verification.value_forms import ALL_FORMS, MIN_CONCLUSIVE_BYTES, SearchTerms, digest_heads, is_conclusive_length
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 _PlacePredicate = Callable[[I64, I64, I64], Mask]  # of text number, start byte, end byte
 _CHANCE_FORMS = ("exact", "NFKC", "digits")  # forms that may occur by chance inside a longer replacement
 
@@ -204,8 +203,8 @@ class _TermCounts:
     """Counts matches per form and search term, whatever their boundaries; and the last column in which each occurred."""
 
     def __init__(self) -> None:
-        self.by_form: dict[str, npt.NDArray[np.int32]] = {}
-        self.column_numbers: dict[str, npt.NDArray[np.int32]] = {}
+        self.by_form: dict[str, I32] = {}
+        self.column_numbers: dict[str, I32] = {}
 
     def add(self, found: _FormMatches, term_count: int, column_number: int = 0) -> None:
         if len(found.term):
@@ -450,7 +449,7 @@ class _FileCheck:
         file_counts: _TermCounts,
         row_counts: _TermCounts,
         columns: list[str],
-        source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]],
+        source: Callable[[], Iterator[tuple[str, U8]]],
     ) -> None:
         """Report the terms that `file_counts` has more often than `row_counts`; `columns` are the names that its numbers index."""
         for form, times in file_counts.by_form.items():
@@ -466,9 +465,7 @@ class _FileCheck:
                 conclusive = bool(not is_short[row] and matcher.lengths[row] >= MIN_CONCLUSIVE_BYTES)
                 self._add_match(full_location, form, row, " or ".join(sorted(spellings.get(row, {form}))), conclusive, int(surplus[row]))
 
-    def _find_surplus_spellings(
-        self, source: Callable[[], Iterator[tuple[str, npt.NDArray[np.uint8]]]], wanted: I64
-    ) -> dict[int, set[str]]:
+    def _find_surplus_spellings(self, source: Callable[[], Iterator[tuple[str, U8]]], wanted: I64) -> dict[int, set[str]]:
         """The spellings of surplus terms, by a second pass over the bytes that runs only where there is a surplus."""
         spellings: dict[int, set[str]] = {}
         for _, data in source():
@@ -549,7 +546,7 @@ class _FileCheck:
                 self.task.temp_path.rename(self.task.digest_words_path)
 
 
-def _read_raw_bytes(path: Path) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
+def _read_raw_bytes(path: Path) -> Iterator[tuple[str, U8]]:
     """Yields ("", bytes) for the chunks of a file: the same form as `read_pages`, without a column."""
     return (("", chunk) for chunk in read_chunks(path))
 
@@ -563,7 +560,7 @@ def _overlaps_any(found: _FormMatches, others: Sequence[_FormMatches]) -> Mask:
     return overlaps_any(*axis, *other_axis)
 
 
-def _texts_in_bytes(data: npt.NDArray[np.uint8]) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:
+def _texts_in_bytes(data: U8) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:
     """Yields (texts, forms to search): readable stretches with None for all forms, and all bytes as one text with UTF-16."""
     if len(data):
         yield extract_readable_texts(data), None
@@ -592,7 +589,7 @@ def _number_texts(array: pa.Array) -> Iterator[pa.LargeStringArray]:
         yield numbers.cast(pa.string()).cast(pa.large_string()).fill_null("")
 
 
-def _binary_values(array: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
+def _binary_values(array: pa.Array) -> Iterator[U8]:
     """The values of a column of bytes, concatenated with three zero bytes between them."""
     for leaf_array in _iter_leaf_arrays(
         array, lambda kind: bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))

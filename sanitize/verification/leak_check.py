@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts
 from sanitize.core.command_results import VerifyResult
 from sanitize.core.engine import Engine, TaskResult
@@ -51,7 +51,6 @@ from sanitize.verification.batch_check import ResidualMatches, SweepSpans, class
 from sanitize.verification.full_check import LeakFinding, run_full_check
 from sanitize.verification.value_forms import is_conclusive, write_passes
 
-I64 = npt.NDArray[np.int64]
 _SINGLE_PROCESS_BYTES = 16 << 20  # with fewer bytes of shards one process is faster than starting workers
 _METADATA_FILES = ("README.md", "report.html", "manifest.json")
 LEAK_CHECK_VERSION = 3  # raise it when the set of swept matches or of leaks changes
@@ -157,7 +156,7 @@ def _find_sweep_terms(
                 )
 
 
-def _widen_to_characters(texts: pa.LargeStringArray, spans: EncodedSpans, selected: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
+def _widen_to_characters(texts: pa.LargeStringArray, spans: EncodedSpans, selected: Mask) -> tuple[I64, I64]:
     """Start and end of the selected spans, widened to whole characters: decoded bytes may begin inside a character."""
     buffers = TextBuffers.from_array(texts)
     base = buffers.offsets[spans.text_no[selected]]

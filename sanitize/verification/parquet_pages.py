@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.array_types import U8
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.errors import OutputBroken
 
-U8 = npt.NDArray[np.uint8]
 CHUNK_BYTES = 8 << 20
 _MIN_TEXT_BYTES = 6  # bytes of the shortest stretch that is returned
 _CODEC_BY_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}

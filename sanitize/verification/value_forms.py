@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
 from sanitize.core.intervals import expand_ranges
 from sanitize.kinds.kind import all_kinds, unflatten_strings
@@ -32,7 +32,6 @@ from sanitize.text.decodings import ENCODED_FORMS
 from sanitize.text.literal_search import MAX_UNSHARED_TERMS, TERMS_PER_RANGE, LiteralMatcher, expand_spellings, iter_value_batches
 from sanitize.text.partition_files import open_partitions
 
-I64 = npt.NDArray[np.int64]
 ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")
 PASS_BYTES_PER_TERM = 600  # memory per form while a pass is built, in bytes: measured for addresses of 35 bytes
 _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000  # forms per batch
@@ -207,10 +206,10 @@ class SearchTerms:
 
     plain: LiteralMatcher
     digits: LiteralMatcher
-    is_identity: npt.NDArray[np.bool_]  # of the plain forms: an identity form that is no spelling in the corpus
-    is_short: npt.NDArray[np.bool_]
-    is_common: npt.NDArray[np.bool_]  # of the plain forms: ordinary words by the rule of their kind; a match is never conclusive
-    is_short_number: npt.NDArray[np.bool_]
+    is_identity: Mask  # of the plain forms: an identity form that is no spelling in the corpus
+    is_short: Mask
+    is_common: Mask  # of the plain forms: ordinary words by the rule of their kind; a match is never conclusive
+    is_short_number: Mask
     path: Path
 
     @classmethod
@@ -254,7 +253,7 @@ class SearchTerms:
         column = _map_terms(self.path, "plain").column("spelled").chunk(0)
         return [str(text).encode() for text in column.take(pa.array(rows)).to_pylist()]
 
-    def match_digests(self, wanted_heads: npt.NDArray[np.uint64]) -> dict[str, tuple[int, int]]:
+    def match_digests(self, wanted_heads: U64) -> dict[str, tuple[int, int]]:
         """The digests of values of this pass whose first eight bytes are in `wanted_heads`, each with number of the kind and `value_id`."""
         found: dict[str, tuple[int, int]] = {}
         for batch in (
@@ -288,16 +287,16 @@ class SearchTerms:
         return pl.concat([equal_literally, equal_normalised]).unique(["kind", "form", "value_id"])
 
 
-def is_conclusive(matcher: LiteralMatcher, terms: I64, form: str) -> npt.NDArray[np.bool_]:
+def is_conclusive(matcher: LiteralMatcher, terms: I64, form: str) -> Mask:
     """True for plain forms whose match in a decoding is conclusive: not short, and too long to occur by chance."""
     lengths = matcher.lengths[terms]
     data = matcher.data[expand_ranges(matcher.offsets[terms], matcher.offsets[terms] + lengths)]
     forms = unflatten_strings(data, np.concatenate([[0], np.cumsum(lengths)]))
-    result: npt.NDArray[np.bool_] = is_conclusive_length(lengths, form) & ~_is_short(forms).to_numpy()
+    result: Mask = is_conclusive_length(lengths, form) & ~_is_short(forms).to_numpy()
     return result
 
 
-def is_conclusive_length(lengths: I64, form: str) -> npt.NDArray[np.bool_]:
+def is_conclusive_length(lengths: I64, form: str) -> Mask:
     """True for terms too long to occur by chance in a decoding of the given form."""
     return lengths >= (MIN_CONCLUSIVE_BYTES if form in _BINARY_FORMS else 0)
 
@@ -307,7 +306,7 @@ def _is_short(terms: _SeriesOrExpr) -> _SeriesOrExpr:
     return (terms.str.len_bytes() < _SHORT_TERM_BYTES) | terms.str.contains(_SINGLE_WORD)
 
 
-def digest_heads(words: pl.Series) -> npt.NDArray[np.uint64]:
+def digest_heads(words: pl.Series) -> U64:
     """The first eight bytes of digests, each as a number."""
     return np.asarray(words.str.head(16).str.to_integer(base=16, dtype=pl.UInt64).to_numpy(), np.uint64)
 

@@ -13,18 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sanitize.array_types import F64, I64
 from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds, draw_candidates, uniform_from_bits
 from sanitize.core.keys import Draws, Key
 from sanitize.errors import PlanError
 
-F64 = npt.NDArray[np.float64]
-Sampler = Callable[[F64, float, F64], npt.NDArray[np.int64]]
+Sampler = Callable[[F64, float, F64], I64]
 BOUNDS = ClipBounds(-5.0, 20.0)
 ALPHA = 1e-6
 
@@ -42,7 +41,7 @@ def exact_probabilities(logits: F64, epsilon: float) -> F64:
     return np.asarray(powers / math.fsum(powers.tolist()), np.float64)
 
 
-def mechanism(logits: F64, epsilon: float, uniforms: F64) -> npt.NDArray[np.int64]:
+def mechanism(logits: F64, epsilon: float, uniforms: F64) -> I64:
     """Draws of `draw_candidates` on the same logits, a thousand rows at a time."""
     parts = np.array_split(uniforms, max(1, len(uniforms) // 1000))
     return np.concatenate(
@@ -50,15 +49,15 @@ def mechanism(logits: F64, epsilon: float, uniforms: F64) -> npt.NDArray[np.int6
     )
 
 
-def without_factor_2(logits: F64, epsilon: float, uniforms: F64) -> npt.NDArray[np.int64]:
+def without_factor_2(logits: F64, epsilon: float, uniforms: F64) -> I64:
     return mechanism(logits, 2 * epsilon, uniforms)
 
 
-def wrong_temperature(logits: F64, epsilon: float, uniforms: F64) -> npt.NDArray[np.int64]:
+def wrong_temperature(logits: F64, epsilon: float, uniforms: F64) -> I64:
     return mechanism(logits, epsilon / 0.95, uniforms)
 
 
-def half_precision(logits: F64, epsilon: float, uniforms: F64) -> npt.NDArray[np.int64]:
+def half_precision(logits: F64, epsilon: float, uniforms: F64) -> I64:
     """The inverse of the distribution function in float16, summed like in a model in half precision."""
     clipped = np.clip(logits, BOUNDS.lower, BOUNDS.upper).astype(np.float16)
     scaled = (clipped - clipped.max()) * np.float16(epsilon / (2 * BOUNDS.sensitivity))

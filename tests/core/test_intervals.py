@@ -6,14 +6,13 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanitize.array_types import I64, Mask
 from sanitize.core import intervals
 
-I64 = npt.NDArray[np.int64]
 Span = tuple[int, int, int]  # text number, start, end
 Edit = tuple[int, int, int, int]  # text number, start, end, size of the replacement
 Axis = tuple[I64, I64]
@@ -87,7 +86,7 @@ def test_spans_at_one_start_are_sorted_longest_first() -> None:
     assert intervals.sort_spans(np.array([3, 3, 3, 4]), np.array([5, 9, 9, 4])).tolist() == [1, 2, 0, 3]
 
 
-RELATIONS: dict[str, tuple[Callable[[I64, I64, I64, I64], npt.NDArray[np.bool_]], Callable[[Span, Span], bool]]] = {
+RELATIONS: dict[str, tuple[Callable[[I64, I64, I64, I64], Mask], Callable[[Span, Span], bool]]] = {
     "overlap": (intervals.overlaps_any, overlap),
     "containment": (intervals.contained_in_any, is_within),
     "nesting": (intervals.contained_in_larger, lambda span, other: is_within(span, other) and span != other),

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanitize.array_types import I64, Mask
 from sanitize.core.text_cells import LeafPath
 from sanitize.storage.corpus import flatten_cells
 from sanitize.verification.attribution import Attribution
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points
-
-I64 = npt.NDArray[np.int64]
 
 
 def make_matches(rows: list[tuple[int, ...]]) -> ResidualMatches:
@@ -59,8 +57,8 @@ def test_rank_decides_between_values_in_one_place() -> None:
 def test_whole_replacements_are_leaks_unless_the_value_occurs_later() -> None:
     matches = make_matches([(1, 0, 0, 4, 0, 0, 70, 0), (2, 0, 0, 4, 0, 0, 71, 0), (3, 0, 0, 4, 0, 0, 72, 0)])
 
-    def first_occurs_after(value_ids: I64, doc_no: I64, /) -> npt.NDArray[np.bool_]:
-        is_later: npt.NDArray[np.bool_] = value_ids == 71
+    def first_occurs_after(value_ids: I64, doc_no: I64, /) -> Mask:
+        is_later: Mask = value_ids == 71
         return is_later
 
     spans, leak_rows = classify_matches(matches, attribute(matches, whole=[0, 1], inside=[2]), first_occurs_after)

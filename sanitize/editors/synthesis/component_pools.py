@@ -10,15 +10,14 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import draw_index
 
-I64 = npt.NDArray[np.int64]
 _MIN_POOL_SIZE = 2  # a corpus pool with fewer entries is filled up with the curated ones
 
 
@@ -39,7 +38,7 @@ class ComponentPool:
         """A growing pool: the entries seen in the corpus, followed by the curated entries."""
         return cls(pa.concat_arrays([seen, curated]), first_doc_no, mixed)
 
-    def pick_entries(self, bits: npt.NDArray[np.uint64], doc_no: I64) -> I64:
+    def pick_entries(self, bits: U64, doc_no: I64) -> I64:
         """The index of an entry for each draw (32 bits) in a document."""
         if self.first_doc_no is None:
             return draw_index(bits, len(self.entries))
@@ -73,9 +72,7 @@ class ComponentDrawer:
             lower = values.clone().scatter(cased, small)
         return cls(to_large_string(values), to_large_string(lower), case, pool)
 
-    def draw(
-        self, value_index: I64, doc_no: I64, bits: npt.NDArray[np.uint64], keep: npt.NDArray[np.bool_]
-    ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    def draw(self, value_index: I64, doc_no: I64, bits: U64, keep: Mask) -> tuple[pa.Array, Mask]:
         """The component of each occurrence, and whether it is allowed: its own where `keep` is true, else an entry of the pool in the same
         letter case, which is allowed if it differs from its own."""
         redrawn = np.flatnonzero(~keep)
@@ -106,7 +103,7 @@ def build_pool_entries(component: str, corpus_entries: pa.Array, source: str) ->
     return entries.take(pc.sort_indices(entries))
 
 
-def draw_extra_digits(bits: npt.NDArray[np.uint64], extra_attempts: int | I64) -> pa.LargeStringArray:
+def draw_extra_digits(bits: U64, extra_attempts: int | I64) -> pa.LargeStringArray:
     """Digits that extend surrogates when the pools are exhausted: a number below 10 ** `extra_attempts`, nine digits at most."""
     return pa.array(draw_index(bits, 10 ** np.minimum(np.asarray(extra_attempts, np.uint64), np.uint64(9))).astype(str), pa.large_string())
 

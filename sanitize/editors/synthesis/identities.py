@@ -26,9 +26,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import I64, TextBuffers, splice, to_large_string
+from sanitize.array_types import I64, U64, Mask
+from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
 from sanitize.core.duplicate_groups import connected_components
-from sanitize.core.keys import U64, Draws, Key, compute_value_ids, draw_index, siphash
+from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import flatten_strings, get_kind, redraw_characters
 from sanitize.kinds.person import fold_accents, match_case, name_pools
@@ -54,7 +55,7 @@ _ATTEMPTS_PER_ANCHOR = 8  # attempts with the same anchor
 _NO_ANCHOR_AFTER = 32  # from this attempt on no anchor is kept
 _MAX_ATTEMPTS = 64
 
-IsCorpusValue = Callable[[str, I64], npt.NDArray[np.bool_]]
+IsCorpusValue = Callable[[str, I64], Mask]
 TailDrawer = Callable[[I64, Draws, I64], pa.LargeStringArray]
 
 
@@ -82,7 +83,7 @@ class Entities:
             names.join(person, on="text").select("person", *NAME_COLUMNS).unique(),
         )
 
-    def find_persons(self, ids: I64) -> tuple[I64, npt.NDArray[np.bool_]]:
+    def find_persons(self, ids: I64) -> tuple[I64, Mask]:
         """The person of each value (its own id if it has no entity), and whether it has an entity."""
         if not len(self.value_id):
             return ids, np.zeros(len(ids), np.bool_)
@@ -384,7 +385,7 @@ class PersonGroups:
 
     # ---- anchors ----
 
-    def _allowed_anchors(self, tokens: pl.DataFrame, anchors: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    def _allowed_anchors(self, tokens: pl.DataFrame, anchors: tuple[int, ...]) -> Mask:
         """The anchors that each group may have, shape [groups, 4]: those of `anchors` that leave no name unchanged; if kept mentions show
         some of these, only these."""
         count = self.groups.height
@@ -413,7 +414,7 @@ class PersonGroups:
         both = allowed & shown
         return np.where(np.asarray(both.any(axis=1))[:, None], both, allowed)
 
-    def _choose_anchors(self, allowed: npt.NDArray[np.bool_], attempt: int) -> I64:
+    def _choose_anchors(self, allowed: Mask, attempt: int) -> I64:
         """The anchor of each group in an attempt; `NO_ANCHOR` where it has none."""
         count = allowed.sum(axis=1)
         all_groups = np.arange(len(allowed))
@@ -427,7 +428,7 @@ class PersonGroups:
         return np.where((count > 0) & (attempt < _NO_ANCHOR_AFTER), chosen, NO_ANCHOR).astype(np.int64)
 
 
-def _names_or_local_parts(values: pl.Series, is_address: npt.NDArray[np.bool_]) -> pl.Series:
+def _names_or_local_parts(values: pl.Series, is_address: Mask) -> pl.Series:
     """Names unchanged, and the local parts of addresses."""
     where = np.flatnonzero(is_address)
     split = get_kind(EMAIL_ADDRESS).split_components
@@ -436,7 +437,7 @@ def _names_or_local_parts(values: pl.Series, is_address: npt.NDArray[np.bool_]) 
     return values.clone().scatter(where, local)
 
 
-def _redraw_digits(local: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_]) -> pl.Series:
+def _redraw_digits(local: pl.Series, draws: Draws, keep: Mask) -> pl.Series:
     """Local parts with redrawn digits, except rows where `keep` is true."""
     flat, offsets = flatten_strings(local)
     digit = (flat >= 48) & (flat <= 57)
@@ -444,7 +445,7 @@ def _redraw_digits(local: pl.Series, draws: Draws, keep: npt.NDArray[np.bool_]) 
     return redraw_characters(local, draws, keep=~digit | keep[row], first_lane=8)
 
 
-def _all_in_group(good: npt.NDArray[np.bool_], group: I64, count: int) -> npt.NDArray[np.bool_]:
+def _all_in_group(good: Mask, group: I64, count: int) -> Mask:
     """True for groups whose rows are all good."""
     bad = np.bincount(group[~good], minlength=count)
     return np.asarray(bad == 0)

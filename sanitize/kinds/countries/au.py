@@ -3,17 +3,18 @@ of the card, and a reference number may follow)."""
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import Bools, character_values, label_pattern, make_national_id, weighted_sum
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import character_values, label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.kind import DIGITS
 
 
-def _is_tfn(rows: U8) -> Bools:
-    good: Bools = (weighted_sum(rows, (1, 4, 3, 7, 5, 8, 6, 9, 10)) % 11 == 0) & (rows != 48).any(axis=1)
+def _is_tfn(rows: U8) -> Mask:
+    good: Mask = (weighted_sum(rows, (1, 4, 3, 7, 5, 8, 6, 9, 10)) % 11 == 0) & (rows != 48).any(axis=1)
     return good
 
 
-def _is_medicare(rows: U8) -> Bools:
-    good: Bools = weighted_sum(rows, (1, 3, 7, 9, 1, 3, 7, 9)) % 10 == character_values(rows)[:, 8]
+def _is_medicare(rows: U8) -> Mask:
+    good: Mask = weighted_sum(rows, (1, 3, 7, 9, 1, 3, 7, 9)) % 10 == character_values(rows)[:, 8]
     return good
 
 

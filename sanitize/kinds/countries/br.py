@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, label_pattern, make_national_id
-from sanitize.kinds.kind import CAPITALS, DIGITS, I64, U8
+from sanitize.array_types import I64, U8, Mask
+from sanitize.kinds.countries.national_id import label_pattern, make_national_id
+from sanitize.kinds.kind import CAPITALS, DIGITS
 
 
 def _check_digit(rows: U8, weights: tuple[int, ...]) -> I64:
@@ -14,9 +15,9 @@ def _check_digit(rows: U8, weights: tuple[int, ...]) -> I64:
     return np.where(rest < 2, 0, 11 - rest)
 
 
-def _is_valid(rows: U8, first_weights: tuple[int, ...], second_weights: tuple[int, ...]) -> Bools:
+def _is_valid(rows: U8, first_weights: tuple[int, ...], second_weights: tuple[int, ...]) -> Mask:
     last = rows[:, -2:].astype(np.int64) - 48
-    good: Bools = (
+    good: Mask = (
         (_check_digit(rows, first_weights) == last[:, 0])
         & (_check_digit(rows, second_weights) == last[:, 1])
         & (rows != rows[:, :1]).any(axis=1)
@@ -24,11 +25,11 @@ def _is_valid(rows: U8, first_weights: tuple[int, ...], second_weights: tuple[in
     return good
 
 
-def _is_cpf(rows: U8) -> Bools:
+def _is_cpf(rows: U8) -> Mask:
     return _is_valid(rows, tuple(range(10, 1, -1)), tuple(range(11, 1, -1)))
 
 
-def _is_cnpj(rows: U8) -> Bools:
+def _is_cnpj(rows: U8) -> Mask:
     return _is_valid(rows, (5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2))
 
 

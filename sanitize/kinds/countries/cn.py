@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, Bools, is_date, make_national_id, two_digits, weighted_sum
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, is_date, make_national_id, two_digits, weighted_sum
+from sanitize.kinds.kind import DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     born = is_date(two_digits(rows, 6) * 100 + two_digits(rows, 8), two_digits(rows, 10), two_digits(rows, 12))
     rest = weighted_sum(rows, [2**power % 11 for power in range(17, 0, -1)]) % 11
-    good: Bools = born & (np.frombuffer(b"10X98765432", np.uint8)[rest] == rows[:, 17])
+    good: Mask = born & (np.frombuffer(b"10X98765432", np.uint8)[rest] == rows[:, 17])
     return good
 
 

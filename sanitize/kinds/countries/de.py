@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from sanitize.array_types import U8, Mask
 from sanitize.core.keys import Draws
-from sanitize.kinds.countries.national_id import Bools, character_values, label_pattern, make_national_id, passes_mod11_10
-from sanitize.kinds.kind import DIGITS, U8, draw_indices
+from sanitize.kinds.countries.national_id import character_values, label_pattern, make_national_id, passes_mod11_10
+from sanitize.kinds.kind import DIGITS, draw_indices
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     value = character_values(rows)
     times = np.stack([(value[:, :10] == digit).sum(axis=1) for digit in range(10)], axis=1) if len(rows) else np.zeros((0, 10), np.int64)
     repeated = (times >= 2).sum(axis=1)
     thrice = (value[:, :8] == value[:, 1:9]) & (value[:, 1:9] == value[:, 2:10])
-    good: Bools = passes_mod11_10(rows) & (repeated == 1) & (times.max(axis=1, initial=0) <= 3) & ~thrice.any(axis=1)
+    good: Mask = passes_mod11_10(rows) & (repeated == 1) & (times.max(axis=1, initial=0) <= 3) & ~thrice.any(axis=1)
     return np.asarray(good & (value[:, 0] != 0))
 
 

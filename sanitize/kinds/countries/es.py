@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, make_national_id
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import make_national_id
+from sanitize.kinds.kind import DIGITS
 
 _CHECK_LETTERS = b"TRWAGMYFPDXBNJZSQVHLCKE"
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     first = np.where(rows[:, 0] >= 65, rows[:, 0] - 88, rows[:, 0] - 48).astype(np.int64)  # X, Y, Z count as 0, 1, 2
     total = first * 10**7 + (rows[:, 1:8].astype(np.int64) - 48) @ 10 ** np.arange(6, -1, -1)
-    good: Bools = np.frombuffer(_CHECK_LETTERS, np.uint8)[total % 23] == rows[:, 8]
+    good: Mask = np.frombuffer(_CHECK_LETTERS, np.uint8)[total % 23] == rows[:, 8]
     return good
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, is_date, make_national_id, two_digits
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import is_date, make_national_id, two_digits
+from sanitize.kinds.kind import DIGITS
 
 _CHECK_CHARACTERS = b"0123456789ABCDEFHJKLMNPRSTUVWXY"
 _CENTURY_BY_SIGN = np.full(256, 2000)
 _CENTURY_BY_SIGN[list(b"-YXWVU")], _CENTURY_BY_SIGN[ord("+")] = 1900, 1800
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     born = is_date(_CENTURY_BY_SIGN[rows[:, 6]] + two_digits(rows, 4), two_digits(rows, 2), two_digits(rows, 0))
     total = (
         (two_digits(rows, 0) * 10_000 + two_digits(rows, 2) * 100 + two_digits(rows, 4)) * 1_000
@@ -20,7 +21,7 @@ def _is_valid(rows: U8) -> Bools:
         + rows[:, 9].astype(np.int64)
         - 48
     )
-    good: Bools = born & (np.frombuffer(_CHECK_CHARACTERS, np.uint8)[total % 31] == rows[:, 10])
+    good: Mask = born & (np.frombuffer(_CHECK_CHARACTERS, np.uint8)[total % 31] == rows[:, 10])
     return good
 
 

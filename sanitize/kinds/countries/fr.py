@@ -5,22 +5,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, Bools, character_values, make_national_id, two_digits
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, character_values, make_national_id, two_digits
+from sanitize.kinds.kind import DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     digits = rows.copy()
     corsica = (rows[:, 5] == ord("2")) & np.isin(rows[:, 6], list(b"AB"))
     digits[corsica, 5], digits[corsica, 6] = 49, (57 - (rows[:, 6] - 65))[corsica]
-    known: Bools = np.asarray(((digits >= 48) & (digits <= 57)).all(axis=1))
+    known: Mask = np.asarray(((digits >= 48) & (digits <= 57)).all(axis=1))
     value = character_values(np.where(known[:, None], digits, np.uint8(48)))
     rest = np.zeros(len(rows), np.int64)
     for column in range(13):
         rest = (rest * 10 + value[:, column]) % 97
     month = two_digits(digits, 3)
     # months from 20 on mean that the month is unknown
-    good: Bools = known & (97 - rest == value[:, 13] * 10 + value[:, 14]) & (((month >= 1) & (month <= 12)) | (month >= 20))
+    good: Mask = known & (97 - rest == value[:, 13] * 10 + value[:, 14]) & (((month >= 1) & (month <= 12)) | (month >= 20))
     return good
 
 

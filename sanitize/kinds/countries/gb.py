@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, label_pattern, make_national_id, weighted_sum
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.kind import DIGITS
 
 _FIRST_LETTERS, _SECOND_LETTERS = b"ABCEGHJKLMNOPRSTWXYZ", b"ABCEGHJKLMNPRSTWXYZ"
 _UNUSED_PREFIXES = [list(pair.encode()) for pair in ("BG", "GB", "KN", "NK", "NT", "TN", "ZZ")]
 
 
-def _is_nhs(rows: U8) -> Bools:
+def _is_nhs(rows: U8) -> Mask:
     rest = (11 - weighted_sum(rows, range(10, 1, -1)) % 11) % 11
-    good: Bools = (rest == rows[:, 9].astype(np.int64) - 48) & (rows != rows[:, :1]).any(axis=1)
+    good: Mask = (rest == rows[:, 9].astype(np.int64) - 48) & (rows != rows[:, :1]).any(axis=1)
     return good
 
 
-def _is_nino(rows: U8) -> Bools:
+def _is_nino(rows: U8) -> Mask:
     good = np.ones(len(rows), np.bool_)
     for pair in _UNUSED_PREFIXES:
         good &= ~(rows[:, :2] == pair).all(axis=1)

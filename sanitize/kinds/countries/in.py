@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, label_pattern, make_national_id, passes_verhoeff
-from sanitize.kinds.kind import CAPITALS, DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import label_pattern, make_national_id, passes_verhoeff
+from sanitize.kinds.kind import CAPITALS, DIGITS
 
 
-def _is_pan(rows: U8) -> Bools:
+def _is_pan(rows: U8) -> Mask:
     return np.ones(len(rows), np.bool_)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, character_values, make_national_id
-from sanitize.kinds.kind import CAPITALS, DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import character_values, make_national_id
+from sanitize.kinds.kind import CAPITALS, DIGITS
 
 _ODD_POSITION_VALUES = np.array(
     [1, 0, 5, 7, 9, 13, 15, 17, 19, 21, *(1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)]
@@ -20,14 +21,14 @@ _DIGIT_VALUES[list(DIGITS)] = np.arange(10)
 _DIGIT_VALUES[list(b"LMNPQRSTUV")] = np.arange(10)
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     value = character_values(rows)
     even = np.where(value >= 10, value - 10, value)
     total = _ODD_POSITION_VALUES[np.clip(value[:, 0:15:2], 0, 35)].sum(axis=1) + even[:, 1:15:2].sum(axis=1)
     day = _DIGIT_VALUES[rows[:, 9]] * 10 + _DIGIT_VALUES[rows[:, 10]]
     # the day of birth of women is increased by 40
     has_digit = ((rows >= ord("0")) & (rows <= ord("9"))).any(axis=1)
-    good: Bools = has_digit & (total % 26 + 65 == rows[:, 15]) & (day % 40 >= 1) & (day % 40 <= 31) & (day <= 71)
+    good: Mask = has_digit & (total % 26 + 65 == rows[:, 15]) & (day % 40 >= 1) & (day % 40 <= 31) & (day <= 71)
     return good
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, character_values, label_pattern, make_national_id, weighted_sum
-from sanitize.kinds.kind import BEYOND_ASCII, DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import character_values, label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.kind import BEYOND_ASCII, DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     rest = weighted_sum(rows, (6, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11
-    good: Bools = np.where(rest <= 1, 0, 11 - rest) == character_values(rows)[:, 11]
+    good: Mask = np.where(rest <= 1, 0, 11 - rest) == character_values(rows)[:, 11]
     return good
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, character_values, is_date, label_pattern, make_national_id, two_digits, weighted_sum
-from sanitize.kinds.kind import BEYOND_ASCII, DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import character_values, is_date, label_pattern, make_national_id, two_digits, weighted_sum
+from sanitize.kinds.kind import BEYOND_ASCII, DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     value = character_values(rows)
     year = np.where(np.isin(value[:, 6], (1, 2, 5, 6)), 1900, 2000) + two_digits(rows, 0)
     born = is_date(year, two_digits(rows, 2), two_digits(rows, 4))
     fits = (11 - weighted_sum(rows, (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)) % 11) % 10 == value[:, 12]
-    good: Bools = born & (fits | (year * 100 + two_digits(rows, 2) >= 202_010))
+    good: Mask = born & (fits | (year * 100 + two_digits(rows, 2) >= 202_010))
     return good
 
 

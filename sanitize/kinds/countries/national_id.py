@@ -12,13 +12,12 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sanitize.array_types import I64, U8, Mask
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, I64, U8, Kind, draw_indices, from_byte_matrix, to_byte_matrix, widen_separators
+from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, Kind, draw_indices, from_byte_matrix, to_byte_matrix, widen_separators
 
-Bools = npt.NDArray[np.bool_]
 # after all kinds that are searched in every plan: a national identifier must not match telephone numbers and dates
 DEFAULT_RANK = 80
 STRONG_CHECK_RANK = (
@@ -58,51 +57,51 @@ def weighted_sum(rows: U8, weights: Sequence[int]) -> I64:
     return total
 
 
-def passes_luhn(rows: U8) -> Bools:
+def passes_luhn(rows: U8) -> Mask:
     """True where the digits pass the Luhn check (ISO/IEC 7812)."""
     value = character_values(rows)
     second = (rows.shape[1] - np.arange(rows.shape[1])) % 2 == 0
-    good: Bools = np.where(second, 2 * value - 9 * (value > 4), value).sum(axis=1) % 10 == 0
+    good: Mask = np.where(second, 2 * value - 9 * (value > 4), value).sum(axis=1) % 10 == 0
     return good
 
 
-def passes_verhoeff(rows: U8) -> Bools:
+def passes_verhoeff(rows: U8) -> Mask:
     """True where the last digit is Verhoeff's check digit (J. Verhoeff, Error Detecting Decimal Codes, 1969)."""
     value = character_values(rows)
     state, turned = np.zeros(len(rows), np.int64), np.arange(10)
     for column in range(value.shape[1] - 1, -1, -1):
         state = _VERHOEFF_PRODUCTS[state, turned[value[:, column]]]
         turned = _VERHOEFF_PERMUTATION[turned]
-    good: Bools = state == 0
+    good: Mask = state == 0
     return good
 
 
-def passes_mod11_10(rows: U8) -> Bools:
+def passes_mod11_10(rows: U8) -> Mask:
     """True where the last digit is the check digit of ISO 7064 MOD 11,10."""
     value = character_values(rows)
     product = np.full(len(rows), 10, np.int64)
     for column in range(value.shape[1] - 1):
         total = (value[:, column] + product) % 10
         product = 2 * np.where(total == 0, 10, total) % 11
-    good: Bools = (11 - product) % 10 == value[:, -1]
+    good: Mask = (11 - product) % 10 == value[:, -1]
     return good
 
 
-def passes_mod97(rows: U8) -> Bools:
+def passes_mod97(rows: U8) -> Mask:
     """True where digits and upper-case letters (10 to 35), read as one number, pass ISO 7064 MOD 97-10 (remainder 1)."""
     rest = np.zeros(len(rows), np.int64)
     for value in character_values(rows).T:
         rest = np.where(value > 9, rest * 100 + value, rest * 10 + value) % 97
-    good: Bools = rest == 1
+    good: Mask = rest == 1
     return good
 
 
-def is_date(year: I64, month: I64, day: I64) -> Bools:
+def is_date(year: I64, month: I64, day: I64) -> Mask:
     """True where year, month and day are a date of the Gregorian calendar."""
     days = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
     known = (month >= 1) & (month <= 12)
     last = days[np.where(known, month, 0)] + ((month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0)))
-    good: Bools = known & (day >= 1) & (day <= last)
+    good: Mask = known & (day >= 1) & (day <= last)
     return good
 
 
@@ -118,7 +117,7 @@ def make_national_id(
     about: str,
     country: str,
     bare_pattern: str,
-    is_valid: Callable[[U8], Bools],
+    is_valid: Callable[[U8], Mask],
     alphabets: Sequence[bytes],
     check_length: int,
     first_bytes: bytes,
@@ -205,7 +204,7 @@ def make_national_id(
     )
 
 
-def _fit_check_characters(rows: U8, is_valid: Callable[[U8], Bools], tables: Sequence[U8]) -> tuple[U8, Bools]:
+def _fit_check_characters(rows: U8, is_valid: Callable[[U8], Mask], tables: Sequence[U8]) -> tuple[U8, Mask]:
     """The rows with their last characters (one from each of `tables`) set so that they are valid where possible, and which rows are."""
     good = is_valid(rows) if not tables else np.zeros(len(rows), np.bool_)
     for ending in itertools.product(*(table.tolist() for table in tables)) if tables else ():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import Bools, label_pattern, make_national_id, weighted_sum
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.kind import DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
-    good: Bools = (weighted_sum(rows, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0) & (rows != 48).any(axis=1)
+def _is_valid(rows: U8) -> Mask:
+    good: Mask = (weighted_sum(rows, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0) & (rows != 48).any(axis=1)
     return good
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import Bools, is_date, make_national_id, two_digits, weighted_sum
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import is_date, make_national_id, two_digits, weighted_sum
+from sanitize.kinds.kind import DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     month, late = two_digits(rows, 2), two_digits(rows, 2) > 20
     born = is_date(np.where(late, 2000, 1900) + two_digits(rows, 0), month - 20 * late, two_digits(rows, 4))
-    good: Bools = born & (weighted_sum(rows, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0)
+    good: Mask = born & (weighted_sum(rows, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0)
     return good
 
 

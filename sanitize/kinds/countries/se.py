@@ -6,16 +6,17 @@ from __future__ import annotations
 import numpy as np
 import polars
 
-from sanitize.kinds.countries.national_id import Bools, is_date, label_pattern, make_national_id, passes_luhn, two_digits
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import is_date, label_pattern, make_national_id, passes_luhn, two_digits
+from sanitize.kinds.kind import DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     day = two_digits(rows, 4)
     year = 1900 + two_digits(rows, 0)
     leap = (two_digits(rows, 2) == 2) & (day % 60 == 29) & (two_digits(rows, 0) % 4 == 0)  # year 00: 1900 was no leap year, 2000 is
     born = is_date(year, two_digits(rows, 2), np.where(day > 60, day - 60, day)) | leap
-    good: Bools = born & passes_luhn(rows)
+    good: Mask = born & passes_luhn(rows)
     return good
 
 

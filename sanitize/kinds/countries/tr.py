@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import Bools, character_values, label_pattern, make_national_id
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import character_values, label_pattern, make_national_id
+from sanitize.kinds.kind import DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     value = character_values(rows)
     tenth = (7 * value[:, 0:9:2].sum(axis=1) - value[:, 1:8:2].sum(axis=1)) % 10
-    good: Bools = (tenth == value[:, 9]) & (value[:, :10].sum(axis=1) % 10 == value[:, 10])
+    good: Mask = (tenth == value[:, 9]) & (value[:, :10].sum(axis=1) % 10 == value[:, 10])
     return good
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, Bools, is_date, make_national_id, passes_luhn, two_digits
-from sanitize.kinds.kind import DIGITS, U8
+from sanitize.array_types import U8, Mask
+from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, is_date, make_national_id, passes_luhn, two_digits
+from sanitize.kinds.kind import DIGITS
 
 
-def _is_valid(rows: U8) -> Bools:
+def _is_valid(rows: U8) -> Mask:
     born = is_date(np.where(two_digits(rows, 0) == 0, 2000, 1900) + two_digits(rows, 0), two_digits(rows, 2), two_digits(rows, 4))
-    good: Bools = born & passes_luhn(rows)
+    good: Mask = born & passes_luhn(rows)
     return good
 
 

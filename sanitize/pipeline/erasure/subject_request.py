@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.core.arrow_buffers import I64
+from sanitize.array_types import I64
 from sanitize.core.command_results import (
     ErasedOutput,
     Erasure,

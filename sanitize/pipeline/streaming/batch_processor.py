@@ -19,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import I32, I64, U32, Mask
 from sanitize.core.arrow_buffers import fill_null_texts, to_large_string
 from sanitize.core.intervals import overlaps_any, sort_spans
 from sanitize.core.keys import Key
@@ -38,8 +39,6 @@ from sanitize.verification.attribution import attribute_matches
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
 from sanitize.verification.leak_check import select_atomic_kinds
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte")
 
 
@@ -95,7 +94,7 @@ class BatchResult:
     edited_rows: I64
     quarantined_doc_nos: list[int]
     new_ids: I64
-    new_tags: npt.NDArray[np.uint32]
+    new_tags: U32
     by_kind: dict[str, dict[str, int]]
     swept_count: int
 
@@ -105,7 +104,7 @@ class _BatchOccurrences:
     """All occurrences of a batch in corpus order, with their values."""
 
     spans: dict[str, I64]  # by the names in _SPAN_COLUMNS
-    kind: npt.NDArray[np.int32]
+    kind: I32
     value_id: I64
     values: pl.DataFrame  # value_id, kind, value, normalised: one row per spelling
 
@@ -193,7 +192,7 @@ class BatchProcessor:
         ids, tags = self._list_new_tags(attempt.selection)
         return BatchResult(attempt.rewriter.table, edited_rows, sorted(quarantined), ids, tags, attempt.count_by_kind(), swept_count)
 
-    def _list_new_tags(self, selection: _KeptSelection) -> tuple[I64, npt.NDArray[np.uint32]]:
+    def _list_new_tags(self, selection: _KeptSelection) -> tuple[I64, U32]:
         """What the batch adds to the `ValueLog`: values that are new or counted again, and the variants that it generated."""
         known_tags = self.prior_values.value_log.get_tags(selection.value_ids)
         may_count = get_counts(known_tags) < self.prior_values.value_log.max_count

@@ -12,14 +12,13 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from sanitize.array_types import I64
 from sanitize.kinds.kind import get_kind
 from sanitize.stages.aggregates import COMPONENT_PATTERNS, MAX_COMPONENT_BYTES
 
-I64 = npt.NDArray[np.int64]
 MAX_POOL_SIZE = 1 << 16
 
 

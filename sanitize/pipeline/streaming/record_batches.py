@@ -16,17 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sanitize.array_types import I64
 from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.text_cells import LeafPath, flatten_leaf, is_text_type, list_text_leaves, to_canonical_type
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary
 from sanitize.readers.survey import Roles
 
-I64 = npt.NDArray[np.int64]
 TEXT = pa.large_string()
 Row = dict[str, Any]
 Steps = tuple[str, ...]

@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sanitize.array_types import I64, U32
 from sanitize.errors import OutputBroken
 from sanitize.storage.files import fsync
 
-I64 = npt.NDArray[np.int64]
-U32 = npt.NDArray[np.uint32]
 SURROGATE_FLAG = np.uint32(1 << 31)  # tag bit: the id is that of a generated variant
 VALUE_FLAG = np.uint32(1 << 30)  # tag bit: the id is that of a value, even if its occurrences are not counted
 MAX_COUNT = (1 << 30) - 1

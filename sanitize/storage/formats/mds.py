@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from sanitize.array_types import I64
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage.formats import iter_shard_batches
 
@@ -43,7 +43,7 @@ def pack(shard: Path, out: Path) -> None:
         nulls = batch_nulls if not len(nulls) else nulls + batch_nulls
     encodings = {name: _choose_encoding(kind, bool(null)) for name, kind, null in zip(names, kinds, nulls, strict=True)}
     header = json.dumps(_shard_header(encodings), sort_keys=True).encode()
-    sizes: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    sizes: list[I64] = [np.zeros(0, np.int64)]
     body = out.with_name(out.name + ".tmp")
     try:
         with body.open("wb") as samples:
