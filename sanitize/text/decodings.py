@@ -11,8 +11,8 @@ scan. This module knows nothing about values: bytes in, bytes out. The forms:
 
 from __future__ import annotations
 
-import binascii
 import html
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -21,12 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sanitize.array_types import I64, Mask
+from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, is_in_byte_table, make_byte_table, slice_spans, splice
-from sanitize.core.intervals import merge_spans
+from sanitize.core.intervals import expand_ranges, merge_spans
 
 ENCODED_FORMS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable", "base64", "UTF-16", "digits")
-_MIN_BASE64_CHARS = 11  # base64 characters that encode eight bytes; shorter values are not searched in base64
+_MIN_BASE64_BYTES = 8  # shorter values are not searched in base64: their decoding occurs by chance
+_MIN_BASE64_CHARS = 11  # base64 characters that encode so many bytes
 _MIN_DIGITS = 7  # a shorter row of digits does not identify a person
 
 
@@ -207,70 +208,154 @@ def _merge_windows(buffers: TextBuffers, starts: I64, ends: I64, text_no: I64, m
 
 
 def _decode_base64(buffers: TextBuffers, raw: bytes) -> Decoding | None:
-    """Decodes each run of base64 four times, once for each possible start of its groups of four; line breaks inside are left out."""
-    starts, stops = _find_byte_runs(buffers, _BASE64_BYTES)
-    long = stops - starts >= _MIN_BASE64_CHARS
-    # a line of base64 continues after a line break, whatever the length of the next line
-    joined = np.zeros(len(starts), np.bool_)
-    gap = starts[1:] - stops[:-1]
-    breaks = np.flatnonzero(long[:-1] & (gap >= 1) & (gap <= 3) & (buffers.data[np.minimum(stops[:-1], len(raw) - 1)] < 32))
-    breaks = breaks[_find_text_no(buffers, starts[breaks]) == _find_text_no(buffers, starts[breaks + 1])]
-    joined[breaks + 1] = [
-        _BASE64_LINE_BREAK.fullmatch(raw, stop, start) is not None
-        for stop, start in zip(stops[breaks].tolist(), starts[breaks + 1].tolist(), strict=True)
-    ]
-    keep = np.flatnonzero(long | joined)
-    if not len(keep):
+    """Decodes each run of base64 at each of its four alignments; line breaks inside are left out. A piece is a stretch of the decoded bytes
+    that is text (`_is_text_byte`): nearly all runs are words, whose decoding is noise."""
+    starts, stops, is_run_start = _find_base64_lines(buffers)
+    if not len(starts):
         return None
-    is_run_start = np.append(True, ~joined[keep][1:] | (np.diff(keep) != 1))
-    low, high = starts[keep][is_run_start], np.maximum.reduceat(stops[keep], np.flatnonzero(is_run_start))
     # each line of a joined run is also decoded on its own: the line above may not be base64 and would shift its first bytes
-    lines = np.flatnonzero(long & (joined | np.append(joined[1:], False)))
-    low, high = np.concatenate([low, starts[lines]]), np.concatenate([high, stops[lines]])
-    pieces: list[bytes] = []
-    run, phases = np.repeat(np.arange(len(low)), 4), np.tile(np.arange(4), len(low))
-    for start, stop in zip(low.tolist(), high.tolist(), strict=True):
-        # a loop over runs, which are rare in text: base64 has no columnar decoder here
-        flat = raw[start:stop].translate(_URL_SAFE_TO_STANDARD, b"\r\n \t")
-        for phase in range(4):
-            part = flat[phase:]
-            part = part[: len(part) - (len(part) % 4 == 1)]
-            pieces.append(binascii.a2b_base64(part + b"=" * (-len(part) % 4)))
-    text = pa.array(pieces, pa.large_binary())
-    run_text = _find_text_no(buffers, low)
+    lines = np.flatnonzero((stops - starts >= _MIN_BASE64_CHARS) & (~is_run_start | np.append(~is_run_start[1:], False)))
+    starts, stops = np.concatenate([starts, starts[lines]]), np.concatenate([stops, stops[lines]])
+    line_start = np.concatenate([[0], np.cumsum(stops - starts)])  # in the sequence of all characters
+    run_start = line_start[np.flatnonzero(np.concatenate([is_run_start, np.ones(len(lines) + 1, np.bool_)]))]
+    char_offsets = expand_ranges(starts, stops)
+    sextets = _BASE64_SEXTETS[buffers.data[char_offsets]]
+    low, high = _find_groups_of_text(sextets, run_start)
+    chars, first_char = expand_ranges(low, high), np.repeat(low, high - low)
+    place = (chars - first_char) & 3  # in the group of four
+    begins_byte = (place < 3) & (chars + 1 < np.repeat(run_start[np.searchsorted(run_start, low, side="right")], high - low))
+    chars, place, first_char = chars[begins_byte], place[begins_byte], first_char[begins_byte]
+    decoded = np.choose(place, _decode_sextets(sextets[chars], sextets[chars + 1]))
+    is_first = np.append(True, np.diff(first_char) != 0)[: len(chars)]
+    is_text = _is_text_byte(decoded, is_first)
+    begins = np.flatnonzero(is_text & (is_first | ~np.append(False, is_text[:-1])[: len(chars)]))
+    ends = np.flatnonzero(is_text & np.append(is_first[1:] | ~is_text[1:], True)[: len(chars)]) + 1
+    is_long = ends - begins >= _MIN_BASE64_BYTES
+    lengths = (ends - begins)[is_long]
+    if not len(lengths):
+        return None
+    rows = expand_ranges(begins[is_long], ends[is_long])
+    text, begins_in = decoded[rows], chars[rows]  # the bytes of all pieces, and the character that each begins in
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    piece_text = _find_text_no(buffers, char_offsets[begins_in[offsets[:-1]]])
 
     def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
-        # a decoded byte comes from two base64 characters; positions in a run count its characters without line breaks
-        run_no, phase = run[piece_no], phases[piece_no]
-        first, last = phase + start * 8 // 6, phase + (stop * 8 - 1) // 6
-        begin, end = np.empty(len(run_no), np.int64), np.empty(len(run_no), np.int64)
-        for current in np.unique(run_no).tolist():
-            rows = np.flatnonzero(run_no == current)
-            char_offsets = low[current] + np.flatnonzero(_BASE64_BYTES[buffers.data[low[current] : high[current]]])
-            begin[rows], end[rows] = char_offsets[first[rows]], char_offsets[last[rows]] + 1
-        text_start = buffers.offsets[run_text[run_no]]
-        return EncodedSpans(run_text[run_no], begin - text_start, end - text_start, np.ones(len(run_no), np.bool_))
+        # the bits of a decoded byte are in the character that it begins in and in the next one
+        text_no = piece_text[piece_no]
+        begin = char_offsets[begins_in[offsets[piece_no] + start]] - buffers.offsets[text_no]
+        end = char_offsets[begins_in[offsets[piece_no] + stop - 1] + 1] + 1 - buffers.offsets[text_no]
+        return EncodedSpans(text_no, begin, end, np.ones(len(piece_no), np.bool_))
 
-    return Decoding("base64", pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:]), find_encoded_spans)
+    pieces = pa.LargeStringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(text))
+    return Decoding("base64", pieces, find_encoded_spans)
+
+
+def _find_base64_lines(buffers: TextBuffers) -> tuple[I64, I64, Mask]:
+    """Returns start and end of each line of base64, and a mask of those that do not continue the line above. A line has at least
+    `_MIN_BASE64_CHARS` characters, or continues such a line."""
+    data, length = buffers.data, len(buffers.data)
+    starts, stops = _find_long_runs(buffers, _BASE64_BYTES, _MIN_BASE64_CHARS)
+
+    def byte_at(offsets: I64) -> U8:
+        return data[np.minimum(offsets, length - 1)]
+
+    line_end = stops + (byte_at(stops) == 13)
+    below = line_end + 1
+    below += (byte_at(below) == 9) | (byte_at(below) == 32)
+    continues = (byte_at(line_end) == 10) & (below < length) & _BASE64_BYTES[byte_at(below)]
+    below, last_byte = below[continues], stops[continues] - 1
+    below = below[_find_text_no(buffers, below) == _find_text_no(buffers, last_byte)]
+    long_no = np.searchsorted(starts, below)  # of the line below, if it is long
+    is_long = starts[np.minimum(long_no, len(starts) - 1)] == below
+    short = below[~is_long]
+    short_stops, text_end = short + 1, buffers.offsets[_find_text_no(buffers, short) + 1]
+    for size in range(1, _MIN_BASE64_CHARS - 1):
+        short_stops += (short_stops - short == size) & (short_stops < text_end) & _BASE64_BYTES[byte_at(short_stops)]
+    is_run_start = np.ones(len(starts), np.bool_)
+    is_run_start[long_no[is_long]] = False
+    order = np.argsort(np.concatenate([starts, short]), kind="stable")
+    columns = ((starts, short), (stops, short_stops), (is_run_start, np.zeros(len(short), np.bool_)))
+    first, last, begins_run = (np.concatenate(column)[order] for column in columns)
+    return first, last, begins_run
+
+
+def _decode_sextets(sextets: U8, following: U8) -> tuple[U8, U8, U8]:
+    """Returns the bytes that begin in each character where it is the first, second and third of its group of four; in the fourth, no byte
+    begins. `following`: the sextet of the next character."""
+    first, second, third = sextets << 2 | following >> 4, sextets << 4 | following >> 2, sextets << 6 | following
+    return first.astype(np.uint8, copy=False), second.astype(np.uint8, copy=False), third.astype(np.uint8, copy=False)
+
+
+def _find_groups_of_text(sextets: U8, run_start: I64) -> tuple[I64, I64]:
+    """Returns start and end of the stretches of groups of four, at any alignment, that may be text, with the group before and after it: of
+    eight bytes of text, six are in two whole groups. Of the words of ordinary text, a few percent have such a stretch."""
+    empty = np.empty(0, np.int64)
+    if len(sextets) < 8:
+        return empty, empty
+    first, second, third = (_BYTE_CLASS[part] for part in _decode_sextets(sextets[:-1], sextets[1:]))
+    second, third = second[1:], third[2:]  # of the group that begins in the same character
+    length = len(third)
+    is_text = _CLASSES_IN_TEXT[first[:length] << 2 | second[:length]] & _CLASSES_IN_TEXT[second[:length] << 2 | third]
+    is_text = is_text[:-4] & is_text[4:] & _CLASSES_IN_TEXT[third[:-4] << 2 | first[4:length]]  # two groups
+    edges = run_start[1:-1, None] - np.arange(1, 8)
+    is_text[edges[(edges >= 0) & (edges < len(is_text))]] = False  # groups of two runs
+    hits = np.flatnonzero(is_text)
+    padded = np.concatenate([np.zeros(4, np.bool_), is_text, np.zeros(4, np.bool_)])
+    begins, ends = hits[~padded[hits]], hits[~padded[hits + 8]]
+    begins, ends = (one[np.lexsort((one, one & 3))] for one in (begins, ends))  # stretches of one alignment follow each other
+    run = np.searchsorted(run_start, begins, side="right") - 1
+    return np.where(begins - 4 >= run_start[run], begins - 4, begins), np.minimum(ends + 12, run_start[run + 1])
+
+
+def _is_text_byte(data: U8, is_first: Mask) -> Mask:
+    """True for bytes that may be part of a text in UTF-8: printable ASCII, tab and line ends, and bytes from 0x80 on that follow each
+    other as a first byte and its continuation do. `is_first`: the byte follows none of the others."""
+    kind = _BYTE_CLASS[data]
+    is_continuation, is_lead = kind == _CONTINUATION, kind == _LEAD
+    before = np.append(False, (is_lead | is_continuation)[:-1])[: len(data)] & ~is_first
+    after = np.append(is_continuation[1:] & ~is_first[1:], False)[: len(data)]
+    result: Mask = (kind == _ASCII) | (is_lead & after) | (is_continuation & before)
+    return result
 
 
 def _find_text_no(buffers: TextBuffers, byte_offsets: I64) -> I64:
     return np.searchsorted(buffers.offsets, byte_offsets, side="right") - 1
 
 
-def _find_byte_runs(buffers: TextBuffers, byte_table: Mask) -> tuple[I64, I64]:
-    """Returns start and end of every run of bytes that are in the table; a run never crosses two texts."""
-    member = np.concatenate([[False], is_in_byte_table(buffers.data, byte_table), [False]])
-    cut_here = np.zeros(len(member), np.bool_)
-    cut_here[buffers.offsets] = True
-    edge = member[1:] & (~member[:-1] | cut_here[:-1])
-    last = member[:-1] & (~member[1:] | cut_here[:-1])
-    return np.flatnonzero(edge), np.flatnonzero(last)
+def _find_long_runs(buffers: TextBuffers, byte_table: Mask, min_length: int) -> tuple[I64, I64]:
+    """Returns start and end of every run of at least `min_length` bytes that are in the table; a run never crosses two texts.
+
+    The mask of members is combined with itself, shifted: the starts of 2, 4, 8 ... members in a row, then those of `min_length`."""
+    starts_row = is_in_byte_table(buffers.data, byte_table)
+    length = 1
+    while length < min_length:
+        step = min(length, min_length - length)
+        starts_row = starts_row[: max(0, len(starts_row) - step)] & starts_row[step:]
+        if length == 1:
+            boundaries = buffers.offsets[1:-1] - 1
+            starts_row[boundaries[(boundaries >= 0) & (boundaries < len(starts_row))]] = (
+                False  # from the last byte of a text to the next one
+            )
+        length += step
+    edge = np.diff(starts_row.view(np.int8), prepend=0, append=0)
+    return np.flatnonzero(edge == 1), np.flatnonzero(edge == -1) + min_length - 1
 
 
 _BASE64_BYTES = make_byte_table(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
-_BASE64_LINE_BREAK = re.compile(rb"\r?\n[ \t]?")
-_URL_SAFE_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
+_BASE64_SEXTETS = np.zeros(256, np.uint8)  # the six bits that a character stands for, in the standard and the URL-safe alphabet
+for _alphabet in (b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", b"-_"):
+    _BASE64_SEXTETS[np.frombuffer(_alphabet, np.uint8)] = np.arange(64 - len(_alphabet), 64)
+# the class of a byte in a text in UTF-8, and which classes may follow each other (class << 2 | next class)
+_NO_TEXT, _ASCII, _LEAD, _CONTINUATION = range(4)
+_BYTE_CLASS = np.zeros(256, np.uint8)
+_BYTE_CLASS[[9, 10, 13, *range(32, 127)]] = _ASCII
+_BYTE_CLASS[0xC2:0xF5] = _LEAD
+_BYTE_CLASS[0x80:0xC0] = _CONTINUATION
+_CLASSES_IN_TEXT = np.zeros(16, np.bool_)
+for _before, _after in itertools.product((_ASCII, _LEAD, _CONTINUATION), repeat=2):
+    _CLASSES_IN_TEXT[_before << 2 | _after] = (
+        _after == _CONTINUATION if _before == _LEAD else _after != _CONTINUATION or _before == _CONTINUATION
+    )
 
 
 # ---- UTF-16 ----
@@ -378,7 +463,7 @@ def find_digests(texts: pa.LargeStringArray) -> tuple[list[str], I64, I64, I64]:
 
     Returns the words in lower case, and for each the number of its text, and start and end byte in that text."""
     buffers = TextBuffers.from_array(texts)
-    starts, stops = _find_byte_runs(buffers, _HEX_BYTES)
+    starts, stops = _find_long_runs(buffers, _HEX_BYTES, 32)
     has_digest_length = np.isin(stops - starts, (32, 40, 64, 128))
     starts, stops = starts[has_digest_length], stops[has_digest_length]
     text_no = _find_text_no(buffers, starts)
