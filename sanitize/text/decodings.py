@@ -337,8 +337,10 @@ def _find_long_runs(buffers: TextBuffers, byte_table: Mask, min_length: int) -> 
                 False  # from the last byte of a text to the next one
             )
         length += step
-    edge = np.diff(starts_row.view(np.int8), prepend=0, append=0)
-    return np.flatnonzero(edge == 1), np.flatnonzero(edge == -1) + min_length - 1
+    changes = np.flatnonzero(starts_row[1:] != starts_row[:-1]) + 1
+    begins_at_once, ends_at_last = starts_row[:1].any(), starts_row[-1:].any()
+    changes = np.concatenate([np.zeros(int(begins_at_once), np.int64), changes, np.full(int(ends_at_last), len(starts_row))])
+    return changes[::2], changes[1::2] + min_length - 1
 
 
 _BASE64_BYTES = make_byte_table(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")

@@ -43,7 +43,7 @@ from sanitize.verification.attribution import (
     within_kept_or_atomic,
     within_kept_originals,
 )
-from sanitize.verification.parquet_pages import as_single_text, extract_readable_texts, read_chunks, read_pages
+from sanitize.verification.parquet_pages import as_single_text, extract_readable_texts, find_row_only_columns, read_chunks, read_pages
 from sanitize.verification.value_forms import ALL_FORMS, MIN_CONCLUSIVE_BYTES, SearchTerms, digest_heads, is_conclusive_length
 
 _PlacePredicate = Callable[[I64, I64, I64], Mask]  # of text number, start byte, end byte
@@ -213,6 +213,14 @@ class _TermCounts:
             self.column_numbers.setdefault(found.form, np.zeros(term_count, np.int32))[found.term] = column_number
 
 
+@dataclass(repr=False)
+class _Counts:
+    """How often search terms and words that may be digests occur, at any location."""
+
+    terms: _TermCounts = field(default_factory=_TermCounts)
+    digest_words: Counter[str] = field(default_factory=Counter)
+
+
 @dataclass
 class _FileCheck:
     """State of checking one file in one pass: leaks, ambiguous matches and other counts."""
@@ -226,7 +234,7 @@ class _FileCheck:
     digest_words: Counter[tuple[str, str]] = field(
         default_factory=Counter
     )  # words that may be digests, by location, outside kept originals
-    row_digest_words: Counter[str] = field(default_factory=Counter)  # words that may be digests, in all rows and at any location
+    counted: tuple[_Counts, ...] = ()  # where what is searched at present is counted
     masked_columns: dict[str, int] = field(default_factory=dict)
 
     def search(
@@ -296,7 +304,8 @@ class _FileCheck:
     def _collect_digest_words(self, texts: pa.LargeStringArray, location: str, is_allowed: _PlacePredicate | None) -> None:
         words, text_no, start, stop = find_digests(texts)
         is_outside = ~is_allowed(text_no, start, stop) if words and is_allowed is not None else np.ones(len(words), np.bool_)
-        self.row_digest_words.update(words)
+        for counts in self.counted:
+            counts.digest_words.update(words)
         self.digest_words.update((word, location) for word, counts in zip(words, is_outside.tolist(), strict=True) if counts)
 
     def _count_mentions(self, texts: pa.LargeStringArray, location: str, only_forms: tuple[str, ...] | None) -> None:
@@ -319,7 +328,9 @@ class _FileCheck:
         kept_doc = kept["doc_no"].to_numpy()
         self.row_counters["kept_expected"] += kept.height
         self._mask_column_names(read_shard_schema(task))
-        rows = _TermCounts()
+        rows, page_rows = _Counts(), _Counts()  # of all columns, and of those whose pages may hold more than the rows
+        is_parquet = find_packed_format(task.shard_path) is None
+        row_only_columns = find_row_only_columns(task.shard_path) if is_parquet else frozenset[str]()
         residual: list[tuple[str, _FormMatches, I64, I64, list[str]]] = []
         for table, doc_no in read_shard_batches(task):
             self.row_counters["rows"] += table.num_rows
@@ -329,9 +340,10 @@ class _FileCheck:
             for column in flatten_cells(table, leaves):
                 texts = fill_null_texts(column.flat.texts)
                 self._count_bytes("rows", texts)
+                self.counted = (rows,) if column.leaf.column in row_only_columns else (rows, page_rows)
                 is_allowed = partial(within_kept_or_atomic, task, batch_kept, doc_no[column.flat.rows], column.cell.astype(np.int64))
                 for matches in self.search(texts, self._column_location(str(column.leaf)), is_allowed=is_allowed):
-                    self._add_counts(rows, matches)
+                    self._add_counts(matches)
                     matches = matches.select(matches.bounded)
                     if len(matches.term):
                         docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cell[matches.text_no].astype(np.int64)
@@ -353,16 +365,23 @@ class _FileCheck:
                 if leaf not in leaves:
                     texts = flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                     self._count_bytes("rows", texts)
-                    self.check_texts(self._column_location(str(leaf)), texts, rows, strict=True)
+                    self.counted = (rows,) if leaf.column in row_only_columns else (rows, page_rows)
+                    self.check_texts(self._column_location(str(leaf)), texts, strict=True)
             for name in table.column_names:
+                self.counted = ()
                 for numbers in _number_texts(table.column(name).chunk(0)):
-                    self.check_texts(self._column_location(name), numbers, None, only_forms=("digits",), strict=True)
+                    self.check_texts(self._column_location(name), numbers, only_forms=("digits",), strict=True)
+                self.counted = (rows,) if name in row_only_columns else (rows, page_rows)
                 for raw in _binary_values(table.column(name).chunk(0)):
                     for texts, only_forms in _texts_in_bytes(raw):
-                        self.check_texts(self._column_location(name), texts, rows, only_forms=only_forms, strict=True)
+                        self.check_texts(self._column_location(name), texts, only_forms=only_forms, strict=True)
+        self.counted = ()
         self._classify_residual(task, residual)
         self._check_collisions(task)
-        self._check_pages_and_bytes(task.shard_path, rows)
+        if is_parquet:
+            pages = partial(read_pages, task.shard_path, row_only_columns)
+            self._check_surplus("a page of", pages, page_rows)
+        self._check_surplus("raw bytes", partial(_read_raw_bytes, task.shard_path), rows)
 
     def _mask_column_names(self, schema: pa.Schema) -> None:
         """Check the names of columns; one that contains a value is reported by a number instead of its name."""
@@ -419,28 +438,28 @@ class _FileCheck:
             for kind, times in found.unique(["kind", "form"]).group_by("kind").len().sort("kind").iter_rows():
                 self.leaks[self.task.reported_name, "replacements that are values of the corpus", kind, "exact or identity"] += times
 
-    def _check_pages_and_bytes(self, path: Path, row_counts: _TermCounts) -> None:
-        """Report terms that pages or raw bytes contain more often than the rows do."""
-        is_other_format = find_packed_format(path) is not None
-        outer_words, row_words = self.digest_words, self.row_digest_words
-        for location, source in (("a page of", partial(read_pages, path)), ("raw bytes", partial(_read_raw_bytes, path)))[is_other_format:]:
-            columns: list[str] = []
-            file_counts = _TermCounts()
-            self.digest_words, self.row_digest_words = Counter(), Counter()
-            for column, data in source():
-                if not columns or columns[-1] != column:
-                    columns.append(column)
-                self.bytes_searched["raw bytes" if location == "raw bytes" else "pages"] += len(data)
-                full_location = f"{location} {self._column_location(column)}" if column else location
-                for texts, only_forms in _texts_in_bytes(data):
-                    for matches in self.search(texts, full_location, only_forms):
-                        # a file in another format holds only rows, and matches across adjacent rows are possible in other forms
-                        if not is_other_format or matches.form == "exact":
-                            self._add_counts(file_counts, matches, len(columns) - 1)
-            self._add_surplus(location, file_counts, row_counts, columns, source)
-            for (word, full_location), times in self.digest_words.items():
-                if self.row_digest_words[word] > row_words[word]:
-                    outer_words[word, full_location] += times
+    def _check_surplus(self, location: str, source: Callable[[], Iterator[tuple[str, U8]]], rows: _Counts) -> None:
+        """Report what the bytes of a source (pages, or the file) contain more often than the rows do."""
+        is_other_format = find_packed_format(self.task.file) is not None
+        columns: list[str] = []
+        outer_words, self.digest_words = self.digest_words, Counter()
+        file_counts = _Counts()
+        for column, data in source():
+            if not columns or columns[-1] != column:
+                columns.append(column)
+            self.bytes_searched["raw bytes" if location == "raw bytes" else "pages"] += len(data)
+            full_location = f"{location} {self._column_location(column)}" if column else location
+            self.counted = (file_counts,)
+            for texts, only_forms in _texts_in_bytes(data):
+                for matches in self.search(texts, full_location, only_forms):
+                    # a file in another format holds only rows, and matches across adjacent rows are possible in other forms
+                    if not is_other_format or matches.form == "exact":
+                        self._add_counts(matches, len(columns) - 1)
+            self.counted = ()
+        self._add_surplus(location, file_counts.terms, rows.terms, columns, source)
+        for (word, full_location), times in self.digest_words.items():
+            if file_counts.digest_words[word] > rows.digest_words[word]:
+                outer_words[word, full_location] += times
         self.digest_words = outer_words
 
     def _add_surplus(
@@ -476,8 +495,9 @@ class _FileCheck:
                 spellings.setdefault(row, set()).add(name)
         return spellings
 
-    def _add_counts(self, counts: _TermCounts, found: _FormMatches, column_number: int = 0) -> None:
-        counts.add(found, len(self.terms.digits if found.form == "digits" else self.terms.plain), column_number)
+    def _add_counts(self, found: _FormMatches, column_number: int = 0) -> None:
+        for counts in self.counted:
+            counts.terms.add(found, len(self.terms.digits if found.form == "digits" else self.terms.plain), column_number)
 
     # ---- other files, names ----
 
@@ -496,14 +516,12 @@ class _FileCheck:
         self,
         location: str,
         texts: pa.LargeStringArray,
-        row_counts: _TermCounts | None = None,
         only_forms: tuple[str, ...] | None = None,
         strict: bool = False,
     ) -> None:
         """Check texts that contain no kept originals. `strict`: short forms with the spelling of a value count as leaks too."""
         for matches in self.search(texts, location, only_forms):
-            if row_counts is not None:
-                self._add_counts(row_counts, matches)
+            self._add_counts(matches)
             matches = matches.select(matches.bounded)
             forms = self._spelling_forms(matches, texts)
             for row in range(len(matches.term)):

@@ -6,12 +6,15 @@ here (Thrift's compact protocol, PageHeader of parquet-format), and readable str
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import U8
@@ -21,7 +24,11 @@ from sanitize.errors import OutputBroken
 CHUNK_BYTES = 8 << 20
 _MIN_TEXT_BYTES = 6  # bytes of the shortest stretch that is returned
 _CODEC_BY_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-_UNCOMPRESSED_SIZE, _COMPRESSED_SIZE, _DATA_PAGE_V2 = 2, 3, 8  # fields of PageHeader
+# fields of PageHeader; of DataPageHeader and DataPageHeaderV2 the encoding, and of the latter the sizes of the levels
+_UNCOMPRESSED_SIZE, _COMPRESSED_SIZE, _DATA_PAGE_V1, _DATA_PAGE_V2 = 2, 3, 5, 8
+_ENCODING_V1, _ENCODING_V2, _DEFINITION_LEVELS, _REPETITION_LEVELS, _IS_COMPRESSED = 2, 4, 5, 6, 7
+_PLAIN = 0  # Encoding.PLAIN: the values one after the other, texts with their length in four bytes
+_VALUE_WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}  # by physical type, in bytes
 
 
 def extract_readable_texts(data: U8) -> pa.LargeStringArray:
@@ -83,26 +90,91 @@ def _last_text_boundary(data: U8) -> int:
     return len(data)
 
 
-def read_pages(path: Path) -> Iterator[tuple[str, U8]]:
-    """Yields (path of the column, bytes) of every decompressed page of a Parquet file. Raises OutputBroken for a page it cannot read."""
-    with pq.ParquetFile(path, pre_buffer=False) as file, path.open("rb") as raw:
-        for group in range(file.metadata.num_row_groups):
-            for number in range(file.metadata.num_columns):
-                column = file.metadata.row_group(group).column(number)
-                starts = [at for at in (column.dictionary_page_offset, column.data_page_offset) if at]
-                raw.seek(min(starts))
-                chunk = raw.read(column.total_compressed_size)
-                try:
-                    for page in _decompress_pages(chunk, column.compression):
-                        yield column.path_in_schema, page
-                except (IndexError, KeyError, ValueError, OSError, pa.ArrowException) as error:
-                    raise OutputBroken(
-                        f"{path}: a page of column {number} cannot be unpacked ({type(error).__name__}); run again with --replace"
-                    ) from None
+@dataclass(frozen=True, repr=False)
+class Page:
+    """A decompressed page: levels (which values are null, and where lists begin), then values. `is_plain`: its values are in the plain
+    encoding, so that it has no dictionary."""
+
+    levels_size: int
+    is_plain: bool
+    data: U8
 
 
-def _decompress_pages(chunk: bytes, compression: str) -> Iterator[U8]:
-    """Yields the decompressed pages of a column chunk."""
+def read_pages(path: Path, row_only_columns: Set[str] = frozenset()) -> Iterator[tuple[str, U8]]:
+    """Yields (path of the column, bytes) of every decompressed page of a Parquet file; of pages of `row_only_columns` only the levels.
+
+    Raises OutputBroken for a page it cannot read."""
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        for group, number in itertools.product(range(file.metadata.num_row_groups), range(file.metadata.num_columns)):
+            column = file.schema.column(number).path
+            levels_only = any(_is_part_of(column, name) for name in row_only_columns)
+            for page in _read_column_chunk(path, file, group, number):
+                yield column, page.data[: page.levels_size] if levels_only else page.data
+
+
+def find_row_only_columns(path: Path) -> frozenset[str]:
+    """The columns of a Parquet file whose pages hold nothing but the values of the rows that pyarrow returns.
+
+    All their pages are plain, so that there is no dictionary, and the values in them take as many bytes as those of the rows."""
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        numbers = range(file.metadata.num_columns)
+        others = [file.schema.column(number).path for number in numbers if not _holds_rows_only(path, file, number)]
+        return frozenset(name for name in file.schema_arrow.names if not any(_is_part_of(column, name) for column in others))
+
+
+def _is_part_of(path: str, column: str) -> bool:
+    """True for the path of a column, or of a part of it."""
+    return path == column or path.startswith(f"{column}.")
+
+
+def _holds_rows_only(path: Path, file: pq.ParquetFile, number: int) -> bool:
+    column = file.schema.column(number)
+    width = _VALUE_WIDTHS.get(column.physical_type)
+    if width is None and column.physical_type != "BYTE_ARRAY":
+        return False
+    for group in range(file.metadata.num_row_groups):
+        page_bytes = 0
+        for page in _read_column_chunk(path, file, group, number):
+            if not page.is_plain:
+                return False
+            page_bytes += len(page.data) - page.levels_size
+        row_bytes = 0
+        for batch in file.iter_batches(5_000, row_groups=[group], columns=[column.path], use_threads=False):
+            values = _only_leaf(batch.column(0)).drop_null()
+            row_bytes += len(values) * width if width else int(pc.sum(pc.binary_length(values)).as_py() or 0) + 4 * len(values)
+        if page_bytes != row_bytes:
+            return False
+    return True
+
+
+def _only_leaf(array: pa.Array) -> pa.Array:
+    """The values of an array that was read for one leaf: lists and structs have one child each."""
+    while True:
+        if isinstance(array, pa.StructArray):
+            (array,) = array.flatten()
+        elif isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
+            array = array.flatten()
+        else:
+            return array
+
+
+def _read_column_chunk(path: Path, file: pq.ParquetFile, group: int, number: int) -> Iterator[Page]:
+    """Yields the decompressed pages of a column chunk. Raises OutputBroken for a page it cannot read."""
+    chunk = file.metadata.row_group(group).column(number)
+    with path.open("rb") as raw:
+        raw.seek(min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at))
+        data = raw.read(chunk.total_compressed_size)
+    schema = file.schema.column(number)
+    try:
+        yield from _decompress_pages(data, chunk.compression, (schema.max_repetition_level > 0) + (schema.max_definition_level > 0))
+    except (IndexError, KeyError, ValueError, OSError, pa.ArrowException) as error:
+        raise OutputBroken(
+            f"{path}: a page of column {number} cannot be unpacked ({type(error).__name__}); run again with --replace"
+        ) from None
+
+
+def _decompress_pages(chunk: bytes, compression: str, level_count: int) -> Iterator[Page]:
+    """Yields the decompressed pages of a column chunk, whose values have `level_count` sorts of levels."""
     codec = None if compression == "UNCOMPRESSED" else pa.Codec("lz4_raw" if compression.startswith("LZ4") else compression.lower())
     offset = 0
     while offset < len(chunk):
@@ -111,12 +183,17 @@ def _decompress_pages(chunk: bytes, compression: str) -> Iterator[U8]:
         offset += header[_COMPRESSED_SIZE]
         levels = 0
         is_compressed = codec is not None
-        if _DATA_PAGE_V2 in header:  # in V2 pages the levels precede the compressed part
-            levels = header[_DATA_PAGE_V2].get(5, 0) + header[_DATA_PAGE_V2].get(6, 0)
-            is_compressed = is_compressed and header[_DATA_PAGE_V2].get(7, True)
+        header_v1, header_v2 = header.get(_DATA_PAGE_V1), header.get(_DATA_PAGE_V2)
+        if header_v2 is not None:  # in V2 pages the levels precede the compressed part
+            levels = header_v2.get(_DEFINITION_LEVELS, 0) + header_v2.get(_REPETITION_LEVELS, 0)
+            is_compressed = is_compressed and header_v2.get(_IS_COMPRESSED, True)
         if is_compressed and codec is not None and size > levels:
             body = body[:levels] + codec.decompress(body[levels:], size - levels, asbytes=True)
-        yield np.frombuffer(body, np.uint8)
+        if header_v1 is not None:
+            for _ in range(level_count):  # each with its size in four bytes
+                levels += 4 + int.from_bytes(body[levels : levels + 4], "little")
+        encoding = header_v1.get(_ENCODING_V1) if header_v1 is not None else header_v2.get(_ENCODING_V2) if header_v2 is not None else None
+        yield Page(levels, encoding == _PLAIN, np.frombuffer(body, np.uint8))
 
 
 def _read_struct(data: bytes, offset: int) -> tuple[dict[int, Any], int]:
