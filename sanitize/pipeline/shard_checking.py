@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,8 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     failpoints.hit("run:leak_checked")
     report = {"mode": mode, "values_checked": checks.value_count, "swept": swept, "kinds": sorted(state.plan.leak_checked_kinds)}
     if mode == "full":
-        report |= checks.run_full_check()
+        ambiguous = sum((Counter(result["ambiguous"]) for result in results), Counter())
+        report |= checks.run_full_check(ambiguous)
     return CheckedShards(state=state, report=report, forbidden_values=checks.forbidden_values, search_passes=checks.search_passes)
 
 
@@ -149,18 +151,25 @@ class _ShardChecks:
             columns=tuple(name for name in index.documents.schema.names if index.policies[name] != "drop"),
         )
 
-    def run_full_check(self) -> dict[str, Any]:
-        """Search every byte of the shards in all forms; returns its part of the report. The pages of OUT are checked when they are written.
+    def run_full_check(self, ambiguous: Counter[str]) -> dict[str, Any]:
+        """Search what `verify_task` has not: the other columns, and the bytes of the shards outside of their rows; returns the report of
+        both, with `ambiguous` from the texts. The pages of OUT are checked when they are written.
         Raises LeakFound."""
         state, workspace = self.state, self.state.index.workspace
         with state.tasks.measure("verify"):
             names = shard_names([increment.end_task - increment.first_task for increment in state.output_increments], state.suffix)
             shards = [(self.create_task(no), f"data/{name}") for no, name in enumerate(names)]
             result = run_full_check(
-                state.tasks.engine, shards, [], self.search_passes, workspace / "spill" / "full_check", erased_names=state.erased.names
+                state.tasks.engine,
+                shards,
+                [],
+                self.search_passes,
+                workspace / "spill" / "full_check",
+                erased_names=state.erased.names,
+                texts_are_checked=True,
             )
         if result["findings"]:
             raise leak_error(
                 state.display_name or str(state.output), result["findings"], "", f"nothing was published. {UNSWEEPABLE_ADVICE}"
             )
-        return {"forms": result["forms"], "ambiguous": result["ambiguous"]}
+        return {"forms": result["forms"], "ambiguous": dict(sorted((ambiguous + Counter(result["ambiguous"])).items()))}

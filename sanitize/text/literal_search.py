@@ -60,6 +60,10 @@ class LiteralMatches:
     end: I64
     term: I64
 
+    def take(self, rows: I64) -> LiteralMatches:
+        """The matches at the given rows."""
+        return LiteralMatches(self.text_no[rows], self.start[rows], self.end[rows], self.term[rows])
+
 
 class LiteralMatcher:
     """Finds many literal terms at once in a column of texts, in any ASCII letter case.

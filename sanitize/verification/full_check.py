@@ -43,8 +43,15 @@ from sanitize.verification.attribution import (
     within_kept_or_atomic,
     within_kept_originals,
 )
-from sanitize.verification.parquet_pages import as_single_text, extract_readable_texts, find_row_only_columns, read_chunks, read_pages
-from sanitize.verification.value_forms import ALL_FORMS, MIN_CONCLUSIVE_BYTES, SearchTerms, digest_heads, is_conclusive_length
+from sanitize.verification.parquet_pages import (
+    as_single_text,
+    extract_readable_texts,
+    find_row_only_columns,
+    read_bytes_outside_pages,
+    read_chunks,
+    read_pages,
+)
+from sanitize.verification.value_forms import ALL_FORMS, MIN_CONCLUSIVE_BYTES, SearchTerms, is_conclusive_length
 
 _PlacePredicate = Callable[[I64, I64, I64], Mask]  # of text number, start byte, end byte
 _CHANCE_FORMS = ("exact", "NFKC", "digits")  # forms that may occur by chance inside a longer replacement
@@ -75,6 +82,7 @@ class FileCheckTask:
     digest_words_path: Path | None  # words that may be digests are written here, in the first pass
     shard_task: VerifyTask | None = None
     erased_names: tuple[str, ...] = ()  # names of erased persons; searched in the first pass
+    texts_are_checked: bool = False  # `verify_task` has searched the texts in all forms, and the file is as it was written
     temp_path: Path | None = None  # where an attempt writes `digest_words_path` before it is renamed
 
     def for_attempt(self, folder: Path) -> FileCheckTask:
@@ -90,11 +98,13 @@ def run_full_check(
     scratch_folder: Path,
     own_files: Sequence[str] = (),
     erased_names: Sequence[str] = (),
+    texts_are_checked: bool = False,
 ) -> dict[str, Any]:
     """Search shards (each with its name) and other files for all forms of the values in `pass_folders`.
 
     Temporary files are written below `scratch_folder`. Files that are not in `own_files` are not reported by name. `erased_names` are
-    searched as mentions, also in decoded text.
+    searched as mentions, also in decoded text. `texts_are_checked`: `verify_task` has searched the texts of the shards in all forms, and
+    their files are as they were written; of a Parquet file only the other columns and the bytes outside of the rows are searched then.
 
     Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `bytes_searched` (by
     location), and for the shards `rows`, `kept_found` and `kept_expected`.
@@ -115,6 +125,7 @@ def run_full_check(
             digest_words_path=None if number else words_folder / f"{no:06d}.parquet",
             shard_task=task,
             erased_names=() if number else tuple(erased_names),
+            texts_are_checked=texts_are_checked and not erased_names and task is not None and find_packed_format(file) is None,
         )
         for number, terms_path in enumerate(pass_folders)
         for no, (file, name, task) in enumerate(all_files)
@@ -169,10 +180,8 @@ def check_file(task: FileCheckTask) -> dict[str, Any]:
 def count_digest_leaks(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str], int]:
     """Count, among the words that may be digests, those that are a digest of a value of one pass."""
     terms_path, files = task
-    heads_by_file = [
-        np.unique(digest_heads(pl.Series(pq.read_table(path, columns=["word"], partitioning=None).column("word")))) for path in files
-    ]
-    kinds = SearchTerms.read(terms_path).match_digests(np.unique(np.concatenate(heads_by_file)))
+    words_by_file = [pl.Series(pq.read_table(path, columns=["word"], partitioning=None).column("word")) for path in files]
+    kinds = SearchTerms.read(terms_path).match_digests(pl.concat(words_by_file).unique())
     names, found = list(all_kinds()), Counter[tuple[str, str, str, str]]()
     for path in files if kinds else ():
         table = pq.read_table(path, partitioning=None)
@@ -331,13 +340,14 @@ class _FileCheck:
         rows, page_rows = _Counts(), _Counts()  # of all columns, and of those whose pages may hold more than the rows
         is_parquet = find_packed_format(task.shard_path) is None
         row_only_columns = find_row_only_columns(task.shard_path) if is_parquet else frozenset[str]()
+        skips_texts = self.task.texts_are_checked and {leaf.column for leaf in task.leaves} <= row_only_columns
         residual: list[tuple[str, _FormMatches, I64, I64, list[str]]] = []
         for table, doc_no in read_shard_batches(task):
             self.row_counters["rows"] += table.num_rows
             low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
             batch_kept = kept[int(low) : int(high)]
             leaves = [leaf for leaf in task.leaves if leaf.column in table.column_names]
-            for column in flatten_cells(table, leaves):
+            for column in flatten_cells(table, leaves) if not skips_texts else ():
                 texts = fill_null_texts(column.flat.texts)
                 self._count_bytes("rows", texts)
                 self.counted = (rows,) if column.leaf.column in row_only_columns else (rows, page_rows)
@@ -381,7 +391,8 @@ class _FileCheck:
         if is_parquet:
             pages = partial(read_pages, task.shard_path, row_only_columns)
             self._check_surplus("a page of", pages, page_rows)
-        self._check_surplus("raw bytes", partial(_read_raw_bytes, task.shard_path), rows)
+        raw_bytes = read_bytes_outside_pages if skips_texts else read_chunks
+        self._check_surplus("raw bytes", lambda: (("", chunk) for chunk in raw_bytes(task.shard_path)), rows)
 
     def _mask_column_names(self, schema: pa.Schema) -> None:
         """Check the names of columns; one that contains a value is reported by a number instead of its name."""
@@ -562,11 +573,6 @@ class _FileCheck:
             pq.write_table(pa.Table.from_pylist(rows), self.task.temp_path or self.task.digest_words_path, compression="lz4")
             if self.task.temp_path:
                 self.task.temp_path.rename(self.task.digest_words_path)
-
-
-def _read_raw_bytes(path: Path) -> Iterator[tuple[str, U8]]:
-    """Yields ("", bytes) for the chunks of a file: the same form as `read_pages`, without a column."""
-    return (("", chunk) for chunk in read_chunks(path))
 
 
 def _overlaps_any(found: _FormMatches, others: Sequence[_FormMatches]) -> Mask:

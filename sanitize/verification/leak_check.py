@@ -66,8 +66,8 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     """Check one shard.
 
     Returns `rows`, `text_bytes`, `kept_found` and `kept_expected` (kept originals found and expected), `swept` (removed values left in
-    texts, written to `task.sweep_path` as occurrences), and `leaks`: matches that cannot be swept, as (column, kind, doc_no) without any
-    value.
+    texts, written to `task.sweep_path` as occurrences), `ambiguous` (by kind, matches in texts that are too short to be conclusive), and
+    `leaks`: matches that cannot be swept, as (column, kind, doc_no) without any value.
     """
     matchers = LiteralMatcher.open_partitions(task.forbidden_values)
     names = matchers[0].kind_names
@@ -76,6 +76,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     # kept originals whose values are too common to be searched cannot be counted
     is_unsearched = np.isin(kept["value_id"].to_numpy(), matchers[0].unsearched_ids)
     residual: list[ResidualMatches] = []
+    inconclusive: list[ResidualMatches] = []
     leaks: list[tuple[str, str, int]] = []
     rows = text_bytes = kept_found = 0
     for table, doc_no in read_shard_batches(task):
@@ -88,12 +89,17 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
             texts = fill_null_texts(column.flat.texts)
             text_bytes += len(TextBuffers.from_array(texts).data)
             leaf_no = task.leaves.index(column.leaf)
-            for matcher, matches, is_exact in (*find_matches(matchers, texts), *_find_sweep_terms(task, matchers, texts)):
+            for matcher, matches, is_exact in find_matches(matchers, texts):
                 outside, kept_count = select_residual(batch_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
                 if is_exact and searched_kept is not None:
                     _, kept_count = select_residual(searched_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
                 kept_found += kept_count if is_exact else 0
                 residual.append(outside)
+            for matcher, matches, conclusive in _find_sweep_terms(task, matchers, texts):
+                for selected, found in ((conclusive, residual), (~conclusive, inconclusive)):
+                    some = matches.take(np.flatnonzero(selected))
+                    outside, _ = select_residual(batch_kept, column, doc_no, leaf_no, matcher, some, ranks_terms=False)
+                    found.append(outside)
         for leaf in list_text_leaves(table.schema):
             if leaf not in leaves:
                 texts = fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts)
@@ -112,14 +118,15 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         "kept_found": kept_found,
         "kept_expected": kept.height - int(is_unsearched.sum()),
         "swept": len(to_sweep),
+        "ambiguous": _count_inconclusive(task, inconclusive, names),
         "leaks": leaks,
     }
 
 
 def _find_sweep_terms(
     task: VerifyTask, matchers: Sequence[LiteralMatcher], texts: pa.LargeStringArray
-) -> Iterator[tuple[LiteralMatcher, LiteralMatches, bool]]:
-    """`find_matches` for the forms that only a full check searches; nothing without `task.sweep_terms`.
+) -> Iterator[tuple[LiteralMatcher, LiteralMatches, Mask]]:
+    """Yields the matches of the forms that only a full check searches, and whether each is conclusive; nothing without `task.sweep_terms`.
 
     These are a value's identity form and digests, values encoded in the text, and the digits of a number with any separators, where they
     are a whole sequence of digits or unbroken.
@@ -129,7 +136,7 @@ def _find_sweep_terms(
     identity, digits, digests = task.sweep_terms
     for matcher in (*LiteralMatcher.open_partitions(identity), *LiteralMatcher.open_partitions(digests)):
         if len((matches := matcher.find(texts)).term):
-            yield matcher, matches, False
+            yield matcher, matches, np.ones(len(matches.term), np.bool_)
     plain_matchers = (*matchers, *LiteralMatcher.open_partitions(identity))
     max_length = max(int(matcher.term_stats[1]) for matcher in plain_matchers)
     for view in iter_decodings(texts, max_length + 4):
@@ -139,21 +146,11 @@ def _find_sweep_terms(
             if not len(piece_matches.term):
                 continue
             encoded = view.find_encoded_spans(piece_matches.text_no, piece_matches.start, piece_matches.end)
-            is_valid = (
-                encoded.is_encoded
-                if is_digits
-                else encoded.is_encoded
-                & matcher.has_valid_boundaries(view.pieces, piece_matches)
-                & is_conclusive(matcher, piece_matches.term, view.form)
-            )
+            is_valid = encoded.is_encoded if is_digits else encoded.is_encoded & matcher.has_valid_boundaries(view.pieces, piece_matches)
             if is_valid.any():
-                yield (
-                    matcher,
-                    LiteralMatches(
-                        encoded.text_no[is_valid], *_widen_to_characters(texts, encoded, is_valid), piece_matches.term[is_valid]
-                    ),
-                    False,
-                )
+                terms = piece_matches.term[is_valid]
+                matches = LiteralMatches(encoded.text_no[is_valid], *_widen_to_characters(texts, encoded, is_valid), terms)
+                yield matcher, matches, is_conclusive(matcher, terms, view.form)
 
 
 def _widen_to_characters(texts: pa.LargeStringArray, spans: EncodedSpans, selected: Mask) -> tuple[I64, I64]:
@@ -200,6 +197,16 @@ def _classify_residual(
     to_sweep, leak_rows = classify_matches(matches, attribution, partial(first_occurs_after, task))
     leaf_no, kind, doc_no = (column[leak_rows].tolist() for column in (matches.leaf_no, matches.kind, matches.doc_no))
     return to_sweep, [(str(task.leaves[leaf]), kind_names[one], doc) for leaf, one, doc in zip(leaf_no, kind, doc_no, strict=True)]
+
+
+def _count_inconclusive(task: VerifyTask, inconclusive: Sequence[ResidualMatches], kind_names: Sequence[str]) -> dict[str, int]:
+    """The matches that are no part of a replacement and of no atomic value that the plan leaves, by kind."""
+    if not sum(map(len, inconclusive)):
+        return {}
+    found = ResidualMatches.concat(inconclusive)
+    attribution = attribute_from_files(task.edits, task.occurrences, task.atomic_kinds, found.doc_no, found.cell, found.start, found.end)
+    is_other = ~(attribution.inside_replacement | attribution.inside_atomic | attribution.whole_replacement)
+    return dict(Counter(kind_names[number] for number in found.kind[is_other].tolist()))
 
 
 def _write_sweep(task: VerifyTask, to_sweep: SweepSpans, kind_names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -112,6 +112,24 @@ def read_pages(path: Path, row_only_columns: Set[str] = frozenset()) -> Iterator
                 yield column, page.data[: page.levels_size] if levels_only else page.data
 
 
+def read_bytes_outside_pages(path: Path) -> Iterator[U8]:
+    """Yields the bytes of a Parquet file without those of its pages: page headers, gaps, and the footer."""
+    with pq.ParquetFile(path, pre_buffer=False) as file, path.open("rb") as raw:
+        parts, end = [], 0
+        chunks = itertools.product(range(file.metadata.num_row_groups), range(file.metadata.num_columns))
+        for start, data in sorted((_read_chunk_bytes(raw, file, *chunk) for chunk in chunks), key=lambda chunk: chunk[0]):
+            raw.seek(end)
+            parts.append(raw.read(start - end))
+            offset = 0
+            while offset < len(data):
+                header, body = _read_struct(data, offset)
+                parts.append(data[offset:body])
+                offset = body + header[_COMPRESSED_SIZE]
+            end = start + len(data)
+        raw.seek(end)
+        yield np.frombuffer(b"\1".join([*parts, raw.read()]), np.uint8)
+
+
 def find_row_only_columns(path: Path) -> frozenset[str]:
     """The columns of a Parquet file whose pages hold nothing but the values of the rows that pyarrow returns.
 
@@ -160,17 +178,23 @@ def _only_leaf(array: pa.Array) -> pa.Array:
 
 def _read_column_chunk(path: Path, file: pq.ParquetFile, group: int, number: int) -> Iterator[Page]:
     """Yields the decompressed pages of a column chunk. Raises OutputBroken for a page it cannot read."""
-    chunk = file.metadata.row_group(group).column(number)
     with path.open("rb") as raw:
-        raw.seek(min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at))
-        data = raw.read(chunk.total_compressed_size)
-    schema = file.schema.column(number)
+        _, data = _read_chunk_bytes(raw, file, group, number)
+    schema, compression = file.schema.column(number), file.metadata.row_group(group).column(number).compression
     try:
-        yield from _decompress_pages(data, chunk.compression, (schema.max_repetition_level > 0) + (schema.max_definition_level > 0))
+        yield from _decompress_pages(data, compression, (schema.max_repetition_level > 0) + (schema.max_definition_level > 0))
     except (IndexError, KeyError, ValueError, OSError, pa.ArrowException) as error:
         raise OutputBroken(
             f"{path}: a page of column {number} cannot be unpacked ({type(error).__name__}); run again with --replace"
         ) from None
+
+
+def _read_chunk_bytes(raw: IO[bytes], file: pq.ParquetFile, group: int, number: int) -> tuple[int, bytes]:
+    """Returns the offset and the bytes of a column chunk."""
+    chunk = file.metadata.row_group(group).column(number)
+    start = min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at)
+    raw.seek(start)
+    return start, raw.read(chunk.total_compressed_size)
 
 
 def _decompress_pages(chunk: bytes, compression: str, level_count: int) -> Iterator[Page]:

@@ -22,7 +22,7 @@ from sanitize.storage.corpus import flatten_cells
 from sanitize.text.decodings import find_digests
 from sanitize.text.literal_search import prepare_terms
 from sanitize.verification.attribution import VerifyTask, read_shard_batches, within_kept_or_atomic
-from sanitize.verification.value_forms import TERM_SCHEMA, SearchTerms, digest_heads, write_passes, write_sweep_terms
+from sanitize.verification.value_forms import TERM_SCHEMA, SearchTerms, write_passes, write_sweep_terms
 
 _WORD_SCHEMA = pa.schema([("word", pa.string())])
 
@@ -100,6 +100,4 @@ def match_digest_words(task: tuple[Path, tuple[Path, ...]]) -> dict[str, tuple[i
     """The words that are digests of values of one pass, with number of the kind and `value_id`."""
     pass_folder, files = task
     words = pl.concat([pl.DataFrame(pq.read_table(path, partitioning=None))["word"] for path in files]).unique()
-    digests = SearchTerms.read(pass_folder).match_digests(np.unique(digest_heads(words)))
-    present = set(words.filter(words.is_in(pl.Series(list(digests), dtype=pl.String).implode())))
-    return {word: kind_and_value for word, kind_and_value in digests.items() if word in present}
+    return SearchTerms.read(pass_folder).match_digests(words)

@@ -125,10 +125,10 @@ def write_sweep_terms(
     values: Sequence[Path], edited_kinds: Sequence[str], folder: Path, include_ids: Sequence[int] = (), exclude_ids: Sequence[int] = ()
 ) -> tuple[Path, Path]:
     """Write the forms of a full check that a sweep can remove from a text, as two files for `prepare_terms`: identity forms that differ
-    from every spelling, and digits of numbers. Short forms are left out, because a match of one is not conclusive."""
+    from every spelling, without short ones, and digits of numbers (a match of a short one is counted, and not swept)."""
     filters = {
         "identity": (pl.col("term_type") == _IDENTITY) & ~_is_short(pl.col("form")),
-        "digits": (pl.col("term_type") == _DIGITS) & (pl.col("form").str.len_bytes() >= _SHORT_NUMBER_DIGITS),
+        "digits": pl.col("term_type") == _DIGITS,
     }
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.parquet" for name in filters]
@@ -253,9 +253,14 @@ class SearchTerms:
         column = _map_terms(self.path, "plain").column("spelled").chunk(0)
         return [str(text).encode() for text in column.take(pa.array(rows)).to_pylist()]
 
-    def match_digests(self, wanted_heads: U64) -> dict[str, tuple[int, int]]:
-        """The digests of values of this pass whose first eight bytes are in `wanted_heads`, each with number of the kind and `value_id`."""
+    def match_digests(self, wanted: pl.Series) -> dict[str, tuple[int, int]]:
+        """The digests of values of this pass that are in `wanted` (hexadecimal words), each with number of the kind and `value_id`."""
         found: dict[str, tuple[int, int]] = {}
+        sizes = set(wanted.str.len_bytes().unique() // 2)
+        hash_functions = [one for one in _HASH_FUNCTIONS if one(usedforsecurity=False).digest_size in sizes]
+        wanted_heads = np.unique(_digest_heads(wanted))
+        if not hash_functions:
+            return found
         for batch in (
             batch for name in ("plain", "digits") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_DIGEST_BATCH)
         ):
@@ -265,11 +270,12 @@ class SearchTerms:
             for form, kind, value_id, term_type, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 for text in {form, spelled} if term_type != _DIGITS else {form, f"+{form}"}:
                     raw = text.encode()
-                    words += [hash_function(raw, usedforsecurity=False).hexdigest() for hash_function in _HASH_FUNCTIONS]
-                    owners += [(kind, value_id)] * len(_HASH_FUNCTIONS)
-            matching = np.flatnonzero(np.isin(digest_heads(pl.Series(words, dtype=pl.String)), wanted_heads)).tolist()
+                    words += [hash_function(raw, usedforsecurity=False).hexdigest() for hash_function in hash_functions]
+                    owners += [(kind, value_id)] * len(hash_functions)
+            matching = np.flatnonzero(np.isin(_digest_heads(pl.Series(words, dtype=pl.String)), wanted_heads)).tolist()
             found.update((words[position], owners[position]) for position in matching)
-        return found
+        present = set(wanted.filter(wanted.is_in(pl.Series(list(found), dtype=pl.String).implode())))
+        return {word: owner for word, owner in found.items() if word in present}
 
     def find_collisions(self, replacements: pl.DataFrame) -> pl.DataFrame:
         """The rows of (kind, doc_no, form, normal) whose replacement equals a value of this pass, literally or in normalised form; with the
@@ -288,8 +294,11 @@ class SearchTerms:
 
 
 def is_conclusive(matcher: LiteralMatcher, terms: I64, form: str) -> Mask:
-    """True for plain forms whose match in a decoding is conclusive: not short, and too long to occur by chance."""
+    """True for terms whose match in a decoding is conclusive: not short, and too long to occur by chance."""
     lengths = matcher.lengths[terms]
+    if form == "digits":
+        is_long: Mask = lengths >= _SHORT_NUMBER_DIGITS
+        return is_long
     data = matcher.data[expand_ranges(matcher.offsets[terms], matcher.offsets[terms] + lengths)]
     forms = unflatten_strings(data, np.concatenate([[0], np.cumsum(lengths)]))
     result: Mask = is_conclusive_length(lengths, form) & ~_is_short(forms).to_numpy()
@@ -306,7 +315,7 @@ def _is_short(terms: _SeriesOrExpr) -> _SeriesOrExpr:
     return (terms.str.len_bytes() < _SHORT_TERM_BYTES) | terms.str.contains(_SINGLE_WORD)
 
 
-def digest_heads(words: pl.Series) -> U64:
+def _digest_heads(words: pl.Series) -> U64:
     """The first eight bytes of digests, each as a number."""
     return np.asarray(words.str.head(16).str.to_integer(base=16, dtype=pl.UInt64).to_numpy(), np.uint64)
 

@@ -609,11 +609,8 @@ def test_shared_search_terms_equal_those_of_one_process(tmp_path: Path, monkeypa
     term_numbers = np.arange(len(unshared.plain))
     assert shared.read_spellings(term_numbers) == unshared.read_spellings(term_numbers) and shared.max_length == unshared.max_length
     md5 = hashlib.md5(b"p3@example.com", usedforsecurity=False).hexdigest()
-    heads = value_forms.digest_heads(pl.Series([md5, hashlib.sha512(b"+12125550004").hexdigest(), hashlib.sha1(b"x").hexdigest()]))
-    assert (
-        shared.match_digests(np.unique(heads)) == unshared.match_digests(np.unique(heads))
-        and len(unshared.match_digests(np.unique(heads))) == 2
-    )
+    words = pl.Series([md5, hashlib.sha512(b"+12125550004").hexdigest(), hashlib.sha1(b"x").hexdigest()])
+    assert shared.match_digests(words) == unshared.match_digests(words) and len(unshared.match_digests(words)) == 2
     replacements = pl.DataFrame({"kind": [MAIL, MAIL], "doc_no": [1, 2], "form": ["p3@example.com", "no@example.com"]})
     replacements = replacements.with_columns(normal="form")
     assert shared.find_collisions(replacements).equals(unshared.find_collisions(replacements)) and unshared.find_collisions(replacements)[
