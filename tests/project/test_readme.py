@@ -369,6 +369,15 @@ def test_readme_and_contributing_are_short() -> None:
     assert len(ALL_PAGES["CONTRIBUTING.md"].splitlines()) < 130
 
 
+def test_a_release_has_every_heading_once() -> None:
+    releases = re.split(r"(?m)^## ", ALL_PAGES["CHANGELOG.md"])[1:]
+    assert len(releases) >= 2
+    for release in releases:
+        headings = re.findall(r"(?m)^### (.+?) *$", release)
+        doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
+        assert not doubled, f"CHANGELOG.md: {release.splitlines()[0]} has more than one section {', '.join(doubled)}; join them"
+
+
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
     pages = {name.removeprefix("docs/") for name in DOCS if not name.startswith("docs/adr/")} | reference.PAGES.keys()
