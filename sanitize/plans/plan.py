@@ -43,7 +43,7 @@ class SelectionRules:
 
 class FindSettings(BaseModel):
     """The `[find]` table: kinds, by name, by category or `default`; finders, each by its name or as a table with its settings
-    (`{use = "ner", model = "PATH"}`); and countries, by two letters, whose national kinds are searched too.
+    (`{use = "ner", model = "PATH"}`); and countries, by two letters, some of whose national kinds `kinds` lists.
 
     `allow`, `deny` and `min_score`, by kind, select among the occurrences of the index, without reading the corpus again: values that are
     left unchanged, values that are always taken, and the lowest score. A value may be a pattern: `*` and `?` as in file names,
@@ -53,7 +53,7 @@ class FindSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     kinds: tuple[str, ...]  # kinds, categories, `default` or `*`
     finders: tuple[str | dict[str, Any], ...] = ("patterns",)  # names, or tables with settings
-    countries: tuple[str, ...] = ()  # two letters each; their national kinds can be found
+    countries: tuple[str, ...] = ()  # two letters each; `kinds` lists national kinds of each, or their category
     allow: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     deny: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     min_score: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
