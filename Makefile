@@ -25,7 +25,7 @@ docs: .venv/.dev  ## build the documentation as a site into site/, offline; a wa
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 generate: .venv/.dev  ## write the generated parts of README.md and docs/reference again
-	PYTHONPATH=. $(BIN)/python tests/project/test_readme.py
+	$(BIN)/python -m docs.generate.committed_parts
 
 papers: .venv/.dev  ## rerun the papers' main comparisons, one script each, two at a time
 	ls benchmarks/papers/*.py | OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 xargs -n 1 -P 2 $(BIN)/python

@@ -1,6 +1,7 @@
 """Blocks of generated lines within hand-written pages: the shipped plans, the parts, and every measured table.
 
-A page has `<!-- generated: NAME -->` where the block belongs. README.md has its own blocks (`tests/project/test_readme.py`).
+A page has `<!-- generated: NAME -->` where the block belongs. README.md has its own blocks (`README_BLOCKS`), written by
+`committed_parts`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from docs.generate.schemas import PART_TABLES, load_part_model
 from sanitize import errors
 from sanitize.core import command_results, part_protocols
 from sanitize.kinds.custom_kind import CustomKind
-from sanitize.kinds.kind import CATEGORIES, Kind, all_kinds, known_countries
+from sanitize.kinds.kind import CATEGORIES, RANK_RANGES, Kind, all_kinds, builtin_kinds, known_countries
 from sanitize.plans import plan
 from sanitize.storage import queries, table_schemas
 from sanitize.train import objectives, recipe
@@ -177,6 +177,15 @@ def kind_page() -> str:
         "",
         *format_table(["category", "what it contains"], [[f"`{name}`", about] for name, about in CATEGORIES.items()]),
     ]
+    lines += [
+        "",
+        "## Order of search",
+        "",
+        "A kind is searched in the text that the kinds of earlier phases left. Where two kinds of a phase match at one place, the one of",
+        "the lower rank is tried first.",
+        "",
+        *format_table(["phase", "ranks", "content", "kinds, with ranks"], list_ranks()),
+    ]
     for kind in kinds:
         lines += ["", f"## {kind.name}", "", read_docstring(importlib.import_module(f"sanitize.kinds.{kind.name.lower()}")), ""]
         lines += format_examples(kind)
@@ -205,6 +214,16 @@ def kind_page() -> str:
         "or a setting's name. A `[[kind]]` table of a plan defines [a kind of your own](../how_to/own_kinds.md).",
     ]
     return "\n".join([*lines, ""])
+
+
+def list_ranks() -> list[list[str]]:
+    """The rows of `RANK_RANGES`, each with the kinds that have such a phase and rank, in the order in which they are tried."""
+    rows = []
+    for phases, low, high, content in RANK_RANGES:
+        kinds = [kind for kind in builtin_kinds().values() if kind.phase in phases and low <= kind.rank <= high]
+        listed = ", ".join(f"`{kind.name}` {kind.rank}" for kind in kinds)
+        rows.append([" or ".join(map(str, phases)), f"{low}-{high}" if high > low else str(low), content, listed])
+    return rows
 
 
 def format_examples(kind: Kind) -> list[str]:

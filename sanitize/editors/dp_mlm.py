@@ -136,10 +136,15 @@ class RowCondition:
         if len(operands) > 1 and (len(set(types)) > 1 or "" in types):
             column = next(name for operand in operands for name in operand.meta.root_names())
             data_type = frame[column].dtype
-            expected = {"boolean": "true or false", "number": "a number", "text": "text in single quotes", "": "is null"}
-            raise PlanError(
-                f"where: column {column} holds {data_type}; compare it with {expected[_comparable_type(data_type, is_value=False)]}"
+            expected = {"boolean": "true or false", "number": "a number", "text": "text in single quotes"}.get(
+                _comparable_type(data_type, is_value=False)
             )
+            if expected is None:
+                raise PlanError(
+                    f"where: column {column} holds {data_type}, which cannot be compared; test it by `is null` or `is not null`, or store "
+                    "it as a number or text in the input (a date as 2026-05-14)"
+                )
+            raise PlanError(f"where: column {column} holds {data_type}; compare it with {expected}")
         # `not` casts what it negates
         is_null_test = any(expression.meta.eq(test) for operand in operands for test in (operand.is_null(), operand.is_not_null()))
         if len(types) == 1 and types != ["boolean"] and not is_null_test:

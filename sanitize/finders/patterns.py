@@ -164,10 +164,10 @@ class PatternFinder:
                 "address_field": (variants & 1) > 0,
             }
         )
-        kind, reasons, frame, lead, trail = run_in_regex_thread(f"kinds {phase}", self._assign_kinds, frame, phase)
+        kind, reasons, frame, prefix_size, suffix_size = run_in_regex_thread(f"kinds {phase}", self._assign_kinds, frame, phase)
         good = np.flatnonzero(kind >= 0)
         kinds, distinct_no = kind[good].astype(np.int32), np.arange(len(good))
-        if lead.any() or trail.any():
+        if prefix_size.any() or suffix_size.any():
             # one value may have been matched with different prefixes or suffixes
             pairs = pl.DataFrame({"kind": kinds, "value": frame["value"].gather(good)}).with_row_index("row")
             first = pairs.unique(["kind", "value"], keep="first", maintain_order=True).with_row_index("to")
@@ -186,10 +186,10 @@ class PatternFinder:
         to_distinct[good] = distinct_no
         value_no = to_distinct[row]
         keep = np.flatnonzero(value_no >= 0)
-        leads, trails = lead[row[keep]], trail[row[keep]]
-        starts, ends = starts[keep] + leads, ends[keep] - trails
+        cut_before, cut_after = prefix_size[row[keep]], suffix_size[row[keep]]
+        starts, ends = starts[keep] + cut_before, ends[keep] - cut_after
         text_no, value_no = text_no[keep], value_no[keep]
-        bad_boundary = self._violates_boundary(buffers, text_no, starts, ends, distinct.kind[value_no], leads == 0, trails == 0)
+        bad_boundary = self._violates_boundary(buffers, text_no, starts, ends, distinct.kind[value_no], cut_before == 0, cut_after == 0)
         no_context = self._lacks_context(buffers, text_no, starts, ends, value_no, distinct) & ~bad_boundary
         for reason, bad in (("boundary", bad_boundary), ("context", no_context)):
             if bad.any():
@@ -248,7 +248,7 @@ class PatternFinder:
     def _assign_kinds(self, candidates: pl.DataFrame, phase: int) -> tuple[I64, dict[tuple[int, str], I64], pl.DataFrame, I64, I64]:
         """Returns the kind of every candidate (-1 for none); the rows that a kind matched but its check rejected, by (kind, reason); the
         candidates without the prefix and suffix that the kind's pattern matches along with a value; and the bytes cut off on each side."""
-        kind, lead, trail = (
+        kind, prefix_size, suffix_size = (
             np.full(candidates.height, -1, np.int64),
             np.zeros(candidates.height, np.int64),
             np.zeros(candidates.height, np.int64),
@@ -268,7 +268,7 @@ class PatternFinder:
                 continue
             values = candidates["value"].gather(matched_rows)
             if candidate_kind.prefix_pattern is not None or candidate_kind.suffix_pattern is not None:
-                prefix_bytes, suffix_bytes, values = _strip_lead_and_trail(candidate_kind, values)
+                prefix_bytes, suffix_bytes, values = _strip_prefix_and_suffix(candidate_kind, values)
                 was_stripped = (prefix_bytes + suffix_bytes) > 0
             else:
                 was_stripped = None
@@ -287,7 +287,7 @@ class PatternFinder:
                 is_accepted = np.ones(len(matched_rows), np.bool_)
             if was_stripped is not None and (was_stripped & is_accepted).any():
                 stripped = np.flatnonzero(was_stripped & is_accepted)
-                lead[matched_rows[stripped]], trail[matched_rows[stripped]] = prefix_bytes[stripped], suffix_bytes[stripped]
+                prefix_size[matched_rows[stripped]], suffix_size[matched_rows[stripped]] = prefix_bytes[stripped], suffix_bytes[stripped]
                 candidates = candidates.with_columns(value=candidates["value"].scatter(matched_rows[stripped], values.gather(stripped)))
             kind[matched_rows[is_accepted]] = kind_no
             if is_matched.any():
@@ -303,7 +303,7 @@ class PatternFinder:
                 unassigned_rows = rows[is_unassigned & (reason == reason_name).to_numpy()]
                 if len(unassigned_rows):
                     refused[kind_no, reason_name] = unassigned_rows
-        return kind, refused, candidates, lead, trail
+        return kind, refused, candidates, prefix_size, suffix_size
 
     def _normalise_values(self, kind: I32, value: pa.LargeStringArray) -> DistinctValues:
         """Computes normalised values and ids, kind by kind."""
@@ -354,7 +354,7 @@ class PatternFinder:
         return spans.concat(inner_spans, 0)
 
 
-def _strip_lead_and_trail(kind: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
+def _strip_prefix_and_suffix(kind: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
     """Returns the bytes of the prefix and suffix that a kind's pattern matches along with each value, and the values without them."""
     frame = pl.DataFrame({"value": values}).with_columns(
         before=pl.lit("") if kind.prefix_pattern is None else pl.col("value").str.extract(rf"\A({kind.prefix_pattern})").fill_null(""),

@@ -31,6 +31,7 @@ from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
 from sanitize.plans.plan import Plan, SelectionRules
 from sanitize.plans.python_api import RedactOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
+from sanitize.readers.standard_form import find_leaf, is_binary
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.selection import find_unselected
 from sanitize.storage.corpus import Corpus
@@ -211,11 +212,11 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
 
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
     """The frame with the texts of its text columns rewritten, and without the columns that the settings drop."""
-    for name in settings.policies | dict.fromkeys(_column_of(path) for path in settings.text_column):
+    texts = {_column_of(path): "text-column" for path in settings.text_column}
+    for name, option in {**texts, **settings.columns.option_by_column}.items():
         if name not in frame.columns:
-            option = f"--{settings.policies[name]}" if name in settings.policies else "--text-column"
-            advice = "" if name in settings.policies else "; name the column of the texts with --text-column"
-            raise UsageError(f"{option} {name}: there is no such column; the frame has {', '.join(frame.columns) or 'no column'}{advice}")
+            advice = "; name the column of the texts with --text-column" if option == "text-column" else ""
+            raise UsageError(f"--{option} {name}: there is no such column; the frame has {', '.join(frame.columns) or 'no column'}{advice}")
     main, dropped = _column_of(settings.text_column[0]), [name for name, policy in settings.policies.items() if policy == "drop"]
     if main in dropped:
         raise UsageError(f"--drop {main}: it is the main text, which is always sanitized; name another column with --text-column")
@@ -223,6 +224,12 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     if not frame.height:
         return rest
     strings = frame.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String)).to_arrow(compat_level=pl.CompatLevel.oldest())
+    for path in settings.text_column:
+        leaf = find_leaf(path, strings.schema)
+        if leaf not in list_text_leaves(strings.schema) and not is_binary(strings.schema.field(_column_of(path)).type):
+            raise UsageError(
+                f"--text-column {path}: the frame has no texts there, but {frame[_column_of(path)].dtype}; name another column"
+            )
     try:
         stream_plan = to_stream_plan(plan)
     except PlanError:
@@ -247,7 +254,7 @@ def _column_of(path: str) -> str:
 def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> pl.DataFrame:
     """The rewritten table, from the batch processor of a stream: each batch is edited by what was seen before it."""
     tables, position = [], 0
-    with StreamProcessor(plan, None, settings) as processor:
+    with StreamProcessor(plan, None, settings, reader="redact") as processor:
         for step in processor.process(read_iterable([table])):
             if step.source_batch.quarantined:
                 row, entry = min(step.source_batch.quarantined.items())

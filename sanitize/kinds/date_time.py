@@ -169,13 +169,13 @@ def _parse(values: pl.Series) -> pl.DataFrame:
     """The fields of each value, one row per value.
 
     `year`, `month`, `day`, `hour`, `minute`, `second` and `half` of the day (`a`, `p`), null where absent; `first` and `other`, the two
-    numbers of a numeric date that ends in its year; `is_iso`, `is_numeric` and `is_named` (the form of the date); and `low`, the value in
-    lower case.
+    numbers of a numeric date that ends in its year; `is_iso`, `is_numeric` and `is_named` (the form of the date); and `lowered`, the value
+    in lower case.
     """
     values = _to_english(values.str.replace_all(_DOTTED_TIME, "${1}:${2}").str.replace_all(_LINE_BREAK, " "))
-    low = pl.col("value").str.to_lowercase()
-    plain = low.str.replace(r"\A[a-z]+[.]?,? +", "")  # remove a weekday; applied only where the text begins with one
-    plain = pl.when(low.str.contains(rf"\A(?:{'|'.join(name[:3] for name in _WEEKDAYS)})")).then(plain).otherwise(low)
+    lowered = pl.col("value").str.to_lowercase()
+    plain = lowered.str.replace(r"\A[a-z]+[.]?,? +", "")  # remove a weekday; applied only where the text begins with one
+    plain = pl.when(lowered.str.contains(rf"\A(?:{'|'.join(name[:3] for name in _WEEKDAYS)})")).then(plain).otherwise(lowered)
     iso = plain.str.extract_groups(r"\A([0-9]{4})[-/.年]([0-9]{1,2})[-/.月]([0-9]{1,2})(?:[^0-9]|\z)")
     numeric = plain.str.extract_groups(r"\A([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4}|[0-9]{2})(?:[^0-9]|\z)")
     month = plain.str.extract(rf"\A(?:[0-9]{{1,2}}[a-z]*[ -](?:of )?)?({_SHORT_MONTH})")
@@ -186,20 +186,20 @@ def _parse(values: pl.Series) -> pl.DataFrame:
     year = pl.coalesce(
         plain.str.extract(r"[ -]([12][0-9]{3})(?:[^0-9:]|\z)"), plain.str.extract(r"[a-z][.]?(?:-| ?')([0-9]{2})(?:[^0-9]|\z)")
     )
-    clock = low.str.extract_groups(r"(?:\A|[^0-9])([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
+    clock = lowered.str.extract_groups(r"(?:\A|[^0-9])([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
     frame = pl.DataFrame({"value": values}).select(
-        low=low,
+        lowered=lowered,
         iso=iso,
         numeric=numeric,
         month_name=month,
         named_day=pl.when(month.is_not_null()).then(day),
         named_year=pl.when(month.is_not_null()).then(year),
         clock=clock,
-        half=low.str.extract(r"[0-9] ?([ap])(?:m\b|[.]m)"),
-        hour_only=low.str.extract(r"(?:\A|[^0-9:])([0-9]{1,2}) ?[ap](?:m\b|[.]m)"),
-        alone=low.str.extract(r"\A([12][0-9]{3})(?:年([0-9]{1,2})月)?\z"),
+        half=lowered.str.extract(r"[0-9] ?([ap])(?:m\b|[.]m)"),
+        hour_only=lowered.str.extract(r"(?:\A|[^0-9:])([0-9]{1,2}) ?[ap](?:m\b|[.]m)"),
+        year_alone=lowered.str.extract(r"\A([12][0-9]{3})(?:年([0-9]{1,2})月)?\z"),
     )
-    number = {name[:3]: at + 1 for at, name in enumerate(_MONTHS)}
+    month_by_name = {name[:3]: at + 1 for at, name in enumerate(_MONTHS)}
     frame = frame.with_columns(
         is_iso=pl.col("iso").struct.field("1").is_not_null(),
         is_numeric=pl.col("numeric").struct.field("1").is_not_null(),
@@ -209,27 +209,29 @@ def _parse(values: pl.Series) -> pl.DataFrame:
     def group(name: str, at: int) -> pl.Expr:
         return pl.col(name).struct.field(str(at)).cast(pl.Int64, strict=False)
 
-    one, two, last = group("numeric", 1), group("numeric", 2), group("numeric", 3)
-    short = pl.coalesce(last, pl.col("named_year").cast(pl.Int64, strict=False))
-    century = pl.when(short < 69).then(short + 2000).when(short < 100).then(short + 1900).otherwise(short)
+    first_number, second_number, third_number = group("numeric", 1), group("numeric", 2), group("numeric", 3)
+    written_year = pl.coalesce(third_number, pl.col("named_year").cast(pl.Int64, strict=False))
+    full_year = (
+        pl.when(written_year < 69).then(written_year + 2000).when(written_year < 100).then(written_year + 1900).otherwise(written_year)
+    )
     # in a numeric date, the number that is no month is the day; where both can be the month, the date is ambiguous
-    certain = pl.col("is_numeric") & ((one > 12) | (two > 12) | (one == two))
+    is_unambiguous = pl.col("is_numeric") & ((first_number > 12) | (second_number > 12) | (first_number == second_number))
     return frame.select(
-        "low",
+        "lowered",
         "is_iso",
         "is_numeric",
         "is_named",
-        first=one,
-        other=two,
-        year=pl.coalesce(group("iso", 1), century, pl.col("alone").cast(pl.Int64, strict=False)),
+        first=first_number,
+        other=second_number,
+        year=pl.coalesce(group("iso", 1), full_year, pl.col("year_alone").cast(pl.Int64, strict=False)),
         month=pl.coalesce(
             group("iso", 2),
-            pl.when(certain & (one > 12)).then(two).when(certain).then(one),
-            pl.col("month_name").replace_strict(number, default=None, return_dtype=pl.Int64),
+            pl.when(is_unambiguous & (first_number > 12)).then(second_number).when(is_unambiguous).then(first_number),
+            pl.col("month_name").replace_strict(month_by_name, default=None, return_dtype=pl.Int64),
         ),
         day=pl.coalesce(
             group("iso", 3),
-            pl.when(certain & (one > 12)).then(one).when(certain).then(two),
+            pl.when(is_unambiguous & (first_number > 12)).then(first_number).when(is_unambiguous).then(second_number),
             pl.col("named_day").cast(pl.Int64, strict=False),
         ),
         hour=pl.coalesce(group("clock", 1), pl.col("hour_only").cast(pl.Int64, strict=False)),
@@ -262,36 +264,41 @@ def _check(values: pl.Series) -> pl.Series:
     if mail.any():
         rows = _rfc5322_date_bytes(values.filter(mail))
         month, year = _read_month(rows), _read_number(rows, 7, 11)
-        most = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[month - 1]
-        most += (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+        last_days = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[month - 1]
+        last_days += (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
         day = _read_number(rows, 0, 2)
         too_late = (_read_number(rows, 12, 14) > 24) | (_read_number(rows, 15, 17) > 59) | (_read_number(rows, 18, 20) > 60)
-        reasons = np.where((day < 1) | (day > most), "date", np.where(too_late, "time", ""))
+        reasons = np.where((day < 1) | (day > last_days), "date", np.where(too_late, "time", ""))
         out = pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
         out = out.scatter(mail.arg_true(), pl.Series(reasons).replace("", None))
         return out.scatter((~mail).arg_true(), _check(values.filter(~mail))) if not mail.all() else out
     parsed = _parse(values)
-    days = pl.col("month").replace_strict({2: 29, 4: 30, 6: 30, 9: 30, 11: 30}, default=31, return_dtype=pl.Int64)
-    leap = (pl.col("year") % 4 == 0) & ((pl.col("year") % 100 != 0) | (pl.col("year") % 400 == 0))
-    bad = (
+    last_day = pl.col("month").replace_strict({2: 29, 4: 30, 6: 30, 9: 30, 11: 30}, default=31, return_dtype=pl.Int64)
+    is_leap_year = (pl.col("year") % 4 == 0) & ((pl.col("year") % 100 != 0) | (pl.col("year") % 400 == 0))
+    is_impossible_date = (
         (pl.col("month") > 12)
         | (pl.col("month") < 1)
-        | (pl.col("day") > days)
+        | (pl.col("day") > last_day)
         | (pl.col("day") < 1)
-        | ((pl.col("month") == 2) & (pl.col("day") == 29) & pl.col("year").is_not_null() & ~leap)
+        | ((pl.col("month") == 2) & (pl.col("day") == 29) & pl.col("year").is_not_null() & ~is_leap_year)
         | (pl.col("is_numeric") & ((pl.min_horizontal("first", "other") > 12) | (pl.min_horizontal("first", "other") < 1)))
     )
-    late = (
+    is_impossible_time = (
         (pl.col("hour") > 24) | (pl.col("minute") > 59) | (pl.col("second") > 60) | (pl.col("half").is_not_null() & (pl.col("hour") > 12))
     )
-    late |= pl.col("low").str.contains("[0-9]:[0-9]{2}:[0-9]{2}:[0-9]{2}")
-    small = pl.lit(
+    is_impossible_time |= pl.col("lowered").str.contains("[0-9]:[0-9]{2}:[0-9]{2}:[0-9]{2}")
+    is_plain_word = pl.lit(
         values.str.contains(
             rf"\A(?:may|mar|dec|sun|sat)[ ]{{1,2}}{_ORDINAL_DAY}\z|\A{_ORDINAL_DAY} (?:may|mar|dec|march)\z|\A[0-9]+(?:er)? [Mm]ars\z"
         )
     )
     return parsed.select(
-        pl.when(bad.fill_null(False)).then(pl.lit("date")).when(late.fill_null(False)).then(pl.lit("time")).when(small).then(pl.lit("word"))
+        pl.when(is_impossible_date.fill_null(False))
+        .then(pl.lit("date"))
+        .when(is_impossible_time.fill_null(False))
+        .then(pl.lit("time"))
+        .when(is_plain_word)
+        .then(pl.lit("word"))
     ).to_series()
 
 
@@ -348,7 +355,7 @@ def _normalise(values: pl.Series) -> pl.Series:
 def _normalise_parsed(values: pl.Series) -> pl.Series:
     """The general path of `_normalise`, through `_parse`."""
 
-    def two(name: str) -> pl.Expr:
+    def two_digits(name: str) -> pl.Expr:
         return pl.col(name).cast(pl.String).str.zfill(2)
 
     hour = (
@@ -358,25 +365,25 @@ def _normalise_parsed(values: pl.Series) -> pl.Series:
         .then(pl.col("hour") % 12)
         .otherwise("hour")
     )
-    zone = pl.col("low").str.extract(
+    zone = pl.col("lowered").str.extract(
         r"[0-9](?: ?[ap][.]?m[.]?)? ?([+-][0-9]{2}:?[0-9]{2}|z|utc|gmt|[ecmpa][sd]?t|cest|cet|bst|ist|jst)"
         r"(?: [(][a-z]+[)])?(?: [12][0-9]{3})?\z"
     )
-    fraction = pl.col("low").str.extract(r":[0-9]{2}([.,][0-9]+)")
+    fraction = pl.col("lowered").str.extract(r":[0-9]{2}([.,][0-9]+)")
     clock = pl.concat_str(
         pl.lit("T"),
         hour.cast(pl.String).str.zfill(2),
         pl.lit(":"),
-        two("minute").fill_null("00"),
-        (":" + two("second")).fill_null(""),
+        two_digits("minute").fill_null("00"),
+        (":" + two_digits("second")).fill_null(""),
         fraction.fill_null("").str.replace(",", ".", literal=True),
-        pl.when(pl.col("low").str.contains(r"[0-9][-+][0-9]{2}:?[0-9]{2}|:"))
+        pl.when(pl.col("lowered").str.contains(r"[0-9][-+][0-9]{2}:?[0-9]{2}|:"))
         .then(zone.str.to_uppercase().str.replace(":", ""))
         .fill_null(""),
     )
-    date = pl.concat_str(pl.col("year").cast(pl.String).str.zfill(4), pl.lit("-"), two("month"), pl.lit("-"), two("day"))
+    date = pl.concat_str(pl.col("year").cast(pl.String).str.zfill(4), pl.lit("-"), two_digits("month"), pl.lit("-"), two_digits("day"))
     full = pl.all_horizontal(pl.col("year", "month", "day").is_not_null())
-    text = pl.col("low").str.replace_all(" +", " ")
+    text = pl.col("lowered").str.replace_all(" +", " ")
     normalised = _parse(values).select(
         pl.when(full).then(date + pl.when(pl.col("hour").is_not_null()).then(clock).otherwise(pl.lit(""))).otherwise(text)
     )
@@ -502,17 +509,17 @@ def _move_named_dates(dates: pl.Series, year: I64, bits: list[I64]) -> _MovedDat
 
 def _number_of_width(bits: I64, width: I64, padded: np.typing.NDArray[np.bool_], maximum: int) -> I64:
     """A number up to `maximum` with as many digits as the one it replaces (`width`; `padded`: with a leading zero)."""
-    small, large = bits % 9 + 1, 10 + bits % (maximum - 9)
-    return np.where(width <= 1, small, np.where(padded, bits % maximum + 1, large))
+    one_digit, two_digits = bits % 9 + 1, 10 + bits % (maximum - 9)
+    return np.where(width <= 1, one_digit, np.where(padded, bits % maximum + 1, two_digits))
 
 
 def _replace_ordinal(text_after: pl.Series, day: I64) -> pl.Series:
     """The text after a day, with its ordinal ending (`st`, `nd`, `rd`, `th`, in its letter case) replaced by that of the new day."""
     ending_text = text_after.str.extract(r"\A(st|nd|rd|th|ST|ND|RD|TH)(?:[^A-Za-z]|\z)")
     ending = np.where(day // 10 == 1, 0, np.where(day % 10 < 4, day % 10, 0))
-    small = pl.Series(np.array(["th", "st", "nd", "rd"], object)[ending], dtype=pl.String)
+    lower_case_ending = pl.Series(np.array(["th", "st", "nd", "rd"], object)[ending], dtype=pl.String)
     new_ending = pl.select(
-        pl.when(ending_text == ending_text.str.to_uppercase()).then(small.str.to_uppercase()).otherwise(small)
+        pl.when(ending_text == ending_text.str.to_uppercase()).then(lower_case_ending.str.to_uppercase()).otherwise(lower_case_ending)
     ).to_series()
     return pl.select(
         pl.when(ending_text.is_not_null()).then(pl.lit(new_ending) + pl.lit(text_after.str.slice(2))).otherwise(pl.lit(text_after))
@@ -581,12 +588,12 @@ def _weekday_number(year: I64, month: I64, day: I64) -> I64:
 
 def _redraw_time(values: pl.Series, bits: list[I64]) -> pl.Series:
     """The values with hours, minutes and seconds redrawn in the same widths; values without a time are unchanged."""
-    half = values.str.contains(r"[0-9] ?[AaPp][.]?[Mm]").to_numpy()
+    is_twelve_hour = values.str.contains(r"[0-9] ?[AaPp][.]?[Mm]").to_numpy()
     parts = values.str.extract_groups(r"\A((?:[\s\S]*?[^0-9])?)([0-9]{1,2}):([0-9]{2})((?::[0-9]{2})?)([\s\S]*)\z").struct.unnest()
-    has = parts.to_series(1).is_not_null().to_numpy()
-    head, hour, _, second, tail = (parts.to_series(at).fill_null("") for at in range(5))
-    wide, padded = hour.str.len_bytes().to_numpy().astype(np.int64), hour.str.starts_with("0").to_numpy()
-    drawn_hour = np.where(half, _number_of_width(bits[0], wide, padded, 12), _number_of_width(bits[0], wide, padded, 23))
+    has_clock = parts.to_series(1).is_not_null().to_numpy()
+    text_before, hour, _, second, text_after = (parts.to_series(at).fill_null("") for at in range(5))
+    width, padded = hour.str.len_bytes().to_numpy().astype(np.int64), hour.str.starts_with("0").to_numpy()
+    drawn_hour = np.where(is_twelve_hour, _number_of_width(bits[0], width, padded, 12), _number_of_width(bits[0], width, padded, 23))
     seconds = pl.select(
         pl.when(pl.lit(second) == "").then(pl.lit("")).otherwise(":" + pl.lit(pl.Series(bits[2] % 60).cast(pl.String).str.zfill(2)))
     ).to_series()
@@ -596,25 +603,29 @@ def _redraw_time(values: pl.Series, bits: list[I64]) -> pl.Series:
             *(
                 pl.lit(column)
                 for column in (
-                    head,
-                    _format_number(drawn_hour, wide),
+                    text_before,
+                    _format_number(drawn_hour, width),
                     pl.Series([":"] * len(values), dtype=pl.String),
                     minutes,
                     seconds,
-                    tail,
+                    text_after,
                 )
             )
         )
     ).to_series()
-    lone = values.str.extract_groups(r"\A((?:[\s\S]*?[^0-9:])?)([0-9]{1,2})( ?[AaPp][.]?[Mm][\s\S]*)\z").struct.unnest()
-    is_lone = lone.to_series(1).is_not_null().to_numpy() & ~has
-    before, number, behind = (lone.to_series(at).fill_null("") for at in range(3))
-    wide, padded = number.str.len_bytes().to_numpy().astype(np.int64), number.str.starts_with("0").to_numpy()
+    hour_groups = values.str.extract_groups(r"\A((?:[\s\S]*?[^0-9:])?)([0-9]{1,2})( ?[AaPp][.]?[Mm][\s\S]*)\z").struct.unnest()
+    is_hour_alone = hour_groups.to_series(1).is_not_null().to_numpy() & ~has_clock
+    text_before, number, text_after = (hour_groups.to_series(at).fill_null("") for at in range(3))
+    width, padded = number.str.len_bytes().to_numpy().astype(np.int64), number.str.starts_with("0").to_numpy()
     hours = pl.select(
-        pl.concat_str(pl.lit(before), pl.lit(_format_number(_number_of_width(bits[0], wide, padded, 12), wide)), pl.lit(behind))
+        pl.concat_str(pl.lit(text_before), pl.lit(_format_number(_number_of_width(bits[0], width, padded, 12), width)), pl.lit(text_after))
     ).to_series()
     return pl.select(
-        pl.when(pl.lit(pl.Series(has))).then(pl.lit(clock)).when(pl.lit(pl.Series(is_lone))).then(pl.lit(hours)).otherwise(pl.lit(values))
+        pl.when(pl.lit(pl.Series(has_clock)))
+        .then(pl.lit(clock))
+        .when(pl.lit(pl.Series(is_hour_alone)))
+        .then(pl.lit(hours))
+        .otherwise(pl.lit(values))
     ).to_series()
 
 

@@ -46,6 +46,14 @@ CATEGORIES = {  # groups of kinds that a plan can decide about together, and wha
     "time": "dates and times",
 }
 DEFAULT_CATEGORY = "identifier"  # of a custom kind that states none
+# which phase and ranks a kind has: (phases, lowest and highest rank, content); a kind takes a rank next to the kind most like it
+RANK_RANGES: tuple[tuple[tuple[int, ...], int, int, str], ...] = (
+    ((1,), 10, 69, "addresses, and values that contain addresses; the narrower pattern comes first"),
+    ((2,), 35, 55, "numbers with a check, or with a shape that few other numbers have; the narrower pattern comes first"),
+    ((3,), 56, 79, "numbers and words that often need context"),
+    ((2, 3), 80, 80, "national identifiers, unless their check is strong: after all kinds that every plan searches"),
+    ((1,), 90, 99, "kinds without a pattern, which other finders report"),
+)
 _COUNTRY_ALIASES = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # common names of a country -> its ISO 3166 code
 _SUPPORT_MODULES = ("kind", "custom_kind", "pattern_check")  # modules of this folder that define no kind
 BOUNDARY = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak check
@@ -60,33 +68,50 @@ _PATTERN_TOKEN = re.compile(r"(\(\?-u:\\b\)|\\.|\{[^}]*\}|\[[^\]]*\]|.)(\?|\{)?"
 class Kind:
     """One kind of personal data (entity type): how its values are found, checked, compared and replaced.
 
+    Required (tests/kinds/test_examples.py says which one is missing; a kind without a pattern has no `first_bytes`):
+
     name       The name in plans, tables and labels, such as `EMAIL_ADDRESS`.
     about      What the kind is, in a few words, for users (`sanitize list`).
     category   One of `CATEGORIES`: a plan that does not name the kind decides about it by its category.
-    aliases    Further names of the kind in the output of models and other tools, in capitals (`IBAN` for `IBAN_CODE`).
     pattern    A Rust regular expression without capturing groups, look-around or `(?i)`. The only zero-width items are `BOUNDARY` and,
                where `digit_lines_only` is False, `\\z`, the end of a text. It means the same in Python's `re` once these are `\\b` and
                `\\Z` under `re.ASCII`. It may match `<` and `>` around a value: they are cut off, and the candidate is marked `bracketed`.
                Empty: only other finders report this kind.
+    first_bytes   Every byte (of UTF-8) that can begin what `pattern` matches, for prefilters; empty if there is no pattern.
     normalise  Values -> their normalised forms (the identity of a value): equal for two spellings of one value.
     make_surrogates   (values, draws, reserved) -> a surrogate of the same shape for each value that the kind's own pattern and check
                accept, drawn from `draws`. With `reserved`, it is drawn from ranges that are assigned to no one (RFC 2606, 5737, 3849;
                555-01xx; test cards) where the kind has such ranges.
+    hits       Examples: a text, and the values of this kind that are found in it, in order. The first value of the first hit is the one
+               that canaries are generated from. All people in examples are invented.
+    near_misses   Examples: texts in which nothing of this kind is found.
+
+    Often needed:
+
     accepts    Which candidates are of this kind: a boolean column, from a frame with `value` (brackets cut off), `bracketed`, `id_field`
                (in a Message-ID, In-Reply-To or References header) and `address_field` (in From, To and similar headers).
                Default: the candidates that the pattern matches from end to end.
     check      Null for a valid value, else one word that says why it is refused (`luhn`, `range` ...). A refused candidate is counted and
                not offered to other kinds; a candidate that a national identifier refuses is offered to those of other countries.
+    not_preceded_by, not_followed_by   Bytes that may not adjoin the value in a text. Finders and leak check apply the same rule.
+    phase      1 for addresses and values that contain them, 2 for numbers with a check, 3 for numbers that need context. A kind is
+               searched in the text that kinds of earlier phases left; within a phase, `rank` decides. One automaton for all kinds would
+               be too large for the regex engine to cache, and several times slower.
+    rank       Precedence within a phase, where several kinds match at one place: the lowest rank is tried first. `RANK_RANGES` has the
+               ranks by content; the reference page of kinds lists every kind in this order.
+    digit_lines_only   Every match lies on one line and contains a digit, or a mark of numbers without digits (see
+               sanitize/text/digit_lines.py). Where all kinds of a phase are like that, other lines are not searched.
+    aliases    Further names of the kind in the output of models and other tools, in capitals (`IBAN` for `IBAN_CODE`).
+
+    Rarely needed:
+
+    prefix_pattern, suffix_pattern   Regular expressions for text that the pattern may match before and after the value but that is no
+               part of it, such as `=3D` or `NHS number: `. The finder cuts it off, and checks no boundary on that side.
     components The columns of `split_components` that a variant can keep as its anchor, by name; the other columns are separators.
                Empty: values have no components.
     split_components   For kinds with components in a fixed order: a frame whose columns give the value back when joined in order.
     make_variants   For kinds whose components have no fixed order: (values, draws, anchor) -> surrogates in which one component of each
                value is kept. `anchor` is its index in `components`, or -1 for none. A value with a single component keeps nothing.
-    not_preceded_by, not_followed_by   Bytes that may not adjoin the value in a text. Finders and leak check apply the same rule.
-    atomic     A value is one token even if it seems to contain a value of another kind: a Message-ID such as
-               `<20.1-9-bob@example.com>` that a plan leaves is left whole.
-    prefix_pattern, suffix_pattern   Regular expressions for text that the pattern may match before and after the value but that is no
-               part of it, such as `=3D` or `NHS number: `. The finder cuts it off, and checks no boundary on that side.
     prefilter  The alternatives of the pattern in order, as pairs (conditions, alternative). An alternative is searched only in texts that
                match all its conditions, which are regular expressions. For alternatives that few texts contain and that could begin at
                many letters. The conditions are tested in order, each on the texts that matched the ones before, so the first one should
@@ -100,53 +125,47 @@ class Kind:
     ambiguous_text   Texts of this kind often mean something else (2001, 64, 10:30), and the kind has few distinct values. Each occurrence
                that is found is edited; the leak check does not search for its text elsewhere, and its surrogate may be a value of the
                corpus.
-    phase      1 for addresses and values that contain them, 2 for numbers with a check, 3 for numbers that need context. A kind is
-               searched in the text that kinds of earlier phases left; within a phase, `rank` decides. One automaton for all kinds would
-               be too large for the regex engine to cache, and several times slower.
-    digit_lines_only   Every match lies on one line and contains a digit, or a mark of numbers without digits (see
-               sanitize/text/digit_lines.py). Where all kinds of a phase are like that, other lines are not searched.
+    is_distinctive   True for normalised forms that are no common word, so that the leak check may search for them anywhere; it does not
+               search for the others. Default: all forms are distinctive.
+    atomic     A value is one token even if it seems to contain a value of another kind: a Message-ID such as
+               `<20.1-9-bob@example.com>` that a plan leaves is left whole.
     country    Two letters (ISO 3166) for a national identifier, which is searched only where a plan names its country; else None.
     opt_in     Searched only where a plan names the kind: it is frequent, reveals little about a person by itself, and would slow down
                every plan.
-    is_distinctive   True for normalised forms that are no common word, so that the leak check may search for them anywhere; it does not
-               search for the others. Default: all forms are distinctive.
-    rank       Precedence where several kinds match at one place: the lowest rank is tried first.
-    first_bytes   Every byte (of UTF-8) that can begin what `pattern` matches, for prefilters; empty if there is no pattern.
-    hits       Examples: a text, and the values of this kind that are found in it, in order. The first value of the first hit is the one
-               that canaries are generated from. All people in examples are invented.
-    near_misses   Examples: texts in which nothing of this kind is found.
     """
 
     name: str
     about: str
     category: str = ""
-    aliases: tuple[str, ...] = ()
     pattern: str
+    first_bytes: bytes = b""
     normalise: Callable[[pl.Series], pl.Series]
     make_surrogates: Callable[[pl.Series, Draws, bool], pl.Series]
+    hits: tuple[tuple[str, ...], ...] = ()
+    near_misses: tuple[str, ...] = ()
+
     accepts: Callable[[pl.DataFrame], pl.Series] | None = None
     check: Callable[[pl.Series], pl.Series] | None = None
+    not_preceded_by: bytes = ASCII_WORD_CHARS
+    not_followed_by: bytes = ASCII_WORD_CHARS
+    phase: int = 1
+    rank: int = 50
+    digit_lines_only: bool = False
+    aliases: tuple[str, ...] = ()
+
+    prefix_pattern: str | None = None
+    suffix_pattern: str | None = None
     components: tuple[str, ...] = ()
     split_components: Callable[[pl.Series], pl.DataFrame] | None = None
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
-    not_preceded_by: bytes = ASCII_WORD_CHARS
-    not_followed_by: bytes = ASCII_WORD_CHARS
-    atomic: bool = False
-    prefix_pattern: str | None = None
-    suffix_pattern: str | None = None
     prefilter: tuple[tuple[tuple[str, ...], str], ...] = ()
     needs_context: Callable[[pl.Series], pl.Series] | None = None
     context_rule: Callable[[pl.DataFrame], pl.Series] | None = None
     ambiguous_text: bool = False
-    phase: int = 1
-    digit_lines_only: bool = False
+    is_distinctive: Callable[[pl.Series], pl.Series] | None = None
+    atomic: bool = False
     country: str | None = None
     opt_in: bool = False
-    is_distinctive: Callable[[pl.Series], pl.Series] | None = None
-    rank: int = 50
-    first_bytes: bytes = b""
-    hits: tuple[tuple[str, ...], ...] = ()
-    near_misses: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Kind({self.name}: {self.about})"

@@ -257,7 +257,7 @@ def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], fo
     documents = Documents(files=(source,), schema=_SCHEMA, main_leaf=_TEXT_LEAF)
     task_args: dict[str, Any] = {"first_doc_no": 0, "end_doc_no": len(texts), "documents": documents, "leaves": (_TEXT_LEAF,)}
     find_spec = detection.FindTask(
-        no=0, **task_args, key=key, max_doc_bytes=1 << 20, output_columns=("doc_id", "text"), quarantined_docs=(), folder=folder
+        **task_args, key=key, max_doc_bytes=1 << 20, output_columns=("doc_id", "text"), quarantined_docs=(), folder=folder
     )
     detection.find_task(find_spec)
     value_counts_file, forbidden_values_file = folder / "value_counts.parquet", folder / "forbidden_values.parquet"
@@ -292,7 +292,7 @@ def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], fo
         rewrite_folder = folder / f"made-{attempt}"
         rewrite_folder.mkdir()
         task = rewriting.RewriteTask(
-            no=0,
+            task_no=0,
             **task_args,
             policies={"doc_id": "keep", "text": "sanitize"},
             key=key,

@@ -310,17 +310,16 @@ class IndexBuilder:
             outputs["links.parquet"] = state.workspace / "first_round" / "links" / name
         return Job(
             function=detection.find_task,
-            task=self._create_find_task(task_no, low, high, quarantined, f"detect-{task_no}"),
+            task=self._create_find_task(low, high, quarantined, f"detect-{task_no}"),
             record_path=state.workspace / "tasks" / "detect" / f"{task_no:05d}.json",
             fingerprint=state.record_fingerprint("find", increment_index=state.find_increment_index(task_no)),
             outputs=outputs,
             was_published=state.find_increment_index(task_no) < len(state.closed_increments),
         )
 
-    def _create_find_task(self, task_no: int, low: int, high: int, quarantined: Sequence[int], spill: str) -> detection.FindTask:
+    def _create_find_task(self, low: int, high: int, quarantined: Sequence[int], spill: str) -> detection.FindTask:
         state = self.state
         return detection.FindTask(
-            no=task_no,
             first_doc_no=low,
             end_doc_no=high,
             documents=state.documents,
@@ -374,7 +373,7 @@ class IndexBuilder:
             )
             quarantine_rows = pq.read_table(state.workspace / "quarantine" / "detect" / name, columns=["doc_no"], partitioning=None)
             task = self._create_find_task(
-                no, low, high, sorted({*quarantined, *quarantine_rows.column("doc_no").to_pylist()}), f"second_round-{no}"
+                low, high, sorted({*quarantined, *quarantine_rows.column("doc_no").to_pylist()}), f"second_round-{no}"
             )
             outputs = {
                 "occurrences.parquet": state.workspace / "tables" / "occurrences" / name,

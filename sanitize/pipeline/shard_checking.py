@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sanitize.storage.formats import shard_path
 from sanitize.storage.publication import shard_names
 from sanitize.storage.task_records import run_job
 from sanitize.text.literal_search import LiteralMatcher, prepare_terms
+from sanitize.verification.attribution import find_renamed_columns
 from sanitize.verification.full_check import run_full_check
 from sanitize.verification.leak_check import (
     UNSWEEPABLE_ADVICE,
@@ -80,7 +81,7 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         tasks = [checks.create_task(no, is_recheck=True) for no in swept_task_nos]
         for no, result in zip(swept_task_nos, state.tasks.run("verify", tasks, function=verify_task), strict=True):
             results[no] = result
-    raise_on_leaks(results, rechecked=set(swept_task_nos))
+    raise_on_leaks(results, set(swept_task_nos), find_renamed_columns(asdict(state.index.settings.columns.roles)))
     failpoints.hit("run:leak_checked")
     report = {"mode": mode, "values_checked": checks.value_count, "swept": swept, "kinds": sorted(state.plan.leak_checked_kinds)}
     if mode == "full":
@@ -147,6 +148,7 @@ class _ShardChecks:
             leaves=index.leaves,
             sweep_path=state.folder / "sweep" / (f"recheck-{name}" if is_recheck else name),
             erased_names=state.erased.names,
+            renamed_columns=find_renamed_columns(asdict(index.settings.columns.roles)),
             value_counts=index.value_counts_file if drawn_before_all_values else None,
             columns=tuple(name for name in index.documents.schema.names if index.policies[name] != "drop"),
         )

@@ -93,17 +93,17 @@ class RewrittenShards:
         """Write the same shards in the output format; returns their results with the sizes and hashes of the new files."""
         state, pack_jobs = self.state, []
         for job, result in zip(jobs, shard_results, strict=True):
-            no = job.task.no
+            task_no = job.task.task_no
             task = PackTask(
-                shard_no=no,
+                shard_no=task_no,
                 first_doc_no=job.task.first_doc_no,
                 end_doc_no=job.task.end_doc_no,
-                shard=shard_path(state.folder, formats.PARQUET, no),
+                shard=shard_path(state.folder, formats.PARQUET, task_no),
                 format=state.format,
-                folder=state.index.workspace / "spill" / f"pack-{no}",
+                folder=state.index.workspace / "spill" / f"pack-{task_no}",
             )
-            outputs = {f"shard{state.suffix}": shard_path(state.folder, state.format, no)}
-            pack_jobs.append(state.create_job(f"pack-{state.format}-{no:05d}", pack_shard, task, outputs, result["sha256"]))
+            outputs = {f"shard{state.suffix}": shard_path(state.folder, state.format, task_no)}
+            pack_jobs.append(state.create_job(f"pack-{state.format}-{task_no:05d}", pack_shard, task, outputs, result["sha256"]))
         packed = state.tasks.run("convert", pack_jobs)
         return [
             {**result, **packed_result, "sha256": output_sha256(pack_job, f"shard{state.suffix}")}
@@ -128,7 +128,7 @@ class RewrittenShards:
             excluded_docs = np.concatenate([excluded_docs, np.asarray(dropped.column("doc_no"), np.int64)])
         mention_files, erased_value_ids, erased_docs = self.find_erased_in_task(task_no)
         task = rewriting.RewriteTask(
-            no=task_no,
+            task_no=task_no,
             first_doc_no=low,
             end_doc_no=high,
             documents=index.documents,

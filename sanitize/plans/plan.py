@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from sanitize.core import part_protocols
 from sanitize.core.part_protocols import Finder, PartType
@@ -42,7 +43,7 @@ class SelectionRules:
 
 class FindSettings(BaseModel):
     """The `[find]` table: kinds, by name, by category or `default`; finders, each by its name or as a table with its settings
-    (`{use = "ner", model = "PATH"}`); and countries, by two letters, whose national kinds are searched too.
+    (`{use = "ner", model = "PATH"}`); and countries, by two letters, some of whose national kinds `kinds` lists.
 
     `allow`, `deny` and `min_score`, by kind, select among the occurrences of the index, without reading the corpus again: values that are
     left unchanged, values that are always taken, and the lowest score. A value may be a pattern: `*` and `?` as in file names,
@@ -52,10 +53,18 @@ class FindSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     kinds: tuple[str, ...]  # kinds, categories, `default` or `*`
     finders: tuple[str | dict[str, Any], ...] = ("patterns",)  # names, or tables with settings
-    countries: tuple[str, ...] = ()  # two letters each; their national kinds can be found
+    countries: tuple[str, ...] = ()  # two letters each; `kinds` lists national kinds of each, or their category
     allow: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     deny: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     min_score: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
+
+    @field_validator("allow", "deny", "min_score", mode="before")
+    @classmethod
+    def _check_keys(cls, rule: Any, info: ValidationInfo) -> Any:
+        """Refuses a key that cannot be a kind, without showing it: where somebody swapped a key with its values, it is a value."""
+        if isinstance(rule, Mapping) and not all(re.fullmatch("[A-Z][A-Z0-9_]*", str(key)) for key in rule):
+            raise ValueError(_wrong_rule_key(str(info.field_name)))
+        return rule
 
     @property
     def selection_rules(self) -> SelectionRules:
@@ -363,6 +372,10 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
         "deny": plan_file.find.deny,
         "min_score": plan_file.find.min_score,
     }
+    for rule, value_by_kind in rules_by_name.items():
+        for kind in value_by_kind:
+            if kind not in builtin_kinds() and kind not in known_kinds:  # the key is not shown: swapped with its values, it is one
+                raise PlanError(f"{location}: find.{rule}: {_wrong_rule_key(rule)}; {suggest_names(kind, known_kinds)}")
     kind_lists += [(f"find.{rule}", tuple(value_by_kind)) for rule, value_by_kind in rules_by_name.items()]
     for key, kinds in kind_lists:
         for kind in kinds:
@@ -374,6 +387,13 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
                 raise PlanError(f"{location}: {key}: there is no kind {kind!r}; {suggest_names(kind, [*known_kinds, *groups])}")
             if kind not in plan_file.find.kinds:
                 raise PlanError(f"{location}: {key} names {kind}, which is not in find.kinds; add it there, or remove it here")
+    for country in plan_file.find.countries:
+        national_kinds = [name for name, kind in known_kinds.items() if kind.country == country.upper()]
+        if not set(national_kinds) & set(plan_file.find.kinds):
+            raise PlanError(
+                f"{location}: find.countries names {country}, but find.kinds none of its kinds, so none would be found; add "
+                f"{', '.join(national_kinds)}, or their category ({known_kinds[national_kinds[0]].category}), to find.kinds"
+            )
     for rule, values in (("allow", plan_file.find.allow), ("deny", plan_file.find.deny)):
         for kind, entries in values.items():
             if not (entries and all(entries)):
@@ -476,6 +496,12 @@ def _list_finders_for(kind: str) -> str:
         if name != "patterns" and (not finder.kinds or kind in finder.kinds):
             listed.append(f"{name} (with {finder.needs})" if finder.needs else name)
     return ", ".join(listed)
+
+
+def _wrong_rule_key(rule: str) -> str:
+    """The end of an error about a key of `find.allow`, `find.deny` or `find.min_score`."""
+    example = "0.5" if rule == "min_score" else '["*@example.com"]'
+    return f"a key is not the name of a kind; expected KIND = ..., such as EMAIL_ADDRESS = {example}"
 
 
 def _available_kinds(countries: Sequence[str], location: str) -> Mapping[str, Kind]:

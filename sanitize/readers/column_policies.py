@@ -33,7 +33,12 @@ def resolve_column_policies(schema: pa.Schema, main_column: str, columns: Column
     """The policy of every column: texts are sanitized, `user_id` is pseudonymised, other binary columns are dropped, all others kept.
     Raises UsageError.
     """
+    output_names = {columns.roles.id: "doc_id", columns.roles.user: "user_id"}
     for name, policy in columns.policies.items():
+        if name not in schema.names and name in output_names:
+            raise UsageError(
+                f"--{policy} {name}: this column is {output_names[name]} in the output; name it so: --{policy} {output_names[name]}"
+            )
         if name not in schema.names:
             raise UsageError(f"--{policy} {name}: there is no such column; {suggest_names(name, schema.names)}")
     policy_by_column = {}

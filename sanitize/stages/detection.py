@@ -38,7 +38,6 @@ VERSION = 3  # part of the index's fingerprint: raise it when what is written fo
 class FindTask:
     """One range of documents to index: in the first round, or in the second where `first_round` names the results of the first."""
 
-    no: int
     first_doc_no: int
     end_doc_no: int
     documents: Documents

@@ -37,7 +37,7 @@ ROWS_SCHEMA = pa.schema([pa.field("doc_no", pa.int64())])
 class RewriteTask:
     """One range of documents to rewrite: one output shard."""
 
-    no: int
+    task_no: int
     first_doc_no: int
     end_doc_no: int
     documents: Documents

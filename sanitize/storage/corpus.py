@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core.table_rendering import SummaryTable, escape_controls
 from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_text_leaves, to_canonical_type
-from sanitize.errors import InputRefused, OutputBroken, UsageError
+from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import formats, parquet_files
 from sanitize.storage.disk_errors import avoid_url_syntax
 from sanitize.storage.files import file_sha256
@@ -169,11 +169,15 @@ class Shard:
     sha256: str
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
-        """The shard as a table. For formats other than Parquet the column types are inferred from the values."""
+        """The shard as a table. For formats other than Parquet the column types are inferred from the values. Raises UsageError for an
+        unknown column."""
         if (packed := formats.find_packed_format(self.path)) is not None:
             batches = [pa.Table.from_batches([batch]) for batch in packed.read_batches(self.path)]
             table = pa.concat_tables(batches, promote_options="permissive") if batches else pa.table({})
+            _require_columns(self.path, columns, table.schema)
             return table if columns is None else table.select(columns)
+        if columns is not None:
+            _require_columns(self.path, columns, pq.read_schema(self.path))
         return pq.read_table(self.path, columns=columns, page_checksum_verification=True, partitioning=None)
 
 
@@ -264,8 +268,15 @@ class Corpus:
                 raise OutputBroken(f"{self.path}/data: {name} is missing or not the file that was published; run again with --replace")
 
     def table(self, columns: list[str] | None = None) -> pa.Table:
-        """All shards as one table, in corpus order."""
+        """All shards as one table, in corpus order. Raises UsageError for an unknown column in `columns`."""
         return pa.concat_tables([shard.read(columns) for shard in self.shards])
+
+
+def _require_columns(path: Path, columns: Sequence[str] | None, schema: pa.Schema) -> None:
+    """Raises UsageError for a column that the schema does not have."""
+    for name in columns or ():
+        if name not in schema.names and name.partition(".")[0] not in schema.names:  # `a.b`: a field of a struct
+            raise UsageError(f"{path}: there is no column {name}; {suggest_names(name, schema.names)}")
 
 
 def _format_shard_count(shards: Sequence[object]) -> str:

@@ -74,12 +74,12 @@ def find_address_entries(buffers: TextBuffers, lines: HeaderLines, starts: I64, 
         return found
     list_start = values.offsets[:-1][has_separator]
     piece_start, piece_end, list_of_piece = _split_into_pieces(values, syntax)
-    lead, trail = _count_piece_edges(values, syntax, piece_start, piece_end)
-    filled = np.flatnonzero(lead < piece_end - piece_start)
+    blanks_before, blanks_after = _count_piece_edges(values, syntax, piece_start, piece_end)
+    filled = np.flatnonzero(blanks_before < piece_end - piece_start)
     # from offsets in `values` to offsets in the column
     list_of_entry = list_of_piece[filled]
-    shift = (value_start[has_separator] - list_start)[list_of_entry]
-    entry_start, entry_end = (piece_start + lead)[filled] + shift, (piece_end - trail)[filled] + shift
+    values_to_column = (value_start[has_separator] - list_start)[list_of_entry]
+    entry_start, entry_end = (piece_start + blanks_before)[filled] + values_to_column, (piece_end - blanks_after)[filled] + values_to_column
     # invariant: entries ascend, and those of list i are the rows from first_entry[i] to first_entry[i + 1]
     first_entry = np.searchsorted(list_of_entry, np.arange(len(list_start) + 1))
     first, after_last = first_entry[list_of_span], first_entry[list_of_span + 1]
@@ -179,7 +179,7 @@ def _split_into_pieces(values: TextBuffers, syntax: _SyntaxBytes) -> tuple[I64, 
 
 def _count_piece_edges(values: TextBuffers, syntax: _SyntaxBytes, starts: I64, ends: I64) -> tuple[I64, I64]:
     """The bytes at the start and end of each piece that belong to no entry: white space, and the quote marks of folded lines."""
-    lead, trail = _count_edge_blanks(values, starts, ends)
+    blanks_before, blanks_after = _count_edge_blanks(values, starts, ends)
     feeds, last = syntax.position[syntax.byte == _LINE_FEED], len(values.data) - 1
     is_quoted = (values.data[np.minimum(feeds + 1, last)] == _GREATER_THAN) | (values.data[np.minimum(feeds + 2, last)] == _GREATER_THAN)
     is_folded = np.zeros(len(starts), np.bool_)
@@ -187,9 +187,9 @@ def _count_piece_edges(values: TextBuffers, syntax: _SyntaxBytes, starts: I64, e
     folded = np.flatnonzero(is_folded)
     if len(folded):
         texts = pl.Series(slice_spans(values, starts[folded], ends[folded]))
-        lead[folded] = texts.str.extract(rf"\A({_BLANK_PATTERN})").str.len_bytes().to_numpy()
-        trail[folded] = texts.str.extract(rf"({_BLANK_PATTERN})\z").str.len_bytes().to_numpy()
-    return lead, trail
+        blanks_before[folded] = texts.str.extract(rf"\A({_BLANK_PATTERN})").str.len_bytes().to_numpy()
+        blanks_after[folded] = texts.str.extract(rf"({_BLANK_PATTERN})\z").str.len_bytes().to_numpy()
+    return blanks_before, blanks_after
 
 
 def _count_edge_blanks(buffers: TextBuffers, starts: I64, ends: I64) -> tuple[I64, I64]:

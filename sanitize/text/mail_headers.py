@@ -288,8 +288,8 @@ def find_header_lines(buffers: TextBuffers, text_no: I64, starts: I64) -> Header
         is_first_of_text = np.append(True, np.diff(text_no[rows]) != 0)
         texts, body_no = text_no[rows[is_first_of_text]], np.cumsum(is_first_of_text) - 1
         bodies = TextBuffers.from_array(slice_spans(buffers, top_end[texts], buffers.offsets[texts + 1]))
-        shift = top_end[texts] - bodies.offsets[:-1]
-        _set_quoted_lines(found, rows, bodies, starts[rows] - shift[body_no], body_no, shift)
+        body_to_column = top_end[texts] - bodies.offsets[:-1]  # what to add to an offset in a body
+        _set_quoted_lines(found, rows, bodies, starts[rows] - body_to_column[body_no], body_no, body_to_column)
     return found
 
 
@@ -352,7 +352,7 @@ def _set_quoted_lines(lines: HeaderLines, span_rows: I64, buffers: TextBuffers, 
     line_start, first_line_of_text = _find_lines(buffers)
     line_with_span, with_span_row = np.unique(np.searchsorted(line_start, starts, side="right") - 1, return_inverse=True)
     text_of_line = text_no[np.searchsorted(with_span_row, np.arange(len(line_with_span)))]
-    # from here on rows are nearby lines, which ascend; `head` is the line at which the field of a line begins
+    # from here on rows are nearby lines, which ascend; `first_row` is the row of the line at which a field begins
     nearby, text_of_nearby = _find_nearby_lines(buffers, line_start, first_line_of_text, line_with_span, text_of_line)
     start, end = line_start[nearby], np.append(line_start[1:], len(buffers.data))[nearby]
     colon, name_no, names = _find_quoted_fields(buffers, start, end)
@@ -364,30 +364,30 @@ def _set_quoted_lines(lines: HeaderLines, span_rows: I64, buffers: TextBuffers, 
     is_folded = np.zeros(len(nearby), np.bool_)
     folds = np.flatnonzero(_classify_line_starts(buffers.data, start)[0] & ~is_field & is_joined)
     is_folded[folds] = pl.Series(slice_spans(buffers, start[folds], end[folds])).str.contains(_QUOTED_FOLD_PATTERN).to_numpy()
-    head_of_row = np.maximum.accumulate(np.where(is_folded, 0, np.arange(len(nearby))))
-    heads = np.flatnonzero(~is_folded)
-    last_row_of_head = np.append(heads[1:], len(nearby)) - 1
+    field_start_of_row = np.maximum.accumulate(np.where(is_folded, 0, np.arange(len(nearby))))
+    field_starts = np.flatnonzero(~is_folded)
+    last_row_of_field = np.append(field_starts[1:], len(nearby)) - 1
     # a field counts where the line above it or the one below is a field too
     is_below_field = np.append(False, is_field[:-1]) & is_joined
     is_above_field = np.append(is_field[1:], False) & np.append(is_joined[1:], False)
-    head = head_of_row[np.searchsorted(nearby, line_with_span)]
-    last = last_row_of_head[np.searchsorted(heads, head)]
-    counted = np.flatnonzero(is_field[head] & (is_below_field[head] | is_above_field[last]))
-    if not len(counted):
+    first_row = field_start_of_row[np.searchsorted(nearby, line_with_span)]
+    last_row = last_row_of_field[np.searchsorted(field_starts, first_row)]
+    adjoining = np.flatnonzero(is_field[first_row] & (is_below_field[first_row] | is_above_field[last_row]))
+    if not len(adjoining):
         return
-    counted_row = np.full(len(line_with_span), -1)
-    counted_row[counted] = np.arange(len(counted))
-    row_of_span = counted_row[with_span_row]
+    adjoining_row = np.full(len(line_with_span), -1)
+    adjoining_row[adjoining] = np.arange(len(adjoining))
+    row_of_span = adjoining_row[with_span_row]
     is_set = row_of_span >= 0
-    head, last, shift = head[counted], last[counted], column_shift[text_of_line[counted]]
+    first_row, last_row, to_column = first_row[adjoining], last_row[adjoining], column_shift[text_of_line[adjoining]]
     lines.set_lines(
         span_rows[is_set],
-        start[head] + shift,
-        end[last] + shift,
-        colon[head] + shift,
-        np.array([name in _QUOTED_LIST_FIELDS for name in names])[name_no[head]],
+        start[first_row] + to_column,
+        end[last_row] + to_column,
+        colon[first_row] + to_column,
+        np.array([name in _QUOTED_LIST_FIELDS for name in names])[name_no[first_row]],
         names.fill_null(UNKNOWN_FIELD),
-        name_no[head],
+        name_no[first_row],
         row_of_span[is_set],
     )
 

@@ -4,8 +4,8 @@ plan leaves, or as none of these (a leak); and maps it to its bytes in the input
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,12 +59,25 @@ class VerifyTask:
     value_counts: Path | None = (
         None  # where set, a variant may equal a value that first occurs in a later document (not known when it was drawn)
     )
+    renamed_columns: Mapping[str, str] = field(default_factory=dict)  # see `find_renamed_columns`
     sweep_terms: tuple[Path, ...] = ()  # of a full check: identity forms, digits and digests, which are swept as well
     temp_path: Path | None = None  # where an attempt writes `sweep_path` before it is renamed
 
     def for_attempt(self, folder: Path) -> VerifyTask:
         """The task for one of several concurrent attempts: with a temp path in `folder`."""
         return replace(self, temp_path=folder / "sweep.parquet")
+
+
+def find_renamed_columns(roles: Mapping[str, Any]) -> dict[str, str]:
+    """The columns of the output that have another name in the input, with that name: those of the roles `id` and `user`, where the user
+    named a column for them."""
+    given = {"doc_id": roles.get("id"), "user_id": roles.get("user")}
+    return {name: source for name, source in given.items() if source and source != name}
+
+
+def describe_column(name: str, renamed_columns: Mapping[str, str]) -> str:
+    """A column of the output in words, with its name in the input where that is another one."""
+    return f"column {name} ({renamed_columns[name]} in the input)" if name in renamed_columns else f"column {name}"
 
 
 def read_shard_batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:

@@ -37,6 +37,7 @@ from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
 from sanitize.verification.attribution import (
     VerifyTask,
     attribute_from_files,
+    describe_column,
     first_occurs_after,
     read_shard_batches,
     read_shard_schema,
@@ -404,7 +405,8 @@ class _FileCheck:
     def _column_location(self, name: str) -> str:
         """The column as it is reported: never by a name that contains a value."""
         number = next((number for hidden, number in self.masked_columns.items() if name == hidden or name.startswith(f"{hidden}.")), None)
-        return f"column {name}" if number is None else f"column whose name holds a value ({number})"
+        renamed_columns = self.task.shard_task.renamed_columns if self.task.shard_task is not None else {}
+        return describe_column(name, renamed_columns) if number is None else f"column whose name holds a value ({number})"
 
     def _count_bytes(self, location: str, texts: pa.LargeStringArray) -> None:
         self.bytes_searched[location] += len(TextBuffers.from_array(texts).data)

@@ -46,7 +46,13 @@ from sanitize.text import name_search
 from sanitize.text.decodings import EncodedSpans, iter_decodings
 from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, LiteralMatches, prepare_terms
 from sanitize.verification.attribution import VerifyTask as VerifyTask
-from sanitize.verification.attribution import attribute_from_files, first_occurs_after, read_shard_batches
+from sanitize.verification.attribution import (
+    attribute_from_files,
+    describe_column,
+    find_renamed_columns,
+    first_occurs_after,
+    read_shard_batches,
+)
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
 from sanitize.verification.full_check import LeakFinding, run_full_check
 from sanitize.verification.value_forms import is_conclusive, write_passes
@@ -387,10 +393,11 @@ def suggest_remedy(locations: Iterable[str]) -> str:
     return ". ".join(advice)
 
 
-def raise_on_leaks(results: Sequence[Mapping[str, Any]], rechecked: set[int]) -> None:
+def raise_on_leaks(results: Sequence[Mapping[str, Any]], rechecked: set[int], renamed_columns: Mapping[str, str]) -> None:
     """Raise if the results of `verify_task` for all shards forbid publishing: LeakFound, or OutputBroken where a kept original is missing.
 
-    `rechecked`: the shards that were swept and checked again; values left in their texts are leaks.
+    `rechecked`: the shards that were swept and checked again; values left in their texts are leaks. `renamed_columns`: see
+    `find_renamed_columns`.
     """
     leaks = [leak for result in results for leak in result["leaks"]]
     left_count = sum(result["swept"] for no, result in enumerate(results) if no in rechecked)
@@ -398,7 +405,7 @@ def raise_on_leaks(results: Sequence[Mapping[str, Any]], rechecked: set[int]) ->
         columns: dict[tuple[str, str], int] = {}
         for column, kind, _ in leaks:
             columns[column, kind] = columns.get((column, kind), 0) + 1
-        shown = {column: column.strip("()") if column[0] == "(" else f"column {column}" for column, _ in columns}
+        shown = {column: column.strip("()") if column[0] == "(" else describe_column(column, renamed_columns) for column, _ in columns}
         counted = (f"{shown[column]}: {times} {kind}" for (column, kind), times in sorted(columns.items()))
         where = "; ".join(counted) or f"{left_count} in the texts"
         raise LeakFound(
@@ -437,6 +444,7 @@ def _build_tasks(corpus: Corpus, work: Path, run_folder: Path, index_state: Mapp
             leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]),
             sweep_path=spill / file_name,
             erased_names=erased.names,
+            renamed_columns=find_renamed_columns(corpus.manifest["settings"].get("roles", {})),
             columns=tuple(one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"),
             value_counts=work / "tables" / "value_counts" / "all.parquet" if is_sequential or no < earlier_shards else None,
         )
@@ -460,8 +468,9 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
         except (OSError, UnicodeDecodeError) as error:
             raise OutputBroken(f"{corpus.path}: {page} cannot be read ({type(error).__name__}); run again with --replace") from None
     counts: Counter[tuple[str, str, str, str]] = Counter()
+    renamed_columns = find_renamed_columns(corpus.manifest["settings"].get("roles", {}))
     for result in results:
-        counts.update(("data", f"column {column}", kind, "fast") for column, kind, _ in result["leaks"])
+        counts.update(("data", describe_column(column, renamed_columns), kind, "fast") for column, kind, _ in result["leaks"])
         if result["swept"]:
             counts["data", "texts", "values", "fast"] += result["swept"]
     if tasks:

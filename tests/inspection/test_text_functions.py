@@ -140,6 +140,22 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "lazy frame": (lambda: sanitize.redact(pl.LazyFrame({"text": ["x"]})), UsageError, "texts.collect"),
     "no text column": (lambda: sanitize.redact(pl.DataFrame({"body": ["x"]})), UsageError, "the frame has body; .* with text_column"),
     "unknown column": (lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), keep="note"), UsageError, 'keep="note": there is no such'),
+    "unknown id column": (
+        lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), id_column="who"),
+        UsageError,
+        '^id_column="who": there is no',
+    ),
+    "column of numbers": (
+        lambda: sanitize.redact(pl.DataFrame({"text": [1]})),
+        UsageError,
+        '^text_column="text": the frame has no texts .* Int64',
+    ),
+    "column of numbers, in a run": (
+        lambda: sanitize.redact(pl.DataFrame({"text": [1]}), plan="names"),
+        UsageError,
+        '^text_column="text": the frame has no texts there, but Int64',
+    ),
+    "records without a text": (lambda: list(sanitize.stream([{"a": "x"}])), UsageError, "^stream: none of its 1 record has a text"),
     "columns of a list": (lambda: sanitize.redact(["x"], keep="note"), UsageError, "keep names columns of a frame"),
     "blacklist": (lambda: sanitize.redact(["x"], plan="blacklist"), PlanError, "counts users of the whole corpus"),
     "unknown plan": (lambda: sanitize.redact(["x"], plan="redakt"), PlanError, "Did you mean redact"),

@@ -18,7 +18,7 @@ from sanitize.finders import known
 from sanitize.finders.known import Known
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.custom_kind import CustomKind
-from sanitize.kinds.kind import ANY_BYTES, BOUNDARY, CATEGORIES, Kind, builtin_kinds
+from sanitize.kinds.kind import ANY_BYTES, BOUNDARY, CATEGORIES, RANK_RANGES, Kind, builtin_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import write_table_rows
 
@@ -74,6 +74,8 @@ def test_a_kind_states_what_plans_docs_and_tests_take_from_it(kind: Kind) -> Non
         f"{kind.name}: give it first_bytes, every byte that can begin a match of its pattern (b'' without a pattern)"
     )
     assert all(alias == alias.upper() and alias != kind.name for alias in kind.aliases), f"{kind.name}: write its aliases in capitals"
+    ranges = [(phases, low, high) for phases, low, high, _ in RANK_RANGES if kind.phase in phases and low <= kind.rank <= high]
+    assert len(ranges) == 1, f"{kind.name}: give it a rank of its phase, next to the kind most like it; RANK_RANGES lists them"
 
 
 def test_an_alias_belongs_to_one_kind() -> None:

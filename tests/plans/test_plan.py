@@ -187,7 +187,12 @@ INVALID_PLANS = [
     ("unknown category", '["EMAIL_ADDRESS"]', '["contacts"]', ["edit[0].kinds: there is no kind 'contacts'", "Did you mean contact?"]),
     ("undecided category", 'kinds = ["EMAIL_ADDRESS"]', 'kinds = ["network"]', ["EMAIL_ADDRESS is found", "its category (contact)"]),
     ("default is no decision", 'leave = ["URL"]', 'leave = ["default"]', ["leave: there is no kind 'default'"]),
-    ("no category of find rules", "[find]", '[find]\nallow = {contact = ["x"]}', ["find.allow: there is no kind 'contact'"]),
+    (
+        "no category of find rules",
+        "[find]",
+        '[find]\nallow = {contact = ["x"]}',
+        ["mine.toml: find.allow: a key is not the name of a kind"],
+    ),
     ("category without finder", '"URL"]\n[[', '"URL", "person"]\n[[', ["mine.toml: PERSON has no pattern", "add one of known"]),
     ("no TOML", "[find]", "[find", ["mine.toml: not TOML"]),
     (
@@ -262,14 +267,31 @@ def test_a_plan_with_groups_is_the_plan_with_the_names(tmp_path: Path) -> None:
 
 
 def test_groups_of_found_kinds(tmp_path: Path) -> None:
-    def found(kinds: str) -> set[str]:
-        return set(load_plan(write_plan(tmp_path, f"leave = ['*']\n[find]\ncountries = ['DE']\n{kinds}")).find.kinds)
+    def found(kinds: str, countries: str = "countries = ['DE']") -> set[str]:
+        return set(load_plan(write_plan(tmp_path, f"leave = ['*']\n[find]\n{countries}\n{kinds}")).find.kinds)
 
     possible = {name: kind for name, kind in builtin_kinds().items() if kind.pattern and kind.country in (None, "DE")}
-    assert found('kinds = ["default"]') == set(KINDS) and {"DE_TAX_ID", "DATE_TIME"}.isdisjoint(KINDS)
+    assert found('kinds = ["default", "DE_TAX_ID"]') == {*KINDS, "DE_TAX_ID"} and {"DE_TAX_ID", "DATE_TIME"}.isdisjoint(KINDS)
     assert found('kinds = ["identifier", "time"]') == {name for name, kind in possible.items() if kind.category in ("identifier", "time")}
     assert found('kinds = ["*"]') == set(possible) > set(KINDS)
-    assert found('kinds = ["person", "place"]\nfinders = ["patterns", "names", "known"]') == {"PERSON", "LOCATION"}
+    assert found('kinds = ["default"]', "") == set(KINDS)
+    assert found('kinds = ["person", "place"]\nfinders = ["patterns", "names", "known"]', "") == {"PERSON", "LOCATION"}
+
+
+@pytest.mark.parametrize("kinds", ["default", "contact", "US_SSN"])
+def test_a_country_without_a_kind_in_find_kinds_is_refused(tmp_path: Path, kinds: str) -> None:
+    with pytest.raises(PlanError, match=r"find\.countries names DE, .* add DE_TAX_ID, or their category \(identifier\), to find\.kinds"):
+        load_plan(write_plan(tmp_path, f"leave = ['*']\n[find]\ncountries = ['GB', 'DE']\nkinds = ['UK_NHS', '{kinds}']"))
+
+
+@pytest.mark.parametrize(
+    "rule", ['allow = {"ann.roe@example.com" = ["EMAIL_ADDRESS"]}', 'deny = {"ann.roe@example.com" = "EMAIL_ADDRESS"}',
+             'min_score = {"ann.roe@example.com" = 0.5}', 'allow = {ANN_ROE = ["PERSON"]}'],
+)  # fmt: skip
+def test_an_error_about_a_find_rule_does_not_show_its_key(tmp_path: Path, rule: str) -> None:
+    with pytest.raises(PlanError, match=r"find\.(allow|deny|min_score): a key is not the name of a kind; expected KIND = ") as caught:
+        load_plan(write_plan(tmp_path, f"leave = ['*']\n[find]\nkinds = ['default']\n{rule}"))
+    assert "roe" not in str(caught.value).lower()
 
 
 def test_groups_in_the_default_kinds_of_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

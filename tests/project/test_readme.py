@@ -33,8 +33,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize.cli.main
-from docs.generate import blocks, reference, schemas
-from sanitize.cli.demo import run_demo
+from docs.generate import blocks, committed_parts, reference, schemas
 from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.plans.plan import load_plan, plan_names
 from sanitize.storage import table_schemas
@@ -206,33 +205,16 @@ def test_the_shown_plans_are_valid(tmp_path: Path) -> None:
 # ---- what is generated ----
 
 
-def demo_block() -> list[str]:
-    """The command of `sanitize demo`, what it found, the first lines about one address, and what was verified."""
-    lines: list[str] = []
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        run_demo(Path("demo"), 2_000, lines.append)
-    text = re.sub(r"WHAT WAS FOUND \(.*\)", "WHAT WAS FOUND", "\n".join(lines))
-    command = re.search(r"^\$ .*", text, re.MULTILINE)
-    found = re.search(r"^WHAT WAS FOUND\n.*?(?=\nThe plan)", text, re.MULTILINE | re.DOTALL)
-    address = re.search(r"^WHAT BECAME OF ONE ADDRESS(?:.*\n){8}", text, re.MULTILINE)
-    verified = re.search(r"^VERIFIED.*?(?=\n\n)", text, re.MULTILINE | re.DOTALL)
-    assert command and found and address and verified
-    sections = "\n".join([command[0], "", found[0], address[0], verified[0]])
-    return ["```text", *(line.rstrip() for line in sections.splitlines()), "```"]
-
-
-GENERATED = {"demo": demo_block, **blocks.README_BLOCKS}
-
-
-def read_block(name: str) -> list[str]:
-    match = re.search(rf"^<!-- {name} -->\n(.*?)^<!-- /{name} -->$", README, re.MULTILINE | re.DOTALL)
-    assert match, f"README.md has no block {name}"
-    return match[1].splitlines()
-
-
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize("name", committed_parts.README_BLOCKS)
 def test_generated_blocks_are_current(name: str) -> None:
-    assert read_block(name) == GENERATED[name](), UPDATE
+    assert committed_parts.read_block(README, name) == committed_parts.README_BLOCKS[name](), UPDATE
+
+
+def test_an_outdated_block_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committed_parts, "README_BLOCKS", {"table": lambda: ["| 2 |"]})
+    assert committed_parts.fill_readme("# A\n<!-- table -->\n| 1 |\n<!-- /table -->\nend\n") == (
+        "# A\n<!-- table -->\n| 2 |\n<!-- /table -->\nend\n"
+    )
 
 
 @pytest.mark.parametrize("name", schemas.SCHEMAS)
@@ -387,6 +369,15 @@ def test_readme_and_contributing_are_short() -> None:
     assert len(ALL_PAGES["CONTRIBUTING.md"].splitlines()) < 130
 
 
+def test_a_release_has_every_heading_once() -> None:
+    releases = re.split(r"(?m)^## ", ALL_PAGES["CHANGELOG.md"])[1:]
+    assert len(releases) >= 2
+    for release in releases:
+        headings = re.findall(r"(?m)^### (.+?) *$", release)
+        doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
+        assert not doubled, f"CHANGELOG.md: {release.splitlines()[0]} has more than one section {', '.join(doubled)}; join them"
+
+
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
     pages = {name.removeprefix("docs/") for name in DOCS if not name.startswith("docs/adr/")} | reference.PAGES.keys()
@@ -447,20 +438,3 @@ def test_named_long_forms_exist() -> None:
         for name in re.findall(r"`(tests/[\w/]+[.]py)`", long):
             text = (ROOT / name).read_text("utf-8")
             assert "mark.soak" in text or "@given" in text, f"{name} has no long form"
-
-
-def update() -> None:
-    """Write everything that is generated and committed."""
-    text = README
-    for name, make in GENERATED.items():
-        lines = "\n".join(make())
-        text = re.sub(
-            rf"(?ms)(^<!-- {name} -->\n).*?(^<!-- /{name} -->$)", lambda match, lines=lines: f"{match[1]}{lines}\n{match[2]}", text
-        )
-    (ROOT / "README.md").write_text(text, "utf-8")
-    schemas.write_schemas()
-    print(f"README.md: {'unchanged' if text == README else 'written again'}; docs/reference: schemas written")
-
-
-if __name__ == "__main__":
-    update()

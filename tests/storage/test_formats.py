@@ -233,6 +233,13 @@ def test_a_corpus_is_the_same_in_each_format(name: str, corpora: Path) -> None:
     assert ("configs:" in card) == (name != "mds") and ("StreamingDataset" in card) == (name == "mds")
 
 
+@pytest.mark.parametrize("name", ["parquet", "jsonl.zst", "mds"])
+def test_an_unknown_column_of_a_corpus_is_refused_in_words(name: str, corpora: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no column txet; known: .*\. Did you mean text\?"):
+        Corpus.open(corpora / name).table(["doc_id", "txet"])
+    assert Corpus.open(corpora / name).table(["doc_id"]).column_names == ["doc_id"]
+
+
 def test_datasets_loads_the_json_lines_corpus(corpora: Path, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     dataset = datasets.load_dataset(str(corpora / "jsonl.zst"), split="train", cache_dir=str(tmp_path))

@@ -857,6 +857,24 @@ def test_a_value_as_doc_id_is_refused(tmp_path: Path) -> None:
         run_plan(tmp_path, source)
 
 
+def test_a_leak_names_the_column_of_the_input(tmp_path: Path) -> None:
+    source = write_corpus(tmp_path, url=["a", "b", BOB, "d"])
+    with pytest.raises(LeakFound, match=r"column doc_id \(url in the input\): 1 EMAIL_ADDRESS"):
+        run_plan(tmp_path, source, id_column="url")
+    with pytest.raises(UsageError, match="--drop url: this column is doc_id in the output; name it so: --drop doc_id"):
+        run_plan(tmp_path, source, id_column="url", drop=["url"])
+    assert run_plan(tmp_path, source, id_column="url", drop=["doc_id"]).leaks == 0
+
+
+@pytest.mark.parametrize("mode", ["fast", "full"])
+def test_verify_names_the_column_of_the_input(tmp_path: Path, mode: str) -> None:
+    run_plan(tmp_path, write_corpus(tmp_path, url=["a", "b", "c", "d"]), id_column="url")
+    ids = pa.array(["a", BOB], pa.large_string())
+    replace_first_shard(tmp_path / "out", lambda table: table.set_column(table.schema.get_field_index("doc_id"), "doc_id", ids))
+    with pytest.raises(LeakFound, match=r"column doc_id \(url in the input\): 1 EMAIL_ADDRESS"):
+        verify(tmp_path / "out", work=tmp_path / "out.private", mode=mode)
+
+
 def _keep_columns(*names: str) -> Any:
 
     return {"keep": list(names)}

@@ -54,6 +54,7 @@ class StreamLayout:
     text_fields: list[tuple[str, Steps]] = field(default_factory=list)
     field_ranks: list[int] = field(default_factory=list)
     seen_columns: list[str] = field(default_factory=list)
+    reader: str = "the stream"  # what an error names as the place: the stream, or the function of the Python API
 
     def __post_init__(self) -> None:
         main = self.roles.text[0]
@@ -325,10 +326,12 @@ class ArrowBatch:
         for option, name in (("text-column", layout.main_column), ("id-column", layout.roles.id), ("user-column", layout.roles.user)):
             if name is not None and name not in canonical.column_names:
                 suggestion = suggest_names(name, canonical.column_names)
-                raise InputRefused(f"the stream: there is no column {name}; name the column with --{option} NAME. Columns {suggestion}")
+                raise InputRefused(
+                    f"{layout.reader}: there is no column {name}; name the column with --{option} NAME. Columns {suggestion}"
+                )
         if main is None or main not in list_text_leaves(canonical.schema):
             advice = "--text-column needs a column of strings (mails in bytes: `sanitize run` reads them)"
-            raise InputRefused(f"the stream: column {layout.main_column} holds no text; {advice}")
+            raise InputRefused(f"{layout.reader}: column {layout.main_column} holds no text; {advice}")
         new_columns: set[str] = set()
         for leaf in list_text_leaves(canonical.schema):
             if self._get_policy(layout, leaf.column) == "sanitize":

@@ -107,9 +107,10 @@ class ProcessedBatch:
 class StreamProcessor:
     """Applies a plan to a stream. A context manager; holds the lock of the state folder until it exits."""
 
-    def __init__(self, plan: Plan | str, state: Path | str | None, settings: Settings) -> None:
+    def __init__(self, plan: Plan | str, state: Path | str | None, settings: Settings, *, reader: str = "the stream") -> None:
         self.plan = to_stream_plan(Plan.load(plan))
         self._detection_spec = self.plan.detection_spec
+        self._reader = reader  # what errors name as the place
         self.settings, self._given_state = settings, require_local_path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
         self.documents_in = self.documents_out = self.swept_count = 0
@@ -169,6 +170,7 @@ class StreamProcessor:
                 [(column, tuple(steps)) for _, column, *steps in text_fields],
                 [rank for rank, *_ in text_fields],
                 list(self._saved_state.get("seen_columns", [])),
+                self._reader,
             )
             self.value_log = ValueLog(
                 private_folder.make_private_folder(state_folder / private_folder.STREAM_ONLY_FOLDER),
@@ -308,12 +310,12 @@ class StreamProcessor:
         count, main = f"{self.documents_in:,} record{'s' if self.documents_in > 1 else ''}", self.settings.columns.roles.text[0]
         if self._seen_column_names:
             raise UsageError(
-                f"the stream: none of its {count} has a text in a column {main}; name the column with --text-column NAME. "
+                f"{self._reader}: none of its {count} has a text in a column {main}; name the column with --text-column NAME. "
                 f"Columns {suggest_names(main, [name for name in self._seen_column_names if name != main][:_MAX_LISTED_COLUMNS])}"
             )
         reasons = ", ".join(f"{times:,}: {describe_reason(reason)}" for reason, times in sorted(self.quarantine_reasons.items()))
         raise InputRefused(
-            f"the stream: none of its {count} can be read ({reasons}). "
+            f"{self._reader}: none of its {count} can be read ({reasons}). "
             + (
                 "--max-quarantine 100% allows all of them to be quarantined"
                 if self.sources
@@ -572,7 +574,7 @@ _END = object()
 def _iterate_records(
     source: Iterable[Any], plan: Plan, state: Path | str | None, settings: Settings, from_beginning: bool
 ) -> Generator[Any]:
-    with StreamProcessor(plan, state, settings) as processor:
+    with StreamProcessor(plan, state, settings, reader="stream") as processor:
         batches = read_iterable(source, settings.batch)
         with contextlib.closing(processor.process(skip_records(batches, processor.position) if from_beginning else batches)) as steps:
             for step in steps:
