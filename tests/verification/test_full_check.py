@@ -14,9 +14,10 @@ import re
 import shutil
 import unicodedata
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -38,9 +39,9 @@ from sanitize.storage.parquet_files import write_table_rows
 from sanitize.text import literal_search
 from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
 from sanitize.text.literal_search import LiteralMatcher
-from sanitize.verification import full_check, value_forms
+from sanitize.verification import full_check, parquet_pages, value_forms
 from sanitize.verification.leak_check import verify
-from sanitize.verification.parquet_pages import extract_readable_texts, read_pages
+from sanitize.verification.parquet_pages import extract_readable_texts, find_row_only_columns, read_bytes_outside_pages, read_pages
 from sanitize.verification.value_forms import ALL_FORMS, SearchTerms, write_passes
 
 leak_check = importlib.import_module("sanitize.verification.leak_check")  # the module; `sanitize.verify` is also a function
@@ -687,6 +688,41 @@ def test_pages_are_decompressed(tmp_path: Path, version: str, codec: str) -> Non
     assert sizes - headers < sum(len(page) for _, page in pages) <= sizes
 
 
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("codec", ["none", "zstd", "snappy"])
+def test_columns_whose_pages_hold_rows_only(tmp_path: Path, version: str, codec: str) -> None:
+    texts = [None if number % 5 == 0 else f"row {number}" for number in range(7_000)]
+    messages = [[{"role": "user", "content": text}] * (number % 3) for number, text in enumerate(texts)]
+    table = pa.table({"text": texts, "n": range(7_000), "chat": messages, "mixed": messages, "coded": texts, "a.b": texts})
+    path = tmp_path / "a.parquet"
+    dictionary = ["mixed.list.element.role", "coded"]
+    pq.write_table(table, path, compression=codec, data_page_version=version, use_dictionary=dictionary, row_group_size=3_000)
+    assert find_row_only_columns(path) == {"text", "n", "chat", "a.b"}
+    pages: dict[str, bytes] = {}
+    for name, page in read_pages(path, {"text", "chat"}):
+        pages[name] = pages.get(name, b"") + page.tobytes()
+    assert len(pages["text"]) < 2_000 and len(pages["n"]) > 7_000, "of the pages of rows only, the levels are left"
+    assert not [name for name, page in pages.items() if name.startswith(("text", "chat")) and b"row 1" in page]
+    outside = b"".join(part.tobytes() for part in read_bytes_outside_pages(path))
+    assert b"PAR1" in outside and len(outside) < path.stat().st_size / 2
+
+
+def test_a_page_with_more_than_its_rows_is_searched(tmp_path: Path) -> None:
+    """A page of a file without compression gets one more value than its header counts."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["aaaa", "bbbb"]}), path, compression="none", use_dictionary=False, write_statistics=False)
+    assert find_row_only_columns(path) == {"text"}
+    with mock.patch.object(parquet_pages, "_decompress_pages", side_effect=lambda *arguments: add_slack(DECOMPRESS(*arguments))):
+        assert find_row_only_columns(path) == frozenset()
+
+
+DECOMPRESS = parquet_pages._decompress_pages
+
+
+def add_slack(pages: Iterator[parquet_pages.Page]) -> Iterator[parquet_pages.Page]:
+    return (dataclasses.replace(page, data=np.append(page.data, np.frombuffer(b"\4\0\0\0cccc", np.uint8))) for page in pages)
+
+
 def test_spill_files_are_removed(output: Path) -> None:
     before = sorted(path.relative_to(output.parent) for path in output.parent.rglob("*"))
     verify(output, workers=1)
@@ -749,6 +785,62 @@ def decoded_pieces(form: str, *texts: str) -> list[bytes]:
     """The decoded pieces of one decoding of a column."""
     decodings = (decoding for decoding in iter_decodings(pa.array(texts, pa.large_string()), 40) if decoding.form == form)
     return [bytes(piece.as_buffer()) if piece.as_buffer() is not None else b"" for decoding in decodings for piece in decoding.pieces]
+
+
+def reference_base64_texts(text: str, value: bytes) -> set[tuple[int, int]]:
+    """The spans of a text of ASCII whose base64 decodes to a value, by the standard library: each line alone, and lines in a row."""
+    found = set()
+    lines = [match.span() for match in re.finditer(r"[A-Za-z0-9+/_-]+", text)]
+    blocks = [[line] for line in lines if line[1] - line[0] >= 11]
+    for number in range(len(lines)):
+        block = [lines[number]]
+        for line in lines[number + 1 :]:
+            last = block[-1]
+            if last[1] - last[0] < 11 or not re.fullmatch(r"\r?\n[ \t]?", text[last[1] : line[0]]):
+                break
+            block.append(line)
+        blocks.append(block if len(block) > 1 else [])
+    for block in blocks:
+        places = [place for line in block for place in range(*line)]
+        chars = "".join(text[place] for place in places).replace("-", "+").replace("_", "/")
+        for alignment in range(4):
+            part = chars[alignment : len(chars) - ((len(chars) - alignment) % 4 == 1)]
+            decoded = base64.b64decode(part + "=" * (-len(part) % 4)) if len(part) > 1 else b""
+            for match in re.finditer(re.escape(value), decoded):
+                first, last = alignment + match.start() * 8 // 6, alignment + (match.end() * 8 - 1) // 6
+                found.add((places[first], places[last] + 1))
+    return found
+
+
+BASE64_VALUES = ["ann.lee@example.com", "j\u00f6rg@m\u00fcller.example", "\u0410\u043d\u043d\u0430 \u041b\u0438", "12 High St"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_base64_is_found_at_every_alignment_and_over_line_ends(data: st.DataObject) -> None:
+    value = data.draw(st.sampled_from(BASE64_VALUES))
+    filler = st.text("aZ: \n\u00e9\u00ff", max_size=5)
+    raw = base64.b64encode(f"{data.draw(filler)}{value}{data.draw(filler)}".encode()).decode()
+    if data.draw(st.booleans()):
+        raw = raw.replace("+", "-").replace("/", "_").rstrip("=")
+    width = data.draw(st.sampled_from([9, 11, 13, 20, 76]))
+    line_end = data.draw(st.sampled_from(["\n", "\r\n", "\n ", "\n\n"]))
+    raw = line_end.join(raw[start : start + width] for start in range(0, len(raw), width))
+    text = (
+        data.draw(st.sampled_from(["", "word ", "x", "abc", "internationalization\n", "Q\n"]))
+        + raw
+        + data.draw(st.sampled_from(["", " end", "=", "\nwords"]))
+    )
+    column = pa.array(["internationalization", text, raw[:7]], pa.large_string())
+    found = set()
+    for decoding in iter_decodings(column, 40, ("base64",)):
+        for number, piece in enumerate(decoding.pieces):
+            for match in re.finditer(re.escape(value.encode()), piece.as_buffer().to_pybytes()):
+                span = decoding.find_encoded_spans(np.array([number]), np.array([match.start()]), np.array([match.end()]))
+                found.add((int(span.text_no[0]), int(span.start[0]), int(span.end[0])))
+    expected = {(1, start, end) for start, end in reference_base64_texts(text, value.encode())}
+    assert found >= expected, (found, expected)
+    assert all(number == 1 for number, _, _ in found)
 
 
 BASE64_SIGNS = "n???>>>~~~m"  # its base64 has both signs that differ in URL-safe base64
