@@ -140,7 +140,11 @@ def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> No
         *(["list", topic] for topic in ("kinds", "plans", "editors")),
     ):
         check_output(sanitize(*arguments))
-    for name in queries.load_queries():
+    # storage/test_queries_on_runs.py runs all queries
+    by_user = {
+        is_user: [query.name for query in queries.load_queries().values() if query.is_user_query is is_user] for is_user in (True, False)
+    }
+    for name in ["top_values", *by_user[True][:3], *by_user[False][:3]]:
         assert find_canaries(sanitize("sql", "out.private", "--name", name)[1]) == []
     check_files(corpus_folder)
 
