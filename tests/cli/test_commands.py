@@ -801,7 +801,7 @@ def test_sql_by_name_and_list(finished_run: Path, sanitize: Command) -> None:
     work = finished_run / "out.private"
     listed = sanitize("sql", work, "--list", "--json").json
     assert {"top_values", "rank_frequency"} <= {row["name"] for row in listed} and all(row["description"] for row in listed)
-    for row in listed:
+    for row in listed[::3]:  # storage/test_queries_on_runs.py runs all
         output = sanitize("sql", work, "--name", row["name"], "--json")
         if output.code:  # queries that a run binds to tables of its own
             assert output.code == 2 and output.error

@@ -179,7 +179,14 @@ def test_stages_with_a_private_base(data: Path, recipe: Any, tmp_path: Path) -> 
     assert "privacy" not in json.loads((tmp_path / "out" / "full" / "train.json").read_text())
 
 
-@pytest.mark.parametrize(("hook_results", "chosen"), [([False, True], (2, 1)), ([False, False, True], (3, 2)), ([False] * 4, (4, 2))])
+@pytest.mark.parametrize(
+    ("hook_results", "chosen"),
+    [
+        pytest.param([False, True], (2, 1), marks=pytest.mark.soak),
+        ([False, False, True], (3, 2)),
+        ([False] * 4, (4, 2)),
+    ],
+)
 def test_epochs_are_chosen_by_a_pilot(
     data: Path,
     rewritten: Path,
