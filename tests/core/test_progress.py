@@ -244,7 +244,8 @@ def test_verify_shows_progress_unless_quiet(corpus: Path, tmp_path: Path, run_in
     stderr, stdout = run_in_terminal("verify", "out", "--workers", "1", folder=tmp_path)
     assert "verify   " in stderr and "/7 tasks" in stderr and stderr.endswith("\r\x1b[K") and "0 of" in stdout  # four shards, three pages
     assert run_in_terminal("verify", "out", "--workers", "1", "--quiet", folder=tmp_path) == ("", "")
-    assert run_in_terminal("replay", "out", str(corpus / "in.parquet"), "-o", "again", "--quiet", folder=tmp_path) == ("", "")
+    replay_arguments = ["replay", "out", str(corpus / "in.parquet"), "-o", "again", "--workers", "1", "--quiet"]
+    assert run_in_terminal(*replay_arguments, folder=tmp_path) == ("", "")
 
 
 def test_json_option_prints_one_object(corpus: Path, tmp_path: Path, run_in_terminal: RunInTerminal) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sanitize.core import failpoints
 from sanitize.core.command_results import RunResult
 from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.core.keys import Key
@@ -304,15 +305,20 @@ def test_prior_runs_are_reported(bert: Path, tmp_path: Path) -> None:
     assert any("1 other run" in statement for statement in summary.ledger[0]["statements"])
 
 
+class SimulatedKill(BaseException):
+    """Raised instead of the end of the process."""
+
+
+# a killed process imports torch again: processes are killed in the soak tests, the run in this process is ended at the same place
 @pytest.mark.parametrize(
-    "crashes",
+    ("crashes", "in_process"),
     [
-        ("task:file_renamed:4",),
-        pytest.param(("task:file_renamed:4", "task:record_written:2", "task:file_synced:3"), marks=pytest.mark.soak),
+        (("task:file_renamed:4",), True),
+        pytest.param(("task:file_renamed:4", "task:record_written:2", "task:file_synced:3"), False, marks=pytest.mark.soak),
     ],
-    ids=len,
+    ids=["one", "three"],
 )
-def test_resume_after_kill_gives_identical_bytes(bert: Path, tmp_path: Path, crashes: tuple[str, ...]) -> None:
+def test_resume_after_kill_gives_identical_bytes(bert: Path, tmp_path: Path, crashes: tuple[str, ...], in_process: bool) -> None:
     """Killed when a task has written some of its files, then resumed: the same bytes as an undisturbed run."""
     source, key = write_input(tmp_path), write_key(tmp_path)
     command = [
@@ -325,6 +331,18 @@ def test_resume_after_kill_gives_identical_bytes(bert: Path, tmp_path: Path, cra
         (tmp_path / name).mkdir(exist_ok=True)
         return subprocess.run(arguments, env={**os.environ, "SANITIZE_CRASH_AT": crash}, capture_output=True).returncode
 
+    def end_process(exit_code: int) -> None:
+        raise SimulatedKill(exit_code)
+
+    def run_here(name: str, crash: str) -> object:
+        point, count = failpoints._parse_setting(crash)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(SimulatedKill) as caught:
+            patch.setattr(failpoints, "_wanted_point", point)
+            patch.setattr(failpoints, "_hits_left", [count])
+            patch.setattr(failpoints.os, "_exit", end_process)
+            run_with_settings([source], tmp_path / name / "out", plan, tmp_path / name / "work", settings)
+        return caught.value.args[0]
+
     (tmp_path / "complete").mkdir()
     settings = Settings(key=key, rows_per_shard=2, workers=1)
     plan = load_plan("dp_mlm", [f'edit.0.model="{bert}"'])
@@ -333,7 +351,7 @@ def test_resume_after_kill_gives_identical_bytes(bert: Path, tmp_path: Path, cra
     assert len(points) == 3
     index_with_settings([source], tmp_path / "killed" / "work", settings)
     for point in crashes:
-        assert run_command("killed", point) == 137
+        assert (run_here if in_process else run_command)("killed", point) == 137
         assert list((tmp_path / "killed" / "work" / "runs").glob("*/tasks/*.json")), "documents are being rewritten"
     run_with_settings([source], tmp_path / "killed" / "out", plan, tmp_path / "killed" / "work", settings)
     assert _read_shards(tmp_path / "killed") == _read_shards(tmp_path / "complete")

@@ -88,12 +88,18 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     local_session.stop()
 
 
-@pytest.fixture
-def engine(session: Any, tmp_path: Path) -> Iterator[spark.SparkEngine]:
-    spark_engine = spark.SparkEngine(workers=2, spill=tmp_path / "spill")
+@pytest.fixture(scope="module")
+def engine_once(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[spark.SparkEngine]:
+    """One engine for all tests: a new one probes the workers, which is a Spark job of its own."""
+    spark_engine = spark.SparkEngine(workers=2, spill=tmp_path_factory.mktemp("engine") / "spill")
     yield spark_engine
     spark_engine.close()
-    assert list((tmp_path / "spill").iterdir()) == []  # no stage left files
+
+
+@pytest.fixture
+def engine(engine_once: spark.SparkEngine) -> Iterator[spark.SparkEngine]:
+    yield engine_once
+    assert list(engine_once.spill.iterdir()) == []  # no stage left files
 
 
 @pytest.fixture(scope="module")

@@ -366,7 +366,7 @@ TEXTS = st.lists(st.sampled_from(TEXT_PIECES), max_size=14).map("".join)
 
 
 @given(st.lists(TEXTS, max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_spans_equal_the_reference_implementation(texts: list[str]) -> None:
     assert_matches_reference(texts)
 
@@ -420,14 +420,14 @@ NUMBERS = [
 
 
 @given(st.lists(st.lists(st.sampled_from(NUMBERS), max_size=10).map("".join), max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_numbers_of_all_countries_equal_the_reference(texts: list[str]) -> None:
     assert_matches_reference(texts, ALL_COUNTRIES_FINDER, COUNTRIES)
 
 
 @example(["234686095742719"])  # rejected by one country first, then by the following kinds
 @given(st.lists(st.lists(st.sampled_from(NUMBERS), max_size=10).map("".join), max_size=3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_candidates_that_all_countries_reject_are_counted_once(texts: list[str]) -> None:
     expected: Counter[tuple[str, str]] = Counter()
     for text in texts:
@@ -436,7 +436,7 @@ def test_candidates_that_all_countries_reject_are_counted_once(texts: list[str])
 
 
 @given(st.lists(st.sampled_from("ab7._-@+<>:/?=5 \n\x01é中4"), max_size=30).map("".join))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_noise_equals_the_reference(text: str) -> None:
     assert_matches_reference([text, "From: bob@example.com\n\n" + text])
 

@@ -89,8 +89,7 @@ DATES = [
 
 @pytest.mark.parametrize(("text", "normalised"), DATES)
 def test_dates_are_found_and_normalised(text: str, normalised: str) -> None:
-    for frame in ("{}", "on {}, they say", "({})", "x\n{}\ny"):
-        assert find_dates(frame.format(text)) == [text]
+    assert find_dates_of_texts([text, f"on {text}, they say", f"({text})", f"x\n{text}\ny"]) == [[text]] * 4
     assert KIND.normalise(pl.Series([text])).to_list() == [normalised]
     assert KIND.normalise(pl.Series([normalised])).to_list() == [normalised]
 

@@ -15,9 +15,17 @@ FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("USER_NAME",))
 
 
 def find_user_names(text: str) -> list[str]:
-    detections = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(detections.start.tolist(), detections.end.tolist(), detections.distinct.kind[detections.value_no].tolist(), strict=True)
-    return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
+    return find_user_names_of_texts([text])[0]
+
+
+def find_user_names_of_texts(texts: list[str]) -> list[list[str]]:
+    detections = FINDER.run(pa.array(texts, pa.large_string()))
+    kinds = detections.distinct.kind[detections.value_no]
+    names: list[list[str]] = [[] for _ in texts]
+    for no, start, end, kind in zip(detections.text_no, detections.start, detections.end, kinds, strict=True):
+        if FINDER.kinds[kind].name == KIND.name:
+            names[no].append(texts[no][start:end])
+    return names
 
 
 @pytest.mark.parametrize(
@@ -79,4 +87,5 @@ def test_surrogates_keep_the_shape_and_are_found() -> None:
         surrogates.str.len_bytes().to_list() == values.str.len_bytes().to_list()
         and KIND.is_value(pl.DataFrame({"value": surrogates})).all()
     )
-    assert [find_user_names(f"user: {surrogate}, yes") for surrogate in surrogates] == [[surrogate] for surrogate in surrogates]
+    found = find_user_names_of_texts([f"user: {surrogate}, yes" for surrogate in surrogates])
+    assert found == [[surrogate] for surrogate in surrogates]

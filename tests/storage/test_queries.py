@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,6 +85,7 @@ def make_plan_table(names: str, *rows: tuple[object, ...]) -> pa.Table:
     return pa.table(dict(zip(names.split(), map(list, zip(*rows, strict=True)), strict=True)))
 
 
+@functools.cache
 def small_tables() -> dict[str, pa.Table]:
     return {
         "occurrences": make_occurrences(),
@@ -308,13 +311,22 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def database_once() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET threads = 1")
+        for name, table in small_tables().items():
+            connection.register(f"{name}_arrow", table)
+            connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM {name}_arrow')
+        yield connection
+
+
 @pytest.fixture
-def database() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:")
-    for name, table in small_tables().items():
-        connection.register(f"{name}_arrow", table)
-        connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM {name}_arrow')
-    return connection
+def database(database_once: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with the small tables; the changes of a test are rolled back."""
+    database_once.begin()
+    yield database_once
+    database_once.rollback()
 
 
 @pytest.mark.parametrize("name", q.load_queries())
@@ -381,6 +393,7 @@ SPARK_RESERVED = set(
 )
 
 
+@functools.cache
 def reserved_words() -> set[str]:
     keyword_rows = duckdb.connect().execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
     return SPARK_RESERVED | {name for (name,) in keyword_rows}
@@ -437,7 +450,6 @@ def test_query_order_is_total(name: str, database: duckdb.DuckDBPyConnection) ->
     database.execute("UPDATE value_counts SET occurrences = 1, documents = 1")
     query, results = q.get_query(name), set()
     for _ in range(3):
-        database.execute("SET threads = 1")
         for table in query.tables:
             database.execute(f'CREATE OR REPLACE TABLE "{table}" AS SELECT * FROM "{table}" ORDER BY random()')
         results.add(str(database.execute(query.sql, query.bind() or None).fetchall()))
@@ -546,7 +558,11 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    root = tmp_path / "out [1]*?'\"; -- user=eve.private"
+    return write_work(tmp_path)
+
+
+def write_work(folder: Path) -> Path:
+    root = folder / "out [1]*?'\"; -- user=eve.private"
     tables = small_tables()
     write_parquet(tables["occurrences"].slice(0, 3), root / "tables/occurrences/00000.parquet")
     write_parquet(tables["occurrences"].slice(3), root / "tables/occurrences/00001.parquet")
@@ -562,6 +578,18 @@ def work(tmp_path: Path) -> Path:
         (root / f"runs/{run}/plan.json").write_text("{}")
         os.utime(root / f"runs/{run}/plan.json", (age, age))
     return root
+
+
+@pytest.fixture(scope="module")
+def shared_work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `work`, for tests that change nothing in it."""
+    return write_work(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="module")
+def shared_connection(shared_work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with q.open_connection(shared_work, memory_limit="200MB") as connection:
+        yield connection
 
 
 def fetch_rows(
@@ -669,15 +697,17 @@ REFUSED_STATEMENTS = [
 
 
 @pytest.mark.parametrize("sql", REFUSED_STATEMENTS)
-def test_statements_that_leave_the_workspace_are_refused(sql: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(work)
+def test_statements_that_leave_the_workspace_are_refused(
+    sql: str, shared_work: Path, shared_connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shared_work)
     secret_frame = pa.table({"value": ["Ada Quill"]})  # noqa: F841 - a table name must not find it
-    raw = str(work / "vault/values/00000.parquet").replace("'", "''")
+    raw = str(shared_work / "vault/values/00000.parquet").replace("'", "''")
     for spelling in {raw, "vault/values/00000.parquet"}:
-        with q.open_connection(work) as connection, pytest.raises(UsageError) as refused:
-            q.run_query(connection, sql.format(raw=spelling))
+        with pytest.raises(UsageError) as refused:
+            q.run_query(shared_connection, sql.format(raw=spelling))
         assert "Quill" not in str(refused.value)
-    assert not (work / "stolen.csv").exists()
+    assert not (shared_work / "stolen.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -696,9 +726,8 @@ def test_statements_that_leave_the_workspace_are_refused(sql: str, work: Path, m
         "SELECT * FROM main.occurrences AS o WHERE o.kind IN (SELECT kind FROM Value_Counts)",
     ],
 )
-def test_read_only_statements_are_allowed(sql: str, work: Path) -> None:
-    with q.open_connection(work, memory_limit="200MB") as connection:
-        assert q.run_query(connection, sql).num_columns
+def test_read_only_statements_are_allowed(sql: str, shared_connection: duckdb.DuckDBPyConnection) -> None:
+    assert q.run_query(shared_connection, sql).num_columns
 
 
 def test_the_connection_itself_is_locked(work: Path) -> None:
@@ -758,12 +787,11 @@ def test_views_sql_creates_the_same_views_in_another_database(work: Path) -> Non
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 
 
-@given(NAMES)
-def test_quoted_literals_and_names_round_trip(text: str) -> None:
-    with duckdb.connect() as connection:
-        assert connection.execute(f"SELECT {v.quote_literal(text)}").fetchone() == (text,)
-        if text:
-            assert connection.sql(f"SELECT 1 AS {v.quote_name(text)}").columns == [text]
+@given(text=NAMES)
+def test_quoted_literals_and_names_round_trip(database_once: duckdb.DuckDBPyConnection, text: str) -> None:
+    assert database_once.execute(f"SELECT {v.quote_literal(text)}").fetchone() == (text,)
+    if text:
+        assert database_once.sql(f"SELECT 1 AS {v.quote_name(text)}").columns == [text]
 
 
 @pytest.mark.parametrize(

@@ -588,7 +588,7 @@ def test_a_run_from_url_to_url_equals_a_local_run(storage: MemoryFileSystem, tmp
     with pytest.raises(UsageError, match="is not the private folder of the run"):
         verify(url, work=tmp_path / "nobody")
     # an erasure deletes every version with the person, also with keep_versions
-    assert subject(work, ["ann3@example.com"], erase=True).erased.outputs[0].erased
+    assert subject(work, ["ann3@example.com"], erase=True, workers=1).erased.outputs[0].erased
     assert len(storage.ls("/pub/clean/versions")) == 1
     published = read_published(url, tmp_path / "erased") or {}
     texts = [
@@ -680,7 +680,7 @@ def test_parquet_inputs_remain_readable_from_the_index(storage: MemoryFileSystem
         assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_tree(tmp_path / "out")
 
     def erase_and_count(private_folder: Path, **more: Any) -> dict[str, Any]:
-        receipt = subject(private_folder, ["ann3@example.com"], **more)
+        receipt = subject(private_folder, ["ann3@example.com"], workers=1, **more)
         return {name: receipt.to_dict()[name] for name in ("documents", "occurrences", "occurrences_by_section")}
 
     write_input("1", 0)

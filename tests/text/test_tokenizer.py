@@ -118,7 +118,7 @@ def test_a_slice_and_another_column_give_the_same_hashes() -> None:
 
 
 @pytest.mark.parametrize("max_cached", [0, 3, 1 << 16])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(columns=st.lists(TEXTS, max_size=4))
 def test_non_ascii_words_do_not_depend_on_the_cache(max_cached: int, columns: list[list[str]]) -> None:
     """Runs without a word, with one and with several, in consecutive columns, with and without the cache kept between them."""

@@ -24,24 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-def run_process(*arguments: object, code: int = 0) -> tuple[str, str]:
-    """Runs the command in its own process."""
-    result = subprocess.run(
-        [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        timeout=120,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
-    assert result.returncode == code, result.stdout + result.stderr
-    return result.stdout, result.stderr
-
-
-def sanitize_train(*arguments: object, code: int = 0) -> tuple[str, str]:
+def sanitize_train(*arguments: object, code: int = 0, err: io.StringIO | None = None) -> tuple[str, str]:
     """Runs the console script in this process, where torch is already imported."""
-    out, err, exit_code = io.StringIO(), io.StringIO(), 0
+    out, err, exit_code = io.StringIO(), err or io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["sanitize-train", *map(str, arguments)])
         try:
@@ -64,7 +49,7 @@ def tiny_run(tmp_path: Path, corpus: Any, recipe: Any) -> list[object]:
 
 
 def test_a_repeated_command_changes_nothing(tiny_run: list[object], tmp_path: Path) -> None:
-    stdout, stderr = run_process(*tiny_run, "--json")
+    stdout, stderr = sanitize_train(*tiny_run, "--json")
     result = json.loads(stdout)
     assert result["changed"] and result["final"] == "step-000005" and "30 documents" in stderr
     assert json.loads(sanitize_train("run", *tiny_run, "--json")[0]) == {**result, "changed": False}
@@ -92,19 +77,21 @@ def test_list_of_recipes_and_objectives() -> None:
 
 
 def test_help_and_import_load_no_heavy_packages() -> None:
-    code = "import sys, train; print([name for name in ('torch', 'transformers', 'pyarrow', 'numpy') if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    assert result.stdout.strip() == "[]"
-    code = "import sys; sys.modules['torch'] = None; sys.argv = ['sanitize-train', 'LIST']; from sanitize.train.cli import main; main()"
-    for word in ("--help", "list"):
-        result = subprocess.run(
-            [sys.executable, "-c", code.replace("LIST", word)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            env=ENVIRONMENT,
-        )
-        assert result.returncode == 0, result.stderr
+    code = """
+import sys, train
+print([name for name in ("torch", "transformers", "pyarrow", "numpy") if name in sys.modules])
+sys.modules["torch"] = None
+from sanitize.train.cli import main
+for word in ("--help", "list"):
+    sys.argv = ["sanitize-train", word]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, word
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("[]\n") and "Usage: " in result.stdout and "  ppmlm " in result.stdout
 
 
 def test_without_torch_the_extra_is_named(tiny_run: list[object], tmp_path: Path) -> None:
@@ -119,23 +106,34 @@ def test_without_torch_the_extra_is_named(tiny_run: list[object], tmp_path: Path
     assert result.returncode == 8 and "corpus-sanitize[learn]" in result.stderr
 
 
+class StderrThatTerminates(io.StringIO):
+    """Sends SIGTERM to this process when the first step is reported."""
+
+    def write(self, text: str) -> int:
+        if text.startswith("step"):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().write(text)
+
+
 def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tmp_path: Path) -> None:
-    """Real signals during a run; the second one is sent to the resumed run."""
+    """SIGKILL to a process, SIGTERM to the run that resumes it (in this process, because each new one imports torch for seconds)."""
     arguments = [*tiny_run, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        command = [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)]
-        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("step"):
-                break
-        process.send_signal(number)
-        stderr = process.stderr.read()
-        process.wait()
-        process.stderr.close()
-        assert process.returncode == (143 if number == signal.SIGTERM else -9) and "Traceback" not in stderr
-        assert not (tmp_path / "run" / "train.json").exists()
-    stdout, stderr = run_process(*arguments, "--json")
+    command = [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step"):
+            break
+    process.kill()
+    stderr = process.stderr.read()
+    process.wait()
+    process.stderr.close()
+    assert process.returncode == -9 and "Traceback" not in stderr
+    assert not (tmp_path / "run" / "train.json").exists()
+    _, stderr = sanitize_train(*arguments, code=143, err=StderrThatTerminates())
+    assert "resumed after step" in stderr and "stopped; run the same command again" in stderr and "Traceback" not in stderr
+    assert not (tmp_path / "run" / "train.json").exists()
+    stdout, stderr = sanitize_train(*arguments, "--json")
     assert "resumed after step" in stderr
     changes = [str(argument) for argument in arguments[4::2]]
     train.fit(Recipe.load(str(arguments[0]), changes), tmp_path / "expected")

@@ -25,12 +25,20 @@ def data(corpus: Any) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder that `base_checkpoint` copies; the first test that needs it trains it."""
+    return tmp_path_factory.mktemp("trained") / "base"
+
+
 @pytest.fixture
-def base_checkpoint(data: Path, recipe: Any, tmp_path: Path) -> Path:
+def base_checkpoint(data: Path, recipe: Any, tmp_path: Path, trained_once: Path) -> Path:
     """A checkpoint that was trained on the mails."""
-    run = {"epochs": 15, "checkpoint_every": 0.0, "lr": 1e-2}
-    result = train.fit(recipe(data, data={"layout": "document"}, model={"dropout": 0.0, "context": 64}, run=run), tmp_path / "base")
-    return tmp_path / "base" / "checkpoints" / str(result.final)
+    if not trained_once.exists():
+        run = {"epochs": 15, "checkpoint_every": 0.0, "lr": 1e-2}
+        train.fit(recipe(data, data={"layout": "document"}, model={"dropout": 0.0, "context": 64}, run=run), trained_once)
+    shutil.copytree(trained_once, tmp_path / "base")
+    return tmp_path / "base" / "checkpoints" / str(json.loads((trained_once / "train.json").read_text())["final"])
 
 
 def write_ids(path: Path, *names: str) -> Path:
@@ -171,7 +179,14 @@ def test_stages_with_a_private_base(data: Path, recipe: Any, tmp_path: Path) -> 
     assert "privacy" not in json.loads((tmp_path / "out" / "full" / "train.json").read_text())
 
 
-@pytest.mark.parametrize(("hook_results", "chosen"), [([False, True], (2, 1)), ([False, False, True], (3, 2)), ([False] * 4, (4, 2))])
+@pytest.mark.parametrize(
+    ("hook_results", "chosen"),
+    [
+        pytest.param([False, True], (2, 1), marks=pytest.mark.soak),
+        ([False, False, True], (3, 2)),
+        ([False] * 4, (4, 2)),
+    ],
+)
 def test_epochs_are_chosen_by_a_pilot(
     data: Path,
     rewritten: Path,
