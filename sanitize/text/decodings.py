@@ -28,6 +28,7 @@ from sanitize.core.intervals import expand_ranges, merge_spans
 ENCODED_FORMS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable", "base64", "UTF-16", "digits")
 _MIN_BASE64_BYTES = 8  # shorter values are not searched in base64: their decoding occurs by chance
 _MIN_BASE64_CHARS = 11  # base64 characters that encode so many bytes
+_BYTES_PER_MATCH = 64  # a pattern is tried at one place in the time in which it searches so many bytes
 _MIN_DIGITS = 7  # a shorter row of digits does not identify a person
 
 
@@ -58,9 +59,9 @@ def iter_decodings(texts: pa.LargeStringArray, max_value_bytes: int, forms: tupl
     for: that many bytes on either side of an escape are part of a piece."""
     buffers = TextBuffers.from_array(texts)
     raw = buffers.data.tobytes()
-    for form, (first_bytes, pattern, decode) in _ESCAPES.items():
-        if form in forms and any(prefix in raw for prefix in first_bytes):
-            decoding = _decode_escapes(form, buffers, raw, pattern, decode, max_value_bytes)
+    for form in _ESCAPES:
+        if form in forms:
+            decoding = _decode_escapes(form, buffers, raw, max_value_bytes)
             if decoding is not None:
                 yield decoding
     for form, decode_form in (("base64", _decode_base64), ("UTF-16", _decode_utf16), ("digits", _join_digits)):
@@ -108,68 +109,63 @@ def _decode_to_nothing(_: bytes) -> bytes:
     return b""
 
 
-def _invisible_chars_pattern() -> str:
-    """Returns a pattern of all invisible characters: format characters, variation selectors, fillers (Unicode's default-ignorables)."""
-    codes = [code for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000 and unicodedata.category(chr(code)) == "Cf"]
-    codes += [
-        0x034F,
-        0x115F,
-        0x1160,
-        0x17B4,
-        0x17B5,
-        0x3164,
-        0xFFA0,
-        *range(0x180B, 0x1810),
-        *range(0xFE00, 0xFE10),
-        *range(0xE0000, 0xE0080),
-    ]
-    return "|".join(re.escape(chr(code)) for code in sorted(set(codes)))
+def _list_invisible_chars() -> list[bytes]:
+    """Returns all invisible characters in UTF-8: format characters, variation selectors, fillers (Unicode's default-ignorables)."""
+    codes = {code for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000 and unicodedata.category(chr(code)) == "Cf"}
+    codes |= {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10)}
+    return [chr(code).encode() for code in sorted(codes | {*range(0xE0000, 0xE0080)})]
 
 
-_ESCAPES: dict[str, tuple[tuple[bytes, ...], re.Pattern[bytes], Callable[[bytes], bytes]]] = {
-    "zero-width": (
-        # the first bytes of such characters in UTF-8
-        (
-            b"\xc2\xad",
-            b"\xcd\x8f",
-            b"\xd8",
-            b"\xdb",
-            b"\xdc",
-            b"\xe0\xa2",
-            b"\xe1",
-            b"\xe2\x80",
-            b"\xe2\x81",
-            b"\xe3\x85",
-            b"\xef",
-            b"\xf3\xa0",
-        ),
-        re.compile(_invisible_chars_pattern().encode()),
-        _decode_to_nothing,
-    ),
-    "HTML": ((b"&",), re.compile(rb"&(?:amp;)?(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"), _decode_html_entity),
-    "URL": ((b"%",), re.compile(rb"%[Cc]2%[Aa]0|%(?:25)*[0-9A-Fa-f]{2}"), _decode_hex_escape),
-    "JSON": (
-        (b"\\",),
+@dataclass(frozen=True, repr=False)
+class _Escape:
+    """The escapes of one form: the bytes that one begins with, their pattern, and what an escape stands for."""
+
+    first_bytes: bytes
+    pattern: re.Pattern[bytes]
+    decode: Callable[[bytes], bytes]
+
+
+_INVISIBLE = _list_invisible_chars()
+_ESCAPES = {
+    "zero-width": _Escape(bytes({char[0] for char in _INVISIBLE}), re.compile(b"|".join(map(re.escape, _INVISIBLE))), _decode_to_nothing),
+    "HTML": _Escape(b"&", re.compile(rb"&(?:amp;)?(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"), _decode_html_entity),
+    "URL": _Escape(b"%", re.compile(rb"%[Cc]2%[Aa]0|%(?:25)*[0-9A-Fa-f]{2}"), _decode_hex_escape),
+    "JSON": _Escape(
+        b"\\",
         re.compile(rb"\\+(?:u[dD][89ABab][0-9A-Fa-f]{2}\\+u[dD][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"/nrtbf])"),
         _decode_backslash_escape,
     ),
-    "quoted-printable": ((b"=",), re.compile(rb"=[Cc]2=[Aa]0|=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)"), _decode_quoted_printable),
+    "quoted-printable": _Escape(b"=", re.compile(rb"=[Cc]2=[Aa]0|=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)"), _decode_quoted_printable),
 }
 
 
-def _decode_escapes(
-    form: str, buffers: TextBuffers, raw: bytes, pattern: re.Pattern[bytes], decode: Callable[[bytes], bytes], max_value_bytes: int
-) -> Decoding | None:
+def _find_escapes(escape: _Escape, buffers: TextBuffers, raw: bytes) -> tuple[I64, I64]:
+    """Returns start and end of every escape of one form."""
+    candidates = np.flatnonzero(is_in_byte_table(buffers.data, make_byte_table(escape.first_bytes)))
+    if not len(candidates):
+        return candidates, candidates
+    if len(candidates) * _BYTES_PER_MATCH > len(raw):
+        spans = [found.span() for found in escape.pattern.finditer(raw)]
+    else:
+        # a loop over places where an escape may begin, which is faster than a search of all bytes where they are few
+        spans, end = [], 0
+        for start in candidates.tolist():
+            if start >= end and (found := escape.pattern.match(raw, start)) is not None:
+                spans.append(found.span())
+                end = found.end()
+    starts, stops = np.array(spans, np.int64).reshape(-1, 2).T
+    return starts, stops
+
+
+def _decode_escapes(form: str, buffers: TextBuffers, raw: bytes, max_value_bytes: int) -> Decoding | None:
     """Decodes escapes: pieces of the column around its escapes, with each escape replaced by the text it represents."""
-    # a loop over escapes, not over texts; each distinct escape is decoded once
-    escape_spans = np.array([found.span() for found in pattern.finditer(raw)], np.int64).reshape(-1, 2)
-    starts, stops = escape_spans[:, 0], escape_spans[:, 1]
+    starts, stops = _find_escapes(_ESCAPES[form], buffers, raw)
     text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
     within_text = stops <= buffers.offsets[text_no + 1]
     starts, stops, text_no = starts[within_text], stops[within_text], text_no[within_text]
     if not len(starts):
         return None
-    cache: dict[bytes, bytes] = {}
+    decode, cache = _ESCAPES[form].decode, dict[bytes, bytes]()  # a loop over escapes; each distinct one is decoded once
     escapes = [raw[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
     decoded_escapes = [cache[escape] if escape in cache else cache.setdefault(escape, decode(escape)) for escape in escapes]
     low, high, window_text = _merge_windows(buffers, starts, stops, text_no, max_value_bytes)
