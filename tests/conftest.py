@@ -77,6 +77,15 @@ def restore_fsync(request: pytest.FixtureRequest, real_fsync: Callable[[int], No
 
 
 @pytest.fixture(scope="session", autouse=True)
+def one_core() -> Iterator[None]:
+    """A command in this process starts worker processes only where a test names a number of workers: two of them cost as much as ten runs
+    over a few documents."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "cpu_count", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def read_command_options_once() -> Iterator[None]:
     """Typer reads the options of all commands from their signatures at each call of the console script (30 ms); the result is the same
     for all calls in one process."""

@@ -84,7 +84,7 @@ def normalise_text(text: str, comparison: str) -> str:
 @given(texts=TEXTS_WITH_COPIES, comparison=st.sampled_from(["bytes", "spaces", "words"]))
 def test_exact_copies(new_folder: Any, texts: list[str | None], comparison: str) -> None:
     folder = new_folder()
-    summary = run_plan(folder, texts, f'use = "exact_dup"\nsame = "{comparison}"')
+    summary = run_plan(folder, texts, f'use = "exact_dup"\nsame = "{comparison}"', rows_per_shard=12)
     first: dict[str, int] = {}
     expected = []
     for number, text in enumerate(texts):
@@ -127,7 +127,7 @@ def brute_force_sequences(texts: Sequence[str], size: int) -> list[tuple[int, st
 )
 def test_shared_word_sequences_equal_brute_force(new_folder: Any, size: int, texts: list[str]) -> None:
     folder = new_folder()
-    run_plan(folder, texts, f'use = "sequence_dup"\nmin_tokens = {size}')
+    run_plan(folder, texts, f'use = "sequence_dup"\nmin_tokens = {size}', rows_per_shard=12)
     assert read_drops(folder) == brute_force_sequences(texts, size)
 
 

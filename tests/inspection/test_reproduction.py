@@ -97,7 +97,7 @@ COLUMN_SETTINGS = {
     "sanitize": ["user_id"],
 }
 CASES: dict[str, tuple[Callable[[Path], list[Path]], str, list[str], dict[str, Any]]] = {
-    "rmft of Parquet": (write_parquet, "rmft", ["edit.0.keep=2"], {"rows_per_shard": 17}),
+    "rmft of Parquet": (write_parquet, "rmft", ["edit.0.keep=2"], {"rows_per_shard": 31}),
     "redact of columns": (
         write_columns,
         "redact",

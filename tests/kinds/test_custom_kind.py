@@ -378,7 +378,7 @@ TEXTS = [
     "EMP-654321, EMP-777777 and EMP-123456 of Blue Heron",
 ]
 PROJECT = {"name": "PROJECT", "words": ["Blue Heron"]}
-SETTINGS = Settings(seed=1, workers=1, rows_per_shard=2)
+SETTINGS = Settings(seed=1, workers=1)
 
 
 def write_corpus(folder: Path, texts: list[str] = TEXTS) -> Path:

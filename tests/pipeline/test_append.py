@@ -40,7 +40,7 @@ from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import shard_name, shard_names
 from sanitize.verification.leak_check import verify
 
-PER_SHARD = 4
+PER_SHARD = 8
 CURATED = "edit.0.stores=curated"
 PEOPLE = [f"{first}.{last}@example.com" for first in ("ann", "bob", "cy", "dee") for last in ("roe", "lee", "day")]
 
@@ -134,11 +134,12 @@ def run_once_over_files(corpus: CorpusFolder, *names: str, **options: Any) -> Co
 
 def test_append_gives_the_index_of_one_run(corpus: CorpusFolder) -> None:
     # 8 documents are two task ranges; the next 5 are a range of 4 and one of 1, because a range ends with its increment
-    corpus.run_plan(*write_files(corpus, "a.jsonl"), changes=[CURATED])
+    options: dict[str, Any] = {"changes": [CURATED], "rows_per_shard": 4}
+    corpus.run_plan(*write_files(corpus, "a.jsonl"), **options)
     write_files(corpus, "b.parquet")
-    corpus.append(changes=[CURATED])  # the whole folder
-    append_summary = corpus.append(*write_files(corpus, "c.jsonl"), changes=[CURATED])  # the new files alone
-    single_run = run_once_over_files(corpus, changes=[CURATED])
+    corpus.append(**options)  # the whole folder
+    append_summary = corpus.append(*write_files(corpus, "c.jsonl"), **options)  # the new files alone
+    single_run = run_once_over_files(corpus, **options)
     for table in (("tables", "occurrences"), ("tables", "document_ids"), ("tables", "skipped"), ("quarantine", "detect")):
         appended_table, single_run_table = corpus.table(*table), single_run.table(*table)
         if table[1] == "skipped":
@@ -162,10 +163,10 @@ def test_append_gives_the_index_of_one_run(corpus: CorpusFolder) -> None:
 
 def test_append_leaves_earlier_shards_unchanged(corpus: CorpusFolder) -> None:
     first = write_files(corpus, "a.jsonl")
-    corpus.run_plan(*first)
+    corpus.run_plan(*first, rows_per_shard=4)
     shards, texts = corpus.shards(), corpus.texts()
     write_files(corpus, "b.parquet")
-    summary = corpus.append()
+    summary = corpus.append(rows_per_shard=4)
     assert summary.changed and summary.documents_in == 13
     assert {name: corpus.shards()[name] for name in shards} == shards
     assert corpus.texts()[:8] == texts
@@ -182,7 +183,7 @@ def test_append_leaves_earlier_shards_unchanged(corpus: CorpusFolder) -> None:
         assert verify(corpus.out, mode=mode).leaks == 0
     before = corpus.shards()
     for inputs in ([], first, [corpus.folder / "in" / "b.parquet"]):
-        assert corpus.append(*inputs).changed is False
+        assert corpus.append(*inputs, rows_per_shard=4).changed is False
     assert corpus.shards() == before
 
 
@@ -647,7 +648,7 @@ def test_an_erasure_discards_an_unfinished_append(corpus: CorpusFolder, monkeypa
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
     (second_file,) = write_files(corpus, "b.parquet")
     assert stops_at_failpoint(monkeypatch, corpus, "run:leak_checked")
-    assert subject(corpus.work, [PEOPLE[0]], erase=True, workers=1).erased.outputs[0].shards == 2
+    assert subject(corpus.work, [PEOPLE[0]], erase=True, workers=1).erased.outputs[0].shards == 1
     assert not any(PEOPLE[0] in text for text in corpus.texts())
     assert sql_api.status(corpus.work).documents == 8
     assert corpus.append(second_file).documents_in == 13
@@ -698,7 +699,7 @@ def test_two_outputs_of_one_index_are_appended_separately(corpus: CorpusFolder) 
     redacted.run_plan(plan="redact")
     write_files(corpus, "b.parquet")
     assert corpus.append().documents_in == 13
-    assert verify(redacted.out, work=redacted.work).shards == 2  # its own shards only
+    assert verify(redacted.out, work=redacted.work).shards == 1  # its own shards only
     write_files(corpus, "c.jsonl")
     assert redacted.append(plan="redact").documents_in == 20
     assert [increment["input_count"] for increment in Corpus.open(redacted.out).manifest["increments"]] == [1, 2]

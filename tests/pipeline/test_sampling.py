@@ -20,7 +20,7 @@ ROWS = [{"doc_id": f"d{no}", "text": f"Document {no}: ann{no % 7}@example.com or
 
 
 def run_sample(base: Path, name: str, inputs: Path, sample: float, **changed_settings: Any) -> tuple[RunResult, list[dict[str, Any]]]:
-    settings = Settings(**{"seed": 1, "workers": 1, "sample": sample, "rows_per_shard": 30, "max_quarantine": 1.0, **changed_settings})
+    settings = Settings(**{"seed": 1, "workers": 1, "sample": sample, "rows_per_shard": 70, "max_quarantine": 1.0, **changed_settings})
     summary = run_with_settings([inputs], base / name, "baseline", settings=settings)
     return summary, [row for file in sorted((base / name / "data").iterdir()) for row in pq.read_table(file).to_pylist()]
 
@@ -47,8 +47,8 @@ def test_a_sample_is_drawn_by_ids(tmp_path: Path, inputs: dict[str, Path]) -> No
     assert run_sample(tmp_path, "b", inputs["b"], 0.3, workers=2)[1] == rows_at_30_percent
     rows_at_10_percent = run_sample(tmp_path, "c", inputs["a"], 0.1)[1]
     assert 15 < len(rows_at_10_percent) < 70 and [row for row in rows_at_30_percent if row in rows_at_10_percent] == rows_at_10_percent
-    assert run_sample(tmp_path, "d", inputs["a"], 0.3, seed=2)[1] != rows_at_30_percent
-    assert len(run_sample(tmp_path, "e", inputs["a"], 1.0)[1]) == 400
+    assert run_sample(tmp_path, "d", inputs["a"], 0.3, seed=2, rows_per_shard=400)[1] != rows_at_30_percent
+    assert len(run_sample(tmp_path, "e", inputs["a"], 1.0, rows_per_shard=400)[1]) == 400
 
 
 def test_quarantined_records_are_sampled_too(tmp_path: Path, inputs: dict[str, Path]) -> None:

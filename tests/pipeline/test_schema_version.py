@@ -4,6 +4,7 @@ erasures and the labels."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,24 @@ ANN, BOB = "ann.roe@example.com", "bob.moss@example.org"
 TEXTS = [f"Mail {number}: {ANN} wrote to {BOB}, call 212-555-01{number:02d}." for number in range(12)]
 
 
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folder that all tests use in turn, because an index belongs to the paths of its files; and a copy of its first state."""
+    folder = tmp_path_factory.mktemp("schema") / "corpus"
+    folder.mkdir()
+    pq.write_table(pa.table({"text": TEXTS}), folder / "in.parquet")
+    run_with_settings(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1))
+    (folder / "who.txt").write_text(f"{BOB}\n")
+    sanitize.subject(folder / "out.private", folder / "who.txt", erase=True, workers=1)
+    return folder, Path(shutil.copytree(folder, folder.with_name("first_state")))
+
+
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(snapshot: tuple[Path, Path]) -> Path:
     """A corpus that was pseudonymized under a secret key, and from which one person was erased."""
-    pq.write_table(pa.table({"text": TEXTS}), tmp_path / "in.parquet")
-    run_with_settings(tmp_path / "in.parquet", tmp_path / "out", "pseudonymize", settings=Settings(workers=1))
-    (tmp_path / "who.txt").write_text(f"{BOB}\n")
-    sanitize.subject(tmp_path / "out.private", tmp_path / "who.txt", erase=True, workers=1)
-    return tmp_path
+    folder, first_state = snapshot
+    shutil.rmtree(folder)
+    return Path(shutil.copytree(first_state, folder))
 
 
 VERSION_1_CONTENT = b"a raw value of an earlier version"

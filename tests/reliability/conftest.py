@@ -35,7 +35,7 @@ from sanitize.storage.corpus import Corpus
 
 CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS, PER_SHARD, SEED = 60, 25, 1
+DOCUMENTS, PER_SHARD, SEED = 44, 25, 1
 
 # all files that may exist in WORK between two commands; the README describes each
 WORK_PATHS = re.compile(

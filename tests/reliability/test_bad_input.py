@@ -391,7 +391,7 @@ RECORDS = {"broken.jsonl": 7, "many_tiny_records.jsonl": 50_000}
 @needs_stress_set
 def test_stress_set_is_processed_in_one_run(tmp_path: Path) -> None:
     """745 malformed and hostile files, and a list of them: one command accepts them all, and reports what it quarantined."""
-    summary = run_with_settings([STRESS], tmp_path / "out", settings=Settings(workers=2))
+    summary = run_with_settings([STRESS], tmp_path / "out", settings=Settings(workers=1))
     listed_files = [json.loads(line)["file"] for line in (STRESS / "MANIFEST.jsonl").read_text().splitlines()]
     assert summary.documents_in == summary.documents_out + summary.quarantined
     sources = Counter(os.path.relpath(row["source"], STRESS) for row in read_quarantine(tmp_path))

@@ -59,7 +59,8 @@ TESTED_ELSEWHERE = {
 def test_every_failpoint_is_called_at_one_place() -> None:
     called_failpoints: list[str] = []
     for path in (ROOT / "sanitize").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        source = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(source)) if "failpoints" in source else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "failpoints.hit":
                 assert isinstance(node.args[0], ast.Constant), path
                 called_failpoints.append(node.args[0].value)

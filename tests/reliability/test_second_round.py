@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "in.parquet"
-    pq.write_table(generate_mails(90, 5), path)
+    pq.write_table(generate_mails(70, 5), path)
     return path
 
 

@@ -50,14 +50,14 @@ def output(corpus: Path, request: pytest.FixtureRequest) -> Path:
     """A published output of these mails, for each plan."""
     name, changes = PLANS[request.param]
     out = corpus / request.param
-    run_with_settings(corpus / "in.parquet", out, load_plan(name, changes), settings=Settings(seed=1, workers=1, rows_per_shard=60))
+    run_with_settings(corpus / "in.parquet", out, load_plan(name, changes), settings=Settings(seed=1, workers=1, rows_per_shard=90))
     return out
 
 
 @pytest.fixture(scope="module")
 def published(corpus: Path) -> Path:
     out = corpus / "published"
-    run_with_settings(corpus / "in.parquet", out, "rmft", settings=Settings(seed=1, workers=1, rows_per_shard=60))
+    run_with_settings(corpus / "in.parquet", out, "rmft", settings=Settings(seed=1, workers=1, rows_per_shard=90))
     return out
 
 

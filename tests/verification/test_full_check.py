@@ -418,7 +418,7 @@ def test_encoded_values_are_swept_without_their_surroundings(tmp_path: Path, pla
     encodings = [encoding for encoding in ENCODINGS if form_name(encoding) not in ("exact", "case-folded", "NFKC")]
     lines = [f"ask {planted_value(encoding)} of it" for encoding in encodings for _ in range(2)]
     lines += [f"then \u20ac {encode_value(encoding, planted_value(encoding)).decode()} end" for encoding in encodings]
-    out = run_plan(tmp_path, lines, plan, verify="full", rows_per_shard=7)
+    out = run_plan(tmp_path, lines, plan, verify="full", rows_per_shard=20)
     verification = json.loads((out / "manifest.json").read_text())["summary"]["verify"]
     texts = [row for shard in sorted((out / "data").iterdir()) for row in pq.read_table(shard).column("text").to_pylist()]
     assert verify(out, workers=1).leaks == 0 and verification["swept"] >= 10

@@ -6,6 +6,7 @@ import base64
 import importlib
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,38 @@ MAILS = [
 ]
 
 
-@pytest.fixture
-def corpus_folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def module_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The parent of the folder that all tests use in turn: an index belongs to the paths of its files."""
+    return tmp_path_factory.mktemp("subject")
+
+
+def write_corpus(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     columns = list(zip(*MAILS, strict=True))
-    pq.write_table(pa.table({"doc_id": columns[0], "user_id": columns[1], "text": columns[2]}), tmp_path / "in.parquet")
-    return tmp_path
+    pq.write_table(pa.table({"doc_id": columns[0], "user_id": columns[1], "text": columns[2]}), folder / "in.parquet")
+    return folder
+
+
+@pytest.fixture
+def corpus_folder(module_folder: Path) -> Path:
+    return write_corpus(module_folder / "corpus")
+
+
+@pytest.fixture(scope="module")
+def snapshot(module_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the folder after a run with the default plan."""
+    folder = write_corpus(module_folder / "corpus")
+    run_plan(folder)
+    return Path(shutil.copytree(folder, tmp_path_factory.mktemp("snapshot") / "corpus"))
+
+
+@pytest.fixture
+def sanitized_folder(snapshot: Path, module_folder: Path) -> Path:
+    """The folder after a run with the default plan."""
+    shutil.rmtree(module_folder / "corpus")
+    return Path(shutil.copytree(snapshot, module_folder / "corpus"))
 
 
 def run_plan(corpus_folder: Path, out: str = "clean", plan: str = "rmft", **changed_settings: Any) -> RunResult:
@@ -202,33 +230,31 @@ def test_counts_of_one_person(corpus_folder: Path) -> None:
     assert "ann" not in result_text and "roe" not in result_text
 
 
-def test_documents_of_a_user_are_counted(corpus_folder: Path) -> None:
-    run_plan(corpus_folder)
-    found = subject(corpus_folder / "clean.private", ["user:u-ann"])
+def test_documents_of_a_user_are_counted(sanitized_folder: Path) -> None:
+    found = subject(sanitized_folder / "clean.private", ["user:u-ann"])
     assert (found.documents, found.documents_authored, found.occurrences) == (2, 2, 0)
 
 
 def test_a_display_name_of_many_addresses_is_not_followed(tmp_path: Path) -> None:
     mails = [f"From: Help Desk <h{number}@example.com>\nTo: x@example.org\n\n.\n" for number in range(30)]
     pq.write_table(pa.table({"text": mails}), tmp_path / "in.parquet")
-    run_plan(tmp_path)
+    run_plan(tmp_path, rows_per_shard=100)
     found = subject(tmp_path / "clean.private", ["h3@example.com"])
     assert found.to_dict()["linked"] == {"values": 0, "names": 0, "names_not_followed": 1} and found.documents == 1
 
 
-def test_unknown_values_and_wrong_folders_are_refused(corpus_folder: Path) -> None:
-    run_plan(corpus_folder)
+def test_unknown_values_and_wrong_folders_are_refused(sanitized_folder: Path) -> None:
     with pytest.raises(UsageError, match="nothing of it occurs in this corpus"):
-        subject(corpus_folder / "clean.private", ["nobody@example.com"])
+        subject(sanitized_folder / "clean.private", ["nobody@example.com"])
     with pytest.raises(UsageError, match="another key"):
-        subject(corpus_folder / "clean.private", [ANN], seed=6)
+        subject(sanitized_folder / "clean.private", [ANN], seed=6)
     with pytest.raises(UsageError, match="not the private folder"):
-        subject(corpus_folder, [ANN])
+        subject(sanitized_folder, [ANN])
     with pytest.raises(UsageError, match=r"no readable seen\.parquet"):
-        subject(corpus_folder / "clean.private", [ANN], checkpoint=[corpus_folder])
-    (corpus_folder / "in.parquet").rename(corpus_folder / "moved.parquet")
+        subject(sanitized_folder / "clean.private", [ANN], checkpoint=[sanitized_folder])
+    (sanitized_folder / "in.parquet").rename(sanitized_folder / "moved.parquet")
     with pytest.raises(UsageError, match="has moved or changed"):
-        subject(corpus_folder / "clean.private", [ANN])
+        subject(sanitized_folder / "clean.private", [ANN])
 
 
 # -------------------------------------------------------------------------------------------------------------------------------- erasure
@@ -268,19 +294,17 @@ def test_erasure_rewrites_published_outputs_and_applies_to_later_runs(corpus_fol
     assert "@" not in tombstone and "ann roe" in tombstone
 
 
-def test_erasing_a_user_drops_their_documents(corpus_folder: Path) -> None:
-    run_plan(corpus_folder)
-    subject(corpus_folder / "clean.private", ["user:u-ann"], erase=True)
-    summary = run_plan(corpus_folder)
+def test_erasing_a_user_drops_their_documents(sanitized_folder: Path) -> None:
+    subject(sanitized_folder / "clean.private", ["user:u-ann"], erase=True)
+    summary = run_plan(sanitized_folder)
     assert not summary.changed and summary.to_dict()["dropped"] == [{"part": "subject", "reason": "erased", "documents": 2}]
     assert summary.documents_in == 6 and summary.documents_out == 4 and summary.documents_dropped == 2
-    assert [len(shard_texts) for shard_texts in read_texts_by_shard(corpus_folder)] == [2, 2]
-    assert "u-ann" not in (corpus_folder / "clean.private" / "vault" / "tombstones" / "00000.json").read_text()
+    assert [len(shard_texts) for shard_texts in read_texts_by_shard(sanitized_folder)] == [2, 2]
+    assert "u-ann" not in (sanitized_folder / "clean.private" / "vault" / "tombstones" / "00000.json").read_text()
 
 
-def test_an_interrupted_erasure_resumes_and_a_repeated_one_changes_nothing(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_plan(corpus_folder)
-    before = get_shard_hashes(corpus_folder)
+def test_an_interrupted_erasure_resumes_and_a_repeated_one_changes_nothing(sanitized_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = get_shard_hashes(sanitized_folder)
 
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
@@ -288,15 +312,15 @@ def test_an_interrupted_erasure_resumes_and_a_repeated_one_changes_nothing(corpu
     with monkeypatch.context() as patch:
         patch.setattr(importlib.import_module("sanitize.pipeline.erasure.subject_request"), "run_with_settings", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            subject(corpus_folder / "clean.private", [ANN], erase=True)
-    assert get_shard_hashes(corpus_folder) == before
+            subject(sanitized_folder / "clean.private", [ANN], erase=True)
+    assert get_shard_hashes(sanitized_folder) == before
     with pytest.raises(UsageError, match="before an erasure was requested"):
-        run_plan(corpus_folder)
-    first = subject(corpus_folder / "clean.private", [ANN], erase=True).erased.outputs[0]
+        run_plan(sanitized_folder)
+    first = subject(sanitized_folder / "clean.private", [ANN], erase=True).erased.outputs[0]
     assert first.changed and first.shards_rewritten == 2
-    second = subject(corpus_folder / "clean.private", [ANN], erase=True).erased.outputs[0]
+    second = subject(sanitized_folder / "clean.private", [ANN], erase=True).erased.outputs[0]
     assert not second.changed and second.shards_rewritten == 0
-    assert len(list((corpus_folder / "clean.private" / "vault" / "tombstones").iterdir())) == 1
+    assert len(list((sanitized_folder / "clean.private" / "vault" / "tombstones").iterdir())) == 1
 
 
 def test_variants_that_equal_an_erased_value_are_replaced(tmp_path: Path) -> None:
@@ -344,11 +368,10 @@ def test_an_output_that_cannot_be_rewritten_is_reported(corpus_folder: Path) -> 
     assert json.loads(receipt.read_text())["outputs"][0]["erased"] is False
 
 
-def test_each_erasure_has_its_own_receipt(corpus_folder: Path) -> None:
-    run_plan(corpus_folder)
-    first = subject(corpus_folder / "clean.private", [ANN], erase=True).erased.receipt
-    second = subject(corpus_folder / "clean.private", ["cy.lee@example.com"], erase=True).erased.receipt
-    third = subject(corpus_folder / "clean.private", [ANN], erase=True).erased.receipt
+def test_each_erasure_has_its_own_receipt(sanitized_folder: Path) -> None:
+    first = subject(sanitized_folder / "clean.private", [ANN], erase=True).erased.receipt
+    second = subject(sanitized_folder / "clean.private", ["cy.lee@example.com"], erase=True).erased.receipt
+    third = subject(sanitized_folder / "clean.private", [ANN], erase=True).erased.receipt
     assert len({first, second, third}) == 3
 
 
@@ -370,12 +393,11 @@ def test_documents_of_an_erased_user_are_no_originals_of_duplicates(tmp_path: Pa
     ]
 
 
-def test_a_missing_folder_is_reported_before_the_erasure(corpus_folder: Path) -> None:
-    run_plan(corpus_folder)
+def test_a_missing_folder_is_reported_before_the_erasure(sanitized_folder: Path) -> None:
     for option in ("documents", "receipt"):
         with pytest.raises(UsageError, match="its folder does not exist"):
-            subject(corpus_folder / "clean.private", [ANN], erase=True, **{option: corpus_folder / "nowhere" / "x"})
-    assert not (corpus_folder / "clean.private" / "vault" / "tombstones").exists()
+            subject(sanitized_folder / "clean.private", [ANN], erase=True, **{option: sanitized_folder / "nowhere" / "x"})
+    assert not (sanitized_folder / "clean.private" / "vault" / "tombstones").exists()
 
 
 def test_erasure_before_the_first_run(corpus_folder: Path) -> None:
@@ -385,14 +407,13 @@ def test_erasure_before_the_first_run(corpus_folder: Path) -> None:
     assert run_plan(corpus_folder).erased == 7
 
 
-def test_a_remaining_name_is_a_leak(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_plan(corpus_folder)
-    subject(corpus_folder / "clean.private", [ANN], erase=True)
+def test_a_remaining_name_is_a_leak(sanitized_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject(sanitized_folder / "clean.private", [ANN], erase=True)
     no_rows = pl.DataFrame(schema=pl.Schema({"doc_no": pl.Int64, "cell": pl.Int32, "start": pl.Int64}))
     monkeypatch.setattr(name_search, "build_occurrence_rows", lambda *arguments: no_rows)
     with pytest.raises(LeakFound, match="PERSON"):
-        run_plan(corpus_folder, "other", "baseline")
-    assert not (corpus_folder / "other").exists()
+        run_plan(sanitized_folder, "other", "baseline")
+    assert not (sanitized_folder / "other").exists()
 
 
 ENCODED_NAMES = {
@@ -428,41 +449,37 @@ def test_encoded_names_are_erased(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not (tmp_path / "other").exists()
 
 
-def test_a_remaining_value_is_a_leak(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remaining_value_is_a_leak(sanitized_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a plan that leaves all kinds, the leak check only searches for the erased values."""
-    run_plan(corpus_folder)
-    subject(corpus_folder / "clean.private", [ANN], erase=True)
+    subject(sanitized_folder / "clean.private", [ANN], erase=True)
     find_erased = RewrittenShards.find_erased_in_task
     monkeypatch.setattr(
         RewrittenShards, "find_erased_in_task", lambda self, no: (find_erased(self, no)[0], find_erased(self, no)[1][-1:], [])
     )
     with pytest.raises(LeakFound):
-        run_plan(corpus_folder, "other", "baseline")
+        run_plan(sanitized_folder, "other", "baseline")
 
 
-def test_runs_with_another_key_are_refused_after_an_erasure(corpus_folder: Path) -> None:
-    run_plan(corpus_folder)
-    subject(corpus_folder / "clean.private", [ANN], erase=True)
+def test_runs_with_another_key_are_refused_after_an_erasure(sanitized_folder: Path) -> None:
+    subject(sanitized_folder / "clean.private", [ANN], erase=True)
     with pytest.raises(UsageError, match="erasures that were made with another key"):
-        run_plan(corpus_folder, seed=6, replace=True)
+        run_plan(sanitized_folder, seed=6, replace=True)
     with pytest.raises(UsageError, match="people were erased"):
-        sanitize.replay(corpus_folder / "clean", corpus_folder / "in.parquet", corpus_folder / "again")
+        sanitize.replay(sanitized_folder / "clean", sanitized_folder / "in.parquet", sanitized_folder / "again")
 
 
-def test_erasure_is_independent_of_workers_and_shards(corpus_folder: Path) -> None:
-    run_plan(corpus_folder)
-    subject(corpus_folder / "clean.private", ["Ann Roe", ANN2], erase=True)
-    expected = [text for shard in read_texts_by_shard(corpus_folder) for text in shard]
-    run_plan(corpus_folder, "other", workers=2, rows_per_shard=1, replace=True)
-    assert [text for shard in read_texts_by_shard(corpus_folder, "other") for text in shard] == expected
+def test_erasure_is_independent_of_workers_and_shards(sanitized_folder: Path) -> None:
+    subject(sanitized_folder / "clean.private", ["Ann Roe", ANN2], erase=True)
+    expected = [text for shard in read_texts_by_shard(sanitized_folder) for text in shard]
+    run_plan(sanitized_folder, "other", workers=2, rows_per_shard=2, replace=True)
+    assert [text for shard in read_texts_by_shard(sanitized_folder, "other") for text in shard] == expected
 
 
-def test_erasure_uses_the_given_number_of_workers(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_plan(corpus_folder)
+def test_erasure_uses_the_given_number_of_workers(sanitized_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("sanitize.pipeline.erasure.subject_request")  # `sanitize.subject` is the function with the same name
     worker_counts, real_run = [], module.run_with_settings
     monkeypatch.setattr(module, "run_with_settings", lambda *arguments: worker_counts.append(arguments[-1].workers) or real_run(*arguments))
-    subject(corpus_folder / "clean.private", [ANN2], erase=True, workers=1)
+    subject(sanitized_folder / "clean.private", [ANN2], erase=True, workers=1)
     assert worker_counts == [1]
 
 

@@ -112,7 +112,7 @@ PLAN_CHANGES = [(), ("edit.0.keep=2",), ("edit.0.keep=0",), ("edit.1.label=numbe
 
 
 @PROPERTY_SETTINGS
-@given(corpora(), st.integers(1, 20), st.integers(1, 20), st.sampled_from(PLAN_CHANGES))
+@given(corpora(), st.integers(1, 20), st.integers(5, 20), st.sampled_from(PLAN_CHANGES))
 def test_a_stream_gives_the_bytes_of_a_run(rows: list[Row], batch: int, rows_per_shard: int, changes: tuple[str, ...]) -> None:
     plan = load_rmft_plan(*changes)
     with tempfile.TemporaryDirectory() as name:
