@@ -51,7 +51,7 @@ WORK_PATHS = re.compile(
        | selected/(occurrences|skipped|value_ids)/\d{5}\.parquet
        | tasks/((select|rewrite|replacement_ids)-\d{5}|counts(-\d{4})?|forbidden_values|blacklist|pass-[a-z0-9-]+)\.json
        | tasks/pack-[a-z.]+-\d{5}\.json
-       | (shards|edits|kept|rows|surrogate_ids|replacement_ids|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet
+       | (shards|edits|kept|rows|surrogate_ids|replacement_ids|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet | vault/published_key
        | sweep/(recheck-)?\d{5}\.parquet
        | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | corpus_passes/[a-z0-9_/-]+\.parquet)""",
     re.VERBOSE,
@@ -183,6 +183,7 @@ class RunHarness:
                     names = sorted(os.listdir(handle))
                     if os.path.samestat(os.fstat(handle), os.stat(self.out)) and names != [
                         "README.md",
+                        "SHA256SUMS",
                         "data",
                         "manifest.json",
                         "report.html",
