@@ -104,7 +104,7 @@ class PipelineRun:
         if state.is_output_current():
             costs = state.summarize_costs(started_at, 0)
             return RunResult.from_dict({**Corpus.open(state.output).manifest["summary"], "changed": False, **costs})
-        index_counts = self.index.build()
+        index_counts = self.index.build(state.plan)
         for editor in state.plan.editors:
             editor.validate_settings(state.index.documents.schema)
         with translate_disk_errors(state.index.workspace):
@@ -215,6 +215,7 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
             settings=state.describe_settings(),
             increments=increments,
             sidecar_files=sidecar_files,
+            kept_values=index.kept_values,
         )
         state.check_manifest(manifest)
         # samples come from the last increment: the input files of earlier ones may be missing now

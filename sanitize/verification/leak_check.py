@@ -312,6 +312,7 @@ def verify(
 def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback) -> VerifyResult:
     """`verify` of a local folder."""
     corpus = Corpus.open(out)
+    corpus.require_current_manifest()
     try:
         folder = PublishedFolder.read(corpus)
         corpus.check()
@@ -329,7 +330,6 @@ def _verify_corpus(
     corpus: Corpus, folder: PublishedFolder, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback
 ) -> VerifyResult:
     """`verify` of a corpus whose shards match the manifest; `folder` has the other files in it."""
-    corpus.require_current_manifest()
     out, index_state = corpus.path, read_json(work / "index.json")
     private_folder.require_current_schema(work, index_state)
     run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
