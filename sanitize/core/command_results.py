@@ -465,7 +465,8 @@ class VerifyResult(CommandResult):
     """The result of `verify`: OUT matches its manifest, and none of `values_checked` removed values was found in `forms`.
 
     `ambiguous` counts matches that are too short or too common to be conclusive, by kind. A full check also gives `passes`,
-    `ambiguous_forms` and `bytes_searched`, by location.
+    `ambiguous_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a name
+    that may hold a value is a number.
     """
 
     leaks: int
@@ -480,12 +481,14 @@ class VerifyResult(CommandResult):
     passes: int | None = field(default=None, metadata=IF_SET)
     ambiguous_forms: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
     bytes_searched: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
+    foreign_files: Sequence[str] = ()
 
     def summary_table(self) -> SummaryTable:
         facts = [
             ("shards", f"{self.shards:,}, all match the manifest"),
             ("leaks", f"{self.leaks:,} of {self.values_checked:,} removed values found in {len(self.forms)} forms"),
             ("forms", ", ".join(self.forms)),
+            *([("foreign files", f"{', '.join(self.foreign_files)}; searched too")] if self.foreign_files else []),
         ]
         rows = sorted(self.ambiguous.items())
         return SummaryTable(title=f"sanitize verify: {self.out} ({self.mode})", facts=facts, header=("kind", "ambiguous places"), rows=rows)

@@ -33,9 +33,10 @@ from sanitize.engines.local import LocalEngine
 from sanitize.engines.task_runner import FolderTask, TaskRunner
 from sanitize.errors import QuarantineExceeded, ResourceError, SanitizeError, UsageError, internal_error
 from sanitize.kinds.kind import custom_kinds
-from sanitize.pipeline import index_increments, index_reuse
+from sanitize.pipeline import index_increments, index_reuse, kept_columns, quarantine_limit
 from sanitize.pipeline.index_state import IndexState
 from sanitize.plans.detection_spec import DetectionSpec
+from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
 from sanitize.readers import remote_input
 from sanitize.readers.sandbox import SandboxedReader, input_bytes_of_task, survey_in_sandbox
@@ -184,8 +185,9 @@ class IndexBuilder:
             self._stack.enter_context(lock_output(output))
             recover_output(output)
 
-    def build(self) -> IndexResult:
-        """Build the index, or reuse the existing one; returns its counts (the summary of `sanitize index`)."""
+    def build(self, plan: Plan | None = None) -> IndexResult:
+        """Build the index, or reuse the existing one; returns its counts (the summary of `sanitize index`). With the plan of a run, columns
+        that its output keeps are searched before detection (kept_columns.py), which may raise LeakFound."""
         state = self.state
         earlier_index = index_reuse.load_or_discard_index(state)
         with translate_disk_errors(state.workspace):
@@ -202,6 +204,12 @@ class IndexBuilder:
         reused = bool(earlier_index.get("complete")) and earlier_index.get("fingerprint") == state.fingerprint
         state.write_index_json(is_complete=reused)
         failpoints.hit("detect:index_json_written")
+        # detection only adds to what reading quarantined, so a run over the limit stops here
+        self._check_quarantine_limit(
+            pa.concat_tables([pq.read_table(path, partitioning=None) for path in self._list_staging_quarantine_files()])
+        )
+        if plan is not None:
+            state.kept_values = self._check_kept_columns(plan, quarantined)
         results = self.tasks.run(
             "detect", [self._create_find_job(no, low, high, quarantined) for no, (low, high) in enumerate(state.task_ranges)]
         )
@@ -217,7 +225,7 @@ class IndexBuilder:
         state.write_index_json(is_complete=True)
         failpoints.hit("detect:index_complete")
         state.quarantine = self._load_quarantine()
-        self._check_quarantine_limit()
+        self._check_quarantine_limit(state.quarantine)
         by_kind, documents_by_kind = (_sum_counts(result[name] for result in results) for name in ("by_kind", "documents_by_kind"))
         return IndexResult(
             documents_in=state.documents.count,
@@ -332,6 +340,33 @@ class IndexBuilder:
             detection_spec=state.detection_spec,
         )
 
+    def _check_kept_columns(self, plan: Plan, quarantined: list[int]) -> list[dict[str, Any]]:
+        """Search the columns that the output keeps, and all names; returns the decisions for the manifest, or raises LeakFound. An append
+        searches only its own documents: the files of earlier increments may be missing now."""
+        state = self.state
+        first_task = len(state.earlier_task_ranges) if state.closed_increments else 0
+        tasks = [
+            self._create_find_task(no, low, high, quarantined, f"columns-{no}")
+            for no, (low, high) in enumerate(state.task_ranges)
+            if no >= first_task
+        ]
+        leaves = kept_columns.kept_leaves(state.survey.schema, state.policies)
+        if tasks:
+            kept_columns.check_names(state.survey.schema, state.policies, plan, tasks[0])
+        if not leaves:
+            return []
+        jobs = [
+            Job(
+                function=detection.find_in_columns_task,
+                task=replace(task, leaves=leaves),
+                record_path=state.workspace / "tasks" / "columns" / f"{task.no:05d}.json",
+                fingerprint=state.record_fingerprint("find", "columns", [str(leaf) for leaf in leaves]),
+                outputs={},
+            )
+            for task in tasks
+        ]
+        return kept_columns.decide(self.tasks.run("columns", jobs), leaves, plan, state.settings.policies)
+
     def _run_second_round(self, results: Sequence[dict[str, Any]], quarantined: list[int]) -> list[dict[str, Any]]:
         """Gather the values of the first round and search all documents again with them; returns the merged results of both rounds, one
         per task."""
@@ -430,19 +465,19 @@ class IndexBuilder:
         files = [*self._list_staging_quarantine_files(), *self.state.task_files("quarantine", "detect")]
         return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by("doc_no")
 
-    def _check_quarantine_limit(self) -> None:
+    def _check_quarantine_limit(self, quarantine: pa.Table) -> None:
+        """Raises QuarantineExceeded if the rows of `quarantine` are more than the limit allows, by records or by bytes of files."""
         state = self.state
-        quarantine, total = state.quarantine, max(state.documents.count, 1)
+        total = max(state.documents.count, 1)
         if state.closed_increments:  # only of the new documents, so that earlier good increments cannot hide a bad one
             total = max(state.documents.count - state.earlier_documents.count, 1)
             quarantine = quarantine.filter(pc.greater_equal(quarantine.column("doc_no"), state.earlier_documents.count))
-        count = quarantine.num_rows
+        loss = quarantine_limit.measure_loss(state.survey, quarantine, total)
         limit = 0.0 if state.settings.strict else state.settings.max_quarantine
-        if count > limit * total:
-            reasons = ", ".join(f"{entry['counts']} {entry['values']}" for entry in quarantine.column("reason").value_counts().to_pylist())
+        if loss.records > limit * total or loss.share > limit:
             option = "--strict allows none" if state.settings.strict else f"--max-quarantine allows {limit:.0%}"
             raise QuarantineExceeded(
-                f"{count} of {total} records were quarantined ({reasons}); {option}. "
+                f"{loss.describe()}; {option}. {loss.suggest_remedy(state.settings.strict)} "
                 f"To see where they are: sanitize sql {state.workspace} --name quarantine_by_reason"
             )
 

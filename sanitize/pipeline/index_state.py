@@ -59,6 +59,7 @@ class IndexState:
         self.notes: list[str] = []
         # what an append adds to: closed increments with their documents and tasks; and whether an open increment starts again
         self.closed_increments: tuple[IndexIncrement, ...] = ()
+        self.kept_values: list[dict[str, Any]] = []  # decisions on values in kept columns (kept_columns.py), set before detection
         self.earlier_documents: Documents
         self.earlier_task_ranges: list[tuple[int, int]] = []
         self.restart_open_increment = False

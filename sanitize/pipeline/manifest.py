@@ -132,11 +132,12 @@ def build_manifest(
     settings: Mapping[str, Any],
     increments: Sequence[Mapping[str, int]] = (),
     sidecar_files: Mapping[str, str] | None = None,
+    kept_values: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256).
 
     `increments` has the `input_count` and `shard_count` of each output increment; `sidecar_files`, the texts of files beside the shards,
-    by name.
+    by name; `kept_values`, the decisions on values in kept columns (kept_columns.py).
     """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
@@ -167,6 +168,7 @@ def build_manifest(
             else {}
         ),
         "columns": summary["columns"],
+        **({"kept_values": [dict(decision) for decision in kept_values]} if kept_values else {}),
         "settings": dict(settings),
         "summary": dict(summary),
     }

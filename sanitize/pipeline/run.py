@@ -40,7 +40,7 @@ from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
 from sanitize.stages import privacy_ledger
 from sanitize.stages.word_blacklist import NO_USER_MESSAGE
-from sanitize.storage import formats, private_folder, remote_output
+from sanitize.storage import checksums, formats, private_folder, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import write_json
@@ -104,7 +104,7 @@ class PipelineRun:
         if state.is_output_current():
             costs = state.summarize_costs(started_at, 0)
             return RunResult.from_dict({**Corpus.open(state.output).manifest["summary"], "changed": False, **costs})
-        index_counts = self.index.build()
+        index_counts = self.index.build(state.plan)
         for editor in state.plan.editors:
             editor.validate_settings(state.index.documents.schema)
         with translate_disk_errors(state.index.workspace):
@@ -215,6 +215,7 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
             settings=state.describe_settings(),
             increments=increments,
             sidecar_files=sidecar_files,
+            kept_values=index.kept_values,
         )
         state.check_manifest(manifest)
         # samples come from the last increment: the input files of earlier ones may be missing now
@@ -230,6 +231,7 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
                 private_folder.make_private_folder(index.workspace / "spill") / "report",
                 swept=index.settings.verify != "off",
             )
+        mac_key = checksums.write_mac_key(state.folder, index.key)
         with private_folder.set_umask(index.user_umask):  # published files get the permissions of the user's other files
             publish_corpus(
                 state.output,
@@ -239,6 +241,7 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
                 manifest=manifest,
                 before_swap=state.confirm_before_swap,
                 find_leaks=checked_shards.find_page_leaks,
+                mac_key=mac_key,
             )
     return state.output
 

@@ -22,7 +22,7 @@ from sanitize.pipeline.index_state import IndexState
 from sanitize.pipeline.occurrence_selection import OccurrenceSelection
 from sanitize.plans.plan import Plan
 from sanitize.stages import rewriting
-from sanitize.storage import formats, tombstones
+from sanitize.storage import checksums, formats, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
 from sanitize.storage.task_records import Job
 from sanitize.verification.leak_check import LEAK_CHECK_VERSION
@@ -216,6 +216,8 @@ class RunState:
         if is_same:
             try:
                 corpus.check()
+                if changes := checksums.find_changed_files(corpus.path, checksums.read_mac_key(self.folder)):
+                    raise OutputBroken(f"{corpus.path}: {'; '.join(changes)}; run again with --replace")
                 return True
             except OutputBroken:
                 if not self.index.settings.replace:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64
 from sanitize.core.keys import Key, siphash
 from sanitize.core.text_cells import LeafPath, list_text_leaves
+from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.occurrence_table_writer import OccurrenceTableWriter
 from sanitize.storage.corpus import Documents
 
+_CODE_PATTERN = "^<?(urn:uuid:)?[{]?[0-9A-Fa-f-]+[}]?>?$"
 VERSION = 3  # part of the index's fingerprint: raise it when what is written for the same input changes
 
 
@@ -126,6 +130,48 @@ def second_round_task(task: FindTask) -> dict[str, Any]:
                 low, high = np.searchsorted(doc_nos, [doc_no[0], doc_no[-1] + 1])
                 tables.add_batch(doc_no, finder_pass.find_again(table, first_round_rows[int(low) : int(high)]))
     return tables.write()
+
+
+def find_in_columns_task(task: FindTask) -> dict[str, Any]:
+    """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders that need only the texts.
+
+    Returns lists with an entry for each of `task.leaves`: `values` (occurrences by kind), `values_in_codes` (those in strings that are
+    a number, a hexadecimal code or a UUID), and `codes` (how many such strings there are). One pass over these columns; writes no file.
+    """
+    by_kind = [Counter[str]() for _ in task.leaves]
+    in_codes = [Counter[str]() for _ in task.leaves]
+    codes = [0] * len(task.leaves)
+    kind_names = list(all_kinds())
+    columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), "doc_id"])]
+    with FinderPass(_select_text_finders(task.detection_spec), task.leaves, task.key) as finder_pass:
+        for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
+            table, _ = _split_readable_rows(table.combine_chunks(), task)
+            column_occurrences = finder_pass.find_in_batch(table)[1] if table.num_rows else []
+            for leaf_no, (column, found) in enumerate(column_occurrences):
+                is_code = np.asarray(pc.fill_null(pc.match_substring_regex(column.flat.texts, _CODE_PATTERN), False))
+                codes[leaf_no] += int(is_code.sum())
+                for kind_no in np.unique(found.kind).tolist():
+                    text_no = found.text_no[found.kind == kind_no]
+                    by_kind[leaf_no][kind_names[kind_no]] += len(text_no)
+                    in_codes[leaf_no][kind_names[kind_no]] += int(is_code[text_no].sum())
+    return {"values": [*map(dict, by_kind)], "values_in_codes": [*map(dict, in_codes)], "codes": codes}
+
+
+def find_in_texts(task: FindTask, texts: pa.LargeStringArray) -> dict[str, I64]:
+    """The occurrences in a few texts that are no documents: kind -> the index of the text of each."""
+    count = pa.array(np.arange(len(texts)), pa.int64())
+    table = pa.table({"doc_no": count, "doc_id": count.cast(pa.large_string()), "text": texts})
+    with FinderPass(_select_text_finders(task.detection_spec), [LeafPath("text")], task.key) as finder_pass:
+        _, column_occurrences, _ = finder_pass.find_in_batch(table)
+    kind_names, found_by_kind = list(all_kinds()), dict[str, I64]()
+    for _, found in column_occurrences:
+        found_by_kind |= {kind_names[number]: found.text_no[found.kind == number] for number in np.unique(found.kind).tolist()}
+    return found_by_kind
+
+
+def _select_text_finders(spec: DetectionSpec) -> DetectionSpec:
+    """The spec without the finders that need the whole corpus or read spans of its documents from a file."""
+    return replace(spec, finders=tuple(finder for finder in spec.finders if not finder.second_round and finder.use != "spans"))
 
 
 def _split_readable_rows(table: pa.Table, task: FindTask) -> tuple[pa.Table, list[tuple[int, str]]]:

@@ -256,8 +256,9 @@ class Corpus:
         expected = {shard.path.name: shard for shard in self.shards}
         present = {entry.name for entry in (self.path / "data").iterdir()} if (self.path / "data").is_dir() else set()
         sidecars = {Path(name).name: sha256 for name, sha256 in self.sidecar_files.items()}
-        for name in sorted(present - expected.keys() - sidecars.keys()):
-            raise OutputBroken(f"{self.path}/data: {name} is not in the manifest; remove it, or run again with --replace")
+        if foreign := present - expected.keys() - sidecars.keys():  # not by name, which may be a value
+            count = f"{len(foreign)} {'file that is' if len(foreign) == 1 else 'files that are'} not in the manifest"
+            raise OutputBroken(f"{self.path}/data: holds {count}; remove it, or run again with --replace")
         for name, shard in expected.items():
             if name not in present:
                 raise OutputBroken(f"{self.path}/data: {name} is missing; run again with --replace")

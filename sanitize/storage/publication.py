@@ -1,5 +1,5 @@
-"""Publishes a finished corpus as OUT with one rename: it is built in a staging folder beside OUT, verified, its manifest is written last,
-then it is swapped with OUT.
+"""Publishes a finished corpus as OUT with one rename: it is built in a staging folder beside OUT, verified, its manifest and SHA256SUMS are
+written last, then it is swapped with OUT.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from sanitize.core import failpoints
 from sanitize.errors import LeakFound, OutputBroken
+from sanitize.storage.checksums import write_checksums
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256, fsync, write_json
 
@@ -27,12 +28,14 @@ def publish_corpus(
     text_files: Mapping[str, str],
     manifest: Mapping[str, Any],
     find_leaks: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
+    mac_key: bytes,
     before_swap: Callable[[], object] = lambda: None,
 ) -> None:
-    """Builds a corpus in a staging folder beside OUT and swaps it in: shards (source, SHA-256), then text files, manifest last.
+    """Builds a corpus in a staging folder beside OUT and swaps it in: shards (source, SHA-256), then text files, manifest and SHA256SUMS.
 
     `find_leaks` gets the text files and the manifest by name and returns (file name, kind) for each removed value in them; LeakFound is
-    raised if there is any. `shards_per_increment` has the number of shards of each increment, if there are several.
+    raised if there is any. `mac_key` is that of SHA256SUMS (checksums.py). `shards_per_increment` has the number of shards of each
+    increment, if there are several.
 
     The caller holds the lock of OUT (locks.py), so no other run builds there. `before_swap` is called just before the swap and raises if
     OUT must not be replaced.
@@ -45,7 +48,7 @@ def publish_corpus(
             named_shards = [
                 (*shard, name) for shard, name in zip(shards, shard_names(shards_per_increment or [len(shards)], suffix), strict=True)
             ]
-            _build(folder, named_shards, text_files, manifest, find_leaks)
+            _build(folder, named_shards, text_files, manifest, find_leaks, mac_key)
             before_swap()
             swap_folders(folder, out)
     finally:
@@ -76,6 +79,7 @@ def _build(
     text_files: Mapping[str, str],
     manifest: Mapping[str, Any],
     find_leaks: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
+    mac_key: bytes,
 ) -> None:
     """Writes a complete corpus to `folder`, synced to disk. Raises LeakFound or OutputBroken."""
     (folder / "data").mkdir(parents=True)
@@ -102,6 +106,9 @@ def _build(
         failpoints.hit("publish:page_written")
     fsync(folder / "data")
     write_json(folder / "manifest.json", manifest)
+    sha256_by_name = {f"data/{name}": sha256 for _, sha256, name in shards}
+    sha256_by_name |= {name: file_sha256(folder / name) for name in (*text_files, "manifest.json")}
+    write_checksums(folder, sha256_by_name, mac_key)
     fsync(folder)
     failpoints.hit("publish:folder_complete")
 

@@ -223,8 +223,8 @@ class RemoteOutput:
                 raise OutputBroken(
                     f"{self.redacted_url}: {name} is not the file that was published (sha256 differs); run again with --replace"
                 )
-        if manifest.get("shards") != _top_manifest(Corpus.open(folder).manifest, manifest["version"], manifest["files"])["shards"]:
-            raise OutputBroken(f"{self.redacted_url}: manifest.json lists other shards than its version; run again with --replace")
+        if manifest != _top_manifest(Corpus.open(folder).manifest, manifest["version"], manifest["files"]):
+            raise OutputBroken(f"{self.redacted_url}: manifest.json differs from that of its version; run again with --replace")
         yield folder
 
 

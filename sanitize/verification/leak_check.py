@@ -36,7 +36,7 @@ from sanitize.kinds.custom_kind import published_custom_kinds
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import settings_of
-from sanitize.storage import private_folder, remote_output, table_schemas, tombstones
+from sanitize.storage import checksums, private_folder, remote_output, table_schemas, tombstones
 from sanitize.storage.corpus import CellColumn, Corpus, Documents, flatten_cells
 from sanitize.storage.files import read_json
 from sanitize.storage.parquet_files import write_table_rows
@@ -55,10 +55,11 @@ from sanitize.verification.attribution import (
 )
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
 from sanitize.verification.full_check import LeakFinding, run_full_check
+from sanitize.verification.parquet_pages import read_chunks
+from sanitize.verification.published_folder import PAGE_NAMES, ForeignNames, PublishedFolder, describe_changes, require_run_tables
 from sanitize.verification.value_forms import is_conclusive, write_passes
 
 _SINGLE_PROCESS_BYTES = 16 << 20  # with fewer bytes of shards one process is faster than starting workers
-_METADATA_FILES = ("README.md", "report.html", "manifest.json")
 LEAK_CHECK_VERSION = 3  # raise it when the set of swept matches or of leaks changes
 # remedy where the full check finds leaks that cannot be swept
 UNSWEEPABLE_ADVICE = (
@@ -324,16 +325,24 @@ def verify(
 def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback) -> VerifyResult:
     """`verify` of a local folder."""
     corpus = Corpus.open(out)
-    corpus.check()
-    with custom_kinds(published_custom_kinds(corpus.manifest["plan"])):
-        return _verify_corpus(corpus, work, mode, workers, memory_bytes, progress)
+    corpus.require_current_manifest()
+    try:
+        folder = PublishedFolder.read(corpus)
+        corpus.check()
+        with custom_kinds(published_custom_kinds(corpus.manifest["plan"])):
+            return _verify_corpus(corpus, folder, work, mode, workers, memory_bytes, progress)
+    except (UsageError, LookupError, TypeError, ValueError, AttributeError):
+        # an edited manifest can say anything, also that there is nothing to check
+        changes = checksums.find_changed_files(out) if (out / checksums.CHECKSUMS_NAME).is_file() else []
+        if changes:
+            raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace") from None
+        raise
 
 
 def _verify_corpus(
-    corpus: Corpus, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback
+    corpus: Corpus, folder: PublishedFolder, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback
 ) -> VerifyResult:
-    """`verify` of a corpus whose shards match the manifest."""
-    corpus.require_current_manifest()
+    """`verify` of a corpus whose shards match the manifest; `folder` has the other files in it."""
     out, index_state = corpus.path, read_json(work / "index.json")
     private_folder.require_current_schema(work, index_state)
     run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
@@ -345,6 +354,10 @@ def _verify_corpus(
         raise UsageError(
             f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)"
         )
+    require_run_tables(work, run_folder, len(corpus.shards))
+    foreign_names = ForeignNames(folder, run_folder / "counts" / "forbidden_values.parquet", tombstones.read(work).names)
+    folder.require_no_links(foreign_names)
+    _require_erasures(corpus, work)
     (work / "spill").mkdir(mode=0o700, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(dir=work / "spill", prefix="verify-") as spill:
@@ -361,14 +374,24 @@ def _verify_corpus(
             (work / "spill").rmdir()
     lost_count = found.pop("kept_expected") - found.pop("kept_found")
     findings = found.pop("findings")
+    for finding in findings:
+        if finding.location == "file name":
+            foreign_names.hide(finding.file)
+    findings = [dataclasses.replace(finding, file=foreign_names.describe(finding.file)) for finding in findings]
+    changes = checksums.find_changed_files(out, checksums.read_mac_key(run_folder) or b"unknown")
     if findings or lost_count:
         raise leak_error(
             str(out),
             findings,
-            f"{lost_count} kept originals are missing or were moved; " if lost_count else "",
+            (f"{lost_count} kept originals are missing or were moved; " if lost_count else "")
+            + (f"{describe_changes(changes)}; " if changes else ""),
             f"do not publish it. {suggest_remedy(finding.location for finding in findings)}",
         )
-    return VerifyResult(leaks=0, mode=mode, shards=len(tasks), **found, out=str(out), work=str(work))
+    if changes:
+        raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace")
+    folder.require_searchable(foreign_names)
+    foreign_files = foreign_names.summarize(folder.foreign)
+    return VerifyResult(leaks=0, mode=mode, shards=len(tasks), **found, foreign_files=foreign_files, out=str(out), work=str(work))
 
 
 def leak_error(output_name: str, findings: Sequence[LeakFinding], extra: str, advice: str) -> LeakFound:
@@ -451,8 +474,19 @@ def _build_tasks(corpus: Corpus, work: Path, run_folder: Path, index_state: Mapp
 
 
 def _read_erasures(corpus: Corpus, work: Path) -> tombstones.Tombstones:
-    """The erased persons when OUT was written; later erasures are not applied to it yet."""
+    """The erased persons when OUT was written; an OUT from before a later erasure is refused (`_require_erasures`)."""
     return tombstones.read(work, erasures=corpus.manifest["settings"].get("erased", {}).get("erasures", 0))
+
+
+def _require_erasures(corpus: Corpus, work: Path) -> None:
+    """Raises LeakFound for an OUT that was written before the last erasures in WORK."""
+    missing_count = tombstones.read(work).erasure_count - corpus.manifest["settings"].get("erased", {}).get("erasures", 0)
+    if missing_count > 0:
+        requests = "an erasure" if missing_count == 1 else f"{missing_count} erasures"
+        raise LeakFound(
+            f"{corpus.path}: was published before {requests} stored in {work} (sanitize subject --erase), and still holds what a run would "
+            "now remove; do not publish it. Run the command that published it again, with --replace"
+        )
 
 
 def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path, memory_bytes: int) -> dict[str, Any]:
@@ -462,11 +496,12 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
         tasks = [dataclasses.replace(task, forbidden_values=terms_path) for task in tasks]
     results = [done.result for done in engine.map_shards(verify_task, tasks)]
     texts = {}
-    for page in (*_METADATA_FILES, *corpus.sidecar_files):
+    for page in (*PAGE_NAMES, *corpus.sidecar_files):
         try:
             texts[page] = (corpus.path / page).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise OutputBroken(f"{corpus.path}: {page} cannot be read ({type(error).__name__}); run again with --replace") from None
+            problem = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
+            raise OutputBroken(f"{corpus.path}: {page} {problem}; run again with --replace") from None
     counts: Counter[tuple[str, str, str, str]] = Counter()
     renamed_columns = find_renamed_columns(corpus.manifest["settings"].get("roles", {}))
     for result in results:
@@ -475,6 +510,11 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
             counts["data", "texts", "values", "fast"] += result["swept"]
     if tasks:
         counts.update((page, "text", kind, "fast") for page, kind in find_forbidden_values(tasks[0].forbidden_values, texts))
+        for number, name in enumerate(PublishedFolder.read(corpus).foreign, 1):
+            own_name = {"file name": os.fsencode(name).decode("utf-8", "replace")}
+            for content in (own_name, *({"text": bytes(chunk).decode("utf-8", "replace")} for chunk in read_chunks(corpus.path / name))):
+                found = find_forbidden_values(tasks[0].forbidden_values, content)
+                counts.update((f"foreign file {number}", location, kind, "fast") for location, kind in found)
     return {
         "findings": [LeakFinding(*where, times) for where, times in sorted(counts.items())],
         "values_checked": corpus.manifest["summary"]["verify"]["values_checked"],
@@ -487,7 +527,7 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
 def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], work: Path, spill: Path, memory_bytes: int) -> dict[str, Any]:
     """Check every file of the folder, in all forms."""
     out = corpus.path
-    missing = [page for page in (*_METADATA_FILES, *corpus.sidecar_files) if not (out / page).is_file()]
+    missing = [page for page in (*PAGE_NAMES, *corpus.sidecar_files) if not (out / page).is_file()]
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
     kinds, erased = corpus.manifest["summary"]["verify"]["kinds"], _read_erasures(corpus, work)
@@ -501,5 +541,5 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     other_files = [
         (path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in shard_paths
     ]
-    found = run_full_check(engine, shards, other_files, passes, spill, (*_METADATA_FILES, *corpus.sidecar_files), erased.names)
+    found = run_full_check(engine, shards, other_files, passes, spill, (*PAGE_NAMES, *corpus.sidecar_files), erased.names)
     return {"values_checked": value_count, **found}

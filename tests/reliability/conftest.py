@@ -40,7 +40,7 @@ DOCUMENTS, PER_SHARD, SEED = 44, 25, 1
 # all files that may exist in WORK between two commands; the README describes each
 WORK_PATHS = re.compile(
     r"""\.gitignore | run\.lock | index\.json | documents/(quarantined/)?\d{5}\.parquet
-    | tasks/(read|detect)/\d{5}\.json | tasks/read/(quarantined(-\d{4})?|check-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
+    | tasks/(read|detect|columns)/\d{5}\.json | tasks/read/(quarantined(-\d{4})?|check-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
     | tasks/second_round/(\d{5}|input(-\d{4})?)\.json | first_round/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet
     | first_round/entities(-\d{4})?\.parquet | vault/first_round/(values/\d{5}|known_terms(-\d{4})?)\.parquet
     | tables/(occurrences|partial_counts|document_ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
@@ -51,7 +51,7 @@ WORK_PATHS = re.compile(
        | selected/(occurrences|skipped|value_ids)/\d{5}\.parquet
        | tasks/((select|rewrite|replacement_ids)-\d{5}|counts(-\d{4})?|forbidden_values|blacklist|pass-[a-z0-9-]+)\.json
        | tasks/pack-[a-z.]+-\d{5}\.json
-       | (shards|edits|kept|rows|surrogate_ids|replacement_ids|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet
+       | (shards|edits|kept|rows|surrogate_ids|replacement_ids|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet | vault/published_key
        | sweep/(recheck-)?\d{5}\.parquet
        | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | corpus_passes/[a-z0-9_/-]+\.parquet)""",
     re.VERBOSE,
@@ -183,6 +183,7 @@ class RunHarness:
                     names = sorted(os.listdir(handle))
                     if os.path.samestat(os.fstat(handle), os.stat(self.out)) and names != [
                         "README.md",
+                        "SHA256SUMS",
                         "data",
                         "manifest.json",
                         "report.html",

@@ -224,10 +224,10 @@ def test_quarantine_limit_stops_the_run(tmp_path: Path, option: dict[str, Any], 
     assert run_with_settings([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=0.25)).quarantined == 1
 
 
-def test_an_unreadable_file_counts_as_one_record(tmp_path: Path) -> None:
+def test_an_unreadable_file_counts_as_one_record_and_by_its_bytes(tmp_path: Path) -> None:
     """The number of its records is unknown; docs/reference/input.md says so, because the quarantined share is inexact then."""
     for number in range(19):
-        write_file(tmp_path / "in" / f"{number:02}.eml", MAIL % b"a")
+        write_file(tmp_path / "in" / f"{number:02}.eml", MAIL % b"a" * 500)
     write_file(tmp_path / "in" / "large.parquet", to_parquet(pa.table({"text": ["x"] * 1_000}))[:-30])
     summary = run_with_settings([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1))
     assert (summary.documents_in, summary.quarantine) == (20, {"truncated": 1})

@@ -23,7 +23,7 @@ from sanitize.errors import LeakFound, OutputBroken, ResourceError
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.storage import publication, task_records
+from sanitize.storage import checksums, publication, task_records
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import publish_corpus, shard_name, swap_folders
@@ -230,6 +230,7 @@ def make_version(folder: Path, number: int, shards: int = 2) -> dict[str, Any]:
         "text_files": {"README.md": f"{number}", "report.html": f"{number}"},
         "manifest": {"version": number, "shards": [f"data/{shard_name(index, shards)}" for index in range(shards)]},
         "find_leaks": lambda texts: [],
+        "mac_key": bytes(16),
     }
 
 
@@ -243,7 +244,8 @@ def list_files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-VERSION_FILES = ["README.md", "data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet", "manifest.json", "report.html"]
+SHARD_NAMES = ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"]
+VERSION_FILES = ["README.md", "SHA256SUMS", *SHARD_NAMES, "manifest.json", "report.html"]
 
 
 def test_a_corpus_is_published_completely(tmp_path: Path) -> None:
@@ -330,6 +332,7 @@ def test_a_crash_at_any_step_leaves_output_absent_old_or_new(tmp_path: Path, mon
             with monkeypatch.context() as patch:
                 for name in ("fsync", "file_sha256", "write_json", "swap_folders", "_exchange"):
                     patch.setattr(publication, name, crash_after(getattr(publication, name)))
+                patch.setattr(checksums, "fsync", crash_after(checksums.fsync))
                 for name in ("rename", "write_text", "mkdir"):
                     patch.setattr(Path, name, crash_after(getattr(Path, name)))
                 patch.setattr(os, "link", crash_after(os.link))
@@ -362,7 +365,7 @@ def test_a_reader_sees_only_complete_versions(tmp_path: Path) -> None:
             handle = os.open(out, os.O_RDONLY)
             try:
                 listing = os.listdir(handle)
-                is_complete = sorted(listing) == ["README.md", "data", "manifest.json", "report.html"]
+                is_complete = sorted(listing) == ["README.md", "SHA256SUMS", "data", "manifest.json", "report.html"]
                 # an old version may be deleted while the handle is open, but never under the name OUT
                 if not is_complete and os.path.samestat(os.fstat(handle), os.stat(out)):
                     problems.append(listing)
@@ -477,7 +480,13 @@ def test_an_existing_workspace_becomes_private(run_folder: Path, tmp_path: Path)
 def test_a_run_leaves_only_output_and_workspace(run_folder: Path) -> None:
     assert sorted(path.name for path in run_folder.iterdir()) == ["in.parquet", "out", "out.private"]
     assert not list((run_folder / "out.private").rglob("*.tmp")) and not (run_folder / "out.private" / "spill").exists()
-    assert sorted(path.name for path in (run_folder / "out").iterdir()) == ["README.md", "data", "manifest.json", "report.html"]
+    assert sorted(path.name for path in (run_folder / "out").iterdir()) == [
+        "README.md",
+        "SHA256SUMS",
+        "data",
+        "manifest.json",
+        "report.html",
+    ]
 
 
 def run_datasets_script(*lines: str, folder: Path, cache: Path) -> Any:

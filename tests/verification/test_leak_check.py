@@ -941,7 +941,7 @@ def test_flipped_byte_is_detected(output: Path) -> None:
 
 def test_foreign_shard_is_detected(output: Path) -> None:
     (output / "data" / "extra.parquet").write_bytes((output / "data" / "train-00000-of-00002.parquet").read_bytes())
-    with pytest.raises(OutputBroken, match="extra.parquet is not in the manifest"):
+    with pytest.raises(OutputBroken, match="data: holds 1 file that is not in the manifest"):
         verify_output(output)
 
 

@@ -40,6 +40,8 @@ def command(
 
 def _format_verification(result: VerifyResult) -> str:
     lines = [f"{result.out}: {result.shards} shards match the manifest"]
+    if result.foreign_files:
+        lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")
     lines.append(f"0 of {result.values_checked:,} removed values were found in {len(result.forms)} forms:")
     lines.append("  " + ", ".join(result.forms))
     if searched := result.bytes_searched:

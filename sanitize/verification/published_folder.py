@@ -1,0 +1,173 @@
+"""What `verify` checks about a published folder and its workspace besides values: files, links and archives of OUT, and whether WORK still
+has the tables of the run.
+
+Files that the run did not publish ("foreign files", such as .gitattributes) are no error: they are named, and searched as the others are.
+A name that may hold a value is replaced by a number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from sanitize.core.table_rendering import escape_controls
+from sanitize.errors import OutputBroken
+from sanitize.storage.checksums import CHECKSUMS_NAME
+from sanitize.storage.corpus import Corpus
+from sanitize.storage.files import file_sha256
+from sanitize.text import name_search
+from sanitize.text.literal_search import LiteralMatcher
+from sanitize.verification.parquet_pages import read_chunks
+
+PAGE_NAMES = ("README.md", "report.html", "manifest.json", CHECKSUMS_NAME)
+_SHOWN_CHANGES = 5
+# beginnings of files whose content is compressed or packed; a file that is only gzip, zstd or bz2 is decompressed and searched
+_PACKED_MAGIC = (
+    *(b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\xfd7zXZ\x00", b"\x04\x22\x4d\x18", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"),
+    *(b"BZh", b"LZIP", b"\x89LZO", b"!<arch>\n", b"MSCF", b"xar!", b"%PDF-", b"\x89HDF"),  # other archives and documents
+    *(b"PAR1", b"ARROW1", b"ORC", b"Obj\x01"),  # tables
+    *(b"PACK", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"),  # packs and objects of git
+)
+_TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
+_LONG_CODE = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])[A-Za-z0-9+/=_-]{16,}")  # may be an encoded value or a digest
+
+
+@dataclass(frozen=True)
+class PublishedFolder:
+    """The files of OUT that the run did not publish: regular files, and the others (links, pipes, devices); names relative to OUT."""
+
+    path: Path
+    foreign: tuple[str, ...]
+    irregular: tuple[str, ...]
+
+    @classmethod
+    def read(cls, corpus: Corpus) -> PublishedFolder:
+        """Lists OUT without opening a file in it. Raises OutputBroken where a published file is now a link or not a file."""
+        own = {shard.path.relative_to(corpus.path).as_posix() for shard in corpus.shards} | {*corpus.sidecar_files, *PAGE_NAMES}
+        foreign: list[str] = []
+        irregular: list[str] = []
+        for folder, folder_names, file_names in os.walk(corpus.path):
+            links = [name for name in folder_names if os.path.islink(os.path.join(folder, name))]
+            for path in (Path(folder, name) for name in (*links, *file_names)):
+                name = path.relative_to(corpus.path).as_posix()
+                is_regular = stat.S_ISREG(path.lstat().st_mode)
+                if name in own and not is_regular:
+                    raise OutputBroken(f"{corpus.path}: {name} is not a regular file, but a link or a device; run again with --replace")
+                if name not in own:
+                    (foreign if is_regular else irregular).append(name)
+        return cls(corpus.path, *(tuple(sorted(names, key=Path)) for names in (foreign, irregular)))
+
+    def require_no_links(self, names: ForeignNames) -> None:
+        """Raises OutputBroken for a link, a pipe or a device."""
+        if self.irregular:
+            raise OutputBroken(
+                f"{self.path}: {_join([names.show(name) for name in self.irregular])}: a link or no regular file, which a published folder "
+                "must not hold; remove it"
+            )
+
+    def require_searchable(self, names: ForeignNames) -> None:
+        """Raises OutputBroken for foreign files whose content the check cannot read: archives, compressed tables, objects of git."""
+        packed = [name for name in self.foreign if _is_packed(self.path / name)]
+        if packed:
+            raise OutputBroken(
+                f"{self.path}: {_join(names.summarize(packed))}: packed or compressed content, which was not checked, because the check "
+                "cannot read into it; move it out of the folder, or unpack it there"
+            )
+
+
+class ForeignNames:
+    """Names of foreign files as they may be shown: a name that may hold a removed value, in clear or encoded, becomes a number."""
+
+    def __init__(self, folder: PublishedFolder, forbidden_values: Path, erased_names: Sequence[str]) -> None:
+        all_names = [*folder.foreign, *folder.irregular]
+        self._shown = {name: f"foreign file {number}" for number, name in enumerate(folder.foreign, 1)}
+        self._shown |= {name: f"foreign entry {number}" for number, name in enumerate(folder.irregular, 1)}
+        self._is_hidden: dict[str, bool] = {}
+        texts = [os.fsencode(name).decode("utf-8", "replace") for name in all_names]
+        spellings = [(text, re.sub(r"[\W_]+", " ", text), urllib.parse.unquote(text)) for text in texts]
+        column = pa.array([spelling for of_name in spellings for spelling in of_name], pa.large_string())
+        matchers = LiteralMatcher.open_partitions(forbidden_values) if all_names else []
+        with_value = {int(no) // 3 for matcher in matchers for no in matcher.find(column, check_boundaries=False).text_no}
+        for no, (name, text) in enumerate(zip(all_names, texts, strict=True)):
+            has_person = bool(erased_names) and name_search.count_names(column.slice(3 * no, 3), tuple(erased_names)) > 0
+            is_git_object = name.startswith(".git/")  # shown as .git only
+            self._is_hidden[name] = no in with_value or has_person or (bool(_LONG_CODE.search(text)) and not is_git_object)
+
+    def show(self, name: str) -> str:
+        """The name, or a number in its place."""
+        return self._shown[name] if self._is_hidden[name] else escape_controls(name)
+
+    def describe(self, reported_name: str) -> str:
+        """A name of a finding, with the file name added to the number of a foreign file if it may be shown."""
+        name = next((name for name, number in self._shown.items() if number == reported_name), None)
+        return reported_name if name is None or self._is_hidden[name] else f"{reported_name} ({escape_controls(name)})"
+
+    def hide(self, reported_name: str) -> None:
+        """Hides the name of a foreign file, by its number, in which the search found a value."""
+        for name, number in self._shown.items():
+            if number == reported_name:
+                self._is_hidden[name] = True
+
+    def summarize(self, names: Sequence[str]) -> list[str]:
+        """The names as shown; those below .git as one entry with their number."""
+        git_count = sum(name.startswith(".git/") and not self._is_hidden[name] for name in names)
+        others = [self.show(name) for name in names if self._is_hidden[name] or not name.startswith(".git/")]
+        return [*([f".git ({git_count:,} files)"] if git_count else []), *others]
+
+
+def require_run_tables(work: Path, run_folder: Path, shard_count: int) -> None:
+    """Raises OutputBroken if a table of WORK that the check relies on is missing, or is not the one that the run wrote.
+
+    Compares them with the hashes in the records of the run's tasks: an emptied vault would otherwise be searched for nothing.
+    """
+    record_paths = [*work.glob("tasks/detect/*.json"), *work.glob("tasks/second_round/*.json"), *(run_folder / "tasks").glob("*.json")]
+    recorded: dict[str, set[str]] = {}
+    for record_path in record_paths:
+        try:
+            files = json.loads(record_path.read_text("utf-8"))["files"]
+            for name, sha256 in files.items():
+                recorded.setdefault(os.path.normpath(record_path.parent / name), set()).add(sha256)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # its files count as changed
+    folders = [work / "vault" / "values", work / "tables" / "occurrences", *(run_folder / name for name in ("kept", "edits", "rows"))]
+    tables = [folder / f"{no:05d}.parquet" for folder in folders for no in range(shard_count)]
+    for table in (run_folder / "counts" / "forbidden_values.parquet", *tables):
+        try:
+            is_same = file_sha256(table) in recorded.get(os.path.normpath(table), set())
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise OutputBroken(
+                f"{work}: {table.relative_to(work).as_posix()} is missing or not the file that the run wrote, so there is nothing to check "
+                "the output against. Restore the private folder, or move the output away and run the same command again"
+            )
+
+
+def describe_changes(changes: Sequence[str]) -> str:
+    """The first changes in one line."""
+    return _join(changes, "; ")
+
+
+def _join(words: Sequence[str], separator: str = ", ") -> str:
+    more = f"{separator}and {len(words) - _SHOWN_CHANGES:,} more" if words[_SHOWN_CHANGES:] else ""
+    return separator.join(words[:_SHOWN_CHANGES]) + more
+
+
+def _is_packed(path: Path) -> bool:
+    """True for content that the check cannot read into: an archive, a compressed table or object, or one of these inside gzip."""
+    with path.open("rb") as file:
+        head = file.read(_TAR_MAGIC_OFFSET + len(_TAR_MAGIC))
+    if head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh")):
+        try:
+            head = next((chunk.tobytes() for chunk in read_chunks(path)), b"")
+        except OutputBroken:
+            return True
+    return head.startswith(_PACKED_MAGIC) or head[_TAR_MAGIC_OFFSET:].startswith(_TAR_MAGIC)
