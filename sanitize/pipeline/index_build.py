@@ -345,11 +345,8 @@ class IndexBuilder:
         searches only its own documents: the files of earlier increments may be missing now."""
         state = self.state
         first_task = len(state.earlier_task_ranges) if state.closed_increments else 0
-        tasks = [
-            self._create_find_task(no, low, high, quarantined, f"columns-{no}")
-            for no, (low, high) in enumerate(state.task_ranges)
-            if no >= first_task
-        ]
+        task_nos = range(first_task, len(state.task_ranges))
+        tasks = [self._create_find_task(*state.task_ranges[task_no], quarantined, f"columns-{task_no}") for task_no in task_nos]
         leaves = kept_columns.kept_leaves(state.survey.schema, state.policies)
         if tasks:
             kept_columns.check_names(state.survey.schema, state.policies, plan, tasks[0])
@@ -359,11 +356,11 @@ class IndexBuilder:
             Job(
                 function=detection.find_in_columns_task,
                 task=replace(task, leaves=leaves),
-                record_path=state.workspace / "tasks" / "columns" / f"{task.no:05d}.json",
+                record_path=state.workspace / "tasks" / "columns" / f"{task_no:05d}.json",
                 fingerprint=state.record_fingerprint("find", "columns", [str(leaf) for leaf in leaves]),
                 outputs={},
             )
-            for task in tasks
+            for task_no, task in zip(task_nos, tasks, strict=True)
         ]
         return kept_columns.decide(self.tasks.run("columns", jobs), leaves, plan, state.settings.policies)
 
