@@ -21,7 +21,7 @@ from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.core.progress import ignore_progress
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError
-from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import ExplainOptions, public_function

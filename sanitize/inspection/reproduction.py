@@ -19,7 +19,7 @@ from sanitize.core.command_results import ReplayResult
 from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.errors import InputRefused, OutputBroken, UsageError, describe_validation_error
 from sanitize.kinds.custom_kind import LENGTH_ONLY_FIELDS
-from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.manifest import get_format_versions, get_library_versions
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan

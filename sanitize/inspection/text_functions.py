@@ -23,7 +23,7 @@ from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
-from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.record_batches import ArrowBatch
 from sanitize.pipeline.streaming.sources_and_sinks import describe_reason, read_iterable

@@ -29,7 +29,7 @@ from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Editor
 from sanitize.errors import LeakFound, OutputBroken, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds
-from sanitize.pipeline.index_increments import IndexIncrement
+from sanitize.pipeline.indexing.index_increments import IndexIncrement
 from sanitize.storage.parquet_files import open_table_writer
 
 REPLACEMENT_IDS_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sanitize.engines.task_runner import TaskRunner
-from sanitize.pipeline.index_state import IndexState
+from sanitize.pipeline.indexing.index_state import IndexState
 from sanitize.plans.plan import SelectionRules
 from sanitize.stages import aggregates, selection
 from sanitize.storage.disk_errors import translate_disk_errors

@@ -18,8 +18,9 @@ from sanitize.core.command_results import IndexResult, RunResult
 from sanitize.errors import UsageError
 from sanitize.finders.known import check_listed_kinds
 from sanitize.kinds.kind import custom_kinds
-from sanitize.pipeline import append, canaries, index_reuse
-from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline import append, canaries
+from sanitize.pipeline.indexing import index_reuse
+from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.manifest import build_manifest, build_summary, get_library_versions, summarize_kinds
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_checking import CheckedShards, check_shards
@@ -40,7 +41,7 @@ from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
 from sanitize.stages import privacy_ledger
 from sanitize.stages.word_blacklist import NO_USER_MESSAGE
-from sanitize.storage import checksums, formats, private_folder, remote_output
+from sanitize.storage import formats, private_folder, publication, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import write_json
@@ -231,7 +232,7 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
                 private_folder.make_private_folder(index.workspace / "spill") / "report",
                 swept=index.settings.verify != "off",
             )
-        mac_key = checksums.write_mac_key(state.folder, index.key)
+        mac_key = publication.write_mac_key(state.folder, index.key)
         with private_folder.set_umask(index.user_umask):  # published files get the permissions of the user's other files
             publish_corpus(
                 state.output,

@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from sanitize.engines.task_runner import TaskRunner
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.pipeline import append, index_reuse, publish_history
+from sanitize.pipeline import append, publish_history
 from sanitize.pipeline.append import OutputIncrement
-from sanitize.pipeline.index_state import IndexState
+from sanitize.pipeline.indexing import index_reuse
+from sanitize.pipeline.indexing.index_state import IndexState
 from sanitize.pipeline.occurrence_selection import OccurrenceSelection
 from sanitize.plans.plan import Plan
 from sanitize.stages import rewriting
-from sanitize.storage import checksums, formats, tombstones
+from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
 from sanitize.storage.task_records import Job
 from sanitize.verification.leak_check import LEAK_CHECK_VERSION
@@ -216,7 +217,7 @@ class RunState:
         if is_same:
             try:
                 corpus.check()
-                if changes := checksums.find_changed_files(corpus.path, checksums.read_mac_key(self.folder)):
+                if changes := publication.find_changed_files(corpus.path, publication.read_mac_key(self.folder)):
                     raise OutputBroken(f"{corpus.path}: {'; '.join(changes)}; run again with --replace")
                 return True
             except OutputBroken:

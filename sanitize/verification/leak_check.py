@@ -36,7 +36,7 @@ from sanitize.kinds.custom_kind import published_custom_kinds
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import settings_of
-from sanitize.storage import checksums, private_folder, remote_output, table_schemas, tombstones
+from sanitize.storage import private_folder, publication, remote_output, table_schemas, tombstones
 from sanitize.storage.corpus import CellColumn, Corpus, Documents, flatten_cells
 from sanitize.storage.files import read_json
 from sanitize.storage.parquet_files import write_table_rows
@@ -333,7 +333,7 @@ def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory
             return _verify_corpus(corpus, folder, work, mode, workers, memory_bytes, progress)
     except (UsageError, LookupError, TypeError, ValueError, AttributeError):
         # an edited manifest can say anything, also that there is nothing to check
-        changes = checksums.find_changed_files(out) if (out / checksums.CHECKSUMS_NAME).is_file() else []
+        changes = publication.find_changed_files(out) if (out / publication.CHECKSUMS_NAME).is_file() else []
         if changes:
             raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace") from None
         raise
@@ -378,7 +378,7 @@ def _verify_corpus(
         if finding.location == "file name":
             foreign_names.hide(finding.file)
     findings = [dataclasses.replace(finding, file=foreign_names.describe(finding.file)) for finding in findings]
-    changes = checksums.find_changed_files(out, checksums.read_mac_key(run_folder) or b"unknown")
+    changes = publication.find_changed_files(out, publication.read_mac_key(run_folder) or b"unknown")
     if findings or lost_count:
         raise leak_error(
             str(out),

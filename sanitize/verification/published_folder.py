@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import OutputBroken
-from sanitize.storage.checksums import CHECKSUMS_NAME
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
+from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
 from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification.parquet_pages import read_chunks

@@ -31,7 +31,7 @@ from sanitize.errors import InputRefused, LeakFound, PlanError, QuarantineExceed
 from sanitize.inspection import sql_api
 from sanitize.pipeline.append import check_pseudonyms_consistent, remove_replacement_values
 from sanitize.pipeline.erasure.subject_request import subject
-from sanitize.pipeline.index_increments import IndexIncrement, hash_path, select_new_files, starts_with_earlier_file
+from sanitize.pipeline.indexing.index_increments import IndexIncrement, hash_path, select_new_files, starts_with_earlier_file
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings

@@ -13,7 +13,7 @@ import pytest
 
 import sanitize
 from sanitize.errors import LeakFound
-from sanitize.pipeline import kept_columns
+from sanitize.pipeline.indexing import kept_columns
 
 ANN, CARD = "ann.lee@example.com", "4111111111111111"
 PLAIN = ["hello", "good morning"]

@@ -29,7 +29,7 @@ from sanitize.engines.local import LocalEngine
 from sanitize.errors import SanitizeError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.pipeline import shard_checking
-from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings

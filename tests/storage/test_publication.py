@@ -23,7 +23,7 @@ from sanitize.errors import LeakFound, OutputBroken, ResourceError
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.storage import checksums, publication, task_records
+from sanitize.storage import publication, task_records
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import publish_corpus, shard_name, swap_folders
@@ -332,7 +332,6 @@ def test_a_crash_at_any_step_leaves_output_absent_old_or_new(tmp_path: Path, mon
             with monkeypatch.context() as patch:
                 for name in ("fsync", "file_sha256", "write_json", "swap_folders", "_exchange"):
                     patch.setattr(publication, name, crash_after(getattr(publication, name)))
-                patch.setattr(checksums, "fsync", crash_after(checksums.fsync))
                 for name in ("rename", "write_text", "mkdir"):
                     patch.setattr(Path, name, crash_after(getattr(Path, name)))
                 patch.setattr(os, "link", crash_after(os.link))

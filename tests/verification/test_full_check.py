@@ -34,9 +34,9 @@ from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage import table_schemas
-from sanitize.storage.checksums import read_mac_key, write_checksums
 from sanitize.storage.files import file_sha256
 from sanitize.storage.parquet_files import write_table_rows
+from sanitize.storage.publication import read_mac_key, write_checksums
 from sanitize.text import literal_search
 from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
 from sanitize.text.literal_search import LiteralMatcher

@@ -27,8 +27,8 @@ from sanitize.errors import SanitizeError
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.storage import tombstones
-from sanitize.storage.checksums import CHECKSUMS_NAME, find_changed_files, read_mac_key
 from sanitize.storage.files import file_sha256
+from sanitize.storage.publication import CHECKSUMS_NAME, find_changed_files, read_mac_key
 from sanitize.storage.tombstones import Tombstones
 from sanitize.verification.leak_check import verify
 

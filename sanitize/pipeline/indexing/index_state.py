@@ -20,8 +20,8 @@ import pyarrow as pa
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.finders.known import read_known_list
-from sanitize.pipeline import index_increments
-from sanitize.pipeline.index_increments import IndexIncrement
+from sanitize.pipeline.indexing import index_increments
+from sanitize.pipeline.indexing.index_increments import IndexIncrement
 from sanitize.pipeline.manifest import get_library_versions
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.settings import Settings

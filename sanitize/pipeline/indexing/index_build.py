@@ -33,8 +33,8 @@ from sanitize.engines.local import LocalEngine
 from sanitize.engines.task_runner import FolderTask, TaskRunner
 from sanitize.errors import QuarantineExceeded, ResourceError, SanitizeError, UsageError, internal_error
 from sanitize.kinds.kind import custom_kinds
-from sanitize.pipeline import index_increments, index_reuse, kept_columns, quarantine_limit
-from sanitize.pipeline.index_state import IndexState
+from sanitize.pipeline.indexing import index_increments, index_reuse, kept_columns, quarantine_limit
+from sanitize.pipeline.indexing.index_state import IndexState
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings

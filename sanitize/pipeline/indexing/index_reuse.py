@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import InputRefused, UsageError
-from sanitize.pipeline import index_increments, publish_history
-from sanitize.pipeline.index_increments import IndexIncrement
-from sanitize.pipeline.index_state import IndexState, stat_file
+from sanitize.pipeline import publish_history
+from sanitize.pipeline.indexing import index_increments
+from sanitize.pipeline.indexing.index_increments import IndexIncrement
+from sanitize.pipeline.indexing.index_state import IndexState, stat_file
 from sanitize.plans.detection_spec import describe_difference
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
