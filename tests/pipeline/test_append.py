@@ -269,7 +269,10 @@ def test_a_new_value_that_equals_a_replacement_is_never_kept(corpus: CorpusFolde
     assert replacement not in corpus.texts()[10]
 
 
-UNDETECTED_VALUES = {"in the text": {"text": "ask ｂｏｂ@example.com"}, "in a kept column": {"text": "nothing", "note": "bob@example.com"}}
+UNDETECTED_VALUES = {
+    "in the text": {"text": "ask ｂｏｂ@example.com"},
+    "in a kept column": {"text": "nothing", "note": "ｂｏｂ@example.com"},
+}
 
 
 @pytest.mark.parametrize("location", UNDETECTED_VALUES)

@@ -350,13 +350,25 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_leak_is_not_quoted(corpus_folder: Path, sanitize: Command) -> None:
+FULL_WIDTH = {code: code + 0xFEE0 for code in range(ord("!"), ord("~") + 1)}
+
+
+@pytest.mark.parametrize(
+    ("spelling", "sentence"),
+    [
+        ({}, "values that the plan removes are in columns that the output keeps (column doc_id: 5 EMAIL_ADDRESS"),  # before detection
+        (FULL_WIDTH, "removed values still occur in the output (column doc_id: 4 EMAIL_ADDRESS"),  # found by the leak check only
+    ],
+)
+def test_a_leak_is_not_quoted(corpus_folder: Path, sanitize: Command, spelling: dict[int, int], sentence: str) -> None:
     (corpus_folder / "in.jsonl").write_text(
-        "".join(json.dumps(build_row(number) | {"doc_id": build_row(number + 1)["subject"]}) + "\n" for number in range(5))
+        "".join(
+            json.dumps(build_row(number) | {"doc_id": build_row(number + 1)["subject"].translate(spelling)}) + "\n" for number in range(5)
+        )
     )
     result = sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact")
     check_output(result, 4)
-    assert "column doc_id: 4 EMAIL_ADDRESS" in result[1] and not (corpus_folder / "out").exists()
+    assert sentence in result[1] and not (corpus_folder / "out").exists()
     check_files(corpus_folder)
 
 

@@ -62,6 +62,11 @@ CASES: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
     ),
     "a text is one record": (lambda folder: write(folder, big__txt=b"\xff\xfe" * 5_000, **texts(20)), {}, ""),
     "bad lines of a readable file are records": (lambda folder: write(folder, a__jsonl=LINE * 95 + b"{\n" * 5), {}, ""),
+    "records without the main text": (
+        lambda folder: write(folder, a__jsonl=LINE * 5, b__jsonl=b'{"content": "hello"}\n' * 5),
+        {},
+        r"5 of 10 records were quarantined \(5 no_text\).*Give only files that have the main text, or name its column \(text_column",
+    ),
     "lines and files add up": (
         lambda folder: write(folder, a__jsonl=LINE * 95 + b"{\n" * 6, x__pdf=PDF[: 23 * 6]),
         {},

@@ -362,7 +362,7 @@ class IndexBuilder:
             )
             for task_no, task in zip(task_nos, tasks, strict=True)
         ]
-        return kept_columns.decide(self.tasks.run("columns", jobs), leaves, plan, state.settings.policies)
+        return kept_columns.decide(self.tasks.run("columns", jobs), leaves, plan)
 
     def _run_second_round(self, results: Sequence[dict[str, Any]], quarantined: list[int]) -> list[dict[str, Any]]:
         """Gather the values of the first round and search all documents again with them; returns the merged results of both rounds, one

@@ -3,7 +3,7 @@ detection, over all rows, and decided per column and kind.
 
 A kind that the plan edits must not remain in a kept column without a decision. Decided are:
 
-- `name`: the column was kept with --keep, and its name says that it holds this kind, such as `url` or `server_ip`.
+- `name`: the name of the column, which --keep named, says that it holds this kind, such as `url` or `server_ip`.
 - `chance`: a column of numbers or hexadecimal codes, such as tweet ids or UUIDs, of which a few pass as a card number by chance.
 
 Everything else stops the run. The decisions are in the manifest (`kept_values`), as counts.
@@ -64,12 +64,10 @@ def check_names(schema: pa.Schema, policies: Mapping[str, str], plan: Plan, task
         )
 
 
-def decide(
-    results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], plan: Plan, policies: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def decide(results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], plan: Plan) -> list[dict[str, Any]]:
     """The decision on each kind that was found in a kept column, for the manifest. Raises LeakFound, with the ways out, if one has none.
 
-    `results` are those of `find_in_columns_task`; `policies`, the columns that the user gave a policy.
+    `results` are those of `find_in_columns_task`.
     """
     decisions, undecided = [], []
     for leaf_no, leaf in enumerate(leaves):
@@ -83,7 +81,7 @@ def decide(
             if kind not in plan.editor_no_by_kind:
                 continue  # the plan leaves this kind everywhere, or does not look for it
             reason = ""
-            if policies.get(leaf.column) == "keep" and _says_kind(leaf, kind):
+            if _says_kind(leaf, kind):
                 reason = "name"
             elif in_codes[kind] == count and count <= _MAX_CHANCE * code_count:
                 reason = "chance"

@@ -18,6 +18,7 @@ import pyarrow as pa
 from sanitize.readers.survey import Survey
 from sanitize.readers.survey_types import printable_path
 
+_COLUMN_REASONS = frozenset(("no_text", "no_header", "wrong_schema"))  # of files that do not fit the main text's column
 _PIECE = "from byte "  # location of a piece of a large file
 # suffixes that may be printed; another one may be a part of a name
 _COMMON_SUFFIXES = frozenset(
@@ -85,8 +86,13 @@ class QuarantineLoss:
         limit = (
             "leave out --strict" if is_strict else f"allow it with --max-quarantine {_percent(max(self.share, self.records / self.total))}"
         )
-        # the index of the whole folder exists already, so that other inputs need --replace
-        remedy = f"Give only the files that can be read{others}, with --replace" if self.whole_files else "Repair the records"
+        # the index of the whole folder exists already, so that other inputs or columns need --replace
+        if self.whole_files:
+            remedy = f"Give only the files that can be read{others}, with --replace"
+        elif _COLUMN_REASONS & self.reasons.keys():
+            remedy = "Give only files that have the main text, or name its column (--text-column COLUMN), with --replace"
+        else:
+            remedy = "Repair the records"
         return f"{remedy}, or {limit}."
 
 
