@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks import detection, scale
 from docs.generate.markdown import format_table
 from sanitize.core import part_protocols
+from sanitize.core.command_results import CategoryCoverage
 from sanitize.kinds.kind import Kind, builtin_kinds
 from sanitize.plans.plan import load_plan, plan_names
 
@@ -62,6 +63,7 @@ def describe_treatment(plan: str, kind: str) -> str:
         "mask_words": "each word masked",
         "pseudonymize": "one surrogate per value",
         "dp_mlm": "words replaced by draws",
+        "generalize": {"DATE_TIME": "its year", "AGE": "a ten-year range"}.get(kind, "its label"),
     }
     return labels.get(settings["use"], str(settings["use"]))
 
@@ -75,6 +77,44 @@ def plan_block() -> list[str]:
     rows = [[", ".join(kinds), *treatments] for treatments, kinds in kinds_by_treatment.items()]
     sentences = [f"- `{name}`: {load_plan(name).about}" for name in names]
     return [*sentences, "", *format_table(["", *(f"`{name}`" for name in names)], rows)]
+
+
+COVERAGE_WORDS = {
+    "left as it is": "left",
+    "redact": "labels",
+    "pseudonymize": "one surrogate per value",
+    "mask_words": "masked",
+    "dp_mlm": "words drawn again",
+    "header_dedup": "repeats in headers removed",
+    "generalize": "years, ten-year ranges",
+}
+
+
+def describe_category(row: CategoryCoverage) -> str:
+    """What a plan does about a category, in a few words: `labels`, `first kept; PHONE_NUMBER left`, or `not looked for`."""
+    if not row.looked_for:
+        return "not looked for"
+    words = []
+    for treatment in row.looked_for:
+        if treatment.editor == "rmft":
+            text = "first kept, later ones variants" if treatment.stays else "surrogates"
+        else:
+            text = COVERAGE_WORDS[treatment.editor or treatment.action]
+        words.append(text if len(row.looked_for) == 1 else f"{', '.join(treatment.kinds)}: {text}")
+    countries = {name for name, kind in builtin_kinds().items() if kind.country is not None}
+    missing = [name for name in row.not_looked_for if name not in countries]
+    return "; ".join([*words, *([f"{', '.join(missing)}: not looked for"] if missing else [])])
+
+
+def coverage_block() -> list[str]:
+    """What each shipped plan does about each category of kinds; from `Plan.coverage`, as in `sanitize plan show`."""
+    names = list_plans()
+    rows_by_plan = {name: load_plan(name).coverage() for name in names}
+    rows = [
+        [f"`{row.category}`", *(describe_category(rows_by_plan[name][number]) for name in names)]
+        for number, row in enumerate(rows_by_plan[names[0]])
+    ]
+    return format_table(["category", *(f"`{name}`" for name in names)], rows)
 
 
 def part_block(stage: part_protocols.PartType) -> list[str]:
@@ -250,6 +290,7 @@ def papers_on_real_texts_block() -> list[str]:
 
 BLOCKS: dict[str, Callable[[], list[str]]] = {
     "plans": plan_block,
+    "coverage": coverage_block,
     "finders": lambda: part_block("find"),
     "droppers": lambda: part_block("drop"),
     "editors": lambda: part_block("edit"),
@@ -296,8 +337,8 @@ def quality_block() -> list[str]:
         *format_table(["kind", "labels", "recall (95 %)", "F2", *(f"F2 of {name}" for name in PEERS)], rows),
         "",
         f"Exact spans in {records:,} labelled records of {len(result['sets'])} sets: {', '.join(result['sets'])}.",
-        "Some of them were read while the rules were written. PERSON is found by the plan `names` alone, DATE_TIME and AGE only if a plan",
-        "names them, all others by every plan. – : the tool does not search for the kind.",
+        "Some of them were read while the rules were written. PERSON is found by `redact`, `erase`, `pseudonymize`, `names` and `strict`,",
+        "DATE_TIME and AGE by `strict` or if a plan names them, all others by every plan. – : the tool does not search for the kind.",
     ]
 
 

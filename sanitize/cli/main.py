@@ -31,7 +31,7 @@ COMMANDS = (
     "subject",
     "verify",
     "label",
-    "rules",
+    "plan",
     "report",
     "replay",
     "demo",

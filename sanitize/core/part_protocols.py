@@ -205,6 +205,7 @@ class Finder(Part):
     """
 
     second_round: ClassVar[bool] = False
+    supports_stream: ClassVar[bool] = False  # True: each text is searched by itself, so that a stream can search one record after the other
     needs: ClassVar[str] = ""  # what it needs besides its name in a plan, in a few words, such as `a model`
 
     @property
@@ -277,6 +278,12 @@ class Editor(Part):
     def action(self) -> str:
         """What happens to the occurrences of its kinds, in words, for the report of a run."""
         return f"edited by {self.use}"
+
+    def describe_staying(self, kind: str) -> str:
+        """What is in the output unchanged of the found occurrences of one of its kinds, in words; "" if nothing."""
+        if self.keep:
+            return "the first occurrence of every value" if self.keep == 1 else f"the first {self.keep} occurrences of every value"
+        return "" if self.removal_policy == "erase" else "occurrences that the editor leaves"
 
     @property
     def pooled_kinds(self) -> tuple[str, ...]:

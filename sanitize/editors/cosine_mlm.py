@@ -33,6 +33,10 @@ class CosineMlm(DpMlm):
         """Draws of a language model for words, without a privacy claim."""
         return "words replaced by likely words of a masked language model, without a privacy claim"
 
+    def describe_staying(self, kind: str) -> str:
+        """The same for all its kinds."""
+        return "words that are drawn again"
+
     def resolve_settings(self) -> Self:
         """These settings with the hash of the model."""
         return self.model_copy(update={"model_sha256": self._model_hash()}) if self.model else self

@@ -237,6 +237,10 @@ class DpMlm(Editor):
         """Draws of a language model for words."""
         return "words replaced by draws of a masked language model, at the epsilon of the ledger"
 
+    def describe_staying(self, kind: str) -> str:
+        """The same for all its kinds."""
+        return "words that are drawn again"
+
     @property
     def blacklist_reasons(self) -> tuple[str, ...]:
         """The setting `reasons`."""

@@ -118,6 +118,10 @@ class HeaderDedup(Editor):
         """Repeats removed from header lines."""
         return "repeated values removed from mail headers, all others kept"
 
+    def describe_staying(self, kind: str) -> str:
+        """The same for all its kinds."""
+        return "values in bodies, and the first in mail headers"
+
     def summarize(self, aggregates: Aggregates) -> dict[str, Any]:
         """The numbers of removed addresses, spans and whole lines, by header field.
 

@@ -93,6 +93,11 @@ class Rmft(LinkingEditor):
         first = "first occurrence" if self.keep == 1 else f"first {self.keep} occurrences"
         return f"{first} of every value kept, each later one replaced by a new variant"
 
+    def describe_staying(self, kind: str) -> str:
+        """The kept occurrences, and the anchor in each variant."""
+        kept = super().describe_staying(kind)
+        return f"{kept}, and one part of a value in each variant" if kept and self.anchors else kept
+
     @property
     def pooled_kinds(self) -> tuple[str, ...]:
         """All its kinds, unless components are drawn from the curated pools alone."""

@@ -74,6 +74,7 @@ class Names(Finder):
     """Settings: `prose` (false: only header lines are searched)."""
 
     VERSION: ClassVar[int] = 3
+    supports_stream: ClassVar[bool] = True
     prose: bool = True
     _key: Key = PrivateAttr()
 

@@ -103,8 +103,8 @@ def estimate_missed(work: Path | str, others: Sequence[Path | str] | Path | str,
     Raises UsageError for indexes of other documents, and for two indexes by the same finders.
 
     >>> import sanitize
-    >>> _ = sanitize.index("mails.parquet", "names.private", plan="names", workers=1)
-    >>> sanitize.estimate_missed("clean.private", "names.private").estimates["EMAIL_ADDRESS"].both
+    >>> _ = sanitize.index("mails.parquet", "patterns.private", plan="rmft", workers=1)
+    >>> sanitize.estimate_missed("clean.private", "patterns.private").estimates["EMAIL_ADDRESS"].both
     2
     """
     others = [others] if isinstance(others, str | Path) else others

@@ -5,7 +5,6 @@ The sample is really sanitized, in a temporary folder that is deleted at the end
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -34,10 +33,9 @@ from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.leak_forecast import FORECAST_KIND, forecast_leaks, read_curves
 from sanitize.storage.parquet_files import open_text_writer
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
-from sanitize.storage.views import mask_texts
+from sanitize.storage.views import mask_replacements, mask_texts
 
 _SAMPLE_DOCUMENTS = 1_000
-_LABEL_PATTERN = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
 @public_function("explain")
@@ -119,9 +117,8 @@ def explain_with_settings(
     documents = sum(rows for rows in unit_rows if rows is not None) if None not in unit_rows else None
     scale = documents / max(summary.documents_in, 1) if documents else max(1.0, total_bytes / max(sampled_bytes, 1))
     kinds = _string_series([pair.kind for pair in pairs])
-    masked_originals, masked_replacements = (
-        mask_texts(_string_series(texts), kinds) for texts in ([pair.original for pair in pairs], [pair.replacement for pair in pairs])
-    )
+    masked_originals = mask_texts(_string_series([pair.original for pair in pairs]), kinds)
+    masked_replacements = mask_replacements(_string_series([pair.replacement for pair in pairs]), kinds)
     return ExplainResult(
         plan=plan.public_settings(),
         files=len(survey.files),
@@ -141,7 +138,7 @@ def explain_with_settings(
             blacklist=summary.blacklist,
         ),
         examples=[
-            ExampleEdit(kind=pair.kind, before=before, after=pair.replacement if _LABEL_PATTERN.fullmatch(pair.replacement) else after)
+            ExampleEdit(kind=pair.kind, before=before, after=after)
             for pair, before, after in zip(pairs, masked_originals, masked_replacements, strict=True)
         ],
         estimate=CostEstimate(

@@ -38,8 +38,8 @@ def sql(
     Raises UsageError for a statement that is no SELECT, for an unknown name or parameter, and for a folder that is no WORK.
 
     >>> import sanitize
-    >>> sanitize.sql("clean.private", "SELECT kind, sum(occurrences)::int AS n FROM value_counts GROUP BY kind").rows()
-    [('EMAIL_ADDRESS', 2)]
+    >>> sanitize.sql("clean.private", "SELECT kind, sum(occurrences)::int AS n FROM value_counts GROUP BY kind ORDER BY n").rows()
+    [('PERSON', 1), ('EMAIL_ADDRESS', 2)]
     """
     import polars as pl
 

@@ -74,7 +74,7 @@ class CustomKind(BaseModel):
     normal     The normalised form, which decides when two spellings are one value: `exact`; `casefold` (ignores letter case and Unicode
                forms; white space counts as one blank); `digits`; `compact` (letters and digits, ignores letter case).
     replacement   A template for surrogates, such as `EMP-{digits:6}`; without it, a surrogate has the shape of the value.
-    examples, counter_examples   Texts that must be values from end to end, and texts that must contain none: for `sanitize rules test`.
+    examples, counter_examples   Texts that must be values from end to end, and texts that must contain none: for `sanitize plan test`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -19,12 +19,14 @@ from typing import Annotated, Any, ClassVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from sanitize.core import part_protocols
+from sanitize.core.command_results import CategoryCoverage, PlanDescription
 from sanitize.core.part_protocols import Finder, PartType
 from sanitize.core.table_rendering import SummaryTable, escape_controls
-from sanitize.errors import PlanError, suggest_names
+from sanitize.errors import PlanError, UsageError, suggest_names
 from sanitize.kinds import ip_address
 from sanitize.kinds.custom_kind import CustomKind, resolve_custom_kinds
 from sanitize.kinds.kind import Kind, builtin_kinds, custom_kinds, list_kinds
+from sanitize.plans.coverage import compute_coverage, describe_not_looked_for, describe_staying
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.kind_lists import DECISION_GROUPS, FOUND_GROUPS, resolve_decisions, resolve_found_kinds, resolve_read_kinds
 
@@ -190,6 +192,39 @@ class Plan(BaseModel):
             _set_at_path(resolved, path, value, f"plan {self.name}: {path}")
         return Plan.from_resolved(resolved, f"plan {self.name}")
 
+    def coverage(self) -> tuple[CategoryCoverage, ...]:
+        """What the plan looks for and what becomes of it: a row for each category of kinds, names of people first.
+
+        >>> person = Plan.load("rmft").coverage()[0]
+        >>> person.category, person.looked_for, person.not_looked_for
+        ('person', [], ['PERSON'])
+        """
+        return compute_coverage(self)
+
+    def describe(self) -> PlanDescription:
+        """What `sanitize plan show` prints: the plan's purpose, its coverage, what stays and what is not looked for.
+
+        >>> Plan.load("redact").describe().stays
+        []
+        """
+        coverage = self.coverage()
+        notes = list(self.ineffective_settings)
+        if allowed := sorted(self.find.allow):
+            notes.append(f"find.allow: listed values of {', '.join(allowed)} stay")
+        if scored := sorted(self.find.min_score):
+            notes.append(f"find.min_score: occurrences of {', '.join(scored)} with a lower score stay")
+        return PlanDescription(
+            name=self.name,
+            about=self.about,
+            publishable=self.publishable,
+            finders=[finder.use for finder in self.finders],
+            droppers=[dropper.use for dropper in self.droppers],
+            categories=coverage,
+            stays=describe_staying(coverage),
+            not_looked_for=describe_not_looked_for(coverage),
+            notes=notes,
+        )
+
     def _locate_setting(self, name: str) -> str:
         """The place of a setting in the plan file, such as `edit.0.keep`. Raises PlanError unless exactly one part has it."""
         parts: dict[str, BaseModel] = {f"drop.{number}": part for number, part in enumerate(self.droppers)}
@@ -234,7 +269,7 @@ class Plan(BaseModel):
         """
         if not known_values:
             others = [finder for finder in self.finders if finder.use != "known"]
-            for kind in _kinds_without_finder(self.find.kinds, others):
+            for kind in find_kinds_without_finder(self.find.kinds, others):
                 raise PlanError(
                     f"plan {self.name}: {kind}: find.finders has only `known` for this kind, and there is no list; give one "
                     f"with --known FILE, or add one of {_list_finders_for(kind)}"
@@ -325,6 +360,64 @@ def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
     return _parse_plan(name, location, source, None if name in plan_names() else path.parent)
 
 
+_TEMPLATE_HEADER = """\
+# A plan for `sanitize run --plan {file}`. `sanitize plan show {file}` says what it looks for and what becomes of it, and
+# `sanitize plan test {file} TEXT` shows what it does with a text. All keys: docs/reference/plan.md.
+#
+# For editors that check TOML, write in the first line: #:schema PATH/docs/reference/plan.schema.json
+
+"""
+_TEMPLATE_COMMENTS = {  # what begins a line -> the comment above it
+    "about =": "the purpose in one sentence, for `sanitize list plans` and the manifest",
+    "publishable =": "false: summary and card say that the output is not to be published",
+    "leave =": "kinds and categories that are found and counted, but not changed",
+    "[find]": "what is looked for: kinds, categories of kinds, `default` or `*` (sanitize list kinds)",
+    "finders =": "patterns: numbers, addresses; names: people's names; known: the same names elsewhere, and your --known list",
+    "[[edit]]": "what becomes of it; the most specific entry decides: a kind before its category, a category before `*`",
+    "[blacklist]": "a list of words that few users wrote, for training",
+}
+_TEMPLATE_FOOTER = """
+# Further tables, to be uncommented (a table that is in the plan already takes the lines below its name):
+#
+# [find]
+# countries = ["DE"]                              # search for the national identifiers of these countries, too
+#
+# [find.allow]
+# EMAIL_ADDRESS = ["@example.org"]                # values that stay
+#
+# [find.deny]
+# EMAIL_ADDRESS = ["ceo@example.org"]             # values that are taken although they are allowed
+#
+# [[kind]]                                        # a kind of your own; `sanitize plan test {file}` runs its examples
+# name = "STAFF_ID"
+# pattern = 'EMP-[0-9]{{6}}'
+# examples = ["EMP-123456"]
+# counter_examples = ["EMP-12"]
+"""
+
+
+def write_plan_template(path: Path, name: str) -> None:
+    """Writes the file of a shipped plan with comments, to start a plan from. Raises UsageError if the file exists, PlanError for an unknown
+    name."""
+    if name not in plan_names():
+        raise PlanError(f"--from {name}: there is no such shipped plan; {suggest_names(name, plan_names())}")
+    lines, commented = [], set()
+    for line in (resources.files("sanitize") / "plans" / f"{name}.toml").read_text("utf-8").splitlines():
+        begin = next((begin for begin in _TEMPLATE_COMMENTS if line.startswith(begin) and begin not in commented), None)
+        if begin is not None:
+            commented.add(begin)
+            lines.append(f"# {_TEMPLATE_COMMENTS[begin]}")
+        lines.append(line)
+    text = _TEMPLATE_HEADER.format(file=path.name) + "\n".join(lines) + "\n" + _TEMPLATE_FOOTER.format(file=path.name)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path}: exists already; name another file, or remove it") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({type(error).__name__}); name a file in a folder that exists") from None
+
+
 def _parse_plan(name: str, location: str, source: dict[str, Any], folder: Path | None = None) -> Plan:
     """The plan of a file's parsed content; `folder` is the folder of the file, if there is one."""
     plan_file = part_protocols.parse_settings(_PlanFile, source, location + ":")
@@ -342,7 +435,7 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
         **_available_kinds(plan_file.find.countries, location),
         **{custom_kind.name: custom_kind.build_kind() for custom_kind in plan_file.kind},
     }
-    without_finder = _kinds_without_finder(tuple(known_kinds), finders)
+    without_finder = find_kinds_without_finder(tuple(known_kinds), finders)
     own_kinds = [custom_kind.name for custom_kind in plan_file.kind]
     found_kinds = resolve_found_kinds(plan_file.find.kinds, known_kinds, without_finder, own_kinds)
     for kind in found_kinds:
@@ -429,7 +522,7 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
         about=plan_file.about,
         publishable=plan_file.publishable,
         leave=plan_file.leave,
-        find=plan_file.find.model_copy(update={"finders": tuple(_finder_entry(finder) for finder in finders)}),
+        find=plan_file.find.model_copy(update={"finders": tuple(name_finder(finder) for finder in finders)}),
         finders=finders,
         droppers=droppers,
         editors=editors,
@@ -453,7 +546,7 @@ def _with_kinds(
     ]
 
 
-def _finder_entry(finder: Finder) -> str | dict[str, Any]:
+def name_finder(finder: Finder) -> str | dict[str, Any]:
     """The entry of a finder in find.finders: only its name where it has no settings."""
     settings = finder.model_dump(mode="json")
     return finder.use if len(settings) == 1 else settings
@@ -477,7 +570,7 @@ def _load_finders(find: FindSettings, location: str) -> tuple[Finder, ...]:
     return tuple(finders)
 
 
-def _kinds_without_finder(kinds: Sequence[str], finders: Sequence[Finder]) -> list[str]:
+def find_kinds_without_finder(kinds: Sequence[str], finders: Sequence[Finder]) -> list[str]:
     """The kinds without a pattern that none of the finders can find."""
     other_finders = [finder for finder in finders if finder.use != "patterns"]
     without_pattern = [kind for kind in kinds if kind in builtin_kinds() and not builtin_kinds()[kind].pattern]

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy
-from sanitize.core.text_cells import list_text_leaves
+from sanitize.core.text_cells import is_list_type, is_text_type, list_text_leaves
 from sanitize.errors import UsageError, suggest_names
 from sanitize.readers.survey import Roles
 
+# names of columns that name people: whole names, and last words of names (`post_author`, `senderName`)
+_PERSON_COLUMNS = frozenset(
+    "from to cc bcc reply_to name user created_by posted_by written_by sent_by full_name first_name last_name middle_name given_name "
+    "family_name maiden_name real_name display_name screen_name user_name login_name nick_name patient_name customer_name client_name "
+    "employee_name contact_name person_name author_name sender_name recipient_name from_name to_name owner_name member_name".split()
+)
+_PERSON_WORDS = frozenset(
+    "author authors sender senders recipient recipients username usernames fullname firstname lastname surname forename nickname handle "
+    "login person patient customer employee creator poster commenter reviewer speaker correspondent addressee".split()
+)
 COLUMN_POLICIES = ("sanitize", "keep", "pseudonymize", "drop")
 
 
@@ -42,6 +53,9 @@ def resolve_column_policies(schema: pa.Schema, main_column: str, columns: Column
         if name not in schema.names:
             raise UsageError(f"--{policy} {name}: there is no such column; {suggest_names(name, schema.names)}")
     policy_by_column = {}
+    refuse_undecided_columns(
+        (column.name for column in schema if _is_text_or_list(column.type)), {*columns.policies, "doc_id", "user_id", main_column}
+    )
     for column in schema:
         holds_text = bool(list_text_leaves(pa.schema([column])))
         default = "sanitize" if holds_text else "drop" if _holds_binary(column.type) else "keep"
@@ -56,6 +70,36 @@ def resolve_column_policies(schema: pa.Schema, main_column: str, columns: Column
             raise UsageError(f"--pseudonymize {column.name}: {column.type} is not a plain string column; use --sanitize, --keep or --drop")
         policy_by_column[column.name] = policy
     return policy_by_column
+
+
+def names_people(column: str) -> bool:
+    """Whether a column names people, by its name: `author`, `from`, `post_author`, `firstName`; not `file_name` or `user_agent`.
+
+    >>> [name for name in ("Sender", "firstName", "file_name", "to", "user_agent") if names_people(name)]
+    ['Sender', 'firstName', 'to']
+    """
+    words = re.sub(r"[^a-z0-9]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", column).lower()).strip("_")
+    return words in _PERSON_COLUMNS or words.rpartition("_")[2] in _PERSON_WORDS
+
+
+def refuse_undecided_columns(names: Iterable[str], decided: Iterable[str]) -> None:
+    """Raises UsageError where a column of texts names people by its name and is not among the `decided` ones.
+
+    The finders search a text for what shows a name; a cell with `jdoe77` alone shows nothing, so such a column would pass as it is.
+    """
+    undecided = [name for name in names if names_people(name) and name not in set(decided)]
+    if undecided:
+        several = len(undecided) > 1
+        raise UsageError(
+            f"column{'s' if several else ''} {', '.join(undecided)} name{'' if several else 's'} people, and no option says what becomes "
+            f"of {'each' if several else 'it'}: give --pseudonymize NAME (a keyed code for each value), --drop NAME, --sanitize NAME "
+            "(searched like any text: a user name alone is not found) or --keep NAME (left as it is)"
+        )
+
+
+def _is_text_or_list(data_type: pa.DataType) -> bool:
+    """True for texts and lists of texts; the fields inside of objects have names of their own."""
+    return is_text_type(data_type) or (is_list_type(data_type) and is_text_type(data_type.value_type))
 
 
 def _holds_binary(data_type: pa.DataType) -> bool:

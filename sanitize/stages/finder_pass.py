@@ -101,7 +101,7 @@ class FinderPass:
             for column in flatten_cells(table, list(self.leaves)):
                 rows = column.flat.rows
                 positions = (doc_no[rows], doc_id.take(pa.array(rows)), column.cell) if self.active_finders else (None, None, None)
-                column_occurrences.append((column, self._find_in_column(column.flat.texts, *positions)))
+                column_occurrences.append((column, self.find_in_texts(column.flat.texts, *positions)))
                 is_unread[rows[self._unread_texts]] = True
             if not is_unread.any():
                 break
@@ -117,8 +117,12 @@ class FinderPass:
                 )
         return table, column_occurrences, unread
 
-    def _find_in_column(
-        self, texts: pa.LargeStringArray, doc_no: I64 | None, doc_id: pa.LargeStringArray | None, cell: I32 | None
+    def find_in_texts(
+        self,
+        texts: pa.LargeStringArray,
+        doc_no: I64 | None = None,
+        doc_id: pa.LargeStringArray | None = None,
+        cell: I32 | None = None,
     ) -> ColumnOccurrences:
         """Occurrences that the first round finds in a column of texts."""
         texts = fill_null_texts(texts)
@@ -287,4 +291,52 @@ class FinderPass:
             score=spans.score,
             values=pl.concat(frames),
             skipped={},
+        )
+
+
+class TextSearch:
+    """The first round on columns of texts, without documents: the scanner, and the other finders that search each text by itself.
+
+    What a stream finds in a record. `kinds` is the list that the kind numbers of its results index.
+    """
+
+    def __init__(self, key: Key, spec: DetectionSpec) -> None:
+        self._finder_pass = FinderPass(spec, (), key)
+        assert self._finder_pass.scanner is not None
+        self._scanner, self._is_open = self._finder_pass.scanner, False
+        self.kinds = list(all_kinds().values()) if self._finder_pass.active_finders else self._scanner.kinds
+
+    def run(self, texts: pa.LargeStringArray) -> patterns.Detections:
+        """All occurrences in a column of texts; a null text has none."""
+        if not self._finder_pass.active_finders:
+            return self._scanner.run(texts)
+        if not self._is_open:
+            self._finder_pass.__enter__()
+            self._is_open = True
+        texts = fill_null_texts(texts)
+        found = self._finder_pass.find_in_texts(texts)
+        buffers = TextBuffers.from_array(texts)
+        base = buffers.offsets[found.text_no]
+        spelled = pl.Series(slice_nested_spans(buffers, base + found.start_byte, base + found.end_byte), dtype=pl.String)
+        spellings = found.values.unique(["value_id", "value"], maintain_order=True).with_row_index("value_no")
+        occurrences = pl.DataFrame({"value_id": found.value_id, "value": spelled}, schema={"value_id": pl.Int64, "value": pl.String})
+        joined = occurrences.join(spellings, on=["value_id", "value"], how="left", maintain_order="left")
+        assert joined["value_no"].null_count() == 0
+        return patterns.Detections(
+            text_no=found.text_no,
+            start_byte=found.start_byte,
+            end_byte=found.end_byte,
+            start=found.start,
+            end=found.end,
+            value_no=joined["value_no"].cast(pl.Int64).to_numpy(),
+            section_no=found.section,
+            section_names=found.section_names,
+            distinct=patterns.DistinctValues(
+                kind=spellings["kind"].to_numpy(),
+                value=to_large_string(spellings["value"]),
+                normalised=to_large_string(spellings["normalised"]),
+                value_id=spellings["value_id"].to_numpy(),
+            ),
+            skipped=found.skipped,
+            score=found.score,
         )

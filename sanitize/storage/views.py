@@ -382,6 +382,16 @@ def mask_texts(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
     return frame.select(shape.alias(texts.name)).to_series()
 
 
+def mask_replacements(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
+    """The masks of replacements: labels such as `[EMAIL_ADDRESS]` and `[EMAIL_ADDRESS-1]` as they are, all others as `mask_texts` does."""
+    import polars as pl
+
+    masked = mask_texts(texts, kinds)
+    return pl.select(
+        pl.when(texts.str.contains(r"\A\[[A-Z_]+(?:-[0-9]+)?\]\z")).then(texts).otherwise(masked).alias(texts.name)
+    ).to_series()
+
+
 # Text columns that contain no text of the corpus. Every other text column is masked, including those of unknown tables.
 _UNMASKED_COLUMNS = frozenset({"kind", "finder", "section", "part", "reason", "source", "location", "privacy_unit", "stage"})
 

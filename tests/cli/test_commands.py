@@ -431,7 +431,7 @@ def test_a_second_plan_uses_the_index(working_folder: Path, sanitize: Command) -
     sanitize("run", "in.parquet", "-o", "one", "--work", "work")
     before = read_index_state(working_folder / "work")
     assert len(before) > 5
-    summary = sanitize("run", "in.parquet", "-o", "two", "--work", "work", "--plan", "redact", "--json").json
+    summary = sanitize("run", "in.parquet", "-o", "two", "--work", "work", "--plan", "mask_words", "--json").json
     assert read_index_state(working_folder / "work") == before and summary["notes"] == []
     assert len(sanitize("status", "work", "--json").json["runs"]) == 2
     assert sanitize("verify", "one", "--work", "work").code == sanitize("verify", "two", "--work", "work").code == 0

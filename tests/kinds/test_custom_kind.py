@@ -19,8 +19,8 @@ from sanitize.core.keys import Draws, Key
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import PlanError, UsageError
 from sanitize.inspection import sql_api
+from sanitize.inspection.plan_tests import check_kind_examples
 from sanitize.inspection.reproduction import replay
-from sanitize.inspection.rule_tests import check_kind_examples
 from sanitize.kinds.custom_kind import CHECKS, CustomKind
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.kinds.pattern_check import find_pattern_error
@@ -514,10 +514,10 @@ def test_values_occur_only_as_often_as_kept(tmp_path_factory: pytest.TempPathFac
     assert len(heron.findall(after)) == min(keep, len(heron.findall(before)))
 
 
-# ---- sanitize rules test ----
+# ---- sanitize plan test ----
 
 
-def test_rules_test_checks_the_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_test_checks_the_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     valid = {**STAFF, "examples": ["EMP-123456", "EMP-000000"], "counter_examples": ["EMP-12", "TEMP-1234567"]}
     pin = {"name": "PIN", "pattern": "[0-9]{4}", "context": ["pin"], "examples": ["pin: 2001"], "counter_examples": ["2001"]}
     assert check_kind_examples(load_plan(write_plan(tmp_path, valid, pin))).failed == []
@@ -540,7 +540,7 @@ def test_rules_test_checks_the_examples(tmp_path: Path, capsys: pytest.CaptureFi
         ("CODE", "counter_examples", 0, "characters 3 to 11 of 11 match"),
         ("LOSES", "examples", 0, "it overlaps a value of another kind, which is preferred"),
     ]
-    for arguments, code in ((["rules", "test", path, "--json"], 2), (["rules", "test", "rmft"], 0), (["rules", "tset", path], 2)):
+    for arguments, code in ((["plan", "test", path, "--json"], 2), (["plan", "test", "rmft"], 0), (["plan", "tset", path], 2)):
         monkeypatch.setattr("sys.argv", ["sanitize", *arguments])
         with pytest.raises(SystemExit) as ended:
             main.main()

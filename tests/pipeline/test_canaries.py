@@ -50,9 +50,10 @@ def check_plan(folder: Path, plan: str = "rmft", texts: Sequence[str | None] = t
 @pytest.mark.parametrize(("plan", "changes"), [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("erase", ()), ("redact", ())])
 def test_every_form_that_must_be_removed_is_removed(tmp_path: Path, plan: str, changes: tuple[str, ...]) -> None:
     result = check_plan(tmp_path, plan, changes=changes)
-    kind_count = len(load_plan(plan).editor_no_by_kind)
+    untested_kinds = ["PERSON", "USER_NAME"] if plan in ("erase", "redact") else []  # found by more than a pattern, or opt-in
+    kind_count = len(load_plan(plan).editor_no_by_kind) - len(untested_kinds)
     assert result["removed"] == result["planted"] >= kind_count * canaries.CANARY_COUNT * 3
-    assert result["encoded"]["planted"] > 0 and result["untested_kinds"] == []
+    assert result["encoded"]["planted"] > 0 and result["untested_kinds"] == untested_kinds
     for form in canaries.CANARY_FORMS:
         counts = result["by_form"][form.name]
         assert not form.must_be_removed or counts["removed"] == counts["planted"] > 0
@@ -71,7 +72,8 @@ def test_every_kind_has_a_valid_example() -> None:
     for name in canaries.canary_examples():
         values = canaries._generate_values(key, name)
         assert len(set(values)) == canaries.CANARY_COUNT and canaries.canary_examples()[name] not in values
-    assert {kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind} <= set(canaries.canary_examples())
+    shipped_kinds = {kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind}
+    assert shipped_kinds - {"PERSON", "USER_NAME"} <= set(canaries.canary_examples())
     assert set(canaries.canary_examples()) <= set(list_kinds())
 
 

@@ -25,13 +25,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "erase": "9a527c7eddd3dbef",
+    "erase": "bcfbba2cfba41a15",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
     "names": "997b530d0b58c8e3",
-    "pseudonymize": "1260875b23d1b91e",
-    "redact": "b52eede29c6bcdca",
+    "pseudonymize": "51a38bce66961ad9",
+    "redact": "ab68700dc13a46df",
     "rmft": "9b5ee39b05db50b6",
+    "strict": "0fefc4fbdff8054d",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
@@ -72,7 +73,10 @@ KINDS += ["MESSAGE_ID", "URL"]
 
 
 def load_plan_of_recorded_kinds(name: str) -> Plan:
-    kinds = [*KINDS[:3], "PERSON", *KINDS[3:]] if name == "names" else KINDS
+    kinds = [*KINDS[:3], "PERSON", *KINDS[3:]] if name in ("names", "redact", "erase", "pseudonymize") else KINDS
+    if name == "strict":
+        kinds = [*KINDS[:3], "PERSON", *KINDS[3:], "AGE", "DATE_TIME", *(one.name for one in load_plan(name).custom_kinds), "USER_NAME"]
+    kinds = [*kinds, "USER_NAME"] if name in ("redact", "erase", "pseudonymize") else kinds
     return load_plan(name, [f"find.kinds={json.dumps(kinds)}"])
 
 
@@ -86,7 +90,7 @@ def test_key_of_a_seed() -> None:
 
 
 def test_texts_of_canaries() -> None:
-    plan = load_plan_of_recorded_kinds("redact")
+    plan = load_plan("redact", [f"find.kinds={json.dumps(KINDS)}", 'find.finders=["patterns"]'])  # as recorded
     key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), is_public=True)
     kinds = sorted(kind for kind in plan.leak_checked_kinds if kind in canaries.canary_examples())
     texts, _ = canaries._build_documents(key, kinds, 1, canaries._DEFAULT_SHAPES)

@@ -299,7 +299,8 @@ def test_a_full_disk_at_publication_leaves_the_old_output(corpus_folder: Path, s
     before = (corpus_folder / "out" / "manifest.json").read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(publication, "swap_folders", raise_disk_full)
-        check_output(sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact", "--replace"), 7)
+        # a plan with the same finders: another one would rebuild the index that `verify` reads
+        check_output(sanitize("run", "in.jsonl", "-o", "out", "--set", "edit.0.keep=0", "--replace"), 7)
     assert (corpus_folder / "out" / "manifest.json").read_bytes() == before
     check_output(sanitize("verify", "out"))
 

@@ -24,7 +24,8 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
     "rmft": {"contact": RMFT, "IP_ADDRESS": RMFT, "resource": None, "*": REDACTED},
     "erase": {"*": ("rmft", 0)},
     "redact": {"*": REDACTED},
-    "pseudonymize": {"*": ("pseudonymize", 0)},
+    "pseudonymize": {"account": REDACTED, "*": ("pseudonymize", 0)},
+    "strict": {"time": ("generalize", 0), "demographic": ("generalize", 0), "*": REDACTED},
     "baseline": {"*": None},
     "dp_mlm": {"*": ("dp_mlm", 0)},
     "blacklist": {"*": None},
@@ -32,6 +33,9 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
     "names": {"contact": RMFT, "IP_ADDRESS": RMFT, "PERSON": RMFT, "resource": None, "*": REDACTED},
     "header_dedup": {"EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(["financial", "identifier", "credential"], REDACTED), "*": None},
 }
+# the kinds beyond the default ones that a shipped plan looks for
+NAME_KINDS = {"names": {"PERSON"}, **dict.fromkeys(("redact", "erase", "pseudonymize"), {"PERSON", "USER_NAME"})}
+NAME_KINDS["strict"] = {"PERSON", "USER_NAME", "DATE_TIME", "AGE", *(custom.name for custom in load_plan("strict").custom_kinds)}
 
 
 def test_shipped_plans_are_complete() -> None:
@@ -42,12 +46,13 @@ def test_shipped_plans_are_complete() -> None:
 @pytest.mark.parametrize("name", SHIPPED_PLANS)
 def test_a_shipped_plan_covers_every_kind(name: str) -> None:
     plan, decisions = load_plan(name), SHIPPED_PLANS[name]
-    expected_kinds = set(KINDS) | ({"PERSON"} if name == "names" else set())
+    expected_kinds = set(KINDS) | NAME_KINDS.get(name, set())
     assert set(plan.find.kinds) == expected_kinds
     assert set(plan.editor_no_by_kind) | set(plan.leave) == expected_kinds and not set(plan.editor_no_by_kind) & set(plan.leave)
     editor_by_kind = {kind: (plan.editors[number].use, plan.editors[number].keep) for kind, number in plan.editor_no_by_kind.items()}
     for kind in expected_kinds:
-        entry = next(entry for entry in (kind, get_kind(kind).category, "*") if entry in decisions)
+        category = next((custom.category for custom in plan.custom_kinds if custom.name == kind), None) or get_kind(kind).category
+        entry = next(entry for entry in (kind, category, "*") if entry in decisions)
         assert editor_by_kind.get(kind) == decisions[entry], kind
 
 
@@ -55,6 +60,8 @@ def test_a_shipped_plan_covers_every_kind(name: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in builtin_kinds().values() if kind.name not in KINDS], ids=lambda kind: kind.name)
 def test_a_shipped_plan_decides_about_a_kind_that_is_added_to_it(name: str, kind: Kind) -> None:
     changes = [f'find.kinds=["default", "PERSON", "{kind.name}"]', 'find.finders=["patterns", "names", "known"]']
+    own = load_plan(name).custom_kinds
+    changes[0] = changes[0].replace('"default"', '"default", "DATE_TIME"') if own else changes[0]
     plan = load_plan(name, [*changes, f'find.countries=["{kind.country}"]'] if kind.country else changes)
     assert (kind.name in plan.editor_no_by_kind) != (kind.name in plan.leave)
 

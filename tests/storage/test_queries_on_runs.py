@@ -249,8 +249,8 @@ def test_labels_are_shown_and_other_replacements_masked(tmp_path: Path) -> None:
         [tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact", ["edit.0.label=numbered"]), settings=Settings(seed=1, workers=1)
     )
     with closing(q.open_connection(tmp_path / "out.private")) as connection:
-        assert {row[0] for row in connection.execute("SELECT label FROM labels").fetchall()} == {"[EMAIL_ADDRESS-1]"}
-        assert {row[0] for row in connection.execute("SELECT replacement FROM edits").fetchall()} == {"[EMAIL_ADDRESS-1]"}
+        assert {row[0] for row in connection.execute("SELECT label FROM labels").fetchall()} == {"[EMAIL_ADDRESS-1]", "[PERSON-1]"}
+        assert {row[0] for row in connection.execute("SELECT replacement FROM edits").fetchall()} == {"[EMAIL_ADDRESS-1]", "[PERSON-1]"}
 
 
 @pytest.mark.parametrize("name", ["revealed", "masked"])

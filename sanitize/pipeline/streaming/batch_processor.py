@@ -31,8 +31,8 @@ from sanitize.pipeline.streaming.record_batches import TextColumns
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
+from sanitize.stages.finder_pass import TextSearch
 from sanitize.stages.prior_values import find_sorted
-from sanitize.stages.scanner import Scanner
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification.attribution import attribute_matches
@@ -138,8 +138,8 @@ class BatchProcessor:
     checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
-        # kinds are numbered twice: `Detections` by the kinds of the scanner, `LiteralMatcher` by all kinds
-        self.kind_names = [kind.name for kind in Scanner(self.key, self.plan.detection_spec).kinds]
+        # kinds are numbered twice: `Detections` by the kinds of the search, `LiteralMatcher` by all kinds
+        self.kind_names = [kind.name for kind in TextSearch(self.key, self.plan.detection_spec).kinds]
         all_kind_names = list(all_kinds())
         self.kind_numbers = np.array([all_kind_names.index(name) for name in self.kind_names], np.int32)
         self.local_kind_numbers = np.full(len(all_kind_names), -1, np.int32)
@@ -159,7 +159,7 @@ class BatchProcessor:
         found_by_column: Sequence[patterns.Detections],
         has_any_field: Callable[[int, set[str]], bool] = lambda row, names: False,
     ) -> BatchResult:
-        """Process one batch: `text_columns`, its cells, and what the scanner found in each column of cells. `has_any_field(row, names)` is
+        """Process one batch: `text_columns`, its cells, and what was found in each column of cells. `has_any_field(row, names)` is
         True if a record of the batch has a field with one of these names."""
         doc_nos = np.asarray(text_columns.table.column("doc_no"), np.int64)
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column)

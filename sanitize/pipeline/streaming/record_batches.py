@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from sanitize.array_types import I64
 from sanitize.core.keys import Key, pseudonymize_column
-from sanitize.core.text_cells import LeafPath, flatten_leaf, is_text_type, list_text_leaves, to_canonical_type
+from sanitize.core.text_cells import LeafPath, canonical_type, flatten_leaf, is_text_type, list_text_leaves, to_canonical_type
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary
 from sanitize.readers.survey import Roles
@@ -134,6 +134,9 @@ class StreamBatch(Protocol):
 
     def has_any_field(self, row: int, names: set[str]) -> bool:
         """True if the record may have a field with one of these names."""
+
+    def list_text_columns(self) -> list[str]:
+        """The columns with texts or lists of texts, in order of appearance; not the fields inside of objects."""
 
     def has_column(self, name: str) -> bool:
         """True if a record has a column of that name."""
@@ -285,6 +288,15 @@ class DictBatch:
             pass
         return bool(found & names)
 
+    def list_text_columns(self) -> list[str]:
+        """See `StreamBatch`."""
+        names: dict[str, None] = {}
+        for record in self.rows:
+            for name, value in (record or {}).items():
+                if isinstance(value, str) or (isinstance(value, list) and any(isinstance(entry, str) for entry in value)):
+                    names[str(name)] = None
+        return list(names)
+
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
         return any(record is not None and name in record for record in self.rows)
@@ -407,6 +419,11 @@ class ArrowBatch:
     def has_any_field(self, row: int, names: set[str]) -> bool:
         """See `StreamBatch`."""
         return True
+
+    def list_text_columns(self) -> list[str]:
+        """See `StreamBatch`."""
+        leaves = list_text_leaves(pa.schema([(field.name, canonical_type(field.type)) for field in self.table.schema]))
+        return [leaf.column for leaf in leaves if leaf.steps in ((), ("[]",))]
 
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""

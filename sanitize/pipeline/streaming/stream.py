@@ -57,10 +57,11 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
 )
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.detection_spec import DetectionSpec
-from sanitize.plans.plan import Plan
+from sanitize.plans.plan import Plan, find_kinds_without_finder, name_finder
 from sanitize.plans.python_api import StreamOptions, name_type, public_function, python_names, to_python_names
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.stages.scanner import Scanner
+from sanitize.readers.column_policies import refuse_undecided_columns
+from sanitize.stages.finder_pass import TextSearch
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
@@ -74,25 +75,33 @@ PREFETCH_PER_WORKER = 2  # batches that are queued for each worker
 _MIN_RECORDS_FOR_LIMIT = 1_000  # records before the quarantined share is checked
 _MAX_PENDING_BYTES = 64 << 20  # bytes of quarantined records held while no record has been readable
 _MAX_LISTED_COLUMNS = 40  # most columns that an error message lists
+_SECOND_ROUND_NOTE = (
+    "find.finders: {finder} needs the whole corpus, so it was left out: what one record shows to be a name is searched in the records of "
+    "its batch, not in later ones"
+)
 
 
 def to_stream_plan(plan: Plan) -> Plan:
-    """The plan adapted to a stream. Raises PlanError for parts that need the whole corpus."""
+    """The plan adapted to a stream: without the finders of the second round. Raises PlanError for other parts that need a corpus."""
     advice = "a stream sees one record after the other; use `sanitize run`, or remove it from the plan"
     if plan.droppers:
         raise PlanError(f"plan {plan.name}: drop[0].use = {plan.droppers[0].use!r} compares documents of the whole corpus; {advice}")
     if plan.blacklist is not None:
         raise PlanError(f"plan {plan.name}: [blacklist] counts users of the whole corpus; {advice}")
-    other_finders = [finder.use for finder in plan.finders if finder.use != patterns.FINDER_NAME]
+    finders = [finder for finder in plan.finders if not finder.second_round]
+    other_finders = [one.use for one in finders if not (one.supports_stream or one.use == patterns.FINDER_NAME)]
     if other_finders:
-        raise PlanError(f"plan {plan.name}: find.finders: {', '.join(other_finders)} need occurrences of the whole corpus; {advice}")
+        raise PlanError(f"plan {plan.name}: find.finders: {', '.join(other_finders)} need documents of a corpus; {advice}")
+    for kind in find_kinds_without_finder(plan.find.kinds, finders):
+        raise PlanError(f"plan {plan.name}: {kind} is found only by values of the whole corpus; {advice}")
     if plan.find.selection_rules:
         raise PlanError(f"plan {plan.name}: find.allow, find.deny and find.min_score select from an index; {advice}")
     editors = tuple(editor.for_streaming(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
     with custom_kinds(plan.custom_kinds):
         for editor in editors:
             editor.validate_settings(None)
-    return plan.model_copy(update={"editors": editors})
+    find = plan.find.model_copy(update={"finders": tuple(name_finder(finder) for finder in finders)})
+    return plan.model_copy(update={"editors": editors, "finders": tuple(finders), "find": find})
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,6 +118,7 @@ class StreamProcessor:
 
     def __init__(self, plan: Plan | str, state: Path | str | None, settings: Settings, *, reader: str = "the stream") -> None:
         self.plan = to_stream_plan(Plan.load(plan))
+        self._left_out_finders = [finder.use for finder in Plan.load(plan).finders if finder.second_round]
         self._detection_spec = self.plan.detection_spec
         self._reader = reader  # what errors name as the place
         self.settings, self._given_state = settings, require_local_path(state) if state is not None else None
@@ -230,7 +240,7 @@ class StreamProcessor:
         first_doc_no = self.position
         worker_count = self.settings.workers or 1
         if worker_count == 1:
-            finder = Scanner(self.key, self._detection_spec)
+            finder = TextSearch(self.key, self._detection_spec)
             for batch in batches:
                 text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
                 first_doc_no += len(batch)
@@ -253,6 +263,10 @@ class StreamProcessor:
             workers.close()
 
     def _extract_texts(self, batch: StreamBatch, first_doc_no: int) -> tuple[TextColumns, list[CellColumn], list[pa.LargeStringArray]]:
+        if not first_doc_no:
+            # the first batch decides: a later one has records before it that are acknowledged
+            roles = (self.layout.main_column, self.layout.id_column, self.layout.user_column)
+            refuse_undecided_columns(batch.list_text_columns(), {*self.layout.policies, *roles})
         text_columns = batch.extract_texts(self.layout, first_doc_no, self.settings.max_doc_bytes)
         self._missing_columns = {name: option for name, option in self._missing_columns.items() if not batch.has_column(name)}
         columns = flatten_cells(text_columns.table, list(text_columns.leaves))
@@ -429,7 +443,7 @@ class StreamProcessor:
             kept_originals=sum(counts.kept for counts in kinds.values()),
             replaced=sum(counts.replaced for counts in kinds.values()),
             by_kind=kinds,
-            notes=self.notes,
+            notes=[*self.notes, *(_SECOND_ROUND_NOTE.format(finder=finder) for finder in self._left_out_finders)],
             swept=self.swept_count,
             leaks=0,
             position=self.position,
@@ -459,7 +473,7 @@ class _FinderWorkers:
     dies."""
 
     def __init__(self, workers: int, key: Key, detection_spec: DetectionSpec) -> None:
-        self._scanner_args = key.secret, key.is_public, detection_spec
+        self._search_args = key.secret, key.is_public, detection_spec
         self._children = [WorkerProcess() for _ in range(workers)]
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         for child in self._children:
@@ -473,7 +487,7 @@ class _FinderWorkers:
     def _find_in_child(self, texts: list[pa.LargeStringArray]) -> Sequence[patterns.Detections]:
         child = self._idle.get()
         try:
-            child.send(_scan_in_worker, 0, (*self._scanner_args, texts), umask=0o077)
+            child.send(_scan_in_worker, 0, (*self._search_args, texts), umask=0o077)
             found: Sequence[patterns.Detections] = child.receive().result
             return found
         finally:
@@ -489,20 +503,20 @@ class _FinderWorkers:
             child.kill()
 
 
-_worker_scanner: list[Scanner] = []  # in a worker, which serves one stream only
+_worker_search: list[TextSearch] = []  # in a worker, which serves one stream only
 _worker_context = contextlib.ExitStack()  # holds the custom kinds of that stream while the worker lives
 
 
-def _scan_columns(scanner: Scanner, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Detections]:
-    return [scanner.run(column) for column in texts]
+def _scan_columns(search: TextSearch, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Detections]:
+    return [search.run(column) for column in texts]
 
 
 def _scan_in_worker(task: tuple[bytes, bool, DetectionSpec, list[pa.LargeStringArray]]) -> Sequence[patterns.Detections]:
     secret, public, detection_spec, texts = task
-    if not _worker_scanner:
+    if not _worker_search:
         _worker_context.enter_context(custom_kinds(detection_spec.custom_kinds))
-        _worker_scanner.append(Scanner(Key(secret, public), detection_spec))
-    return _scan_columns(_worker_scanner[0], texts)
+        _worker_search.append(TextSearch(Key(secret, public), detection_spec))
+    return _scan_columns(_worker_search[0], texts)
 
 
 def _await_result(future: Future[Sequence[patterns.Detections]]) -> Callable[[], Sequence[patterns.Detections]]:

@@ -704,3 +704,34 @@ def test_a_kind_that_an_editor_and_leave_name_is_counted_once(tmp_path: Path) ->
     (tmp_path / "in.jsonl").write_text('{"text": "ann.lee@example.com or bob@example.org"}\n', "utf-8")
     summary = run_stream([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", load_plan(str(tmp_path / "both.toml")), None, Settings(seed=1))
     assert (summary.occurrences, summary.replaced, summary.by_kind["EMAIL_ADDRESS"].left_by_plan) == (2, 2, 0)
+
+
+def test_a_stream_finds_names_in_each_record() -> None:
+    """`names` searches each text by itself; `known`, which needs the corpus, is left out."""
+    records = [
+        {"text": "From: Fnord Zyqwert <fzyq@example.com>\n\nhello"},
+        {"text": "Dear Ann Quist, ask fnord zyqwert about it"},
+        {"text": ""},
+    ]
+    for batch in (1, 3):
+        first, second, _ = (record["text"] for record in stream(records, plan="redact", seed=1, batch=batch))
+        assert first == "From: [PERSON] <[EMAIL_ADDRESS]>\n\nhello"
+        assert "[PERSON]" in second and "Quist" not in second
+        assert ("zyqwert" in second) == (batch == 1)  # the leak check of a batch searches for its names
+
+
+def test_workers_find_the_same_names() -> None:
+    records = [{"text": f"Dear Ann Quist, call Bob Roe on {day} May, @aquist{day}"} for day in range(1, 9)]
+    one, two = (list(stream(records, plan="erase", seed=1, batch=3, workers=workers)) for workers in (1, 2))
+    assert one == two and "Quist" not in str(one) and "aquist" not in str(one)
+
+
+def test_names_in_several_columns_and_lists() -> None:
+    row = {"text": "Dear Ann Quist,", "notes": ["met Bob Roe", None, "nothing"], "n": 1}
+    assert list(stream([row], plan="redact", seed=1)) == [{"text": "Dear [PERSON],", "notes": ["met [PERSON]", None, "nothing"], "n": 1}]
+
+
+def test_a_kind_that_only_the_second_round_finds_is_refused() -> None:
+    plan = load_plan("redact", ['find.kinds=["EMAIL_ADDRESS", "LOCATION"]', 'find.finders=["patterns", "known"]'])
+    with pytest.raises(PlanError, match="LOCATION is found only by values of the whole corpus"):
+        list(stream([], plan=plan))

@@ -1,0 +1,133 @@
+"""`sanitize plan`: shows what a plan does, writes a plan file to start from, and tests a plan on a text and on its examples."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sanitize.cli.console import format_table, print_result, print_text
+from sanitize.cli.options import AsJson, PlanChanges, Reveal, local_path, require_choice
+from sanitize.core.command_results import COVERAGE_HEADER, ExampleCounts, ExampleTestResult, PlanDescription
+
+
+def command(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="show, init or test", show_default=False)],
+    plan: Annotated[
+        str, typer.Argument(metavar="PLAN", help="a shipped plan or a TOML file; of init the file to write", show_default=False)
+    ],
+    text: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="test: a text in UTF-8, or - for standard input", show_default=False)
+    ] = None,
+    from_: Annotated[str, typer.Option("--from", metavar="NAME", help="init: the shipped plan to begin with")] = "redact",
+    set_: PlanChanges = None,
+    reveal: Reveal = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a plan looks for and what becomes of it (show), write a plan file to start from (init), or test a plan (test).
+
+    test runs the plan's own kinds on their examples and ends with exit 2 if one fails; with FILE it shows what becomes of each value in it,
+    masked without --reveal.
+    """
+    from sanitize.errors import UsageError
+    from sanitize.plans.plan import load_plan, write_plan_template
+
+    require_choice("plan", what, ("show", "init", "test"))
+    if text is not None and what != "test":
+        raise UsageError(f"plan {what}: a second argument is only for test; leave it out")
+    if what == "init":
+        write_plan_template(local_path(plan), from_)
+        print_text(f"{plan}: a copy of plan {from_} with comments. Next: sanitize plan show {plan}   |   sanitize plan test {plan} FILE")
+    elif what == "show":
+        print_result(load_plan(plan, set_ or ()).describe(), as_json, _format_description)
+    elif text is None:
+        _test_examples(plan, set_, as_json)
+    else:
+        _test_on_text(plan, set_, text, reveal, as_json)
+
+
+def _format_description(found: PlanDescription) -> str:
+    lines = [f"{found.name}: {found.about}", "", format_table(COVERAGE_HEADER, list(found.table_rows())), ""]
+    lines.append(f"not looked for  {'; '.join(found.not_looked_for) or 'nothing'}")
+    lines.append(f"stays by plan   {'; '.join(found.stays) or 'nothing that is found'}")
+    lines.append(f"finders         {', '.join(found.finders)}")
+    if found.droppers:
+        lines.append(f"droppers        {', '.join(found.droppers)}")
+    lines += [f"note            {note}" for note in found.notes]
+    lines.append(f"publish         {'publishable' if found.publishable else 'not publishable'}")
+    return "\n".join(lines)
+
+
+def _test_examples(plan: str, changes: list[str] | None, as_json: bool) -> None:
+    from sanitize.errors import PlanError
+    from sanitize.inspection.plan_tests import check_kind_examples
+    from sanitize.plans.plan import load_plan
+
+    found = check_kind_examples(load_plan(plan, changes or ()))
+    print_result(found, as_json, _format_example_results)
+    if found.failed:
+        raise PlanError(f"{plan}: {len(found.failed)} of {found.example_count} examples failed; correct the kinds, or the examples")
+
+
+def _format_example_results(result: ExampleTestResult) -> str:
+    if not result.kinds:
+        return (
+            f"plan {result.plan} has no custom kinds, so no examples; `sanitize plan test {result.plan} FILE` tests it on a text, "
+            "docs/how_to/own_kinds.md says how to add a [[kind]]"
+        )
+    failed_counts = {(failure.kind, failure.list): 0 for failure in result.failed}
+    for failure in result.failed:
+        failed_counts[failure.kind, failure.list] += 1
+
+    def format_passed(counts: ExampleCounts, list_name: str) -> str:
+        return f"{getattr(counts, list_name) - failed_counts.get((counts.kind, list_name), 0)} of {getattr(counts, list_name)}"
+
+    rows = [(counts.kind, format_passed(counts, "examples"), format_passed(counts, "counter_examples")) for counts in result.kinds]
+    lines = [format_table(("kind", "examples found", "counter-examples not found"), rows)]
+    if result.failed:
+        lines += ["", *(f"{failure.kind}.{failure.list}[{failure.index}]: {failure.reason}" for failure in result.failed)]
+    incomplete = [counts.kind for counts in result.kinds if not (counts.examples and counts.counter_examples)]
+    if incomplete:
+        lines += ["", f"note: {', '.join(incomplete)}: the test needs both lists to tell much; fill examples and counter_examples"]
+    return "\n".join(lines)
+
+
+def _test_on_text(plan: str, changes: list[str] | None, file: str, reveal: bool, as_json: bool) -> None:
+    """Print each occurrence with what stands in its place; with `reveal` each changed line before and after, too."""
+    import polars as pl
+
+    from sanitize.cli.console import print_json
+    from sanitize.errors import InputRefused
+    from sanitize.inspection.plan_tests import try_plan
+    from sanitize.plans.plan import load_plan
+    from sanitize.storage.views import mask_replacements, mask_texts
+
+    name = "standard input" if file == "-" else file
+    try:
+        raw = sys.stdin.buffer.read() if file == "-" else local_path(file).read_bytes()
+        text = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputRefused(f"{name}: cannot be read ({type(error).__name__}); expected a text in UTF-8") from None
+    tried = try_plan(load_plan(plan, changes or ()), text)
+    kinds = pl.Series([one.kind for one in tried.occurrences], dtype=pl.String)
+    before = pl.Series([one.before for one in tried.occurrences], dtype=pl.String)
+    after = pl.Series([one.after for one in tried.occurrences], dtype=pl.String)
+    if not reveal:
+        before, after = mask_texts(before, kinds), mask_replacements(after, kinds)
+    rows = [
+        (one.line, one.kind, shown_before, "(stays)" if one.after is None else shown_after)
+        for one, shown_before, shown_after in zip(tried.occurrences, before, after, strict=True)
+    ]
+    if as_json:
+        names = ("line", "kind", "before", "after")
+        for one, row in zip(tried.occurrences, rows, strict=True):
+            print_json({**dict(zip(names, row, strict=True)), "stays": one.after is None, "after": None if one.after is None else row[3]})
+        return
+    if not rows:
+        print_text(f"nothing of plan {plan} was found in {name}")
+        return
+    print_text(format_table(("line", "kind", "before", "after"), rows))
+    if reveal:
+        for number, old, new in tried.changed_lines:
+            print_text(f"\n{number} - {old}\n{number} + {new}")

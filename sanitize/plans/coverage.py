@@ -1,0 +1,81 @@
+"""What a plan looks for, what becomes of it, and what it does not look for: one row for each category of kinds.
+
+A pure function of a plan, from which `sanitize plan show`, the docs and the summary of a run take their words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sanitize.core.command_results import CategoryCoverage, KindTreatment
+from sanitize.kinds.kind import CATEGORIES, Kind, builtin_kinds
+
+if TYPE_CHECKING:
+    from sanitize.plans.plan import Plan
+
+# the order in which categories are listed: names of people first
+CATEGORY_ORDER = (
+    *("person", "account", "contact", "identifier", "financial", "credential", "network", "time", "demographic", "place", "organization"),
+    "resource",
+)
+
+
+def compute_coverage(plan: Plan) -> tuple[CategoryCoverage, ...]:
+    """A row for each category of kinds, names of people first: the kinds that the plan looks for with what becomes of them, and the others.
+
+    Kinds that the plan defines are in the rows of their categories. Loads no model and reads no file.
+    """
+    kinds: dict[str, Kind] = {**builtin_kinds(), **{custom.name: custom.build_kind() for custom in plan.custom_kinds}}
+    return tuple(_cover_category(plan, category, kinds) for category in CATEGORY_ORDER)
+
+
+def _cover_category(plan: Plan, category: str, kinds: Mapping[str, Kind]) -> CategoryCoverage:
+    found = [name for name in plan.find.kinds if kinds[name].category == category]
+    editor_no_by_kind = plan.editor_no_by_kind
+    kinds_by_treatment: dict[tuple[str | None, str, str], list[str]] = {}
+    for name in found:
+        editor = plan.editors[editor_no_by_kind[name]] if name in editor_no_by_kind else None
+        outcome = (None, "left as it is", "every occurrence")
+        if editor is not None:
+            outcome = (editor.use, editor.action, editor.describe_staying(name))
+        kinds_by_treatment.setdefault(outcome, []).append(name)
+    treatments = [
+        KindTreatment(kinds=names, editor=editor_name, action=action, stays=stays)
+        for (editor_name, action, stays), names in kinds_by_treatment.items()
+    ]
+    others = [name for name, kind in kinds.items() if kind.category == category and name not in found]
+    return CategoryCoverage(category=category, about=CATEGORIES[category], looked_for=treatments, not_looked_for=sorted(others))
+
+
+def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
+    """What a plan does not look for, in words, names of people first: whole categories by what they contain, others by their kinds.
+
+    Identifiers of countries that the plan does not name are one entry.
+
+    >>> from sanitize.plans.plan import load_plan
+    >>> describe_not_looked_for(load_plan("rmft").coverage())[:2]
+    ['names of people (PERSON)', 'USER_NAME']
+    """
+    entries = []
+    countries = {name: kind.country for name, kind in builtin_kinds().items() if kind.country is not None}
+    for row in coverage:
+        names = [name for name in row.not_looked_for if name not in countries]
+        if names:
+            entries.append(", ".join(names) if row.looked_for else f"{row.about} ({', '.join(names)})")
+        if missing := sorted({countries[name] for name in row.not_looked_for if name in countries}):
+            entries.append(f"national identifiers of {', '.join(missing)} (name the country in find.countries)")
+    return entries
+
+
+def describe_staying(coverage: Sequence[CategoryCoverage]) -> list[str]:
+    """What a plan finds and does not remove completely, in words: `EMAIL_ADDRESS, PHONE_NUMBER: the first occurrence of every value`.
+
+    Empty for a plan that removes every occurrence of what it looks for.
+    """
+    kinds_by_reason: dict[str, list[str]] = {}
+    for row in coverage:
+        for treatment in row.looked_for:
+            if treatment.stays:
+                kinds_by_reason.setdefault(treatment.stays, []).extend(treatment.kinds)
+    return [f"{', '.join(kinds)}: {reason}" for reason, kinds in kinds_by_reason.items()]
