@@ -26,7 +26,7 @@ from sanitize.core.keys import Key
 from sanitize.errors import InputRefused
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import custom_kinds
-from sanitize.pipeline.index_build import IndexBuilder
+from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
