@@ -34,7 +34,7 @@ from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.occurrence_table_writer import OccurrenceTableWriter
 from sanitize.storage.corpus import Documents
 
-_CODE_PATTERN = "^<?(urn:uuid:)?[{]?[0-9A-Fa-f-]+[}]?>?$"
+_CODE_PATTERN = "^<?([A-Za-z0-9_-]+[/:])*[{]?[0-9A-Fa-f-]+[}]?>?$"  # a number, a hexadecimal code or a UUID, with or without a prefix
 VERSION = 3  # part of the index's fingerprint: raise it when what is written for the same input changes
 
 
@@ -136,7 +136,7 @@ def find_in_columns_task(task: FindTask) -> dict[str, Any]:
     """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders that need only the texts.
 
     Returns lists with an entry for each of `task.leaves`: `values` (occurrences by kind), `values_in_codes` (those in strings that are
-    a number, a hexadecimal code or a UUID), and `codes` (how many such strings there are). One pass over these columns; writes no file.
+    codes by `_CODE_PATTERN`), and `codes` (how many such strings there are). One pass over these columns; writes no file.
     """
     by_kind = [Counter[str]() for _ in task.leaves]
     in_codes = [Counter[str]() for _ in task.leaves]

@@ -57,6 +57,14 @@ CASES: dict[str, tuple[Table, dict[str, Any], str, str | None]] = {
         {"doc_id": ["5d41402a-bc4b-4a76-b971-9d911017c592"] * 39 + ["ab411111-1111-1111-111c-9d911017c592"], "text": PLAIN * 20},
         *({}, "", None),
     ),
+    "a code with the digits of a card": (
+        {"doc_id": [f"list-a/{no:016x}" for no in range(39)] + ["list-a/ab4111111111111111"], "text": PLAIN * 20},
+        *({}, "", None),
+    ),
+    "a telephone number among numbers": (
+        {"doc_id": [*NUMBERS[:39], "212-555-0123"], "text": PLAIN * 20},
+        *({}, "column doc_id: 1 PHONE_NUMBER", None),
+    ),
     "uuids": ({"doc_id": ["5d41402a-bc4b-4a76-b971-9d911017c592", "<urn:uuid:5d41402a-bc4b-4a76>"], "text": PLAIN}, {}, "", None),
 }
 

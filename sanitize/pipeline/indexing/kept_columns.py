@@ -4,7 +4,8 @@ detection, over all rows, and decided per column and kind.
 A kind that the plan edits must not remain in a kept column without a decision. Decided are:
 
 - `name`: the name of the column, which --keep named, says that it holds this kind, such as `url` or `server_ip`.
-- `chance`: a column of numbers or hexadecimal codes, such as tweet ids or UUIDs, of which a few pass as a card number by chance.
+- `chance`: a column of numbers or hexadecimal codes, such as tweet ids or UUIDs, of which a few pass as a card or account number by
+  chance; never an address, a telephone number or a secret.
 
 Everything else stops the run. The decisions are in the manifest (`kept_values`), as counts.
 """
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
+from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
 from sanitize.stages.detection import FindTask, find_in_texts
 
@@ -33,6 +35,7 @@ _NAME_WORDS: Mapping[str, frozenset[str]] = {
     "DATE_TIME": frozenset(("date", "dates", "time", "timestamp", "created", "updated", "year", "month", "day")),
 }
 _GENERAL_WORDS = frozenset(("address", "number", "code", "name", "id", "time"))  # of names of kinds; they say nothing alone
+_CHANCE_CATEGORIES = ("financial", "identifier")  # numbers that are recognised by a check digit, or by their length alone
 _MAX_CHANCE = 0.10  # a random number passes a check digit modulo 10 with this probability; measured: 4 % of 16 digits, 3e-5 of UUIDs
 
 
@@ -83,7 +86,7 @@ def decide(results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], pla
             reason = ""
             if _says_kind(leaf, kind):
                 reason = "name"
-            elif in_codes[kind] == count and count <= _MAX_CHANCE * code_count:
+            elif all_kinds()[kind].category in _CHANCE_CATEGORIES and in_codes[kind] == count and count <= _MAX_CHANCE * code_count:
                 reason = "chance"
             if reason:
                 decisions.append({"column": str(leaf), "kind": kind, "values": count, "kept_for": reason})
