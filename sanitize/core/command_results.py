@@ -162,7 +162,8 @@ class BlacklistCounts:
 @dataclass(frozen=True, kw_only=True)
 class LeakCheckCounts:
     """The leak check of a run: `values_checked` removed values were searched for in `forms`; `swept` occurrences that the finders had
-    missed were removed. `ambiguous` counts matches that are too short to be conclusive, by kind (full check only)."""
+    missed were removed. `not_searched` are the forms that only a full check searches. `ambiguous` counts matches that are too short to be
+    conclusive, by kind (full check only)."""
 
     forms: Sequence[str]
     mode: str
@@ -170,6 +171,7 @@ class LeakCheckCounts:
     swept: int
     files: int
     kinds: Sequence[str] | None = field(default=None, metadata=IF_SET)
+    not_searched: Sequence[str] = ()
     ambiguous: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
 
 
@@ -207,7 +209,8 @@ class RunResult(CommandResult):
     """The result of `run`: documents and occurrences by outcome, the leak check, columns, costs, and where the files are.
 
     documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was checked (`verify="off"`). `changed` is
-    False if OUT was up to date already. Sizes are in bytes or MB (1e6 bytes), times in seconds.
+    False if OUT was up to date already. `not_looked_for` is what the plan does not look for, names of people first, and `stays_by_plan`
+    what it finds and does not remove completely, in words. Sizes are in bytes or MB (1e6 bytes), times in seconds.
     """
 
     documents_in: int
@@ -242,6 +245,8 @@ class RunResult(CommandResult):
     blacklist: BlacklistCounts | None = field(default=None, metadata=IF_SET)
     ledger: Sequence[Mapping[str, Any]] = field(default_factory=list, metadata=IF_SET)
     appended: AppendedFiles | None = field(default=None, metadata=IF_SET)
+    not_looked_for: Sequence[str] = ()
+    stays_by_plan: Sequence[str] = ()
 
     def summary_table(self) -> SummaryTable:
         check, canaries = self.verify, self.canaries
@@ -259,6 +264,8 @@ class RunResult(CommandResult):
             ),
             *([("canaries", f"{canaries.removed:,} of {canaries.planted:,} planted values were removed")] if canaries.planted else []),
             ("recall", "not measured"),
+            ("not looked for", "; ".join(self.not_looked_for) or "nothing"),
+            ("stays by plan", "; ".join(self.stays_by_plan) or "nothing that is found"),
             ("kept", f"{self.kept_originals:,} originals stay in the output as the plan says"),
             ("key", "from a seed: replacements can be guessed, no privacy claim" if self.key == "seed" else "secret"),
             ("publish", "publishable according to its plan" if self.publishable else "keep private"),

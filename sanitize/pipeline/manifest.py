@@ -16,12 +16,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.plans.coverage import describe_not_looked_for, describe_staying
 from sanitize.plans.plan import Plan
 from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
 from sanitize.storage.corpus import MANIFEST_VERSION
 from sanitize.storage.publication import shard_names
 from sanitize.text.literal_search import LITERAL_FORMS
+from sanitize.verification.value_forms import ALL_FORMS
 
 
 def summarize_kinds(
@@ -92,6 +94,9 @@ def build_summary(
         entry["left_by_plan"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
     rows = sum(result["rows"] for result in shard_results)
     checked = verification["mode"] != "off"
+    forms = verification.get("forms", list(LITERAL_FORMS) if checked else [])
+    not_searched = [form for form in ALL_FORMS if form not in forms]
+    coverage = plan.coverage()
     return {
         "documents_in": documents,
         "documents_out": rows,
@@ -112,13 +117,15 @@ def build_summary(
         ),
         **({"ledger": [dict(account) for account in ledger]} if ledger else {}),
         "leaks": 0 if checked else None,  # a run with leaks publishes nothing; None means not checked
-        "verify": {"forms": list(LITERAL_FORMS) if checked else [], **verification, "files": len(shard_results) + 3},
+        "verify": {"forms": forms, **verification, "files": len(shard_results) + 3, "not_searched": not_searched},
         "canaries": dict(canaries),
         "publishable": plan.publishable and checked,
         "plan_name": plan.name,
         "plan_hash": plan_hash,
         "key": "seed" if public_key else "secret",
         "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
+        "not_looked_for": describe_not_looked_for(coverage),
+        "stays_by_plan": describe_staying(coverage),
     }
 
 

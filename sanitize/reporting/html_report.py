@@ -98,7 +98,7 @@ def render_card(summary: Summary, tables: ReportTables | None = None) -> str:
 
 def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> dict[str, Any]:
     """All variables of both templates, with defaults for what the summary lacks: an undefined one is an error."""
-    verify = {"mode": "off", "values_checked": 0, "forms": [], "files": 0} | dict(summary.get("verify") or {})
+    verify = {"mode": "off", "values_checked": 0, "forms": [], "not_searched": [], "files": 0} | dict(summary.get("verify") or {})
     inputs = [{"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)]
     outputs = summary.get("outputs", ())
     shards = [] if isinstance(outputs, int) else [dict(one) for one in outputs if isinstance(one, Mapping)]
@@ -118,6 +118,8 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "canaries": {"documents": 0, "planted": 0, "removed": 0, "encoded": {"planted": 0, "removed": 0}, "untested_kinds": []}
         | dict(summary.get("canaries") or {}),
         "publishable": bool(summary.get("publishable", False)),
+        "not_looked_for": list(summary.get("not_looked_for", ())),
+        "stays_by_plan": list(summary.get("stays_by_plan", ())),
         "seeded": summary.get("key") == "seed",
         "accounts": [dict(one) for one in summary.get("ledger", ())],
         "unclaimed": any(str(one["claim"]).startswith("none") for one in summary.get("ledger", ())),

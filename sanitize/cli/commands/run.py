@@ -66,6 +66,8 @@ def _format_summary(summary: RunResult) -> str:
     else:
         swept = f"; {check.swept:,} occurrences that the finders had missed were swept" if check.swept else ""
         lines.append(f"verify    {summary.leaks} of {check.values_checked:,} removed values found in {len(check.forms)} forms{swept}")
+        if check.not_searched:
+            lines.append(f"          not searched in the forms {', '.join(check.not_searched)} (--verify full, or sanitize verify)")
     if canaries := summary.canaries.planted:
         encoded = summary.canaries.encoded
         lines.append(
@@ -73,6 +75,8 @@ def _format_summary(summary: RunResult) -> str:
             f" and {encoded.removed:,} of {encoded.planted:,} hidden ones (base64, HTML, ...)"
         )
     lines.append("recall    not measured: how much the finders missed is unknown")
+    lines.append(f"not looked for  {'; '.join(summary.not_looked_for) or 'nothing'}")
+    lines.append(f"stays by plan   {'; '.join(summary.stays_by_plan) or 'nothing that is found'}")
     if summary.kept_originals:
         which = " (the first of each value)" if not summary.editor_reports else ""
         lines.append(f"kept      {summary.kept_originals:,} originals are kept by plan{which}")
