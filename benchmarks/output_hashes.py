@@ -2,6 +2,7 @@
 
     python -m benchmarks.output_hashes            compare with benchmarks/results/output_hashes.json; exit 1 where something differs
     python -m benchmarks.output_hashes --record   write that file
+    python -m benchmarks.output_hashes --record --only erase   write the cases whose name holds this text, and leave the others as they are
 
 Runs every shipped plan, `stream`, an append and an erasure with `--seed 7` over slices of four corpora of ../shared/data: enron,
 spamassassin, linux-man, and prompts in the form of chat `messages`. For each it records the SHA-256 of every published shard, and of the
@@ -44,6 +45,7 @@ PLANS = (
     "pseudonymize",
     "redact",
     "rmft",
+    "strict",
 )
 STREAMED = ("rmft", "erase", "redact")
 MAILS = {"enron": "enron.parquet", "spamassassin": "spamassassin.parquet", "linux-man": "linux-man.parquet"}
@@ -260,7 +262,10 @@ def main() -> int:
             pool.shutdown(cancel_futures=True)
             found = {name: job.result() for name, job in jobs.items()}
     if chosen.record:
-        RECORDED.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        kept = json.loads(RECORDED.read_text("utf-8")) if chosen.only else {}
+        order = [f"{corpus}/{case}" for corpus in options for case in cases]
+        merged = {**kept, **found}
+        RECORDED.write_text(json.dumps({name: merged[name] for name in order if name in merged}, indent=1) + "\n", "utf-8")
         print(f"{len(found)} cases recorded")
         return 0
     recorded = {name: entry for name, entry in json.loads(RECORDED.read_text("utf-8")).items() if chosen.only in name}
