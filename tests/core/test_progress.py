@@ -242,7 +242,7 @@ def test_quiet_run_prints_nothing_or_json(corpus: Path, tmp_path: Path, command:
 def test_verify_shows_progress_unless_quiet(corpus: Path, tmp_path: Path, run_in_terminal: RunInTerminal) -> None:
     run_with_settings(corpus / "in.parquet", tmp_path / "out", settings=Settings(seed=1, workers=1, rows_per_shard=30))
     stderr, stdout = run_in_terminal("verify", "out", "--workers", "1", folder=tmp_path)
-    assert "verify   " in stderr and "/7 tasks" in stderr and stderr.endswith("\r\x1b[K") and "0 of" in stdout  # four shards, three pages
+    assert "verify   " in stderr and "/8 tasks" in stderr and stderr.endswith("\r\x1b[K") and "0 of" in stdout  # four shards, four pages
     assert run_in_terminal("verify", "out", "--workers", "1", "--quiet", folder=tmp_path) == ("", "")
     replay_arguments = ["replay", "out", str(corpus / "in.parquet"), "-o", "again", "--workers", "1", "--quiet"]
     assert run_in_terminal(*replay_arguments, folder=tmp_path) == ("", "")

@@ -50,6 +50,7 @@ PURPOSES = {
     "pseudonym/document/{kind}",
     "pseudonym/none/{kind}",
     "pseudonym/user_id",
+    "published",
     "sample",
     "user",
     "value_id/{kind}",

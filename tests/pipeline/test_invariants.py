@@ -578,7 +578,7 @@ def uninterrupted_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Pa
 
 
 def get_task_number(task: Any) -> int:
-    return int(task.shard_no if hasattr(task, "shard_no") else task.no)
+    return int(task.shard_no if hasattr(task, "shard_no") else task.first_doc_no)
 
 
 TASKS = [(detection, "find_task"), (rewriting, "rewrite_task"), (shard_checking, "verify_task")]

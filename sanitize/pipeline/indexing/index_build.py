@@ -17,7 +17,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -52,6 +52,7 @@ from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.publication import recover_output
 from sanitize.storage.task_records import Job, run_job
 from sanitize.storage.views import escape_glob, quote_literal
+from sanitize.verification.attribution import find_renamed_columns
 
 # bytes that a run needs in WORK and OUT for each byte of input, measured on mail, logs and prose; compressed inputs are decompressed
 _DISK_BYTES_PER_INPUT_BYTE, _DISK_BYTES_PER_COMPRESSED_BYTE = 1.0, 4.0
@@ -362,7 +363,8 @@ class IndexBuilder:
             )
             for task_no, task in zip(task_nos, tasks, strict=True)
         ]
-        return kept_columns.decide(self.tasks.run("columns", jobs), leaves, plan)
+        renamed_columns = find_renamed_columns(asdict(state.settings.columns.roles))
+        return kept_columns.decide(self.tasks.run("columns", jobs), leaves, plan, renamed_columns)
 
     def _run_second_round(self, results: Sequence[dict[str, Any]], quarantined: list[int]) -> list[dict[str, Any]]:
         """Gather the values of the first round and search all documents again with them; returns the merged results of both rounds, one

@@ -24,6 +24,7 @@ from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
 from sanitize.stages.detection import FindTask, find_in_texts
+from sanitize.verification.attribution import describe_column
 
 # words in the name of a column that say which kind it holds, besides those of the kind's own name
 _NAME_WORDS: Mapping[str, frozenset[str]] = {
@@ -67,10 +68,12 @@ def check_names(schema: pa.Schema, policies: Mapping[str, str], plan: Plan, task
         )
 
 
-def decide(results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], plan: Plan) -> list[dict[str, Any]]:
+def decide(
+    results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], plan: Plan, renamed_columns: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """The decision on each kind that was found in a kept column, for the manifest. Raises LeakFound, with the ways out, if one has none.
 
-    `results` are those of `find_in_columns_task`.
+    `results` are those of `find_in_columns_task`; `renamed_columns` those of `find_renamed_columns`.
     """
     decisions, undecided = [], []
     for leaf_no, leaf in enumerate(leaves):
@@ -84,7 +87,7 @@ def decide(results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], pla
             if kind not in plan.editor_no_by_kind:
                 continue  # the plan leaves this kind everywhere, or does not look for it
             reason = ""
-            if _says_kind(leaf, kind):
+            if _says_kind(leaf, kind, renamed_columns):
                 reason = "name"
             elif all_kinds()[kind].category in _CHANCE_CATEGORIES and in_codes[kind] == count and count <= _MAX_CHANCE * code_count:
                 reason = "chance"
@@ -93,7 +96,7 @@ def decide(results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], pla
             else:
                 undecided.append((leaf, kind, count))
     if undecided:
-        where = "; ".join(f"column {leaf}: {count:,} {kind}" for leaf, kind, count in undecided)
+        where = "; ".join(f"{describe_column(str(leaf), renamed_columns)}: {count:,} {kind}" for leaf, kind, count in undecided)
         raise LeakFound(
             f"values that the plan removes are in columns that the output keeps ({where}); nothing was published. Leave the column out "
             "(--drop COLUMN), pseudonymize it (--pseudonymize COLUMN), sanitize it (--sanitize COLUMN), or rename it in the input after "
@@ -102,9 +105,9 @@ def decide(results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], pla
     return decisions
 
 
-def _says_kind(leaf: LeafPath, kind: str) -> bool:
-    """True if the last name on the path to the strings names their kind."""
-    name = next((step for step in reversed(leaf.steps) if step != "[]"), leaf.column)
+def _says_kind(leaf: LeafPath, kind: str, renamed_columns: Mapping[str, str]) -> bool:
+    """True if the last name on the path to the strings names their kind; for a renamed column, its name in the input."""
+    name = next((step for step in reversed(leaf.steps) if step != "[]"), renamed_columns.get(leaf.column, leaf.column))
     words = set(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
     return bool(words & (_NAME_WORDS.get(kind, frozenset()) | (set(kind.lower().split("_")) - _GENERAL_WORDS)))
 
