@@ -87,7 +87,7 @@ def decide(
             if kind not in plan.editor_no_by_kind:
                 continue  # the plan leaves this kind everywhere, or does not look for it
             reason = ""
-            if _says_kind(leaf, kind, renamed_columns):
+            if _says_kind(leaf, kind):
                 reason = "name"
             elif all_kinds()[kind].category in _CHANCE_CATEGORIES and in_codes[kind] == count and count <= _MAX_CHANCE * code_count:
                 reason = "chance"
@@ -105,9 +105,9 @@ def decide(
     return decisions
 
 
-def _says_kind(leaf: LeafPath, kind: str, renamed_columns: Mapping[str, str]) -> bool:
-    """True if the last name on the path to the strings names their kind; for a renamed column, its name in the input."""
-    name = next((step for step in reversed(leaf.steps) if step != "[]"), renamed_columns.get(leaf.column, leaf.column))
+def _says_kind(leaf: LeafPath, kind: str) -> bool:
+    """True if the last name on the path to the strings names their kind, in the output."""
+    name = next((step for step in reversed(leaf.steps) if step != "[]"), leaf.column)
     words = set(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
     return bool(words & (_NAME_WORDS.get(kind, frozenset()) | (set(kind.lower().split("_")) - _GENERAL_WORDS)))
 
