@@ -666,11 +666,10 @@ def test_elements_that_are_no_records_are_refused() -> None:
         list(stream([1], plan="erase"))
 
 
-def test_no_temporary_folder_remains_without_a_state() -> None:
-    start_time = time.time()
-    list(stream([{"text": "ann.lee@example.com"}], plan=load_rmft_plan()))
-    remaining_folders = [path for path in Path(tempfile.gettempdir()).glob("sanitize-stream-*") if path.stat().st_mtime >= start_time]
-    assert not remaining_folders
+def test_no_temporary_folder_remains_without_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = [sorted(path.name for path in tmp_path.iterdir()) for _ in stream([{"text": "ann.lee@example.com"}], plan=load_rmft_plan())]
+    assert [name.startswith("sanitize-stream-") for (name,) in seen] == [True] and not list(tmp_path.iterdir())
 
 
 def test_a_stream_counts_what_a_run_counts(tmp_path: Path) -> None:
