@@ -327,7 +327,10 @@ class StreamKindCounts:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StreamResult(CommandResult):
-    """What one command did in a stream: counts of its records, and `position`, the records of the stream that are acknowledged."""
+    """What one command did in a stream: counts of its records, and `position`, the records of the stream that are acknowledged.
+
+    `verify` is the leak check of each batch (full, fast or off), `not_searched` the forms of values that it does not search.
+    """
 
     documents_in: int
     documents_out: int
@@ -346,11 +349,18 @@ class StreamResult(CommandResult):
     seconds: float
     plan_hash: str
     state: str | None
+    verify: str = "full"
+    not_searched: Sequence[str] = ()
+    not_looked_for: Sequence[str] = ()
+    stays_by_plan: Sequence[str] = ()
 
     def summary_table(self) -> SummaryTable:
         facts = [
             ("records", f"{self.documents_in:,} in = {self.documents_out:,} out + {self.quarantined:,} in quarantine"),
             ("acknowledged", f"{self.position:,}"),
+            ("verify", self.verify + (f", not searched in the forms {', '.join(self.not_searched)}" if self.not_searched else "")),
+            ("not looked for", "; ".join(self.not_looked_for) or "nothing"),
+            ("stays by plan", "; ".join(self.stays_by_plan) or "nothing that is found"),
             *(("note", note) for note in self.notes),
         ]
         rows = [

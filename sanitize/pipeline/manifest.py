@@ -22,8 +22,7 @@ from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
 from sanitize.storage.corpus import MANIFEST_VERSION
 from sanitize.storage.publication import shard_names
-from sanitize.text.literal_search import LITERAL_FORMS
-from sanitize.verification.value_forms import ALL_FORMS
+from sanitize.verification.value_forms import list_searched_forms, list_unsearched_forms
 
 
 def summarize_kinds(
@@ -94,8 +93,6 @@ def build_summary(
         entry["left_by_plan"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
     rows = sum(result["rows"] for result in shard_results)
     checked = verification["mode"] != "off"
-    forms = verification.get("forms", list(LITERAL_FORMS) if checked else [])
-    not_searched = [form for form in ALL_FORMS if form not in forms]
     coverage = plan.coverage()
     return {
         "documents_in": documents,
@@ -117,9 +114,14 @@ def build_summary(
         ),
         **({"ledger": [dict(account) for account in ledger]} if ledger else {}),
         "leaks": 0 if checked else None,  # a run with leaks publishes nothing; None means not checked
-        "verify": {"forms": forms, **verification, "files": len(shard_results) + 3, "not_searched": not_searched},
+        "verify": {
+            "forms": list_searched_forms(verification["mode"]),
+            **verification,
+            "files": len(shard_results) + 3,
+            "not_searched": list_unsearched_forms(verification["mode"]),
+        },
         "canaries": dict(canaries),
-        "publishable": plan.publishable and checked,
+        "publishable": plan.publishable and verification["mode"] == "full",
         "plan_name": plan.name,
         "plan_hash": plan_hash,
         "key": "seed" if public_key else "secret",

@@ -59,6 +59,7 @@ class StreamOptions(CorpusOptions, total=False):
     """The keyword arguments of `stream`."""
 
     batch: int
+    verify: str
 
 
 class ExplainOptions(FrameOptions, total=False):

@@ -131,7 +131,7 @@ def _list_engines() -> tuple[str, ...]:
 
 
 def _list_check_modes() -> tuple[str, ...]:
-    return "fast", "full", "off"
+    return "full", "fast", "off"
 
 
 # ------------------------------------------------------------------------------------------------------------------ the model
@@ -214,7 +214,9 @@ class Settings:
     sample: float = _option(
         1.0, "only this share of the documents, drawn by their ids", functools.partial(_read_share, above=0.0), "SHARE", "100%"
     )
-    verify: str = _choice("fast", "leak check: fast, full (every byte, all forms), or off (then not publishable)", _list_check_modes)
+    verify: str = _choice(
+        "full", "leak check: full (every byte, all forms); fast (plain forms only) or off, then not publishable", _list_check_modes
+    )
     format: str = _choice("parquet", "format of the shards: parquet, jsonl.zst or mds", _list_formats)
     replace: bool = _option(False, "replace an OUT of another plan or input, once the new one is complete", _read_flag)
     keep_versions: bool = _option(False, "if OUT is a URL: keep what was published before", _read_flag)
@@ -306,7 +308,7 @@ COMMAND_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "index": (*_INDEX_SETTINGS, "replace"),
     "stream": (
         *(name for name in COLUMN_SETTINGS if name != "split"),
-        *("seed", "key", "workers", "batch", "rows_per_shard", "max_quarantine", "max_doc_bytes"),
+        *("seed", "key", "workers", "batch", "rows_per_shard", "max_quarantine", "max_doc_bytes", "verify"),
     ),
     "explain": COLUMN_SETTINGS,
     "redact": (*(name for name in COLUMN_SETTINGS if name != "split"), "seed", "key"),

@@ -3,10 +3,19 @@
 Only the surroundings of encoded text (an escape, a run of base64, a long row of digits) are decoded, so a text without any costs one
 scan. This module knows nothing about values: bytes in, bytes out. The forms:
 
-    zero-width         invisible characters, left out                    HTML               &#64; &commat; &amp;#64;
-    URL                %40, and twice: %2540                             JSON               \\u0040, \\x40, escaped slashes and quotes
-    quoted-printable   =40, soft line breaks                             base64             at any of its alignments, folded or URL-safe
-    UTF-16             either byte order, in any bytes                   digits             digits only, without their separators
+    zero-width         invisible characters, left out, and a no-break space beside an @
+    line breaks        the end of a line, with the blanks and quote marks (>) that begin the next one, as one space
+    other digits       digits of other scripts, and full-width ones
+    HTML               &#64; &#64 &commat; &amp;#64;
+    URL                %40, and twice: %2540
+    JSON               \\u0040, \\x40, escaped slashes and quotes
+    quoted-printable   =40, soft line breaks
+    base64             at any of its alignments, folded or URL-safe
+    base32             at any of its alignments, of texts of 12 bytes or more
+    hexadecimal        of texts of 12 bytes or more
+    uuencode           whole lines, of texts of 12 bytes or more
+    UTF-16             either byte order, in any bytes
+    digits             digits only, without their separators; also those of the escaped forms above
 """
 
 from __future__ import annotations
@@ -16,7 +25,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +34,14 @@ from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, is_in_byte_table, make_byte_table, slice_spans, splice
 from sanitize.core.intervals import expand_ranges, merge_spans
 
-ENCODED_FORMS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable", "base64", "UTF-16", "digits")
-_MIN_BASE64_BYTES = 8  # shorter values are not searched in base64: their decoding occurs by chance
+ENCODED_FORMS = (
+    *("zero-width", "line breaks", "other digits", "HTML", "URL", "JSON", "quoted-printable"),
+    *("base64", "base32", "hexadecimal", "uuencode", "UTF-16", "digits"),
+)
+# values of fewer bytes are not searched in these forms: their decoding occurs by chance
+MIN_BYTES = {"base64": 8, "UTF-16": 8, "base32": 12, "hexadecimal": 12, "uuencode": 12}
 _MIN_BASE64_CHARS = 11  # base64 characters that encode so many bytes
+_BITS_PER_CHAR = {"base32": 5, "hexadecimal": 4}
 _BYTES_PER_MATCH = 64  # a pattern is tried at one place in the time in which it searches so many bytes
 _MIN_DIGITS = 7  # a shorter row of digits does not identify a person
 
@@ -55,16 +69,19 @@ class Decoding:
 
 
 def iter_decodings(texts: pa.LargeStringArray, max_value_bytes: int, forms: tuple[str, ...] = ENCODED_FORMS) -> Iterator[Decoding]:
-    """Yields the decodings of a column, one per form that occurs. `max_value_bytes` is the length of the longest value that is searched
-    for: that many bytes on either side of an escape are part of a piece."""
+    """Yields the decodings of a column, for each form that occurs; `digits` may come several times. `max_value_bytes` is the length of the
+    longest value that is searched for: that many bytes on either side of an escape are part of a piece."""
     buffers = TextBuffers.from_array(texts)
     raw = buffers.data.tobytes()
-    for form in _ESCAPES:
+    for form in ("line breaks", *_ESCAPES):
         if form in forms:
-            decoding = _decode_escapes(form, buffers, raw, max_value_bytes)
+            escapes = _find_line_breaks(buffers) if form == "line breaks" else _find_escapes(_ESCAPES[form], buffers, raw)
+            decoding = _decode_escapes(form, buffers, escapes, max_value_bytes)
             if decoding is not None:
                 yield decoding
-    for form, decode_form in (("base64", _decode_base64), ("UTF-16", _decode_utf16), ("digits", _join_digits)):
+                if "digits" in forms and (digits := _join_decoded_digits(decoding)) is not None:
+                    yield digits
+    for form, decode_form in _WHOLE_FORMS.items():
         if form in forms and (form != "UTF-16" or b"\0" in raw):
             decoding = decode_form(buffers, raw)
             if decoding is not None:
@@ -109,6 +126,24 @@ def _decode_to_nothing(_: bytes) -> bytes:
     return b""
 
 
+def _decode_digit(char: bytes) -> bytes:
+    """Returns the ASCII digit of a decimal digit of another script."""
+    return str(unicodedata.decimal(char.decode())).encode()
+
+
+def _list_other_digits() -> list[bytes]:
+    """Returns the decimal digits beyond ASCII, in UTF-8."""
+    return [chr(code).encode() for code in range(0x80, 0x20000) if unicodedata.category(chr(code)) == "Nd"]
+
+
+def _write_pattern(chars: list[bytes]) -> bytes:
+    """Returns a pattern for any of these characters: alternatives by all their bytes but the last."""
+    last_bytes: dict[bytes, list[bytes]] = {}
+    for char in chars:
+        last_bytes.setdefault(char[:-1], []).append(re.escape(char[-1:]))
+    return b"|".join(re.escape(head) + b"[" + b"".join(ends) + b"]" for head, ends in last_bytes.items())
+
+
 def _list_invisible_chars() -> list[bytes]:
     """Returns all invisible characters in UTF-8: format characters, variation selectors, fillers (Unicode's default-ignorables)."""
     codes = {code for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000 and unicodedata.category(chr(code)) == "Cf"}
@@ -125,10 +160,17 @@ class _Escape:
     decode: Callable[[bytes], bytes]
 
 
-_INVISIBLE = _list_invisible_chars()
+_INVISIBLE, _OTHER_DIGITS = _list_invisible_chars(), _list_other_digits()
 _ESCAPES = {
-    "zero-width": _Escape(bytes({char[0] for char in _INVISIBLE}), re.compile(b"|".join(map(re.escape, _INVISIBLE))), _decode_to_nothing),
-    "HTML": _Escape(b"&", re.compile(rb"&(?:amp;)?(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"), _decode_html_entity),
+    "zero-width": _Escape(
+        bytes({char[0] for char in _INVISIBLE} | {0xC2}),
+        re.compile(_write_pattern(_INVISIBLE) + rb"|\xc2\xa0(?=@)|(?<=@)\xc2\xa0"),
+        _decode_to_nothing,
+    ),
+    "other digits": _Escape(bytes({char[0] for char in _OTHER_DIGITS}), re.compile(_write_pattern(_OTHER_DIGITS)), _decode_digit),
+    "HTML": _Escape(
+        b"&", re.compile(rb"&(?:amp;)?(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,24};)"), _decode_html_entity
+    ),
     "URL": _Escape(b"%", re.compile(rb"%[Cc]2%[Aa]0|%(?:25)*[0-9A-Fa-f]{2}"), _decode_hex_escape),
     "JSON": _Escape(
         b"\\",
@@ -139,11 +181,21 @@ _ESCAPES = {
 }
 
 
-def _find_escapes(escape: _Escape, buffers: TextBuffers, raw: bytes) -> tuple[I64, I64]:
-    """Returns start and end of every escape of one form."""
+@dataclass(frozen=True, repr=False)
+class _FoundEscapes:
+    """Start and end of escapes in a column, none of which crosses two texts; the number of the text; and what each stands for."""
+
+    starts: I64
+    ends: I64
+    text_no: I64
+    decoded: pa.LargeStringArray
+
+
+def _find_escapes(escape: _Escape, buffers: TextBuffers, raw: bytes) -> _FoundEscapes | None:
+    """Returns every escape of one form; None if there is none."""
     candidates = np.flatnonzero(is_in_byte_table(buffers.data, make_byte_table(escape.first_bytes)))
     if not len(candidates):
-        return candidates, candidates
+        return None
     if len(candidates) * _BYTES_PER_MATCH > len(raw):
         spans = [found.span() for found in escape.pattern.finditer(raw)]
     else:
@@ -153,28 +205,58 @@ def _find_escapes(escape: _Escape, buffers: TextBuffers, raw: bytes) -> tuple[I6
             if start >= end and (found := escape.pattern.match(raw, start)) is not None:
                 spans.append(found.span())
                 end = found.end()
-    starts, stops = np.array(spans, np.int64).reshape(-1, 2).T
-    return starts, stops
-
-
-def _decode_escapes(form: str, buffers: TextBuffers, raw: bytes, max_value_bytes: int) -> Decoding | None:
-    """Decodes escapes: pieces of the column around its escapes, with each escape replaced by the text it represents."""
-    starts, stops = _find_escapes(_ESCAPES[form], buffers, raw)
-    text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-    within_text = stops <= buffers.offsets[text_no + 1]
-    starts, stops, text_no = starts[within_text], stops[within_text], text_no[within_text]
+    starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
+    text_no = _find_text_no(buffers, starts)
+    within_text = ends <= buffers.offsets[text_no + 1]
+    starts, ends, text_no = starts[within_text], ends[within_text], text_no[within_text]
     if not len(starts):
         return None
-    decode, cache = _ESCAPES[form].decode, dict[bytes, bytes]()  # a loop over escapes; each distinct one is decoded once
-    escapes = [raw[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    decoded_escapes = [cache[escape] if escape in cache else cache.setdefault(escape, decode(escape)) for escape in escapes]
+    decode, cache = escape.decode, dict[bytes, bytes]()  # a loop over escapes; each distinct one is decoded once
+    escapes = [raw[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    decoded = pa.array([cache[one] if one in cache else cache.setdefault(one, decode(one)) for one in escapes], pa.large_binary())
+    return _FoundEscapes(starts, ends, text_no, pa.LargeStringArray.from_buffers(len(decoded), *decoded.buffers()[1:]))
+
+
+def _find_line_breaks(buffers: TextBuffers) -> _FoundEscapes | None:
+    """Returns every end of a line that is inside a paragraph, with the blanks around it and quote marks after it, as one space."""
+    data, last = buffers.data, len(buffers.data) - 1
+    starts = np.flatnonzero(data == 10)
+    ends, text_no = starts + 1, _find_text_no(buffers, starts)
+    low, high = buffers.offsets[text_no], buffers.offsets[text_no + 1]
+    for _ in range(_MAX_BLANKS):
+        steps = (starts > low) & _BLANK_BYTES[data[np.maximum(starts - 1, 0)]]
+        starts = starts - steps
+        if not steps.any():
+            break
+    for _ in range(_MAX_BLANKS):
+        steps = (ends < high) & _QUOTE_BYTES[data[np.minimum(ends, last)]]
+        ends = ends + steps
+        if not steps.any():
+            break
+    is_inside = (starts > low) & (ends < high)
+    is_inside &= (
+        (data[np.maximum(starts - 1, 0)] != 10) & ~_BLANK_BYTES[data[np.minimum(ends, last)]] & (data[np.minimum(ends, last)] != 10)
+    )
+    starts, ends, text_no = starts[is_inside], ends[is_inside], text_no[is_inside]
+    count = len(starts)
+    offsets, spaces = pa.py_buffer(np.arange(count + 1)), pa.py_buffer(np.full(count, 32, np.uint8))
+    return _FoundEscapes(starts, ends, text_no, pa.LargeStringArray.from_buffers(count, offsets, spaces)) if count else None
+
+
+_MAX_BLANKS = 40  # more blanks or quote marks are no wrapped line
+_BLANK_BYTES, _QUOTE_BYTES = make_byte_table(b" \t\r"), make_byte_table(b" \t>|")
+
+
+def _decode_escapes(form: str, buffers: TextBuffers, escapes: _FoundEscapes | None, max_value_bytes: int) -> Decoding | None:
+    """Decodes escapes: pieces of the column around its escapes, with each escape replaced by the text it represents."""
+    if escapes is None:
+        return None
+    starts, stops, text_no, replacements = escapes.starts, escapes.ends, escapes.text_no, escapes.decoded
     low, high, window_text = _merge_windows(buffers, starts, stops, text_no, max_value_bytes)
     pieces = TextBuffers.from_array(slice_spans(buffers, low, high))
     piece = np.searchsorted(low, starts, side="right") - 1
     shift = pieces.offsets[piece] - low[piece]
     first, last = starts + shift, stops + shift
-    text = pa.array(decoded_escapes, pa.large_binary())
-    replacements = pa.LargeStringArray.from_buffers(len(text), *text.buffers()[1:])
     decoded = splice(pieces, first, last, replacements)
     growth = np.concatenate([[0], np.cumsum(TextBuffers.from_array(replacements).lengths - (last - first))])
     out_first, out_last = first + growth[:-1], last + growth[1:]
@@ -223,27 +305,32 @@ def _decode_base64(buffers: TextBuffers, raw: bytes) -> Decoding | None:
     chars, place, first_char = chars[begins_byte], place[begins_byte], first_char[begins_byte]
     decoded = np.choose(place, _decode_sextets(sextets[chars], sextets[chars + 1]))
     is_first = np.append(True, np.diff(first_char) != 0)[: len(chars)]
+    # the bits of a decoded byte are in the character that it begins in and in the next one
+    return _cut_texts("base64", buffers, decoded, is_first, char_offsets[chars], char_offsets[chars + 1] + 1)
+
+
+def _cut_texts(form: str, buffers: TextBuffers, decoded: U8, is_first: Mask, starts: I64, ends: I64) -> Decoding | None:
+    """The stretches of decoded bytes that are text, as pieces. `is_first`: the byte follows none of the others; `starts` and `ends`: what
+    each byte was decoded from."""
     is_text = _is_text_byte(decoded, is_first)
-    begins = np.flatnonzero(is_text & (is_first | ~np.append(False, is_text[:-1])[: len(chars)]))
-    ends = np.flatnonzero(is_text & np.append(is_first[1:] | ~is_text[1:], True)[: len(chars)]) + 1
-    is_long = ends - begins >= _MIN_BASE64_BYTES
-    lengths = (ends - begins)[is_long]
+    begins = np.flatnonzero(is_text & (is_first | ~np.append(False, is_text[:-1])[: len(decoded)]))
+    stops = np.flatnonzero(is_text & np.append(is_first[1:] | ~is_text[1:], True)[: len(decoded)]) + 1
+    is_long = stops - begins >= MIN_BYTES[form]
+    lengths = (stops - begins)[is_long]
     if not len(lengths):
         return None
-    rows = expand_ranges(begins[is_long], ends[is_long])
-    text, begins_in = decoded[rows], chars[rows]  # the bytes of all pieces, and the character that each begins in
+    rows = expand_ranges(begins[is_long], stops[is_long])
+    text, starts, ends = decoded[rows], starts[rows], ends[rows]  # of the bytes of all pieces
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    piece_text = _find_text_no(buffers, char_offsets[begins_in[offsets[:-1]]])
+    piece_text = _find_text_no(buffers, starts[offsets[:-1]])
 
     def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
-        # the bits of a decoded byte are in the character that it begins in and in the next one
         text_no = piece_text[piece_no]
-        begin = char_offsets[begins_in[offsets[piece_no] + start]] - buffers.offsets[text_no]
-        end = char_offsets[begins_in[offsets[piece_no] + stop - 1] + 1] + 1 - buffers.offsets[text_no]
-        return EncodedSpans(text_no, begin, end, np.ones(len(piece_no), np.bool_))
+        first, last = starts[offsets[piece_no] + start], ends[offsets[piece_no] + stop - 1]
+        return EncodedSpans(text_no, first - buffers.offsets[text_no], last - buffers.offsets[text_no], np.ones(len(piece_no), np.bool_))
 
     pieces = pa.LargeStringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(text))
-    return Decoding("base64", pieces, find_encoded_spans)
+    return Decoding(form, pieces, find_encoded_spans)
 
 
 def _find_base64_lines(buffers: TextBuffers) -> tuple[I64, I64, Mask]:
@@ -356,6 +443,90 @@ for _before, _after in itertools.product((_ASCII, _LEAD, _CONTINUATION), repeat=
     )
 
 
+# ---- base32 and hexadecimal ----
+
+
+def _decode_bit_runs(form: str, buffers: TextBuffers) -> Decoding | None:
+    """Decodes each run of characters that stand for four or five bits each, at each of its alignments. A piece is a stretch of the decoded
+    bytes that is text."""
+    bits, values = _BITS_PER_CHAR[form], _CHAR_VALUES[form]
+    starts, stops = _find_long_runs(buffers, values < _NO_VALUE, -(-8 * MIN_BYTES[form] // bits))
+    if not len(starts):
+        return None
+    # each run once per alignment: from its first character on, from its second one on ...
+    alignments = np.arange({4: 2, 5: 8}[bits])
+    first = (starts[:, None] + alignments).ravel()
+    stops = np.repeat(stops, len(alignments))
+    sizes = np.maximum((stops - first) * bits // 8, 0)  # bytes of each
+    row = np.repeat(np.arange(len(first)), sizes)
+    byte_no = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    begin, bit = first[row] + byte_no * 8 // bits, byte_no * 8 % bits
+    end = first[row] + ((byte_no + 1) * 8 - 1) // bits + 1
+    last = len(buffers.data) - 1
+    window = np.zeros(len(row), np.int64)  # the three characters from `begin` on; four or five bits each
+    for step in range(3):
+        window = window << bits | (values[buffers.data[np.minimum(begin + step, last)]] & ((1 << bits) - 1))
+    decoded = ((window >> (3 * bits - 8 - bit)) & 0xFF).astype(np.uint8)
+    return _cut_texts(form, buffers, decoded, byte_no == 0, begin, end)
+
+
+def _decode_base32(buffers: TextBuffers, raw: bytes) -> Decoding | None:
+    return _decode_bit_runs("base32", buffers)
+
+
+def _decode_hexadecimal(buffers: TextBuffers, raw: bytes) -> Decoding | None:
+    return _decode_bit_runs("hexadecimal", buffers)
+
+
+_NO_VALUE = 255
+
+
+def _make_char_values(alphabet: bytes) -> U8:
+    """Returns the number that each byte stands for in an alphabet, in either letter case; `_NO_VALUE` for other bytes."""
+    values = np.full(256, _NO_VALUE, np.uint8)
+    for chars in (alphabet, alphabet.lower()):
+        values[np.frombuffer(chars, np.uint8)] = np.arange(len(chars))
+    return values
+
+
+_CHAR_VALUES = {"base32": _make_char_values(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"), "hexadecimal": _make_char_values(b"0123456789ABCDEF")}
+
+
+# ---- uuencode ----
+
+
+def _decode_uuencode(buffers: TextBuffers, raw: bytes) -> Decoding | None:
+    """Decodes lines whose first character says how many bytes the rest encodes, four characters for three bytes. Lines that follow each
+    other are decoded as one."""
+    data = buffers.data
+    if not len(data):
+        return None
+    line_ends = np.union1d(np.flatnonzero(data == 10), buffers.offsets[1:])
+    starts = np.append(0, line_ends[:-1] + (data[np.minimum(line_ends[:-1], len(data) - 1)] == 10))
+    stops = line_ends - ((line_ends > starts) & (data[np.maximum(line_ends - 1, 0)] == 13))
+    is_line = stops - starts >= 5
+    starts, stops = starts[is_line], stops[is_line]
+    byte_counts = data[starts].astype(np.int64) - 32
+    is_uuencoded = (byte_counts >= 1) & (byte_counts <= 45) & (stops - starts - 1 == -(-byte_counts // 3) * 4)
+    starts, stops, byte_counts = starts[is_uuencoded], stops[is_uuencoded], byte_counts[is_uuencoded]
+    sizes = stops - starts - 1
+    chars = expand_ranges(starts + 1, stops)
+    is_foreign = (data[chars] < 32) | (data[chars] > 96)
+    line_no = np.repeat(np.arange(len(starts)), sizes)
+    is_uuencoded = np.bincount(line_no[is_foreign], minlength=len(starts)) == 0
+    starts, stops, byte_counts = starts[is_uuencoded], stops[is_uuencoded], byte_counts[is_uuencoded]
+    if not len(starts):
+        return None
+    row = np.repeat(np.arange(len(starts)), byte_counts)
+    byte_no = np.arange(len(row)) - np.repeat(np.cumsum(byte_counts) - byte_counts, byte_counts)
+    begin = starts[row] + 1 + byte_no * 8 // 6
+    first, second = ((data[begin + step].astype(np.int64) - 32) & 63 for step in range(2))
+    decoded = ((first << 6 | second) >> (4 - byte_no * 8 % 6) & 0xFF).astype(np.uint8)
+    same_text = np.append(False, _find_text_no(buffers, starts[1:]) == _find_text_no(buffers, starts[:-1]))
+    follows = same_text & np.append(False, (starts[1:] - stops[:-1] <= 2) & (byte_counts[:-1] % 3 == 0))
+    return _cut_texts("uuencode", buffers, decoded, (byte_no == 0) & ~follows[row], begin, begin + 2)
+
+
 # ---- UTF-16 ----
 
 
@@ -444,6 +615,30 @@ def _join_digits(buffers: TextBuffers, raw: bytes) -> Decoding | None:
     return Decoding("digits", pieces, find_encoded_spans)
 
 
+def _join_decoded_digits(outer: Decoding) -> Decoding | None:
+    """Joins rows of digits in decoded pieces; spans are those of the column."""
+    buffers = TextBuffers.from_array(outer.pieces)
+    inner = _join_digits(buffers, b"")
+    if inner is None:
+        return None
+    find_in_pieces = inner.find_encoded_spans
+
+    def find_encoded_spans(row_no: I64, start: I64, stop: I64) -> EncodedSpans:
+        inside = find_in_pieces(row_no, start, stop)
+        found = outer.find_encoded_spans(inside.text_no, inside.start, inside.end)
+        return replace(found, is_encoded=found.is_encoded & inside.is_encoded, is_whole_word=inside.is_whole_word)
+
+    return replace(inner, find_encoded_spans=find_encoded_spans)
+
+
+_WHOLE_FORMS: dict[str, Callable[[TextBuffers, bytes], Decoding | None]] = {
+    "base64": _decode_base64,
+    "base32": _decode_base32,
+    "hexadecimal": _decode_hexadecimal,
+    "uuencode": _decode_uuencode,
+    "UTF-16": _decode_utf16,
+    "digits": _join_digits,
+}
 _DIGIT_BYTES = make_byte_table(b"0123456789")
 # blanks, hyphens, dots, brackets, and the bytes of their Unicode counterparts; without the bytes of Chinese ones, as its commas share them
 _NUMBER_BYTES = make_byte_table(b"0123456789 .-/()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))

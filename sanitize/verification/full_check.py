@@ -309,7 +309,8 @@ class _FileCheck:
                     is_new = [np.diff(column[order]) != 0 for column in (form_matches.text_no, form_matches.term, form_matches.start)]
                     yield form_matches.select(np.sort(order[np.append(True, np.logical_or.reduce(is_new))]))
                 else:
-                    yield form_matches.select(encoded.is_encoded)
+                    others.append(form_matches.select(encoded.is_encoded))
+                    yield others[-1]
 
     def _collect_digest_words(self, texts: pa.LargeStringArray, location: str, is_allowed: _PlacePredicate | None) -> None:
         words, text_no, start, stop = find_digests(texts)

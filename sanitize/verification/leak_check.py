@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.array_types import I64, Mask
+from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts
 from sanitize.core.command_results import VerifyResult
 from sanitize.core.engine import Engine, TaskResult
@@ -43,8 +43,7 @@ from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import read_unselected_values
 from sanitize.text import name_search
-from sanitize.text.decodings import EncodedSpans, iter_decodings
-from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, LiteralMatches, prepare_terms
+from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, prepare_terms
 from sanitize.verification.attribution import VerifyTask as VerifyTask
 from sanitize.verification.attribution import (
     attribute_from_files,
@@ -57,10 +56,11 @@ from sanitize.verification.batch_check import ResidualMatches, SweepSpans, class
 from sanitize.verification.full_check import LeakFinding, run_full_check
 from sanitize.verification.parquet_pages import read_chunks
 from sanitize.verification.published_folder import PAGE_NAMES, ForeignNames, PublishedFolder, describe_changes, require_run_tables
-from sanitize.verification.value_forms import is_conclusive, write_passes
+from sanitize.verification.sweep_terms import SweepTerms
+from sanitize.verification.value_forms import write_passes
 
 _SINGLE_PROCESS_BYTES = 16 << 20  # with fewer bytes of shards one process is faster than starting workers
-LEAK_CHECK_VERSION = 3  # raise it when the set of swept matches or of leaks changes
+LEAK_CHECK_VERSION = 4  # raise it when the set of swept matches or of leaks changes
 # remedy where the full check finds leaks that cannot be swept
 UNSWEEPABLE_ADVICE = (
     "Values in texts are swept, in every form; a kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN), and a value "
@@ -77,6 +77,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     `leaks`: matches that cannot be swept, as (column, kind, doc_no) without any value.
     """
     matchers = LiteralMatcher.open_partitions(task.forbidden_values)
+    sweep_terms = SweepTerms.open(task.sweep_terms) if task.sweep_terms else None
     names = matchers[0].kind_names
     kept = pl.DataFrame(pq.read_table(task.kept_originals, partitioning=None))
     kept_doc = kept["doc_no"].to_numpy()
@@ -102,7 +103,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                     _, kept_count = select_residual(searched_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
                 kept_found += kept_count if is_exact else 0
                 residual.append(outside)
-            for matcher, matches, conclusive in _find_sweep_terms(task, matchers, texts):
+            for matcher, matches, conclusive in sweep_terms.find(texts, matchers) if sweep_terms else ():
                 for selected, found in ((conclusive, residual), (~conclusive, inconclusive)):
                     some = matches.take(np.flatnonzero(selected))
                     outside, _ = select_residual(batch_kept, column, doc_no, leaf_no, matcher, some, ranks_terms=False)
@@ -128,48 +129,6 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         "ambiguous": _count_inconclusive(task, inconclusive, names),
         "leaks": leaks,
     }
-
-
-def _find_sweep_terms(
-    task: VerifyTask, matchers: Sequence[LiteralMatcher], texts: pa.LargeStringArray
-) -> Iterator[tuple[LiteralMatcher, LiteralMatches, Mask]]:
-    """Yields the matches of the forms that only a full check searches, and whether each is conclusive; nothing without `task.sweep_terms`.
-
-    These are a value's identity form and digests, values encoded in the text, and the digits of a number with any separators, where they
-    are a whole sequence of digits or unbroken.
-    """
-    if not task.sweep_terms:
-        return
-    identity, digits, digests = task.sweep_terms
-    for matcher in (*LiteralMatcher.open_partitions(identity), *LiteralMatcher.open_partitions(digests)):
-        if len((matches := matcher.find(texts)).term):
-            yield matcher, matches, np.ones(len(matches.term), np.bool_)
-    plain_matchers = (*matchers, *LiteralMatcher.open_partitions(identity))
-    max_length = max(int(matcher.term_stats[1]) for matcher in plain_matchers)
-    for view in iter_decodings(texts, max_length + 4):
-        is_digits = view.form == "digits"
-        for matcher in LiteralMatcher.open_partitions(digits) if is_digits else plain_matchers:
-            piece_matches = matcher.find(view.pieces, check_boundaries=False)
-            if not len(piece_matches.term):
-                continue
-            encoded = view.find_encoded_spans(piece_matches.text_no, piece_matches.start, piece_matches.end)
-            is_valid = encoded.is_encoded if is_digits else encoded.is_encoded & matcher.has_valid_boundaries(view.pieces, piece_matches)
-            if is_valid.any():
-                terms = piece_matches.term[is_valid]
-                matches = LiteralMatches(encoded.text_no[is_valid], *_widen_to_characters(texts, encoded, is_valid), terms)
-                yield matcher, matches, is_conclusive(matcher, terms, view.form)
-
-
-def _widen_to_characters(texts: pa.LargeStringArray, spans: EncodedSpans, selected: Mask) -> tuple[I64, I64]:
-    """Start and end of the selected spans, widened to whole characters: decoded bytes may begin inside a character."""
-    buffers = TextBuffers.from_array(texts)
-    base = buffers.offsets[spans.text_no[selected]]
-    edges = []
-    for edge, step in ((base + spans.start[selected], -1), (base + spans.end[selected], 1)):
-        while (inside := (edge < len(buffers.data)) & ((buffers.data[np.minimum(edge, len(buffers.data) - 1)] & 0xC0) == 0x80)).any():
-            edge = edge + step * inside
-        edges.append(edge - base)
-    return edges[0], edges[1]
 
 
 def _find_mentions(table: pa.Table, erased_names: Sequence[str]) -> list[tuple[str, str, int]]:

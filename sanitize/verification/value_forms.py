@@ -14,7 +14,7 @@ import contextlib
 import functools
 import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -28,11 +28,19 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
 from sanitize.core.intervals import expand_ranges
 from sanitize.kinds.kind import all_kinds, unflatten_strings
-from sanitize.text.decodings import ENCODED_FORMS
-from sanitize.text.literal_search import MAX_UNSHARED_TERMS, TERMS_PER_RANGE, LiteralMatcher, expand_spellings, iter_value_batches
+from sanitize.text.decodings import ENCODED_FORMS, MIN_BYTES
+from sanitize.text.literal_search import (
+    LITERAL_FORMS,
+    MAX_UNSHARED_TERMS,
+    TERMS_PER_RANGE,
+    LiteralMatcher,
+    expand_spellings,
+    iter_value_batches,
+)
 from sanitize.text.partition_files import open_partitions
 
 ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")
+_FORMS_BY_MODE: Mapping[str, Sequence[str]] = {"full": ALL_FORMS, "fast": LITERAL_FORMS, "off": ()}
 PASS_BYTES_PER_TERM = 600  # memory per form while a pass is built, in bytes: measured for addresses of 35 bytes
 _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000  # forms per batch
 _HASH_FUNCTIONS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
@@ -41,7 +49,6 @@ _SHORT_TERM_BYTES, _SHORT_NUMBER_DIGITS = 6, 9
 _SINGLE_WORD = r"\A[\p{L}\p{M}]+\z"
 _SeriesOrExpr = TypeVar("_SeriesOrExpr", pl.Series, pl.Expr)
 MIN_CONCLUSIVE_BYTES = 8  # a match of so many bytes does not occur by chance in binary data
-_BINARY_FORMS = ("base64", "UTF-16")  # decodings of bytes that need not be text
 _PASS_SCHEMA = pa.schema(
     [
         pa.field("form", pa.large_string()),
@@ -54,6 +61,16 @@ _PASS_SCHEMA = pa.schema(
 TERM_SCHEMA = pa.schema([field for field in _PASS_SCHEMA if field.name in ("form", "kind", "value_id")])
 _NO_TERMS = pl.DataFrame(schema=pl.Schema(_PASS_SCHEMA))
 _SPELLING, _IDENTITY, _DIGITS, _NOT_REMOVED = 0, 1, 2, 3  # _NOT_REMOVED: a value that the plan keeps; no replacement may equal it
+
+
+def list_searched_forms(check_mode: str) -> list[str]:
+    """The forms of a value that a leak check searches: `full`, `fast` or `off`."""
+    return list(_FORMS_BY_MODE[check_mode])
+
+
+def list_unsearched_forms(check_mode: str) -> list[str]:
+    """The forms of a value that a leak check does not search, and a full one does."""
+    return [form for form in ALL_FORMS if form not in _FORMS_BY_MODE[check_mode]]
 
 
 def write_passes(
@@ -126,12 +143,8 @@ def write_sweep_terms(
 ) -> tuple[Path, Path]:
     """Write the forms of a full check that a sweep can remove from a text, as two files for `prepare_terms`: identity forms that differ
     from every spelling, without short ones, and digits of numbers (a match of a short one is counted, and not swept)."""
-    filters = {
-        "identity": (pl.col("term_type") == _IDENTITY) & ~_is_short(pl.col("form")),
-        "digits": pl.col("term_type") == _DIGITS,
-    }
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.parquet" for name in filters]
+    paths = [folder / "identity.parquet", folder / "digits.parquet"]
     with contextlib.ExitStack() as files:
         writers = [files.enter_context(pq.ParquetWriter(path, TERM_SCHEMA, compression="lz4")) for path in paths]
         partitions = files.enter_context(open_partitions(folder / "parts", _PASS_SCHEMA, _partition_count(values, TERMS_PER_RANGE)))
@@ -139,14 +152,26 @@ def write_sweep_terms(
             rows = _build_terms(frame, edited_kinds, include_ids, exclude_ids, term_types=(_IDENTITY, _DIGITS))
             partitions.add(rows, rows["form"].hash().to_numpy() % np.uint64(partitions.partition_count))
         for rows in partitions.drain():
-            rows = rows.unique(["form", "kind", "term_type"], keep="first", maintain_order=True).sort("form", "kind")
-            for writer, is_wanted in zip(writers, filters.values(), strict=True):
-                terms = rows.filter(is_wanted).select(TERM_SCHEMA.names)
+            for writer, terms in zip(writers, _select_sweep_terms(rows), strict=True):
                 # one row group per partition, so that all rows of a form are in one row group
-                writer.write_table(
-                    terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(TERM_SCHEMA), row_group_size=max(1, terms.height)
-                )
+                writer.write_table(terms, row_group_size=max(1, terms.num_rows))
     return paths[0], paths[1]
+
+
+def build_sweep_terms(values: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
+    """What `write_sweep_terms` writes, for a few values that are all removed: columns value_id, kind (a name), value, normalised."""
+    return _select_sweep_terms(_build_terms(values, values["kind"].unique().to_list(), (), (), term_types=(_IDENTITY, _DIGITS)))
+
+
+def _select_sweep_terms(rows: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
+    """Of the rows of a pass: the identity forms and the digits that a sweep can remove, as tables of `TERM_SCHEMA`."""
+    rows = rows.unique(["form", "kind", "term_type"], keep="first", maintain_order=True).sort("form", "kind")
+    is_identity = (pl.col("term_type") == _IDENTITY) & ~_is_short(pl.col("form"))
+    identity, digits = (
+        rows.filter(is_wanted).select(TERM_SCHEMA.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(TERM_SCHEMA)
+        for is_wanted in (is_identity, pl.col("term_type") == _DIGITS)
+    )
+    return identity, digits
 
 
 def _build_terms(
@@ -255,27 +280,8 @@ class SearchTerms:
 
     def match_digests(self, wanted: pl.Series) -> dict[str, tuple[int, int]]:
         """The digests of values of this pass that are in `wanted` (hexadecimal words), each with number of the kind and `value_id`."""
-        found: dict[str, tuple[int, int]] = {}
-        sizes = set(wanted.str.len_bytes().unique() // 2)
-        hash_functions = [one for one in _HASH_FUNCTIONS if one(usedforsecurity=False).digest_size in sizes]
-        wanted_heads = np.unique(_digest_heads(wanted))
-        if not hash_functions:
-            return found
-        for batch in (
-            batch for name in ("plain", "digits") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_DIGEST_BATCH)
-        ):
-            words: list[str] = []
-            owners: list[tuple[int, int]] = []
-            # a loop over values: hash functions have no columnar implementation; runs only where some word looks like a digest
-            for form, kind, value_id, term_type, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                for text in {form, spelled} if term_type != _DIGITS else {form, f"+{form}"}:
-                    raw = text.encode()
-                    words += [hash_function(raw, usedforsecurity=False).hexdigest() for hash_function in hash_functions]
-                    owners += [(kind, value_id)] * len(hash_functions)
-            matching = np.flatnonzero(np.isin(_digest_heads(pl.Series(words, dtype=pl.String)), wanted_heads)).tolist()
-            found.update((words[position], owners[position]) for position in matching)
-        present = set(wanted.filter(wanted.is_in(pl.Series(list(found), dtype=pl.String).implode())))
-        return {word: owner for word, owner in found.items() if word in present}
+        tables = (_map_terms(self.path, name) for name in ("plain", "digits"))
+        return _match_digests((batch for table in tables for batch in table.to_batches(max_chunksize=_TERMS_PER_DIGEST_BATCH)), wanted)
 
     def find_collisions(self, replacements: pl.DataFrame) -> pl.DataFrame:
         """The rows of (kind, doc_no, form, normal) whose replacement equals a value of this pass, literally or in normalised form; with the
@@ -293,6 +299,35 @@ class SearchTerms:
         return pl.concat([equal_literally, equal_normalised]).unique(["kind", "form", "value_id"])
 
 
+def match_value_digests(values: pl.DataFrame, wanted: pl.Series) -> dict[str, tuple[int, int]]:
+    """As `SearchTerms.match_digests`, for a few values that are all removed: columns value_id, kind (a name), value, normalised."""
+    terms = _build_terms(values, values["kind"].unique().to_list(), (), (), term_types=(_SPELLING, _IDENTITY, _DIGITS))
+    return _match_digests(terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_PASS_SCHEMA).to_batches(), wanted)
+
+
+def _match_digests(terms: Iterable[pa.RecordBatch], wanted: pl.Series) -> dict[str, tuple[int, int]]:
+    """The digests of these terms (batches of `_PASS_SCHEMA`) that are in `wanted`, each with number of the kind and `value_id`."""
+    found: dict[str, tuple[int, int]] = {}
+    sizes = set(wanted.str.len_bytes().unique() // 2)
+    hash_functions = [one for one in _HASH_FUNCTIONS if one(usedforsecurity=False).digest_size in sizes]
+    wanted_heads = np.unique(_digest_heads(wanted))
+    if not hash_functions:
+        return found
+    for batch in terms:
+        words: list[str] = []
+        owners: list[tuple[int, int]] = []
+        # a loop over values: hash functions have no columnar implementation; runs only where some word looks like a digest
+        for form, kind, value_id, term_type, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for text in {form, spelled} if term_type != _DIGITS else {form, f"+{form}"}:
+                raw = text.encode()
+                words += [hash_function(raw, usedforsecurity=False).hexdigest() for hash_function in hash_functions]
+                owners += [(kind, value_id)] * len(hash_functions)
+        matching = np.flatnonzero(np.isin(_digest_heads(pl.Series(words, dtype=pl.String)), wanted_heads)).tolist()
+        found.update((words[position], owners[position]) for position in matching)
+    present = set(wanted.filter(wanted.is_in(pl.Series(list(found), dtype=pl.String).implode())))
+    return {word: owner for word, owner in found.items() if word in present}
+
+
 def is_conclusive(matcher: LiteralMatcher, terms: I64, form: str) -> Mask:
     """True for terms whose match in a decoding is conclusive: not short, and too long to occur by chance."""
     lengths = matcher.lengths[terms]
@@ -307,7 +342,7 @@ def is_conclusive(matcher: LiteralMatcher, terms: I64, form: str) -> Mask:
 
 def is_conclusive_length(lengths: I64, form: str) -> Mask:
     """True for terms too long to occur by chance in a decoding of the given form."""
-    return lengths >= (MIN_CONCLUSIVE_BYTES if form in _BINARY_FORMS else 0)
+    return lengths >= MIN_BYTES.get(form, 0)
 
 
 def _is_short(terms: _SeriesOrExpr) -> _SeriesOrExpr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import dataclasses
 import gzip
 import hashlib
@@ -49,21 +50,22 @@ leak_check = importlib.import_module("sanitize.verification.leak_check")  # the 
 MAIL, TEL, IBAN = "EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE"
 BASE64 = [f"base64 {skip}" for skip in range(3)]
 DIGESTS = ["digest md5", "digest sha1", "digest sha256"]
+NUMBERS = {"digits": "212-555-0123", "line breaks": "212 555 0144", "other digits": "212-555-0188"}
 ENCODINGS = [encoding for form in ALL_FORMS for encoding in {"base64": BASE64, "digest": DIGESTS}.get(form, [form])]
 
 
 def planted_value(encoding: str) -> str:
     """The value that is planted in this encoding, as spelled in the corpus: a different one for each encoding."""
     number = ENCODINGS.index(encoding)
-    if encoding == "digits":
-        return "212-555-0123"
+    if encoding in NUMBERS:
+        return NUMBERS[encoding]
     if encoding == "identity":
         return "GB82 WEST 1234 5698 7654 32"
-    return f"person{number}.{'abcdefghijklmnopqr'[number]}ow@planted{number}.example.com"
+    return f"person{number}.{'abcdefghijklmnopqrstuvwxyz'[number]}ow@planted{number}.example.com"
 
 
 def planted_kind(encoding: str) -> str:
-    return {"digits": TEL, "identity": IBAN}.get(encoding, MAIL)
+    return TEL if encoding in NUMBERS else {"identity": IBAN}.get(encoding, MAIL)
 
 
 def encode_value(encoding: str, value: str) -> bytes:
@@ -84,6 +86,11 @@ def encode_value(encoding: str, value: str) -> bytes:
         "JSON": lambda: value.replace("@", "\\u0040").encode(),
         "quoted-printable": lambda: raw.replace(b"@", b"=40").replace(b"example", b"exam=\nple"),
         "UTF-16": lambda: value.encode("utf-16-le"),
+        "line breaks": lambda: raw.replace(b" ", b"\r\n> ", 1),
+        "other digits": lambda: "".join(chr(ord(char) + 0x630) if char.isdigit() else char for char in value).encode(),
+        "base32": lambda: base64.b32encode(b" " + raw + b" and so on"),
+        "hexadecimal": raw.hex().encode,
+        "uuencode": lambda: b"\n" + b"".join(binascii.b2a_uu(raw[first : first + 30]) for first in range(0, len(raw), 30)),
         "digits": lambda: bytes(byte for byte in raw if 48 <= byte < 58),
     }
     return encoders[encoding]()
@@ -105,7 +112,7 @@ def published_output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     pq.write_table(table, folder / "in.parquet")
     columns = {"keep": ["note", "turns", "raw"]}
-    run_with_settings([folder / "in.parquet"], folder / "out", load_plan("redact"), None, build_settings(**columns))
+    run_with_settings([folder / "in.parquet"], folder / "out", load_plan("redact"), None, build_settings(rows_per_shard=50, **columns))
     return folder / "out"
 
 
@@ -236,7 +243,7 @@ def plant_in_column_names(out: Path) -> None:
 SHARD = "data/train-00000-of-00001.parquet"
 ENCODINGS_BUT_UTF16 = [encoding for encoding in ENCODINGS if encoding != "UTF-16"]
 # JSON escapes line ends and zeros; file names have none
-ONE_LINE_ENCODINGS = [encoding for encoding in ENCODINGS_BUT_UTF16 if encoding != "quoted-printable"]
+ONE_LINE_ENCODINGS = [encoding for encoding in ENCODINGS_BUT_UTF16 if encoding not in ("quoted-printable", "line breaks", "uuencode")]
 LOCATIONS: dict[str, tuple[Callable[[Path], None], str, str, list[str]]] = {
     # function that plants, file, prefix of the location, and the encodings that can occur there
     "a text": (plant_in_texts, SHARD, "column text", ENCODINGS),
@@ -763,11 +770,34 @@ def test_forbidden_values_file_does_not_depend_on_the_sort_ranges(tmp_path: Path
 
 # ---- decodings, compared with other decoders ----
 
-NOISE = ["a", "b@", " ", "\n", "=3D", "=\n", "%25", "%C3%A9", "&amp;", "&nbsp;", "\\n", "\\u00e9", "\u200b", "Zm9v", "12 34", "\u6f22", "."]
+NOISE = [
+    "a",
+    "b@",
+    " ",
+    "\n",
+    "=3D",
+    "=\n",
+    "%25",
+    "%C3%A9",
+    "&amp;",
+    "&nbsp;",
+    "\\n",
+    "\\u00e9",
+    "\u200b",
+    "Zm9v",
+    "12 34",
+    "616263646566676869",
+    "MFRGGZDFMZTWQ2LK",
+    "\n#86)C\n",
+    "\r\n> ",
+    "\u0663",
+    "\u6f22",
+    ".",
+]
 noise = st.lists(st.sampled_from(NOISE), max_size=8).map("".join)
 names = st.text("abcxyz.", min_size=3, max_size=9).map(lambda text: f"n{text}m@h{text}.example.com")
-DECODED_ENCODINGS = [encoding for encoding in ENCODINGS if form_name(encoding) in ENCODED_FORMS and encoding != "digits"]
-ESCAPED_FORMS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable")
+DECODED_ENCODINGS = [encoding for encoding in ENCODINGS if form_name(encoding) in ENCODED_FORMS and encoding not in NUMBERS]
+ESCAPED_FORMS = ("zero-width", "HTML", "URL", "JSON", "quoted-printable", "hexadecimal")
 
 
 @settings(max_examples=150, deadline=None)
@@ -791,6 +821,10 @@ def test_encoded_values_are_decoded_and_located(before: str, after: str, value: 
         low, high = 0, len(raw.encode())
     elif form_name(encoding) == "base64":  # six bits per character, after the skipped blanks
         low, high = 8 * int(encoding[-1]) // 6, -(-8 * (int(encoding[-1]) + len(value)) // 6)
+    elif encoding == "base32":  # five bits per character, after one skipped blank
+        low, high = 8 // 5, -(-8 * (1 + len(value)) // 5)
+    elif encoding == "uuencode":  # after the line end and the character that says how many bytes the line has
+        low, high = 2, len(raw) - 1 - (2 - (len(value) - 1) % 3)  # the last group of four is padded
     else:
         low = raw.encode().index(value.encode("utf-16-le"))
         high = low + 2 * len(value)

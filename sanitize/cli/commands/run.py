@@ -8,7 +8,7 @@ import typer
 
 from sanitize.cli.console import format_blacklist, format_kind_counts, print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, PlanName, Quiet, with_settings
-from sanitize.core.command_results import RunResult
+from sanitize.core.command_results import LeakCheckCounts, RunResult
 from sanitize.plans.settings import Settings
 
 
@@ -62,12 +62,12 @@ def _format_summary(summary: RunResult) -> str:
     if summary.quarantine:
         lines.append(f"quarantine {', '.join(f'{times} {reason}' for reason, times in summary.quarantine.items())}")
     if check.mode == "off":
-        lines.append("verify    off: nothing was checked, not publishable")
+        lines.append("verify    off: nothing was checked")
     else:
         swept = f"; {check.swept:,} occurrences that the finders had missed were swept" if check.swept else ""
         lines.append(f"verify    {summary.leaks} of {check.values_checked:,} removed values found in {len(check.forms)} forms{swept}")
         if check.not_searched:
-            lines.append(f"          not searched in the forms {', '.join(check.not_searched)} (--verify full, or sanitize verify)")
+            lines.append(f"          {check.mode} check: not searched in the forms {', '.join(check.not_searched)}")
     if canaries := summary.canaries.planted:
         encoded = summary.canaries.encoded
         lines.append(
@@ -92,7 +92,7 @@ def _format_summary(summary: RunResult) -> str:
     if summary.key == "seed":
         lines.append("key       from a seed: reproducible, replacements can be guessed, no privacy claim")
     if not summary.publishable:
-        lines.append("publish   not publishable (see the plan)")
+        lines.append(f"publish   not publishable: {_explain_unpublishable(check)}")
     documents = appended.documents if appended else summary.documents_in
     speed = f"{documents / max(summary.seconds, 0.01):,.0f} documents/s, {summary.mb_per_s:,} MB/s"
     lines.append(f"speed     {speed}, {summary.peak_rss_mb:,.0f} MB in the largest process")
@@ -104,6 +104,14 @@ def _format_summary(summary: RunResult) -> str:
     verify_arguments = f"{out} --work {work}" if is_url(out) else out
     lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {verify_arguments}")
     return "\n".join(lines)
+
+
+def _explain_unpublishable(check: LeakCheckCounts) -> str:
+    """Why a result is not to be published: what the check left out, else the plan."""
+    if check.mode == "full":
+        return "see the plan"
+    searched = "nothing was checked" if check.mode == "off" else "the fast check does not search in encoded forms"
+    return f"{searched}; run again without --verify {check.mode}, with --replace"
 
 
 def _format_duration(seconds: float) -> str:

@@ -77,6 +77,9 @@ def _format_summary(summary: StreamResult) -> str:
     if summary.quarantine:
         lines.append(f"quarantine {', '.join(f'{times} {reason}' for reason, times in summary.quarantine.items())}")
     lines += [f"note: {note}" for note in summary.notes]
-    if summary.swept:
-        lines.append(f"verify    {summary.swept:,} occurrences that the finders had missed were swept")
+    lines.append(f"verify    {summary.verify} check of each batch; {summary.swept:,} occurrences that the finders had missed were swept")
+    if summary.not_searched:
+        lines.append(f"          not searched in the forms {', '.join(summary.not_searched)}")
+    lines.append(f"not looked for  {'; '.join(summary.not_looked_for) or 'nothing'}")
+    lines.append(f"stays by plan   {'; '.join(summary.stays_by_plan) or 'nothing that is found'}")
     return "\n".join(lines)

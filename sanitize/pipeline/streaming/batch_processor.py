@@ -5,13 +5,13 @@
 A pure function of the batch and of the values seen before it; nothing here touches the disk. What is done with a batch is that of a run:
 `stages/batch_rewriting.py` edits and splices, `verification/batch_check.py` searches and decides. Here is what a run has from its tables:
 the occurrences of the batch, which of them are kept, where values first occurred, and the search terms, which are the removed values of
-the batch in all their spellings.
+the batch in all their forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,11 @@ from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, Occurrence
 from sanitize.stages.finder_pass import TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells
-from sanitize.text.literal_search import LiteralMatcher
+from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.attribution import attribute_matches
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
 from sanitize.verification.leak_check import select_atomic_kinds
+from sanitize.verification.sweep_terms import SweepTerms
 
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte")
 
@@ -116,6 +117,35 @@ class _BatchOccurrences:
 
 
 @dataclass(frozen=True, repr=False)
+class _ForbiddenValues:
+    """The search terms of one batch: a matcher for all spellings of its removed values, and the other forms if those are searched, too."""
+
+    values: pl.DataFrame  # value_id, kind (a name), value, normalised
+    spellings: LiteralMatcher
+    sweep_terms: SweepTerms | None
+
+    @classmethod
+    def build(cls, values: pl.DataFrame, check_mode: str) -> _ForbiddenValues | None:
+        """The search terms for values whose kind is a number among all kinds; None if nothing is searched for."""
+        spellings = LiteralMatcher.from_values(values) if check_mode != "off" else None
+        if spellings is None:
+            return None
+        named = values.with_columns(kind=pl.Series(np.array(list(all_kinds()), object)[values["kind"].to_numpy()], dtype=pl.String))
+        return cls(named, spellings, SweepTerms.from_values(named) if check_mode == "full" else None)
+
+    def with_digests(self, texts: Sequence[pa.LargeStringArray]) -> _ForbiddenValues:
+        """The terms with the digests that occur in some texts, where digests are searched."""
+        return self if self.sweep_terms is None else replace(self, sweep_terms=self.sweep_terms.with_digests(texts, self.values))
+
+    def find(self, texts: pa.LargeStringArray) -> Iterator[tuple[LiteralMatcher, LiteralMatches]]:
+        """Yields the conclusive matches in a column."""
+        for matcher, matches, _ in find_matches([self.spellings], texts):
+            yield matcher, matches
+        for matcher, matches, conclusive in self.sweep_terms.find(texts, [self.spellings]) if self.sweep_terms else ():
+            yield matcher, matches.take(np.flatnonzero(conclusive))
+
+
+@dataclass(frozen=True, repr=False)
 class _KeptSelection:
     """For each editor a mask of the occurrences that it keeps; and for each value of the batch, ascending: its id, the row and the document
     of its first occurrence, and its occurrences as counted by editors that keep some."""
@@ -135,6 +165,7 @@ class BatchProcessor:
     key: Key
     prior_values: StreamPriorValues
     component_pools: ComponentLog | None
+    check_mode: str = "full"  # leak check: full, fast (without the forms of `SweepTerms`) or off
     checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
@@ -163,7 +194,7 @@ class BatchProcessor:
         True if a record of the batch has a field with one of these names."""
         doc_nos = np.asarray(text_columns.table.column("doc_no"), np.int64)
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column)
-        forbidden_values = self._build_matcher(occurrences.values)
+        forbidden_values = _ForbiddenValues.build(self._select_checked(occurrences.values), self.check_mode)
         quarantined: set[int] = set()
         to_sweep = SweepSpans.empty()
         swept_count = 0
@@ -229,11 +260,10 @@ class BatchProcessor:
         kind, value_id = joined.pop("kind").astype(np.int32), joined.pop("value_id")
         return _BatchOccurrences(joined, kind, value_id, pl.concat(frames))
 
-    def _build_matcher(self, values: pl.DataFrame) -> LiteralMatcher | None:
-        """A matcher for all spellings of the batch's values whose kinds are checked; None if nothing is searched for."""
+    def _select_checked(self, values: pl.DataFrame) -> pl.DataFrame:
+        """The values whose kinds are checked, with the number of their kind among all kinds."""
         kind = values["kind"].to_numpy()
-        checked = values.with_columns(kind=pl.Series(self.kind_numbers[kind], dtype=pl.Int32)).filter(pl.Series(self.checked_mask[kind]))
-        return LiteralMatcher.from_values(checked)
+        return values.with_columns(kind=pl.Series(self.kind_numbers[kind], dtype=pl.Int32)).filter(pl.Series(self.checked_mask[kind]))
 
     def select_kept(self, occurrences: _BatchOccurrences) -> _KeptSelection:
         """What each editor keeps: the first `keep` occurrences of a value in the stream. What `first_occurrences` is for a run.
@@ -294,7 +324,7 @@ class _RewriteAttempt:
         text_columns: TextColumns,
         occurrences: _BatchOccurrences,
         swept: SweepSpans,
-        forbidden_values: LiteralMatcher | None,
+        forbidden_values: _ForbiddenValues | None,
     ) -> None:
         self.processor, self.occurrences = processor, occurrences
         self.selection = processor.select_kept(occurrences)
@@ -343,13 +373,16 @@ class _RewriteAttempt:
         kept = [np.append(mask[is_edited], np.zeros(len(swept), np.bool_)) for mask in self.selection.masks]
         return assemble_occurrences(columns, kept, pa.array(processor.kind_names, pa.string()), [False] * len(kept))
 
-    def _check_texts(self, forbidden_values: LiteralMatcher, rules: EditRules) -> None:
+    def _check_texts(self, forbidden_values: _ForbiddenValues, rules: EditRules) -> None:
         """Search for removed values in the rewritten texts, and decide which a sweep can redact."""
         table, kept_originals = self.rewriter.table, pl.DataFrame(self.rewriter.kept)
         doc_no = np.asarray(table.column("doc_no"), np.int64)
         residual = []
-        for leaf_no, column in enumerate(flatten_cells(table, list(rules.leaves))):
-            for matcher, matches, _ in find_matches([forbidden_values], fill_null_texts(column.flat.texts)):
+        columns = flatten_cells(table, list(rules.leaves))
+        texts = [fill_null_texts(column.flat.texts) for column in columns]
+        forbidden_values = forbidden_values.with_digests(texts)
+        for leaf_no, column in enumerate(columns):
+            for matcher, matches in forbidden_values.find(texts[leaf_no]):
                 residual.append(select_residual(kept_originals, column, doc_no, leaf_no, matcher, matches, ranks_terms=True)[0])
         if not sum(map(len, residual)):
             return
@@ -368,16 +401,17 @@ class _RewriteAttempt:
         self.to_sweep, leak_rows = classify_matches(found, attribution, self.processor.prior_values.first_occurs_after)
         self.leaking_doc_nos |= set(found.doc_no[leak_rows].tolist())
 
-    def _check_kept_columns(self, forbidden_values: LiteralMatcher, text_columns: TextColumns) -> None:
+    def _check_kept_columns(self, forbidden_values: _ForbiddenValues, text_columns: TextColumns) -> None:
         """Search for removed values in texts of kept columns, and in field names: where one is found it cannot be swept."""
         checked_docs = set(self.rewriter.table.column("doc_no").to_pylist())
         all_doc_nos = text_columns.table.column("doc_no").to_numpy()
         offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
+        forbidden_values = forbidden_values.with_digests([texts for texts, _ in text_columns.kept_texts])
         for texts, rows in text_columns.kept_texts:
-            for _, matches, _ in find_matches([forbidden_values], texts):
+            for _, matches in forbidden_values.find(texts):
                 self.leaking_doc_nos |= {row for text_no in matches.text_no if (row := int(rows[text_no]) + offset) in checked_docs}
         names = pa.array(text_columns.field_names, pa.large_string())
-        for _, matches, _ in find_matches([forbidden_values], names):
+        for _, matches in forbidden_values.find(names):
             self.leaking_fields |= {text_columns.field_names[text_no] for text_no in matches.text_no.tolist()}
 
     def count_by_kind(self) -> dict[str, dict[str, int]]:

@@ -56,6 +56,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     skip_records,
 )
 from sanitize.pipeline.streaming.value_log import ValueLog
+from sanitize.plans.coverage import describe_not_looked_for, describe_staying
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, find_kinds_without_finder, name_finder
 from sanitize.plans.python_api import StreamOptions, name_type, public_function, python_names, to_python_names
@@ -69,6 +70,7 @@ from sanitize.storage.files import fsync, read_json, write_json
 from sanitize.storage.locks import lock_workspace
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.task_records import hash_json
+from sanitize.verification.value_forms import list_unsearched_forms
 
 VERSION = 2  # raise it when an older state cannot be resumed
 PREFETCH_PER_WORKER = 2  # batches that are queued for each worker
@@ -197,7 +199,7 @@ class StreamProcessor:
             os.truncate(self._quarantine_file, int(self._saved_state.get("quarantine_bytes", 0)))
         self._pending_quarantine: list[bytes] = []
         prior_values = StreamPriorValues(self.value_log, self.component_pools)
-        self.processor = BatchProcessor(self.plan, self.key, prior_values, self.component_pools)
+        self.processor = BatchProcessor(self.plan, self.key, prior_values, self.component_pools, self.settings.verify)
 
     def _check_fingerprint(self) -> None:
         """Raise UsageError unless the state has the same version, plan, key and column roles: what was seen is only valid for these."""
@@ -451,6 +453,10 @@ class StreamProcessor:
             seconds=round(seconds, 2),
             plan_hash=self.plan.hash(),
             state=str(self._given_state) if self._given_state is not None else None,
+            verify=self.settings.verify,
+            not_searched=list_unsearched_forms(self.settings.verify),
+            not_looked_for=describe_not_looked_for(self.plan.coverage()),
+            stays_by_plan=describe_staying(self.plan.coverage()),
         )
 
 
