@@ -154,8 +154,8 @@ def _format_closing(summary: RunResult, out: Path, work: Path) -> str:
         (f"sanitize verify {out}",),
     ]
     return (
-        f"VERIFIED: {summary.leaks} leaks. Searched every column for {check.values_checked:,} removed values, in"
-        f" {len(check.forms)} forms\n({', '.join(check.forms)}). {summary.kept_originals:,} first occurrences are kept by plan.\n"
+        f"VERIFIED: {summary.leaks} leaks. Searched every column for {check.values_checked:,} removed values, in {len(check.forms)} forms\n"
+        f"(plain, and encoded as in base64 or HTML). {summary.kept_originals:,} first occurrences are kept by plan.\n"
         f"{summary.documents_in:,} mails in = {summary.documents_out:,} out + {dropped:,} dropped + {quarantined:,} in quarantine."
         "\n\n"
         f"FILES\n\n{_format_table(files, left_columns=2, has_header=False)}\n\n"

@@ -28,7 +28,7 @@ from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
 PERSON = "PERSON"
 FINDER_NAME = "mentions"
 _GAP_PATTERN = rf"(?:\s|{INVISIBLE})+"
-_SEARCHED_FORMS = tuple(form for form in ENCODED_FORMS if form != "digits")
+_SEARCHED_FORMS = tuple(form for form in ENCODED_FORMS if form not in ("digits", "line breaks"))  # `_GAP_PATTERN` has line ends
 _LETTER_PATTERN = re.compile(r"[^\W\d_]")
 
 

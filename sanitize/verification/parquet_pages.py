@@ -192,7 +192,7 @@ def _read_column_chunk(path: Path, file: pq.ParquetFile, group: int, number: int
 def _read_chunk_bytes(raw: IO[bytes], file: pq.ParquetFile, group: int, number: int) -> tuple[int, bytes]:
     """Returns the offset and the bytes of a column chunk."""
     chunk = file.metadata.row_group(group).column(number)
-    start = min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at)
+    start = min((at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at), default=0)  # 0: an empty row group
     raw.seek(start)
     return start, raw.read(chunk.total_compressed_size)
 

@@ -170,7 +170,7 @@ def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
     )
     counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
     assert counts == summary.to_dict()["canaries"] and counts["removed"] == counts["planted"] > 100
-    assert summary.verify.mode == "full" and len(summary.verify.forms) == 13 and summary.verify.ambiguous == {}
+    assert summary.verify.mode == "full" and len(summary.verify.forms) == 18 and summary.verify.ambiguous == {}
     for page in ("report.html", "README.md"):
         text = (tmp_path / "out" / page).read_text()
         assert re.search(rf"{counts['removed']} of {counts['planted']}\b", text) and "invented people" in text.lower()

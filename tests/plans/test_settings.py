@@ -84,7 +84,7 @@ WRONG_VALUES: list[tuple[str, object, str]] = [
     ("sample", 0, "--sample 0: expected a share of the documents above 0"),
     ("max_doc_bytes", "1TB", "--max-doc-bytes 1TB: expected a size of 512 MB at most"),
     ("strict", "yes", "--strict yes: expected True or False"),
-    ("verify", "slow", "--verify slow: known: fast, full, off."),
+    ("verify", "slow", "--verify slow: known: full, fast, off."),
     ("format", "csv", "--format csv: known: "),
     ("known", 3, "--known 3: expected the path of a file"),
     ("key", "s3://bucket/key", "expected a path on this machine"),
@@ -99,8 +99,8 @@ def test_wrong_values_are_refused(name: str, value: object, message: str) -> Non
 
 
 def test_settings_of_another_command_are_refused() -> None:
-    with pytest.raises(UsageError, match="stream: verify does not apply to this function; only to run"):
-        settings_of("stream", {"verify": "off"})
+    with pytest.raises(UsageError, match="index: verify does not apply to this function; only to run"):
+        settings_of("index", {"verify": "off"})
     with pytest.raises(UsageError, match="run: there is no argument worker; .* Did you mean workers"):
         settings_of("run", {"worker": 1})
 

@@ -704,6 +704,6 @@ def test_a_leak_is_reported_with_its_url(storage: MemoryFileSystem, tmp_path: Pa
     encoded_address = base64.b64encode(b"to ann3@example.com, again").decode()
     rows = [{"text": "to ann3@example.com"}, {"text": "to ann3@example.com"}, {"text": f"see {encoded_address}"}]
     storage.pipe_file("/in/a.jsonl", "\n".join(map(json.dumps, rows)).encode())
-    run_with_settings(["faulty://in"], "faulty://pub/clean", "erase", tmp_path / "work", Settings(seed=1, workers=1))
+    run_with_settings(["faulty://in"], "faulty://pub/clean", "erase", tmp_path / "work", Settings(seed=1, workers=1, verify="fast"))
     with pytest.raises(LeakFound, match=r"\Afaulty://pub/clean: 1 matches"):
         verify("faulty://pub/clean", work=tmp_path / "work", mode="full", workers=1)
