@@ -84,7 +84,7 @@ WRONG_VALUES: list[tuple[str, object, str]] = [
     ("sample", 0, "--sample 0: expected a share of the documents above 0"),
     ("max_doc_bytes", "1TB", "--max-doc-bytes 1TB: expected a size of 512 MB at most"),
     ("strict", "yes", "--strict yes: expected True or False"),
-    ("verify", "slow", "--verify slow: known: full, fast, off."),
+    ("verify", "slow", "--verify slow: known: fast, full, off."),
     ("format", "csv", "--format csv: known: "),
     ("known", 3, "--known 3: expected the path of a file"),
     ("key", "s3://bucket/key", "expected a path on this machine"),

@@ -222,7 +222,7 @@ class RunHarness:
             assert mode & 0o077 == 0 or "/shards/" in relative_path, f"{relative_path}: {mode:04o}"
 
     def check_no_canaries(self) -> None:
-        """No canary in what is published besides the kept text, nor in a record, description or lock of WORK (tables and search terms have them)."""
+        """No canary in what is published besides the kept text, nor in WORK outside of its tables and search terms."""
         for path in self.folder.rglob("*"):
             if path.is_file() and path.suffix not in (".parquet", ".arrow") and path not in self.inputs:
                 assert find_canaries(path.read_bytes().decode("latin-1")) == [], path
