@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.bench import describe_machine
 from sanitize.cli.generated_mails import generate_mails
-from sanitize.core.sizes import parse_memory_limit
 from sanitize.engines.local import LocalEngine
+from sanitize.engines.memory_limits import parse_memory_limit
 from sanitize.kinds.kind import list_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, open_text_writer

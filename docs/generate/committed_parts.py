@@ -18,7 +18,7 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def demo_block() -> list[str]:
-    """The command of `sanitize demo`, what it found, the first lines about one address, and what was verified."""
+    """The command of `sanitize demo`, what it found, the first lines about one address, and the verdict."""
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         run_demo(Path("demo"), 2_000, lines.append)
@@ -26,9 +26,9 @@ def demo_block() -> list[str]:
     command = re.search(r"^\$ .*", text, re.MULTILINE)
     found = re.search(r"^WHAT WAS FOUND\n.*?(?=\nThe plan)", text, re.MULTILINE | re.DOTALL)
     address = re.search(r"^WHAT BECAME OF ONE ADDRESS(?:.*\n){8}", text, re.MULTILINE)
-    verified = re.search(r"^VERIFIED.*?(?=\n\n)", text, re.MULTILINE | re.DOTALL)
-    assert command and found and address and verified
-    sections = "\n".join([command[0], "", found[0], address[0], verified[0]])
+    verdict = re.search(r"^THE VERDICT\n.*?(?=\n\nFILES)", text, re.MULTILINE | re.DOTALL)
+    assert command and found and address and verdict
+    sections = "\n".join([command[0], "", found[0], address[0], verdict[0]])
     return ["```text", *(line.rstrip() for line in sections.splitlines()), "```"]
 
 

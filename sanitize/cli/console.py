@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Mapping
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import typer
@@ -50,6 +54,19 @@ def format_kind_counts(kind_counts: Mapping[str, KindCounts]) -> str:
     """A table of the counts of every kind, most occurrences first."""
     rows = [(kind, entry.occurrences, entry.values, entry.kept, entry.replaced, entry.left_by_plan) for kind, entry in kind_counts.items()]
     return format_table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))
+
+
+LABEL_WIDTH = 16  # of the names of the lines of a summary
+
+
+def format_facts(facts: Iterable[tuple[str, str]]) -> list[str]:
+    """Lines of a summary: names in a column, and texts beside it; at a terminal long texts are wrapped, elsewhere each is one line."""
+    width = max(60, shutil.get_terminal_size((120, 24)).columns) - LABEL_WIDTH
+    lines = []
+    for name, text in facts:
+        wrapped = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) if sys.stdout.isatty() else [text]
+        lines += [f"{label:<{LABEL_WIDTH}}{part}" for label, part in itertools.zip_longest([name], wrapped, fillvalue="")]
+    return lines
 
 
 def format_blacklist(blacklist: BlacklistCounts) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -140,8 +142,8 @@ def _format_three_lines(work: Path, run_folder: Path) -> str:
 
 
 def _format_closing(summary: RunResult, out: Path, work: Path) -> str:
-    """Result of the leak check, where the files are, and commands to try next."""
-    check, dropped, quarantined = summary.verify, summary.documents_dropped, summary.quarantined
+    """The verdict, where the files are, and commands to try next."""
+    dropped, quarantined = summary.documents_dropped, summary.quarantined
     files = [
         (f"{out}/data", "the sanitized shards, for any trainer"),
         (f"{out}/report.html", "the report, to open in a browser"),
@@ -153,11 +155,14 @@ def _format_closing(summary: RunResult, out: Path, work: Path) -> str:
         (f'sanitize sql {work} "{query}"',),
         (f"sanitize verify {out}",),
     ]
+    verdict = []
+    for line in summary.verdict:
+        names, texts = itertools.chain([line.name], itertools.repeat("")), textwrap.wrap(line.text, 100, break_on_hyphens=False)
+        verdict += [f"  {name:<14}  {text}" for name, text in zip(names, texts, strict=False)]
     return (
-        f"VERIFIED: {summary.leaks} leaks. Searched every column for {check.values_checked:,} removed values, in {len(check.forms)} forms\n"
-        f"(plain, and encoded as in base64 or HTML). {summary.kept_originals:,} first occurrences are kept by plan.\n"
-        f"{summary.documents_in:,} mails in = {summary.documents_out:,} out + {dropped:,} dropped + {quarantined:,} in quarantine."
-        "\n\n"
+        "THE VERDICT\n\n" + "\n".join(verdict) + "\n"
+        f"  {'documents':<14}  {summary.documents_in:,} in = {summary.documents_out:,} out + {dropped:,} dropped"
+        f" + {quarantined:,} in quarantine\n\n"
         f"FILES\n\n{_format_table(files, left_columns=2, has_header=False)}\n\n"
         f"NEXT\n\n{_format_table(next_commands, has_header=False)}"
     )

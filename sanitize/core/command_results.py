@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from sanitize.core.table_rendering import SummaryTable
+from sanitize.core.verdict import VerdictLine, describe_coverage, describe_verdict
 
 IF_SET: Mapping[str, bool] = {"if_set": True}  # metadata of fields that `to_dict` leaves out while they have their default
 _NOT_IN_JSON: Mapping[str, bool] = {"hidden": True}
@@ -162,7 +163,8 @@ class BlacklistCounts:
 @dataclass(frozen=True, kw_only=True)
 class LeakCheckCounts:
     """The leak check of a run: `values_checked` removed values were searched for in `forms`; `swept` occurrences that the finders had
-    missed were removed. `not_searched` are the forms that only a full check searches. `ambiguous` counts matches that are too short to be
+    missed were removed. `kinds` are those that are searched for, `unchecked_kinds` those that the plan edits and the check does not search
+    for. `not_searched` are the forms that only a full check searches. `ambiguous` counts matches that are too short to be
     conclusive, by kind (full check only)."""
 
     forms: Sequence[str]
@@ -171,6 +173,7 @@ class LeakCheckCounts:
     swept: int
     files: int
     kinds: Sequence[str] | None = field(default=None, metadata=IF_SET)
+    unchecked_kinds: Sequence[str] = ()
     not_searched: Sequence[str] = ()
     ambiguous: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
 
@@ -184,8 +187,18 @@ class PlantedCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CanarySample:
+    """A line with an invented value, before and after the plan edited it, in clear text."""
+
+    kind: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class CanaryCounts:
-    """The canary check of a run, in total, by form, and for forms that a finder need not decode (`encoded`)."""
+    """The canary check of a run, in total, by form, and for forms that a finder need not decode (`encoded`); `samples` has a line with an
+    invented value of each kind."""
 
     documents: int
     planted: int
@@ -193,6 +206,18 @@ class CanaryCounts:
     encoded: PlantedCounts
     by_form: Mapping[str, PlantedCounts]
     untested_kinds: Sequence[str]
+    samples: Sequence[CanarySample] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptValues:
+    """Values of a kind that stay in a column that is kept, and why: the column is named after them (`name`), or numbers look like them by
+    `chance`."""
+
+    column: str
+    kind: str
+    values: int
+    kept_for: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,8 +234,9 @@ class RunResult(CommandResult):
     """The result of `run`: documents and occurrences by outcome, the leak check, columns, costs, and where the files are.
 
     documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was checked (`verify="off"`). `changed` is
-    False if OUT was up to date already. `not_looked_for` is what the plan does not look for, names of people first, and `stays_by_plan`
-    what it finds and does not remove completely, in words. Sizes are in bytes or MB (1e6 bytes), times in seconds.
+    False if OUT was up to date already. `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people first,
+    `stays_by_plan` what it finds and does not remove completely, in words, and `kept_values` which values stay in kept columns. `verdict`
+    has all of this as lines. Sizes are in bytes or MB (1e6 bytes), times in seconds.
     """
 
     documents_in: int
@@ -245,30 +271,25 @@ class RunResult(CommandResult):
     blacklist: BlacklistCounts | None = field(default=None, metadata=IF_SET)
     ledger: Sequence[Mapping[str, Any]] = field(default_factory=list, metadata=IF_SET)
     appended: AppendedFiles | None = field(default=None, metadata=IF_SET)
+    looked_for: Sequence[str] = ()
     not_looked_for: Sequence[str] = ()
     stays_by_plan: Sequence[str] = ()
+    kept_values: Sequence[KeptValues] = ()
+
+    @property
+    def verdict(self) -> list[VerdictLine]:
+        """The verdict on the result: what is left, what was looked for and what not, what stays and why, which check was run."""
+        return describe_verdict(self.to_dict())
 
     def summary_table(self) -> SummaryTable:
-        check, canaries = self.verify, self.canaries
         facts = [
             (
                 "documents",
                 f"{self.documents_in:,} in = {self.documents_out:,} out + {self.documents_dropped:,} dropped"
                 f" + {self.quarantined:,} in quarantine",
             ),
-            (
-                "verify",
-                "off: not checked"
-                if check.mode == "off"
-                else f"{self.leaks:,} of {check.values_checked:,} removed values found in {len(check.forms)} forms",
-            ),
-            *([("canaries", f"{canaries.removed:,} of {canaries.planted:,} planted values were removed")] if canaries.planted else []),
-            ("recall", "not measured"),
-            ("not looked for", "; ".join(self.not_looked_for) or "nothing"),
-            ("stays by plan", "; ".join(self.stays_by_plan) or "nothing that is found"),
-            ("kept", f"{self.kept_originals:,} originals stay in the output as the plan says"),
+            *((line.name, line.text) for line in self.verdict),
             ("key", "from a seed: replacements can be guessed, no privacy claim" if self.key == "seed" else "secret"),
-            ("publish", "publishable according to its plan" if self.publishable else "keep private"),
             ("report", f"{self.out}/report.html"),
         ]
         done = "" if self.changed else " (was complete already; nothing changed)"
@@ -351,16 +372,31 @@ class StreamResult(CommandResult):
     state: str | None
     verify: str = "full"
     not_searched: Sequence[str] = ()
+    looked_for: Sequence[str] = ()
     not_looked_for: Sequence[str] = ()
     stays_by_plan: Sequence[str] = ()
+
+    @property
+    def verdict(self) -> list[VerdictLine]:
+        """What was looked for and what not, what stays and why, and which check was run."""
+        check = f"{self.verify} check of each batch; {self.swept:,} occurrences that the finders had missed were swept"
+        if self.not_searched:
+            check += f"; not searched in the forms {', '.join(self.not_searched)}"
+        stays = [*self.stays_by_plan]
+        if kept := self.kept_originals + sum(counts.left_by_plan for counts in self.by_kind.values()):
+            stays.append(f"in all {kept:,} found occurrences stay as they are, by plan")
+        return [
+            *describe_coverage(self.looked_for, self.not_looked_for),
+            VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays else "good"),
+            VerdictLine("check", check, "care" if self.not_searched else "good"),
+            VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
+        ]
 
     def summary_table(self) -> SummaryTable:
         facts = [
             ("records", f"{self.documents_in:,} in = {self.documents_out:,} out + {self.quarantined:,} in quarantine"),
             ("acknowledged", f"{self.position:,}"),
-            ("verify", self.verify + (f", not searched in the forms {', '.join(self.not_searched)}" if self.not_searched else "")),
-            ("not looked for", "; ".join(self.not_looked_for) or "nothing"),
-            ("stays by plan", "; ".join(self.stays_by_plan) or "nothing that is found"),
+            *((line.name, line.text) for line in self.verdict),
             *(("note", note) for note in self.notes),
         ]
         rows = [
@@ -390,11 +426,13 @@ class SampleCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleEdit:
-    """A value before and after it was edited, both masked by shape."""
+    """A value before and after it was edited, both masked by shape. With `reveal`, in clear text, with the line around it."""
 
     kind: str
     before: str
     after: str
+    line_before: str | None = field(default=None, metadata=IF_SET)
+    line_after: str | None = field(default=None, metadata=IF_SET)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -443,7 +481,9 @@ class LeakForecast:
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExplainResult(CommandResult):
     """The result of `explain`: what a run would do, from the first `sampled_documents` documents. `documents` is None if they were not
-    counted; `missing_requirements` says why the plan cannot run here."""
+    counted; `missing_requirements` says why the plan cannot run here. `unreadable` has the first files that cannot be read, each with the
+    reason; `quarantine` counts the files and the records of the sample that a run would quarantine, by reason, and `refusal` says why a run
+    would stop because of them."""
 
     plan: Mapping[str, Any]
     files: int
@@ -458,18 +498,22 @@ class ExplainResult(CommandResult):
     forecast: LeakForecast | None = field(default=None, metadata=IF_SET)
     missing_requirements: Sequence[str] = field(default_factory=list, metadata=IF_SET)
     notes: Sequence[str] = field(default_factory=list, metadata=IF_SET)
+    unreadable: Sequence[str] = ()
+    quarantine: Mapping[str, int] = field(default_factory=dict)
+    refusal: str | None = field(default=None, metadata=IF_SET)
 
     def summary_table(self) -> SummaryTable:
         estimate = self.estimate
         facts = [
             ("plan", f"{self.plan['name']}: {self.plan['about']}"),
-            ("input", f"{self.files:,} files, {self.bytes / 1e6:,.1f} MB"),
+            ("input", f"{self.files:,} files, {self.bytes / 1e6:,.1f} MB, {self.unreadable_files:,} files cannot be read"),
+            *([("refused", self.refusal)] if self.refusal else []),
             ("columns", ", ".join(f"{column.name}: {column.policy}" for column in self.columns)),
             ("estimate", f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out, {estimate.workspace_mb:,} MB private"),
             ("sampled", f"the first {self.sampled_documents:,} documents, sanitized in a temporary folder; nothing was written"),
             *(("missing", message) for message in self.missing_requirements),
             *(("note", message) for message in self.notes),
-            *((pair.kind, f"{pair.before} → {pair.after} (by shape)") for pair in self.examples),
+            *((pair.kind, f"{pair.before} → {pair.after}{' (by shape)' if pair.line_before is None else ''}") for pair in self.examples),
         ]
         return SummaryTable(title="sanitize explain", facts=facts, header=_KIND_HEADER, rows=_kind_rows(self.sample.by_kind))
 

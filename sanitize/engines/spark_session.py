@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sanitize.core.sizes import parse_memory_limit
+from sanitize.engines.memory_limits import parse_memory_limit
 from sanitize.errors import MissingExtra, UsageError
 
 MIN_JAVA_VERSION, MIN_SPARK_VERSION = 17, 4  # Java that Spark 4 needs; the first Spark version with all calls used here

@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sanitize.core.command_results import ColumnPolicy, CostEstimate, ExampleEdit, ExplainResult, SampleCounts
 from sanitize.core.engine import TaskResult, WorkerDied
@@ -21,6 +22,7 @@ from sanitize.core.progress import ignore_progress
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError
 from sanitize.pipeline.indexing.index_build import IndexBuilder
+from sanitize.pipeline.indexing.quarantine_limit import measure_loss
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import ExplainOptions, public_function
@@ -28,14 +30,16 @@ from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.column_policies import resolve_column_policies
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
 from sanitize.readers.staging import build_documents
-from sanitize.readers.survey import InputUnit, Survey
+from sanitize.readers.survey import InputUnit, Survey, format_refusal
 from sanitize.reporting.edit_samples import select_edit_samples
+from sanitize.reporting.html_report import EditSample
 from sanitize.reporting.leak_forecast import FORECAST_KIND, forecast_leaks, read_curves
 from sanitize.storage.parquet_files import open_text_writer
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 from sanitize.storage.views import mask_replacements, mask_texts
 
 _SAMPLE_DOCUMENTS = 1_000
+_MAX_LISTED_FILES = 5  # unreadable files named one by one
 
 
 @public_function("explain")
@@ -45,14 +49,16 @@ def explain(
     *,
     plan: Plan | Path | str = "rmft",
     forecast: Path | str | None = None,
+    reveal: bool = False,
     **options: Unpack[ExplainOptions],
 ) -> ExplainResult:
     """Describe what `run` would do, and write nothing. The first 1,000 documents (`sampled_documents`) are really sanitized in a temporary
     folder; the estimate of time and disk is scaled from them.
 
     If an editor cannot run because something is missing, such as a model, `missing_requirements` says what, and the sample is only
-    counted. With `forecast` (curves.json of `sanitize-eval frontier`), the result has the number of the sample's addresses that models may
-    leak, by plan. `options` name columns, as in `run`.
+    counted. If a run would stop because too much cannot be read, `refusal` says why, and what to do. With `forecast` (curves.json of
+    `sanitize-eval frontier`), the result has the number of the sample's addresses that models may leak, by plan. With `reveal`, examples
+    are in clear text, with the lines around them. `options` name columns, as in `run`.
 
     Raises UsageError for URLs, and what `run` raises.
 
@@ -62,11 +68,16 @@ def explain(
     >>> result.sampled_documents, [(pair.kind, pair.after) for pair in result.examples]
     (1, [('EMAIL_ADDRESS', '[EMAIL_ADDRESS]')])
     """
-    return explain_with_settings(inputs, Plan.load(plan), settings_of("explain", options), forecast)
+    return explain_with_settings(inputs, Plan.load(plan), settings_of("explain", options), forecast, reveal=reveal)
 
 
 def explain_with_settings(
-    inputs: Sequence[Path | str] | Path | str, plan: Plan, settings: Settings | None = None, curves: Path | str | None = None
+    inputs: Sequence[Path | str] | Path | str,
+    plan: Plan,
+    settings: Settings | None = None,
+    curves: Path | str | None = None,
+    *,
+    reveal: bool = False,
 ) -> ExplainResult:
     """`explain` with its settings as one object."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
@@ -84,7 +95,7 @@ def explain_with_settings(
         policies = resolve_column_policies(survey.schema, survey.layout.main_column, settings.columns)
         total_bytes = sum(size for _, size in survey.files)
         began = time.process_time()
-        sample = _write_sample(engine, survey, Path(folder), settings)
+        sample, quarantine = _write_sample(engine, survey, Path(folder), settings)
         sample_settings = replace(
             settings,
             text_column=(survey.layout.main_path,),
@@ -116,9 +127,13 @@ def explain_with_settings(
     unit_rows = [unit.rows for unit in survey.units]  # None for a unit that was not counted
     documents = sum(rows for rows in unit_rows if rows is not None) if None not in unit_rows else None
     scale = documents / max(summary.documents_in, 1) if documents else max(1.0, total_bytes / max(sampled_bytes, 1))
-    kinds = _string_series([pair.kind for pair in pairs])
-    masked_originals = mask_texts(_string_series([pair.original for pair in pairs]), kinds)
-    masked_replacements = mask_replacements(_string_series([pair.replacement for pair in pairs]), kinds)
+    # the records of the units that were sampled, and one for each other file that cannot be read
+    loss = measure_loss(survey, quarantine, max(summary.documents_in, quarantine.num_rows, 1))
+    limit = 0.0 if settings.strict else settings.max_quarantine
+    refusal = None
+    if loss.exceeds(limit):
+        option = "--strict allows none" if settings.strict else f"--max-quarantine allows {limit:.0%}"
+        refusal = f"{loss.describe()}; {option}. {loss.suggest_remedy(settings.strict, has_index=False)}"
     return ExplainResult(
         plan=plan.public_settings(),
         files=len(survey.files),
@@ -137,10 +152,7 @@ def explain_with_settings(
             dropped=summary.dropped,
             blacklist=summary.blacklist,
         ),
-        examples=[
-            ExampleEdit(kind=pair.kind, before=before, after=after)
-            for pair, before, after in zip(pairs, masked_originals, masked_replacements, strict=True)
-        ],
+        examples=_show_examples(pairs, reveal=reveal),
         estimate=CostEstimate(
             cpu_seconds=round(cpu * scale, 1),
             workspace_mb=round(work_bytes * scale / 1e6, 1),
@@ -149,7 +161,25 @@ def explain_with_settings(
         forecast=forecast_leaks(measured_curves, histogram) if measured_curves is not None else None,
         missing_requirements=missing,
         notes=plan.ineffective_settings,
+        unreadable=[format_refusal(path, reason) for path, reason in survey.unreadable[:_MAX_LISTED_FILES]],
+        quarantine=loss.reasons,
+        refusal=refusal,
     )
+
+
+def _show_examples(pairs: Sequence[EditSample], *, reveal: bool) -> list[ExampleEdit]:
+    """The edits masked by shape; with `reveal` in clear text, with the line around each."""
+    if reveal:
+        return [
+            ExampleEdit(
+                kind=pair.kind, before=pair.original, after=pair.replacement, line_before=pair.line_before, line_after=pair.line_after
+            )
+            for pair in pairs
+        ]
+    kinds = _string_series([pair.kind for pair in pairs])
+    before = mask_texts(_string_series([pair.original for pair in pairs]), kinds)
+    after = mask_replacements(_string_series([pair.replacement for pair in pairs]), kinds)
+    return [ExampleEdit(kind=pair.kind, before=old, after=new) for pair, old, new in zip(pairs, before, after, strict=True)]
 
 
 def _missing_requirements(plan: Plan) -> list[str]:
@@ -173,8 +203,9 @@ def _string_series(texts: list[str]) -> pl.Series:
     return pl.Series(texts, dtype=pl.String)
 
 
-def _write_sample(engine: LocalEngine, input_survey: Survey, folder: Path, settings: Settings) -> Path:
-    """Write the first 1,000 documents of the input, in standard form, to one Parquet file; returns its path."""
+def _write_sample(engine: LocalEngine, input_survey: Survey, folder: Path, settings: Settings) -> tuple[Path, pa.Table]:
+    """Write the first 1,000 documents of the input, in standard form, to one Parquet file. Returns its path, and the table `quarantine` of
+    what was read, with a row for each other file that the survey could not read."""
     units: list[InputUnit] = []
     staged: dict[int, dict[str, Any]] = {}
     rows = 0
@@ -202,4 +233,11 @@ def _write_sample(engine: LocalEngine, input_survey: Survey, folder: Path, setti
     with open_text_writer(folder / "sample.parquet", documents.schema) as out:
         for table in documents.read(0, min(_SAMPLE_DOCUMENTS, documents.count)):
             out.write_table(pa.Table.from_arrays([table.column(name) for name in documents.schema.names], schema=documents.schema))
-    return folder / "sample.parquet"
+    quarantine_files = sorted((folder / "documents" / "quarantined").glob("*.parquet"))
+    tables = [pq.read_table(path, columns=["source", "location", "reason"], partitioning=None) for path in quarantine_files]
+    seen = {source for table in tables for source in table.column("source").to_pylist()}
+    others = [(path, reason) for path, reason in input_survey.unreadable if path not in seen]
+    unread = {"source": [path for path, _ in others], "location": ["file"] * len(others), "reason": [reason for _, reason in others]}
+    return folder / "sample.parquet", pa.concat_tables(
+        [*tables, pa.table({name: pa.array(rows, pa.string()) for name, rows in unread.items()})]
+    )

@@ -24,7 +24,7 @@ from sanitize.pipeline.manifest import get_format_versions, get_library_versions
 from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import public_function
-from sanitize.plans.settings import Settings, column_settings
+from sanitize.plans.settings import DESCRIPTION_SETTINGS, Settings, column_settings
 from sanitize.storage import private_folder, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
@@ -97,6 +97,7 @@ class _Manifest(BaseModel):
     columns: tuple[_ManifestColumn, ...]
     settings: _ManifestSettings
     summary: dict[str, Any]
+    description: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +177,7 @@ def replay(
         format=original.settings.format,
         known=Path(known) if known is not None else None,
         progress=progress,
+        **_given_descriptions(original.description),
     )
     comparisons: list[_Comparison] = []
 
@@ -226,6 +228,11 @@ def replay(
         out=str(out),
         work=str(work),
     )
+
+
+def _given_descriptions(description: Mapping[str, str]) -> dict[str, Any]:
+    """What the user said about the dataset, as settings."""
+    return {name: description[name] for name in DESCRIPTION_SETTINGS if description.get(name)}
 
 
 def _read_manifest(path: Path) -> tuple[_Manifest, dict[str, Any]]:
@@ -355,5 +362,10 @@ def _compare_manifests(manifest: _Manifest, raw_manifest: Mapping[str, Any], new
         shards=len(new_hashes),
         different_shards=different,
         different_counts=counts,
-        same_manifest=new_manifest == raw_manifest,
+        same_manifest=_without_date(new_manifest) == _without_date(raw_manifest),
     )
+
+
+def _without_date(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest without the date of its run, which is that of the replay there."""
+    return {**manifest, "description": {name: text for name, text in manifest.get("description", {}).items() if name != "date"}}

@@ -2,8 +2,8 @@
 
 The canary documents have the shapes of the user's first documents (header block or not, number and length of lines) and none of their
 text. Each person's values occur in them in several written forms. A form that the checks promise to detect must be removed, or the run
-stops; for forms that hide a value (base64, HTML) the summary only counts how many were removed. All files lie in the spill folder and are
-deleted with it.
+stops; for forms that hide a value (base64, HTML) the summary counts how many were removed, by form. The leak check is that of the run
+(full, fast or off). All files lie in the spill folder and are deleted with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import shutil
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,11 @@ import pyarrow.parquet as pq
 from sanitize.core.engine import Engine
 from sanitize.core.keys import Draws, Key
 from sanitize.core.text_cells import LeafPath, flatten_leaf, to_canonical_type
+from sanitize.engines.local import LocalEngine
 from sanitize.errors import OutputBroken
+from sanitize.finders.names import FINDER_NAME as NAMES_FINDER
 from sanitize.kinds.kind import all_kinds, list_kinds
+from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan
 from sanitize.stages import aggregates, detection, rewriting
 from sanitize.stages.corpus_pass import CorpusContext
@@ -37,9 +40,12 @@ from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.task_records import run_job
 from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification.leak_check import VerifyTask, select_atomic_kinds, verify_task
+from sanitize.verification.sweep_terms import prepare_sweep_terms
 
 CANARY_COUNT = 8
+_FINDERS = ("patterns", NAMES_FINDER)  # those that need no model and no list of the user
 _MAX_LINES, _MAX_LINE_BYTES = 24, 120  # of the largest canary document
+_SEARCH_MEMORY_BYTES = 1 << 28  # for the search terms of a few hundred invented values
 _TEXT_LEAF = LeafPath("text")
 _SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
 _DIGIT_KINDS = ("CREDIT_CARD", "PHONE_NUMBER", "US_SSN")
@@ -50,8 +56,8 @@ _FILLER_WORDS = (
 
 @dataclass(frozen=True)
 class CanaryForm:
-    """A written form of a value. `must_be_removed`: find or the fast check must detect it. `encode(kind, value)` returns the written text,
-    or None if values of that kind are not written in this form."""
+    """A written form of a value. `must_be_removed`: the finders or the fast check must detect it. `encode(kind, value)` returns the written
+    text, or None if values of that kind are not written in this form."""
 
     name: str
     must_be_removed: bool
@@ -68,7 +74,7 @@ def _keep_digits(kind: str, value: str) -> str | None:
 
 _DocumentShape = tuple[bool, int, int]
 _DEFAULT_SHAPES: tuple[_DocumentShape, ...] = ((False, 4, 64),)  # for an input without documents or texts
-_RESULTS: dict[tuple[str, tuple[_DocumentShape, ...]], str] = {}
+_RESULTS: dict[tuple[str, str, tuple[_DocumentShape, ...]], str] = {}
 CANARY_FORMS = (
     CanaryForm("as written", True, lambda kind, value: value),
     CanaryForm("in brackets", True, lambda kind, value: f"<{value}>"),
@@ -95,33 +101,38 @@ class _PlantedValue:
     occurrence_index: int  # how many plain copies of this value come before it
 
 
-def check_canaries(engine: Engine, plan: Plan, documents: Documents, folder: Path) -> dict[str, Any]:
-    """Run the canary check for a plan. Returns counts: `documents`; `planted` and `removed` of the forms that must be removed, of the
-    forms that hide a value (`encoded`), and of each form (`by_form`); and `untested_kinds`, the kinds that were not checked.
+def check_canaries(engine: Engine, plan: Plan, documents: Documents, folder: Path, mode: str = "full") -> dict[str, Any]:
+    """Run the canary check for a plan; `mode` is that of the leak check: full, fast or off.
 
-    The same plan and document shapes give the same counts, so a process computes them once. Raises OutputBroken if a form that must be
-    removed stayed.
+    Returns counts: `documents`; `planted` and `removed` of the forms that must be removed, of the forms that hide a value (`encoded`), and
+    of each form (`by_form`); `untested_kinds`, the kinds that were not checked; and `samples`, a line with an invented value of each kind
+    before and after. The same plan, mode and document shapes give the same result, so a process computes it once. Raises OutputBroken if a
+    form that must be removed stayed; with mode off it is only counted.
     """
     shapes = _get_document_shapes(documents)
-    cache_key = (plan.hash(), shapes)
+    cache_key = (plan.hash(), mode, shapes)
     if cache_key not in _RESULTS:
-        _RESULTS[cache_key] = json.dumps(_run_canaries(engine, plan, shapes, folder))
+        _RESULTS[cache_key] = json.dumps(_run_canaries(engine, plan, shapes, folder, mode))
     return dict(json.loads(_RESULTS[cache_key]))
 
 
-def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...], folder: Path) -> dict[str, Any]:
+def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...], folder: Path, mode: str) -> dict[str, Any]:
     # from the plan, not of the run: the counts are in the manifest, which has to follow from input, plan and key
     key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), is_public=True)
     # editors with a privacy ledger make their own claim; they promise nothing about what is left in the text
     checked_kinds = [kind for kind in sorted(plan.leak_checked_kinds) if kind in canary_examples()]
     result: dict[str, Any] = {"documents": 0, "planted": 0, "removed": 0, "encoded": {"planted": 0, "removed": 0}, "by_form": {}}
     result["untested_kinds"] = sorted(kind for kind in plan.editor_no_by_kind if kind not in checked_kinds)
+    result["samples"] = []
     if checked_kinds:
         keeps = {kind: plan.editors[number].keep for kind, number in plan.editor_no_by_kind.items()}
-        texts, planted_values = _build_documents(key, checked_kinds, max(1, *keeps.values()), shapes)
+        plain_copies = max(1, *keeps.values())
+        texts, planted_values = _build_documents(key, checked_kinds, plain_copies, shapes)
+        sample_kinds = _list_sample_kinds(plan)
+        sample_texts = [_build_sample_text(sample_kinds)] * (plain_copies + 1)  # the last copy shows what becomes of later occurrences
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        edits = _run_pipeline(engine, plan, key, texts, folder)
+        edits = _run_pipeline(engine, plan, key, [*texts, *sample_texts], folder, mode)
         shutil.rmtree(folder)
         planted, removed, stayed = Counter[str](), Counter[str](), Counter[str]()
         for planted_value in planted_values:
@@ -131,7 +142,7 @@ def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...]
                 removed[planted_value.form.name] += is_removed
                 if planted_value.form.must_be_removed and not is_removed:
                     stayed[f"{planted_value.kind} ({planted_value.form.name})"] += 1
-        if stayed:
+        if stayed and mode != "off":
             survivors = ", ".join(f"{times} {description}" for description, times in sorted(stayed.items()))
             raise OutputBroken(
                 f"canary check: {survivors} of invented people stayed in their documents; this is an internal error, please report it. "
@@ -145,7 +156,37 @@ def _run_canaries(engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...]
         result["by_form"] = {
             form.name: {"planted": planted[form.name], "removed": removed[form.name]} for form in CANARY_FORMS if planted[form.name]
         }
+        result["samples"] = _read_samples(sample_kinds, sample_texts[-1], edits.get(len(texts) + plain_copies, ()))
     return result
+
+
+def _list_sample_kinds(plan: Plan) -> list[str]:
+    """The kinds that the report shows a sample of: those with a pattern, and names of people if the plan looks for them."""
+    with_names = any(finder.use == NAMES_FINDER for finder in plan.finders)
+    shown = {name for name, kind in list_kinds().items() if kind.pattern or (with_names and name in ("PERSON", "USER_NAME"))}
+    return [kind for kind in plan.find.kinds if kind in shown and kind in plan.leak_checked_kinds]
+
+
+def _build_sample_text(kinds: Sequence[str]) -> str:
+    """A text with a line for each kind: its first example, with a reserved domain or number."""
+    return "\n".join(all_kinds()[kind].hits[0][0] for kind in kinds) + "\n"
+
+
+def _read_samples(kinds: Sequence[str], text: str, edits: Sequence[tuple[int, int, str]]) -> list[dict[str, str]]:
+    """The lines of a sample text before and after its edits: `kind`, `before` and `after`."""
+    samples = []
+    raw, line_start = text.encode(), 0
+    for kind in kinds:
+        line_end = raw.index(b"\n", line_start)
+        after, position = b"", line_start
+        for start, end, replacement in sorted(edits):
+            if line_start <= start and end <= line_end:
+                after += raw[position:start] + replacement.encode()
+                position = end
+        after += raw[position:line_end]
+        samples.append({"kind": kind, "before": raw[line_start:line_end].decode(), "after": after.decode()})
+        line_start = line_end + 1
+    return samples
 
 
 @functools.cache
@@ -244,7 +285,9 @@ def _build_filler_line(number: int, width: int) -> str:
     return " ".join(words)
 
 
-def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder: Path) -> dict[int, list[tuple[int, int, str]]]:
+def _run_pipeline(
+    engine: Engine, plan: Plan, key: Key, texts: Sequence[str], folder: Path, mode: str
+) -> dict[int, list[tuple[int, int, str]]]:
     """Run find, count, rewrite and verify on the canary documents as one task, and rewrite once more if the check swept; returns the edits
     (start_byte, end_byte, replacement) by document. Editors with a privacy ledger are left out: they promise nothing that could be
     checked."""
@@ -257,7 +300,13 @@ def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], fo
     documents = Documents(files=(source,), schema=_SCHEMA, main_leaf=_TEXT_LEAF)
     task_args: dict[str, Any] = {"first_doc_no": 0, "end_doc_no": len(texts), "documents": documents, "leaves": (_TEXT_LEAF,)}
     find_spec = detection.FindTask(
-        **task_args, key=key, max_doc_bytes=1 << 20, output_columns=("doc_id", "text"), quarantined_docs=(), folder=folder
+        **task_args,
+        key=key,
+        max_doc_bytes=1 << 20,
+        output_columns=("doc_id", "text"),
+        quarantined_docs=(),
+        folder=folder,
+        detection_spec=DetectionSpec(finders=tuple(finder for finder in plan.detection_spec.finders if finder.use in _FINDERS)),
     )
     detection.find_task(find_spec)
     value_counts_file, forbidden_values_file = folder / "value_counts.parquet", folder / "forbidden_values.parquet"
@@ -288,6 +337,7 @@ def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], fo
     )
     LiteralMatcher.write([folder / "values.parquet"], plan.leak_checked_kinds, forbidden_values_file)
     swept: tuple[Path, ...] = ()
+    sweep_terms: tuple[Path, ...] = ()  # of the full check
     for attempt in range(2):
         rewrite_folder = folder / f"made-{attempt}"
         rewrite_folder.mkdir()
@@ -316,7 +366,20 @@ def _run_pipeline(engine: Engine, plan: Plan, key: Key, texts: Sequence[str], fo
             row_doc_nos=rewrite_folder / "rows.parquet",
             sweep_path=rewrite_folder / "sweep.parquet",
         )
-        result = verify_task(verify_spec)
+        if mode == "off":
+            break
+        if mode == "full" and not sweep_terms:
+            _, sweep_terms = prepare_sweep_terms(
+                LocalEngine(workers=1, spill=folder),
+                [verify_spec],
+                [folder / "values.parquet"],
+                plan.leak_checked_kinds,
+                (),
+                (),
+                folder,
+                _SEARCH_MEMORY_BYTES,
+            )
+        result = verify_task(replace(verify_spec, sweep_terms=sweep_terms))
         if not result["swept"]:
             break
         swept = (rewrite_folder / "sweep.parquet",)

@@ -5,9 +5,12 @@ input file, which may be personal data.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import hashlib
 import importlib.metadata
+import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.plans.coverage import describe_not_looked_for, describe_staying
+from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for
 from sanitize.plans.plan import Plan
 from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
@@ -77,11 +80,13 @@ def build_summary(
     editor_reports: Sequence[Mapping[str, Any]] = (),
     blacklist: Mapping[str, Any] | None = None,
     ledger: Sequence[Mapping[str, Any]] = (),
+    kept_values: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The part of the summary that follows from input, plan and key alone; the manifest contains it too.
 
     `dropped`: how many documents each part dropped, and why. `editor_reports`: what editors report beyond the counts of their kinds.
     `blacklist`: how many n-grams are listed, if the plan has a blacklist. `ledger`: what mechanisms with a privacy claim spent, if any.
+    `kept_values`: the decisions on values in kept columns (kept_columns.py).
     """
     for kind, entry in kinds.items():
         if kind in plan.editor_no_by_kind:
@@ -119,6 +124,7 @@ def build_summary(
             **verification,
             "files": len(shard_results) + 3,
             "not_searched": list_unsearched_forms(verification["mode"]),
+            "unchecked_kinds": sorted(set(plan.editor_no_by_kind) - set(plan.leak_checked_kinds)) if checked else [],
         },
         "canaries": dict(canaries),
         "publishable": plan.publishable and verification["mode"] == "full",
@@ -126,9 +132,22 @@ def build_summary(
         "plan_hash": plan_hash,
         "key": "seed" if public_key else "secret",
         "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
+        "looked_for": list_looked_for(coverage),
         "not_looked_for": describe_not_looked_for(coverage),
         "stays_by_plan": describe_staying(coverage),
+        "kept_values": [dict(decision) for decision in kept_values],
     }
+
+
+def describe_dataset(given: Mapping[str, str | None], published: Mapping[str, Any]) -> dict[str, str]:
+    """What card and report say about the dataset: `given` (dataset_name, purpose, responsible, license) with the date of today, in UTC.
+
+    What is not given is taken from `published`, the description of the output that an append extends, and is empty otherwise. A date in
+    SOURCE_DATE_EPOCH (seconds since 1970) takes the place of today's, for reproducible builds.
+    """
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.datetime.fromtimestamp(int(seconds) if seconds.isdigit() else time.time(), datetime.UTC)
+    return {"date": now.date().isoformat(), **{name: text or published.get(name, "") for name, text in given.items()}}
 
 
 def build_manifest(
@@ -139,14 +158,14 @@ def build_manifest(
     *,
     seed: int | None,
     settings: Mapping[str, Any],
+    description: Mapping[str, str],
     increments: Sequence[Mapping[str, int]] = (),
     sidecar_files: Mapping[str, str] | None = None,
-    kept_values: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256).
 
-    `increments` has the `input_count` and `shard_count` of each output increment; `sidecar_files`, the texts of files beside the shards,
-    by name; `kept_values`, the decisions on values in kept columns (kept_columns.py).
+    `description` is what `describe_dataset` returns. `increments` has the `input_count` and `shard_count` of each output increment;
+    `sidecar_files`, the texts of files beside the shards, by name.
     """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
@@ -177,8 +196,8 @@ def build_manifest(
             else {}
         ),
         "columns": summary["columns"],
-        **({"kept_values": [dict(decision) for decision in kept_values]} if kept_values else {}),
         "settings": dict(settings),
+        "description": dict(description),
         "summary": dict(summary),
     }
 

@@ -15,13 +15,13 @@ from typing import Any, Unpack
 
 from sanitize.core import failpoints
 from sanitize.core.command_results import IndexResult, RunResult
-from sanitize.errors import UsageError
+from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.known import check_listed_kinds
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import append, canaries
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
-from sanitize.pipeline.manifest import build_manifest, build_summary, get_library_versions, summarize_kinds
+from sanitize.pipeline.manifest import build_manifest, build_summary, describe_dataset, get_library_versions, summarize_kinds
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_checking import CheckedShards, check_shards
 from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_shards, summarize_editors
@@ -36,7 +36,7 @@ from sanitize.pipeline.whole_corpus_stages import (
 )
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import IndexOptions, RunOptions, public_function
-from sanitize.plans.settings import Settings, settings_of
+from sanitize.plans.settings import Settings, flag_of, settings_of
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
 from sanitize.stages import privacy_ledger
@@ -139,7 +139,8 @@ def check_canaries(state: RunState) -> dict[str, Any]:
     """Plant invented persons in copies of some documents, run the plan over them, and count by kind what comes out."""
     with state.tasks.measure("canaries"):
         folder = private_folder.make_private_folder(state.index.workspace / "spill") / "canaries"
-        return canaries.check_canaries(state.tasks.engine, state.plan, state.select_readable_documents(), folder)
+        documents, mode = state.select_readable_documents(), state.index.settings.verify
+        return canaries.check_canaries(state.tasks.engine, state.plan, documents, folder, mode)
 
 
 def account_privacy(state: RunState) -> list[dict[str, Any]]:
@@ -189,10 +190,11 @@ def summarize(
         blacklist=blacklist.counts if blacklist else None,
         editor_reports=summarize_editors(state, shards.aggregates),
         verification=checked_shards.report,
-        canaries=canary_counts,
+        canaries={**canary_counts, "samples": checked_shards.select_publishable_samples(canary_counts["samples"])},
         policies=state.index.policies,
         public_key=state.index.key.is_public,
         ledger=ledger,
+        kept_values=state.index.kept_values,
     )
 
 
@@ -214,9 +216,9 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
             shards.results,
             seed=index.settings.seed,
             settings=state.describe_settings(),
+            description=_describe_dataset(state, checked_shards),
             increments=increments,
             sidecar_files=sidecar_files,
-            kept_values=index.kept_values,
         )
         state.check_manifest(manifest)
         # samples come from the last increment: the input files of earlier ones may be missing now
@@ -245,6 +247,17 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
                 mac_key=mac_key,
             )
     return state.output
+
+
+def _describe_dataset(state: RunState, checked_shards: CheckedShards) -> dict[str, str]:
+    """What the user said about the dataset, with the date. Raises LeakFound if it has a value that the plan removes."""
+    texts = {flag_of(name): text for name, text in state.description_settings.items() if text}
+    for flag, kind in checked_shards.find_page_leaks(texts) if texts else ():
+        raise LeakFound(
+            f"{flag}: contains a {kind} value that the plan removes from the texts, and would be published in the card; nothing was "
+            "published. Give a text without it, such as the name of an office"
+        )
+    return describe_dataset(state.description_settings, state.earlier_manifest.get("description", {}))
 
 
 @public_function("run")

@@ -22,6 +22,7 @@ from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_state import IndexState
 from sanitize.pipeline.occurrence_selection import OccurrenceSelection
 from sanitize.plans.plan import Plan
+from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
 from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
@@ -211,6 +212,7 @@ class RunState:
             and (is_extended or corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify)
             and corpus.manifest["settings"].get("erased") == self.erased.counts
             and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
+            and not self._find_changed_descriptions(corpus.manifest)
         )
         if is_same and is_extended:
             return False
@@ -240,6 +242,16 @@ class RunState:
             )
         return False
 
+    @property
+    def description_settings(self) -> dict[str, str | None]:
+        """What the user said about the dataset, by the names of the settings; None where nothing was said."""
+        return {name: getattr(self.index.settings, name) for name in DESCRIPTION_SETTINGS}
+
+    def _find_changed_descriptions(self, manifest: Mapping[str, Any]) -> list[str]:
+        """The settings of the description that are given and are not those of the published output."""
+        published = manifest.get("description", {})
+        return [name for name, text in self.description_settings.items() if text is not None and text != published.get(name, "")]
+
     def _describe_difference(self, manifest: Mapping[str, Any]) -> str:
         """How the existing OUT differs from what this run would publish; continues the words "was made"."""
         if (version := manifest.get("format", MANIFEST_VERSION)) != MANIFEST_VERSION:
@@ -255,6 +267,8 @@ class RunState:
             return "before an erasure was requested (sanitize subject --erase)"
         if manifest.get("settings", {}).get("format", formats.PARQUET) != self.format:
             return "in another format (--format)"
+        if names := self._find_changed_descriptions(manifest):
+            return f"with another description ({', '.join(map(flag_of, names))})"
         return "with another key, other settings or another version"
 
     def confirm_before_swap(self) -> None:

@@ -60,6 +60,14 @@ class CheckedShards:
         result = run_full_check(engine, [], files, self.search_passes, spill / "full_check", list(texts), self.state.erased.names)
         return [(finding.file, finding.kind) for finding in result["findings"]]
 
+    def select_publishable_samples(self, samples: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+        """The samples of invented people without those that have a forbidden value by chance."""
+        remaining = {f"sample {number}": sample for number, sample in enumerate(samples)}
+        while remaining and (leaks := self.find_page_leaks({name: "\n".join(sample.values()) for name, sample in remaining.items()})):
+            for name, _ in leaks:
+                remaining.pop(name, None)
+        return list(remaining.values())
+
 
 def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     """Run the leak check on every shard. A shard with remaining values in its text is swept, rewritten (`shards` is updated) and checked

@@ -48,6 +48,11 @@ def _cover_category(plan: Plan, category: str, kinds: Mapping[str, Kind]) -> Cat
     return CategoryCoverage(category=category, about=CATEGORIES[category], looked_for=treatments, not_looked_for=sorted(others))
 
 
+def list_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
+    """The kinds that a plan looks for, in the order of their categories, names of people first."""
+    return [kind for row in coverage for treatment in row.looked_for for kind in treatment.kinds]
+
+
 def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
     """What a plan does not look for, in words, names of people first: whole categories by what they contain, others by their kinds.
 

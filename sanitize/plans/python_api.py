@@ -90,6 +90,10 @@ class RunOptions(IndexOptions, total=False):
     format: str
     keep_versions: bool
     append: bool
+    dataset_name: str
+    purpose: str
+    responsible: str
+    license: str
 
 
 def public_function(command: str = "") -> Callable[[Function], Function]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sanitize.core.engine import engine_names
 from sanitize.core.progress import ProgressCallback, ignore_progress
-from sanitize.core.sizes import parse_memory_limit, parse_size
+from sanitize.engines.memory_limits import parse_memory_limit, parse_size
 from sanitize.errors import UsageError, suggest_names
 
 if TYPE_CHECKING:
@@ -221,6 +221,10 @@ class Settings:
     replace: bool = _option(False, "replace an OUT of another plan or input, once the new one is complete", _read_flag)
     keep_versions: bool = _option(False, "if OUT is a URL: keep what was published before", _read_flag)
     append: bool = _option(False, "add only the new input files to OUT; give the new files alone, or the whole folder again", _read_flag)
+    dataset_name: str | None = _option(None, "for card and report: the name of the dataset", _read_text, "TEXT")
+    purpose: str | None = _option(None, "for card and report: what the dataset is made for", _read_text, "TEXT")
+    responsible: str | None = _option(None, "for card and report: the person or office responsible for it", _read_text, "TEXT")
+    license: str | None = _option(None, "for card and report: the license of the dataset, such as cc-by-4.0", _read_text, "NAME")
     batch: int = _option(10_000, "at most this many records are acknowledged together", _read_integer, shown_default=10_000, minimum=1)
     progress: ProgressCallback = field(
         default=ignore_progress, metadata={"python_only": Option(help="called with each progress update", read=_read_callback)}
@@ -270,6 +274,7 @@ class Settings:
             "verify",
             "format",
             "keep_versions",
+            *DESCRIPTION_SETTINGS,
         )
         files = {name: os.path.abspath(path) if path else None for name, path in (("key_file", self.key), ("known", self.known))}
         return {"columns": asdict(self.columns), **files, **{name: getattr(self, name) for name in names}}
@@ -297,6 +302,7 @@ _ALL_OPTIONS: Mapping[str, Option] = {
 }
 
 COLUMN_SETTINGS = ("text_column", "user_column", "id_column", "split", "sanitize", "keep", "pseudonymize", "drop")
+DESCRIPTION_SETTINGS = ("dataset_name", "purpose", "responsible", "license")  # what the user says about the output
 _INDEX_SETTINGS = (
     *COLUMN_SETTINGS,
     *("seed", "key", "known", "workers", "engine", "master", "remote", "memory_limit", "rows_per_shard"),
@@ -304,7 +310,7 @@ _INDEX_SETTINGS = (
 )
 # the settings of each command, in the order of its --help
 COMMAND_SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "run": (*_INDEX_SETTINGS, "sample", "verify", "format", "replace", "keep_versions", "append"),
+    "run": (*_INDEX_SETTINGS, "sample", "verify", "format", "replace", "keep_versions", "append", *DESCRIPTION_SETTINGS),
     "index": (*_INDEX_SETTINGS, "replace"),
     "stream": (
         *(name for name in COLUMN_SETTINGS if name != "split"),

@@ -19,6 +19,7 @@ from sanitize.storage.corpus import Documents, flatten_cells
 
 _MAX_DOCUMENTS = 2_000  # samples are taken from the first documents of a task: one batch is read, not the corpus
 _CONTEXT_BYTES = 48
+_MAX_LINE_BYTES = 200  # of a line that is shown, on either side of the edit
 
 
 def select_edit_samples(documents: Documents, leaves: Sequence[LeafPath], edits: Path, count: int) -> list[EditSample]:
@@ -41,8 +42,10 @@ def select_edit_samples(documents: Documents, leaves: Sequence[LeafPath], edits:
             for row, cell, text in zip(column.flat.rows, column.cell, column.flat.texts, strict=True):
                 texts[numbers[row], int(cell)] = (text.as_py() or "").encode()
     samples = []
+    edits_by_cell = near.filter(pl.col("doc_no").is_in(wanted)).sort("start_byte").partition_by("doc_no", "cell", as_dict=True)
     for row in chosen.iter_rows(named=True):
         raw, start, end = texts[row["doc_no"], row["cell"]], row["start_byte"], row["end_byte"]
+        line_before, line_after = _show_line(raw, start, end, edits_by_cell[row["doc_no"], row["cell"]])
         samples.append(
             EditSample(
                 kind=row["kind"],
@@ -50,6 +53,21 @@ def select_edit_samples(documents: Documents, leaves: Sequence[LeafPath], edits:
                 replacement=row["replacement"],
                 text_before=raw[max(0, start - _CONTEXT_BYTES) : start].decode(errors="ignore").rpartition("\n")[2],
                 text_after=raw[end : end + _CONTEXT_BYTES].decode(errors="ignore").partition("\n")[0],
+                line_before=line_before,
+                line_after=line_after,
             )
         )
     return samples
+
+
+def _show_line(raw: bytes, start: int, end: int, edits: pl.DataFrame) -> tuple[str, str]:
+    """The line of an edit before and after all edits in it; of a long line the part around the edit."""
+    line_start = max(raw.rfind(b"\n", 0, start) + 1, start - _MAX_LINE_BYTES)
+    line_end = min(found if (found := raw.find(b"\n", end)) >= 0 else len(raw), end + _MAX_LINE_BYTES)
+    after, position = b"", line_start
+    for first, last, replacement in edits.select("start_byte", "end_byte", "replacement").iter_rows():
+        if line_start <= first and last <= line_end:
+            after += raw[position:first] + replacement.encode()
+            position = last
+    after += raw[position:line_end]
+    return raw[line_start:line_end].decode(errors="ignore"), after.decode(errors="ignore")

@@ -1,9 +1,9 @@
 """Renders the report of a run, one self-contained HTML page (`render_report`), and the dataset card in Markdown (`render_card`).
 
-Both are built from the summary (what `run --json` prints). The page also shows small tables from WORK (`report_data.py` collects them):
-frequencies of values, outcomes of occurrences, the privacy ledger, and samples, which are always masked by shape here. Neither contains
-a value; names of files and columns are escaped. The leak check reads both pages before they are published. Charts are drawn by
-`charts.py`.
+Both are built from the summary (what `run --json` prints), and begin with the verdict in the words of `core/verdict.py`. The page also
+shows small tables from WORK (`report_data.py` collects them): frequencies of values, outcomes of occurrences, the privacy ledger, and
+samples. Samples of the corpus are always masked by shape here; those of invented people are in clear text. Neither page contains a value;
+names of files and columns are escaped. The leak check reads both pages before they are published. Charts are drawn by `charts.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from sanitize.core.part_protocols import list_part_names, load_part
 from sanitize.core.table_rendering import escape_controls
+from sanitize.core.verdict import describe_verdict
 from sanitize.errors import PlanError
 from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_svg
 from sanitize.storage.views import mask_texts
@@ -33,18 +34,24 @@ _MAX_LISTED_FILES = 200  # files listed one by one; a corpus may have a million
 _MAX_KIND_COLUMNS, _MAX_HEADER_FIELDS = 8, 12  # columns and rows of the location table; further kinds and header fields are summed up
 _REPORTED_OUTCOMES = ("kept", "left", "surrogate", "label", "removed", "other_edit", "dropped")
 _EDITED_OUTCOMES = ("surrogate", "label", "removed", "other_edit")
+_DESCRIPTION = ("date", "dataset_name", "purpose", "responsible", "license")
 _LABEL_PATTERN = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EditSample:
-    """One edit with its context: `text_before` + `original` + `text_after` became `text_before` + `replacement` + `text_after`."""
+    """One edit with its context: `text_before` + `original` + `text_after` became `text_before` + `replacement` + `text_after`.
+
+    `line_before` and `line_after` have the line before and after all of its edits.
+    """
 
     kind: str
     original: str
     replacement: str
     text_before: str = ""
     text_after: str = ""
+    line_before: str = ""
+    line_after: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +82,8 @@ def render_report(summary: Summary, tables: ReportTables | None = None) -> str:
         locations=locations,
         ledger=tables.ledger,
         samples=_mask_samples(tables.samples),
-        plan_text=json.dumps(summary.get("plan", {}), indent=2, ensure_ascii=False, sort_keys=True, default=str).splitlines(),
+        invented_samples=[dict(sample) for sample in dict(summary.get("canaries") or {}).get("samples", ())],
+        plan_rows=_describe_plan(dict(summary.get("plan", {}))),
     )
 
 
@@ -87,7 +95,7 @@ def build_charts(summary: Summary, tables: ReportTables) -> list[Chart]:
 
 
 def render_card(summary: Summary, tables: ReportTables | None = None) -> str:
-    """The dataset card (README.md) in Markdown, with the `configs` that tell `load_dataset` where the shards are."""
+    """The dataset card (README.md) in Markdown, with the `configs` that tell `load_dataset` where the shards are, and the license."""
     tables = tables or ReportTables()
     variables = _template_variables(summary, _kind_rows(summary, tables))
     return _render("card.md.j2", **variables, ledger=tables.ledger, size=_VerbatimText(_size_category(int(summary["documents_out"]))))
@@ -98,7 +106,12 @@ def render_card(summary: Summary, tables: ReportTables | None = None) -> str:
 
 def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> dict[str, Any]:
     """All variables of both templates, with defaults for what the summary lacks: an undefined one is an error."""
-    verify = {"mode": "off", "values_checked": 0, "forms": [], "not_searched": [], "files": 0} | dict(summary.get("verify") or {})
+    verify = {"mode": "off", "values_checked": 0, "forms": [], "not_searched": [], "swept": 0, "files": 0} | dict(
+        summary.get("verify") or {}
+    )
+    canaries = {"documents": 0, "by_form": {}, "untested_kinds": []} | dict(summary.get("canaries") or {})
+    defaults = {"by_kind": {}, "looked_for": [], "not_looked_for": [], "stays_by_plan": [], "publishable": False}
+    verdict = describe_verdict({**defaults, **summary, "verify": verify, "canaries": canaries})
     inputs = [{"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)]
     outputs = summary.get("outputs", ())
     shards = [] if isinstance(outputs, int) else [dict(one) for one in outputs if isinstance(one, Mapping)]
@@ -115,11 +128,10 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "leaks": summary["leaks"],
         "kinds": kind_rows,
         "verify": verify | {"off": verify["mode"] == "off"},
-        "canaries": {"documents": 0, "planted": 0, "removed": 0, "encoded": {"planted": 0, "removed": 0}, "untested_kinds": []}
-        | dict(summary.get("canaries") or {}),
-        "publishable": bool(summary.get("publishable", False)),
-        "not_looked_for": list(summary.get("not_looked_for", ())),
-        "stays_by_plan": list(summary.get("stays_by_plan", ())),
+        "canaries": canaries,
+        "verdict": verdict[0],
+        "verdict_lines": verdict[1:],
+        "description": dict.fromkeys(_DESCRIPTION, "") | dict(summary.get("description", {})),
         "seeded": summary.get("key") == "seed",
         "accounts": [dict(one) for one in summary.get("ledger", ())],
         "unclaimed": any(str(one["claim"]).startswith("none") for one in summary.get("ledger", ())),
@@ -130,7 +142,7 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "columns": [{"name": "", "policy": ""} | dict(column) for column in summary.get("columns", ())],
         "quarantine": sorted(dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])),
         "versions": sorted(dict(summary.get("versions", {})).items()),
-        "settings": sorted((name, _format_setting(value)) for name, value in dict(summary.get("settings", {})).items()),
+        "settings": _describe_settings(dict(summary.get("settings", {}))),
         "blacklist": {"masked_words": 0} | dict(summary["blacklist"]) if summary.get("blacklist") else None,
         "inputs": inputs[:_MAX_LISTED_FILES],
         "more_inputs": max(0, len(inputs) - _MAX_LISTED_FILES),
@@ -161,6 +173,63 @@ def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
             row["outcomes"] = {"kept" if editor else "left": outcomes_by_kind[name].pop("original", 0), **outcomes_by_kind[name]}
         rows.append(row)
     return sorted(rows, key=lambda row: (-row["occurrences"], row["name"]))
+
+
+def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The settings of a run in words: (name, value)."""
+    roles = dict(settings.get("roles") or {})
+    splits = {"file": "one document for each .txt file", "paragraphs": "one document for each paragraph of a .txt file"}
+    known = {
+        "text columns": ", ".join(roles.get("text") or ()),
+        "author column": roles.get("user") or "user_id, or a mail's From",
+        "id column": roles.get("id") or "doc_id",
+        "text files": splits.get(str(roles.get("split")), "one document for each line of a .txt file"),
+        "sample": f"{settings.get('sample', 1.0):.4g} of the documents" if settings.get("sample", 1.0) != 1.0 else "all documents",
+        "documents per shard": _format_number(settings.get("rows_per_shard")),
+        "largest document": _format_size(settings.get("max_doc_bytes")),
+        "list of known values": "given" if settings.get("known") else "none",
+        "format of the shards": str(settings.get("format", "parquet")),
+        "erasure requests": _format_number(dict(settings.get("erased") or {}).get("erasures", 0)),
+    }
+    named = {"roles", "sample", "rows_per_shard", "max_doc_bytes", "known", "format", "erased", "verify"}
+    others = [(name.replace("_", " "), _format_words(value)) for name, value in sorted(settings.items()) if name not in named]
+    return [*known.items(), *others] if settings else []
+
+
+def _describe_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A plan with every setting in words: (part, settings)."""
+
+    def describe_part(part: object) -> str:
+        if not isinstance(part, Mapping):
+            return _format_words(part)
+        settings = [f"{name.replace('_', ' ')}: {_format_words(value)}" for name, value in sorted(part.items()) if name != "use"]
+        return "; ".join([*([str(part["use"])] if "use" in part else []), *settings])
+
+    rows = []
+    order = ("find", "drop", "edit", "leave")
+    for name, value in sorted(plan.items(), key=lambda item: (order.index(item[0]) if item[0] in order else len(order), item[0])):
+        if name in ("name", "about"):
+            continue
+        if isinstance(value, list) and any(isinstance(part, Mapping) for part in value):
+            rows += [(f"{name} {number}", describe_part(part)) for number, part in enumerate(value, 1)]
+        elif isinstance(value, Mapping):
+            for key, entry in sorted(value.items()):
+                parts = "; ".join(map(describe_part, entry)) if isinstance(entry, list) and key == "finders" else _format_words(entry)
+                rows.append((f"{name}: {key.replace('_', ' ')}", parts))
+        else:
+            rows.append((name, _format_words(value)))
+    return rows
+
+
+def _format_words(value: object) -> str:
+    """A setting in words: lists with commas, yes and no, `none` for what is empty."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_format_words(entry)}" for name, entry in sorted(value.items())) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_format_words, value)) or "none"
+    return "none" if value is None or value == "" else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _header_field_counts(part_report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, int]]]:
@@ -335,7 +404,7 @@ def _load_template(template: str) -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"n": _format_number, "size": _format_size, "share": _format_share}
+    environment.filters |= {"n": _format_number, "size": _format_size, "share": _format_share, "yaml": _format_yaml}
     return environment.get_template(template)
 
 
@@ -355,8 +424,9 @@ def _finalize_markdown(value: object) -> object:
     return re.sub(r"([\\`*\[\]|!#~$])", r"\\\1", text)
 
 
-def _format_setting(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+def _format_yaml(text: str) -> _VerbatimText:
+    """A text as a quoted scalar of YAML, for the head of the card."""
+    return _VerbatimText(json.dumps(escape_controls(text), ensure_ascii=False))
 
 
 def _format_number(value: float | None) -> str:

@@ -44,6 +44,7 @@ def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
         **manifest["summary"],
         "plan": manifest["plan"],
         "settings": manifest["settings"],
+        "description": manifest.get("description", {}),
         "versions": {name: version for name, version in manifest["tool"].items() if name not in ("name", "formats")},
         "inputs": [{**file, "name": f"input {file['number'] + 1}"} for file in manifest["inputs"]],
         "outputs": manifest["shards"],

@@ -525,7 +525,9 @@ def test_a_blacklist_without_any_user_is_refused(working_folder: Path, sanitize:
     assert "values in 2 documents" in sanitize("explain", "in.jsonl", "--plan", "mask_words").out
     (working_folder / "in.jsonl").write_text('{"text": "one", "who": 1}\n{"text": "one", "who": 2}\n{"text": "two", "who": 2}\n')
     output = sanitize("run", "in.jsonl", "-o", "out2", "--plan", "blacklist", "--user-column", "who", "--verify", "off")
-    assert "blacklist 0 values and 1 n-grams of fewer than 2 users in 3 documents; the list is in the vault" in output.err + output.out
+    assert (
+        "blacklist       0 values and 1 n-grams of fewer than 2 users in 3 documents; the list is in the vault" in output.err + output.out
+    )
 
 
 def test_the_baseline_is_not_publishable_and_changes_nothing(working_folder: Path, sanitize: Command) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sanitize.core.sizes import parse_memory_limit, parse_size
+from sanitize.engines.memory_limits import parse_memory_limit, parse_size
 from sanitize.errors import UsageError
 
 SIZES = {"1B": None, "1KB": 1 << 10, "1.5KB": 1536, "500MB": 500 << 20, "4 GiB": 4 << 30, "2TB": 2 << 40, "50%": 1 << 30, "12.5 %": 1 << 30}

@@ -42,9 +42,11 @@ def write_documents(folder: Path, texts: Sequence[str | None] = tuple(MAILS)) ->
     return Documents(files=(source,) if texts else (), schema=table.schema, main_leaf=LeafPath("text"))
 
 
-def check_plan(folder: Path, plan: str = "rmft", texts: Sequence[str | None] = tuple(MAILS), changes: Sequence[str] = ()) -> dict[str, Any]:
+def check_plan(
+    folder: Path, plan: str = "rmft", texts: Sequence[str | None] = tuple(MAILS), changes: Sequence[str] = (), mode: str = "full"
+) -> dict[str, Any]:
     engine = LocalEngine(workers=1, spill=folder)
-    return canaries.check_canaries(engine, load_plan(plan, changes), write_documents(folder, texts), folder / "drill")
+    return canaries.check_canaries(engine, load_plan(plan, changes), write_documents(folder, texts), folder / "drill", mode)
 
 
 @pytest.mark.parametrize(("plan", "changes"), [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("erase", ()), ("redact", ())])
@@ -57,8 +59,38 @@ def test_every_form_that_must_be_removed_is_removed(tmp_path: Path, plan: str, c
     for form in canaries.CANARY_FORMS:
         counts = result["by_form"][form.name]
         assert not form.must_be_removed or counts["removed"] == counts["planted"] > 0
-    assert result["by_form"]["base64"]["removed"] == 0 and result["by_form"]["base64"]["planted"] == kind_count * canaries.CANARY_COUNT
+    assert result["by_form"]["base64"]["removed"] == result["by_form"]["base64"]["planted"] == kind_count * canaries.CANARY_COUNT
     assert not (tmp_path / "drill").exists()
+
+
+def test_the_forms_that_are_removed_depend_on_the_check(tmp_path: Path) -> None:
+    full, fast, off = (check_plan(tmp_path, "redact", mode=mode)["by_form"] for mode in ("full", "fast", "off"))
+    assert [form for form, counts in full.items() if counts["removed"] < counts["planted"]] == []
+    assert {"HTML", "URL", "base64", "zero-width"} == {form for form, counts in fast.items() if counts["removed"] < counts["planted"]}
+    assert fast["base64"]["removed"] == off["base64"]["removed"] == 0
+    assert off["full-width"]["removed"] == 0 and off["as written"]["removed"] == off["as written"]["planted"]
+
+
+def test_samples_show_a_line_of_each_kind_before_and_after(tmp_path: Path) -> None:
+    samples = {sample["kind"]: (sample["before"], sample["after"]) for sample in check_plan(tmp_path, "redact")["samples"]}
+    assert samples["EMAIL_ADDRESS"] == ("write to anna.kowal@mail.example.com", "write to [EMAIL_ADDRESS]")
+    assert samples["PERSON"] == ("Dear Ann Roe, hello", "Dear [PERSON], hello")
+    # RMFT keeps the first occurrence: the sample shows a later one, which keeps one part at most
+    rmft = {sample["kind"]: (sample["before"], sample["after"]) for sample in check_plan(tmp_path, "rmft")["samples"]}
+    before, after = rmft["EMAIL_ADDRESS"]
+    assert before == samples["EMAIL_ADDRESS"][0] and after.startswith("write to ") and "@" in after and after != before
+    assert "PERSON" not in rmft and rmft["US_SSN"] == ("SSN 123-45-6789.", "SSN [US_SSN].")
+
+
+def test_a_sample_with_a_value_of_the_corpus_is_left_out(tmp_path: Path) -> None:
+    texts = ["card 4111111111111111", "Dear Ann Roe, hello"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    run_with_settings(tmp_path / "in.parquet", tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    kinds = [sample["kind"] for sample in manifest["summary"]["canaries"]["samples"]]
+    assert "EMAIL_ADDRESS" in kinds and not {"CREDIT_CARD", "PERSON"} & set(kinds)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "write to anna.kowal@mail.example.com" in page and "4111" not in page and "Ann Roe" not in page
 
 
 def test_kinds_without_a_removal_guarantee_are_untested(tmp_path: Path) -> None:
@@ -171,9 +203,9 @@ def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
     counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
     assert counts == summary.to_dict()["canaries"] and counts["removed"] == counts["planted"] > 100
     assert summary.verify.mode == "full" and len(summary.verify.forms) == 18 and summary.verify.ambiguous == {}
+    planted, removed = (sum(form[name] for form in counts["by_form"].values()) for name in ("planted", "removed"))
     for page in ("report.html", "README.md"):
-        text = (tmp_path / "out" / page).read_text()
-        assert re.search(rf"{counts['removed']} of {counts['planted']}\b", text) and "invented people" in text.lower()
+        assert f"{removed} of {planted} values of invented people were removed" in (tmp_path / "out" / page).read_text()
     second_summary = run_with_settings(
         [tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full")
     )

@@ -120,7 +120,9 @@ def test_decisions_are_in_the_manifest(tmp_path: Path) -> None:
     columns = {"doc_id": numbers, "text": ["hello"] * len(numbers), "url": [f"http://example.com/{no}" for no in range(len(numbers))]}
     run_on(tmp_path, columns, "redact", keep="url")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    decisions = {(decision["column"], decision["kind"]): decision for decision in manifest["kept_values"]}
+    decisions = {(decision["column"], decision["kind"]): decision for decision in manifest["summary"]["kept_values"]}
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert f"{len(numbers):,} URL in the kept column url (its name says so)" in card
     assert decisions["url", "URL"] == {"column": "url", "kind": "URL", "values": len(numbers), "kept_for": "name"}
     assert decisions["doc_id", "CREDIT_CARD"]["kept_for"] == "chance" and len(decisions) == 2
 
@@ -128,7 +130,7 @@ def test_decisions_are_in_the_manifest(tmp_path: Path) -> None:
 def test_a_plan_that_changes_nothing_decides_nothing(tmp_path: Path) -> None:
     result = run_on(tmp_path, {"text": PLAIN, "note": [ANN, "b"], ANN: ["a", "b"]}, "baseline", keep="note")
     assert result.publishable is False
-    assert "kept_values" not in json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["kept_values"] == []
 
 
 def test_columns_are_searched_once_for_all_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

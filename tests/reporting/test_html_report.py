@@ -66,6 +66,7 @@ SUMMARY: dict[str, Any] = {
     "inputs": [{"name": "mails.mbox", "bytes": 123456, "sha256": "ab" * 32}],
     "outputs": ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"],
 }
+FULL_CHECK = SUMMARY["verify"] | {"mode": "full"}
 HISTOGRAM = [("EMAIL_ADDRESS", 1, 200), ("EMAIL_ADDRESS", 5, 90), ("EMAIL_ADDRESS", 50, 10), ("CREDIT_CARD", 1, 50), ("URL", 10, 5)]
 SAMPLES = [
     EditSample(
@@ -200,6 +201,9 @@ def test_hostile_names_are_only_text(name: str) -> None:
     facts |= {"blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": name, "ngrams": 5}]}}
     facts |= {"editor_reports": [{"part": name, "by_field": {name: {"occurrences": 1, "spans": 1, "lines": 1}}}]}
     facts |= {"outputs": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
+    facts |= {"description": dict.fromkeys(("date", "dataset_name", "purpose", "responsible", "license"), name)}
+    facts |= {"looked_for": [name], "not_looked_for": [name], "stays_by_plan": [name]}
+    facts |= {"canaries": {"by_form": {name: {"planted": 2, "removed": 1}}, "samples": [{"kind": name, "before": name, "after": name}]}}
     sample = EditSample(kind=name, original=name, replacement=name, text_before=name, text_after=name)
     ledger = [LEDGER[0] | {"part": name, "privacy_unit": name}]
     outcomes = [(name, "original", None, 3, 4), (name, "surrogate", name, 3, 1)]
@@ -210,12 +214,14 @@ def test_hostile_names_are_only_text(name: str) -> None:
     assert "49" not in page.text and not re.search("[\x00-\x09\x0b-\x1f\u202e]", page.text)
     markdown = render_card(facts)
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", markdown) and "<" not in markdown.split("---\n", 2)[2]
-    assert [line for line in markdown.splitlines() if line.startswith("#")] == [
-        line for line in render_card(changed_summary()).splitlines() if line.startswith("#")
-    ]
+    headings, plain_headings = (
+        [line for line in text.splitlines() if line.startswith("#")] for text in (markdown, render_card(changed_summary()))
+    )
+    assert headings[1:] == plain_headings[1:] and len(headings) == len(plain_headings)  # the first is the name of the dataset
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3, 7}
-    assert not re.search(r"(?<!\\)[`\[]", markdown.replace("`sanitize`", "").replace("```python", "").replace("```", ""))
+    body = markdown.split("---\n", 2)[2]
+    assert not re.search(r"(?<!\\)[`\[]", body.replace("`sanitize`", "").replace("```python", "").replace("```", ""))
 
 
 def test_page_has_no_raw_value() -> None:
@@ -250,33 +256,78 @@ def test_minimal_summary_is_enough() -> None:
 @pytest.mark.parametrize(
     ("facts", "on_page", "on_card"),
     [
-        (
-            {},
-            "0 of 350 removed values found in these forms: exact, case-folded, NFKC",
-            "0 of 350 removed values found in these forms",
-        ),
+        ({}, "fast: 0 of 350 removed values found in 3 forms", "fast: 0 of 350 removed values found in 3 forms"),
+        ({}, "keep private: the fast check does not search", "**Keep private: the fast check does not search"),
+        ({"verify": FULL_CHECK}, "in the forms exact, case-folded, NFKC", "in these forms, and in no others: exact, case-folded, NFKC"),
         (
             {"key": "seed"},
             "reproducible, replacements can be guessed, no privacy claim",
             "reproducible, replacements can be guessed, no privacy claim",
         ),
-        ({"publishable": False}, "keep private", "**Not for publishing.**"),
-        ({"verify": {"mode": "off"}}, "not checked", "The result was not checked"),
         (
-            {"kept_originals": 300},
-            "300 original values are in the texts on purpose",
-            "300 original values are in the texts on purpose",
+            {"publishable": False, "verify": FULL_CHECK},
+            "keep private: the plan is not meant for publication",
+            "**Keep private: the plan is not meant for publication.**",
         ),
-        ({"leaks": 1}, "1 leak", "1 of 350"),
-        ({"verify": SUMMARY["verify"] | {"values_checked": 0}}, "nothing to check", "0 of 0 removed values"),
+        ({"verify": {"mode": "off"}}, "the result was not checked", "**Keep private: the result was not checked.**"),
+        (
+            {"verify": FULL_CHECK, "kept_originals": 300},
+            "no removed value is left; other values that were found stay by plan",
+            "in all 350 found occurrences stay as they are, by plan",
+        ),
+        ({"leaks": 1}, "1 of 350", "1 of 350"),
+        (
+            {"verify": FULL_CHECK, "looked_for": ["EMAIL_ADDRESS"], "not_looked_for": ["names of people (PERSON)"]},
+            "not looked fornames of people (PERSON)",
+            "- **not looked for**: names of people (PERSON)",
+        ),
+        (
+            {"canaries": {"by_form": {"base64": {"planted": 8, "removed": 5}, "HTML": {"planted": 4, "removed": 4}}}},
+            "9 of 12 values of invented people were removed, in 2 written forms; stayed: base64 3 of 8",
+            "stayed: base64 3 of 8",
+        ),
     ],
 )
 def test_page_claims_only_what_was_checked(facts: dict[str, Any], on_page: str, on_card: str) -> None:
     html, markdown = render_report(changed_summary(**facts), TABLES), render_card(changed_summary(**facts))
-    assert on_page in Page(html).text and on_card in markdown
+    assert on_page in Page(html).text.replace("\n", "") and on_card in markdown
     for text in (html, markdown):
         assert not re.search(r"\bno pii\b|anonym|complian|guarantee|\bsafe\b", text, re.IGNORECASE)
         assert "not counted" in text and "differential privacy" in text.lower() or "privacy claim" in text
+
+
+@pytest.mark.parametrize(
+    ("facts", "level"),
+    [
+        ({"kept_originals": 0, "by_kind": {}}, "good"),
+        ({}, "care"),  # originals stay by plan
+        ({"kept_originals": 0, "by_kind": {}, "stays_by_plan": ["URL: every occurrence"]}, "care"),
+        ({"kept_originals": 0, "by_kind": {}, "occurrences": 0}, "care"),
+        ({"kept_originals": 0, "by_kind": {}, "verify": SUMMARY["verify"]}, "bad"),
+        ({"publishable": False}, "bad"),
+    ],
+)
+def test_the_verdict_is_good_only_where_nothing_that_was_found_stays(facts: dict[str, Any], level: str) -> None:
+    html = render_report({**changed_summary(verify=FULL_CHECK), **facts})
+    assert re.findall(r'class="verdict (\w+)"', html) == [level]
+
+
+def test_the_description_is_on_both_pages() -> None:
+    given = {"date": "2031-05-14", "dataset_name": "Harbour mails", "purpose": "a test", "license": 'cc-by-4.0: "x"', "responsible": ""}
+    html, markdown = render_report(changed_summary(description=given)), render_card(changed_summary(description=given))
+    rows = dict(re.findall(r"<tr><th>(.*?)</th><td>(.*?)</td></tr>", html))
+    assert (rows["name"], rows["purpose"], rows["date"]) == ("Harbour mails", "a test", "2031-05-14")
+    assert "not given" in rows["responsible"]
+    head = yaml.safe_load(markdown.split("---\n")[1])
+    assert (head["pretty_name"], head["license"]) == ("Harbour mails", given["license"])
+    assert "# Harbour mails" in markdown and "| responsible | not given |" in markdown
+    assert "license" not in yaml.safe_load(render_card(SUMMARY).split("---\n")[1])
+
+
+def test_settings_and_plan_are_in_words() -> None:
+    html = render_report(changed_summary(settings={"rows_per_shard": 50_000, "roles": {"text": ["text"], "user": None}}), TABLES)
+    text = unescape(html.partition("<body>")[2])
+    assert "{" not in text and "null" not in text and "50,000" in text and "user_id, or a mail's From" in text
 
 
 _KIND_HEADING = "kind, and what the plan does"

@@ -140,7 +140,8 @@ def test_page_renders_without_console_messages(out: Path, profile: Path) -> None
     dom, stderr = browse(out / "report.html", "--dump-dom", profile=profile)
     assert console_messages(stderr) == []
     text = re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", "", dom, flags=re.DOTALL))
-    assert "0 leaks" in text and re.search(r"(\d+) of \1 ?values of invented people", text) and "publishable" in text
+    assert "no removed value is left; other values that were found stay by plan" in text and "full: 0 of " in text
+    assert re.search(r"\d+ of \d+ values of invented people", text)
     for heading in (
         "Outcomes by kind",
         "Where the values occur",
@@ -156,7 +157,9 @@ def test_page_renders_without_console_messages(out: Path, profile: Path) -> None
     assert "<title>What sanitize did" in dom and dom.count("<polyline") >= 8 and dom.count("<rect") >= 10
     values = raw_values(out)
     page = (out / "report.html").read_text("utf-8")
-    assert len(values) > 200 and [value for value in values if value in dom or value in page] == []
+    # a longer invented value may begin with one, such as 203.0.113.77 with 203.0.113.7
+    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, sorted(values)))})(?!\w)")
+    assert len(values) > 200 and pattern.findall(dom) == pattern.findall(page) == []
 
 
 def test_policy_violations_are_detected(out: Path, profile: Path, tmp_path: Path) -> None:
@@ -188,13 +191,16 @@ def test_light_and_dark(out: Path, profile: Path, tmp_path: Path) -> None:
 
 
 def test_narrow_screen_needs_no_horizontal_scrolling(out: Path, profile: Path, tmp_path: Path) -> None:
-    narrow = tmp_path / "narrow.html"  # a frame as wide as a telephone reports the width of its page
+    narrow = tmp_path / "narrow.html"
     page = (out / "report.html").read_text("utf-8")
-    measuring_script = "<script>document.title = 'wide ' + document.documentElement.scrollWidth</script></body>"
+    measuring_script = "<script>parent.postMessage(document.documentElement.scrollWidth, '*')</script></body>"
     narrow.write_text(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</body>", measuring_script), "utf-8")
-    dom, _ = browse(narrow, "--dump-dom", "--window-size=500,900", profile=profile)
+    frame = tmp_path / "frame.html"  # a window of Chromium is at least 500 pixels wide, a frame may be as wide as a telephone
+    script = "<script>onmessage = event => document.title = 'wide ' + event.data</script>"
+    frame.write_text(f'{script}<iframe src="narrow.html" width="400" height="900" style="border: 0"></iframe>', "utf-8")
+    dom, _ = browse(frame, "--dump-dom", "--window-size=500,1000", "--virtual-time-budget=5000", profile=profile)
     width = re.search(r"<title>wide (\d+)", dom)
-    assert width and int(width[1]) <= 500
+    assert width and int(width[1]) <= 400
 
 
 def test_print_layout(out: Path, profile: Path, tmp_path: Path) -> None:

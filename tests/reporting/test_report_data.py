@@ -234,7 +234,7 @@ def test_samples_need_the_input_files(published: Path, tmp_path: Path) -> None:
         assert report(tmp_path / "published").samples == 0
     finally:
         (tmp_path / "moved.parquet").rename(source)
-    assert "Before and after" not in (tmp_path / "published.report.html").read_text("utf-8")
+    assert "Before and after: the corpus" not in (tmp_path / "published.report.html").read_text("utf-8")
 
 
 def test_page_with_a_value_is_not_written(published: Path, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sanitize.cli.console import format_blacklist, format_kind_counts, print_result
-from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, PlanName, local_path, with_settings
+from sanitize.cli.console import format_blacklist, format_facts, format_kind_counts, print_result
+from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, PlanName, Reveal, local_path, with_settings
 from sanitize.core.command_results import ExplainResult
 from sanitize.plans.settings import Settings
 
@@ -28,13 +28,17 @@ def command(
             show_default=False,
         ),
     ] = None,
+    reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run would do: columns, counts and masked before/after pairs of a sample, an estimate. Writes nothing."""
+    """Show what a run would do: columns, counts and before/after pairs of a sample, an estimate, files it cannot read. Writes nothing.
+
+    The pairs are masked; with --reveal they are in clear text, with the line around each.
+    """
     from sanitize.inspection.preview import explain_with_settings
     from sanitize.plans.plan import load_plan
 
-    print_result(explain_with_settings(inputs, load_plan(plan, set_ or ()), settings, forecast), as_json, format_preview)
+    print_result(explain_with_settings(inputs, load_plan(plan, set_ or ()), settings, forecast, reveal=reveal), as_json, format_preview)
 
 
 def format_preview(preview: ExplainResult) -> str:
@@ -43,23 +47,34 @@ def format_preview(preview: ExplainResult) -> str:
 
     estimate, plan = preview.estimate, preview.plan
     documents = f"{preview.documents:,} documents" if preview.documents is not None else "documents not counted yet"
-    lines = [f"plan      {plan['name']}: {plan['about']}"]
-    lines.append(
-        f"input     {preview.files:,} files, {preview.bytes / 1e6:,.1f} MB, {documents}, {preview.unreadable_files:,} files cannot be read"
-    )
-    lines += [
-        f"columns   {format_policies(preview.columns)}",
-        f"estimate  {estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out, {estimate.workspace_mb:,} MB private",
+    facts = [
+        ("plan", f"{plan['name']}: {plan['about']}"),
+        (
+            "input",
+            f"{preview.files:,} files, {preview.bytes / 1e6:,.1f} MB, {documents}, {preview.unreadable_files:,} files cannot be read",
+        ),
+        *(("unreadable", message) for message in preview.unreadable),
+    ]
+    if preview.quarantine:
+        facts.append(("quarantine", ", ".join(f"{times} {reason}" for reason, times in preview.quarantine.items())))
+    if preview.refusal:
+        facts.append(("refused", f"a run would stop: {preview.refusal}"))
+    facts += [
+        ("columns", format_policies(preview.columns)),
+        ("estimate", f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out, {estimate.workspace_mb:,} MB private"),
+        *(("missing", message) for message in preview.missing_requirements),
     ]
     if preview.missing_requirements:
-        lines += ["", *(f"missing   {text}" for text in preview.missing_requirements)]
-        lines.append("          The plan cannot run without it. The counts and the estimate below are without its edits.")
-    lines += [f"note      {note}" for note in preview.notes]
+        facts.append(("", "The plan cannot run without it. The counts and the estimate below are without its edits."))
+    lines = format_facts([*facts, *(("note", note) for note in preview.notes)])
     lines += ["", f"In the first {preview.sampled_documents:,} documents:", "", format_kind_counts(preview.sample.by_kind), ""]
     lines += [f"  {drop.documents:,} dropped by {drop.part}: {drop.reason}" for drop in preview.sample.dropped]
     if preview.sample.blacklist:
         lines += [f"  blacklist      {format_blacklist(preview.sample.blacklist)}"]
     lines += [f"  {pair.kind:<14} {pair.before}  ->  {pair.after}" for pair in preview.examples]
+    changed_lines = dict.fromkeys((pair.line_before, pair.line_after) for pair in preview.examples if pair.line_before is not None)
+    for before, after in changed_lines:
+        lines += ["", f"  - {before}", f"  + {after}"]
     if preview.forecast:
         lines.append(
             f"\nforecast  addresses that models like the measured ones may leak ({preview.forecast.prompts} prompts), of those sampled:"
@@ -69,5 +84,6 @@ def format_preview(preview: ExplainResult) -> str:
             for band in row.bands:
                 frequency = f"{band.from_} or more" if band.to is None else f"{band.from_} to {band.to}"
                 lines.append(f"    {frequency:>12} times: {band.expected:,.1f} of {band.addresses:,} ({band.low:,.1f} to {band.high:,.1f})")
-    lines.append("\nValues are masked by shape. Nothing was written.")
+    shown = "Values are shown in clear text: do not share this." if changed_lines else "Values are masked by shape (--reveal shows them)."
+    lines.append(f"\n{shown} Nothing was written.")
     return "\n".join(lines)

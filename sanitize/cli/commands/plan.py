@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sanitize.cli.console import format_table, print_result, print_text
+from sanitize.cli.console import format_facts, format_table, print_result, print_text
 from sanitize.cli.options import AsJson, PlanChanges, Reveal, local_path, require_choice
 from sanitize.core.command_results import COVERAGE_HEADER, ExampleCounts, ExampleTestResult, PlanDescription
 
@@ -49,13 +49,15 @@ def command(
 
 def _format_description(found: PlanDescription) -> str:
     lines = [f"{found.name}: {found.about}", "", format_table(COVERAGE_HEADER, list(found.table_rows())), ""]
-    lines.append(f"not looked for  {'; '.join(found.not_looked_for) or 'nothing'}")
-    lines.append(f"stays by plan   {'; '.join(found.stays) or 'nothing that is found'}")
-    lines.append(f"finders         {', '.join(found.finders)}")
-    if found.droppers:
-        lines.append(f"droppers        {', '.join(found.droppers)}")
-    lines += [f"note            {note}" for note in found.notes]
-    lines.append(f"publish         {'publishable' if found.publishable else 'not publishable'}")
+    facts = [
+        ("not looked for", "; ".join(found.not_looked_for) or "nothing"),
+        ("stays", "; ".join(found.stays) or "nothing that is found"),
+        ("finders", ", ".join(found.finders)),
+        *([("droppers", ", ".join(found.droppers))] if found.droppers else []),
+        *(("note", note) for note in found.notes),
+        ("publish", "publishable" if found.publishable else "not publishable"),
+    ]
+    lines += format_facts(facts)
     return "\n".join(lines)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from sanitize.cli.console import format_blacklist, format_kind_counts, print_result
+from sanitize.cli.console import LABEL_WIDTH, format_blacklist, format_facts, format_kind_counts, print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, PlanName, Quiet, with_settings
-from sanitize.core.command_results import LeakCheckCounts, RunResult
+from sanitize.core.command_results import RunResult
 from sanitize.plans.settings import Settings
 
 
@@ -53,65 +53,47 @@ def _format_summary(summary: RunResult) -> str:
         f"Done in {_format_duration(summary.seconds)}: {summary.documents_in:,} documents in = {summary.documents_out:,} out"
         f" + {summary.documents_dropped:,} dropped + {summary.quarantined:,} in quarantine"
     )
+    facts = []
     appended = summary.appended
     if appended:
-        lines.append(f"appended  {appended.documents:,} documents of new files ({appended.files:,}), in new shards ({appended.shards:,})")
-    lines += [f"dropped   {drop.documents:,} by {drop.part}: {drop.reason} as in an earlier document" for drop in summary.dropped]
-    lines += ["", format_kind_counts(summary.by_kind), ""]
-    lines.append(f"columns   {format_policies(summary.columns)}")
-    if summary.quarantine:
-        lines.append(f"quarantine {', '.join(f'{times} {reason}' for reason, times in summary.quarantine.items())}")
-    if check.mode == "off":
-        lines.append("verify    off: nothing was checked")
-    else:
-        swept = f"; {check.swept:,} occurrences that the finders had missed were swept" if check.swept else ""
-        lines.append(f"verify    {summary.leaks} of {check.values_checked:,} removed values found in {len(check.forms)} forms{swept}")
-        if check.not_searched:
-            lines.append(f"          {check.mode} check: not searched in the forms {', '.join(check.not_searched)}")
-    if canaries := summary.canaries.planted:
-        encoded = summary.canaries.encoded
-        lines.append(
-            f"canaries  {summary.canaries.removed:,} of {canaries:,} planted values of invented people were removed,"
-            f" and {encoded.removed:,} of {encoded.planted:,} hidden ones (base64, HTML, ...)"
+        facts.append(
+            ("appended", f"{appended.documents:,} documents of new files ({appended.files:,}), in new shards ({appended.shards:,})")
         )
-    lines.append("recall    not measured: how much the finders missed is unknown")
-    lines.append(f"not looked for  {'; '.join(summary.not_looked_for) or 'nothing'}")
-    lines.append(f"stays by plan   {'; '.join(summary.stays_by_plan) or 'nothing that is found'}")
-    if summary.kept_originals:
-        which = " (the first of each value)" if not summary.editor_reports else ""
-        lines.append(f"kept      {summary.kept_originals:,} originals are kept by plan{which}")
+    facts += [("dropped", f"{drop.documents:,} by {drop.part}: {drop.reason} as in an earlier document") for drop in summary.dropped]
+    if summary.quarantine:
+        facts.append(("quarantine", ", ".join(f"{times} {reason}" for reason, times in summary.quarantine.items())))
+    lines += [*format_facts(facts), "", format_kind_counts(summary.by_kind), ""]
+    facts = [(line.name, line.text) for line in summary.verdict]
+    if not summary.publishable and check.mode != "full":
+        facts.append(("publish", f"run again without --verify {check.mode}, with --replace"))
+    facts.append(("columns", format_policies(summary.columns)))
     if summary.blacklist:
-        lines.append(f"blacklist {format_blacklist(summary.blacklist)}")
+        facts.append(("blacklist", format_blacklist(summary.blacklist)))
     for part in summary.editor_reports:
         if "by_field" not in part:
-            lines.append("editor    " + ", ".join(f"{name} {value}" for name, value in part.items()))
+            facts.append(("editor", ", ".join(f"{name} {value}" for name, value in part.items())))
             continue
         most_frequent = sorted(part["by_field"].items(), key=lambda entry: -entry[1]["occurrences"])[:6]
         fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most_frequent) or "nothing"
-        lines.append(f"headers   {fields} removed ({part['part']})")
+        facts.append(("headers", f"{fields} removed ({part['part']})"))
     if summary.key == "seed":
-        lines.append("key       from a seed: reproducible, replacements can be guessed, no privacy claim")
-    if not summary.publishable:
-        lines.append(f"publish   not publishable: {_explain_unpublishable(check)}")
+        facts.append(("key", "from a seed: reproducible, replacements can be guessed, no privacy claim"))
     documents = appended.documents if appended else summary.documents_in
     speed = f"{documents / max(summary.seconds, 0.01):,.0f} documents/s, {summary.mb_per_s:,} MB/s"
-    lines.append(f"speed     {speed}, {summary.peak_rss_mb:,.0f} MB in the largest process")
+    facts.append(("speed", f"{speed}, {summary.peak_rss_mb:,.0f} MB in the largest process"))
+    lines += [*format_facts(facts), ""]
+    # paths and commands are not wrapped: they are copied from here
     if is_url(out):
-        lines += ["", f"shards    listed in {out}/manifest.json, with report.html beside them"]
+        paths = [("shards", f"listed in {out}/manifest.json, with report.html beside them")]
     else:
-        lines += ["", f"shards    {out}/data", f"report    {out}/report.html"]
-    lines.append(f"private   {work}   (raw values: do not share)")
+        paths = [("shards", f"{out}/data"), ("report", f"{out}/report.html")]
     verify_arguments = f"{out} --work {work}" if is_url(out) else out
-    lines.append(f"next      sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {verify_arguments}")
+    paths += [
+        ("private", f"{work}   (raw values: do not share)"),
+        ("next", f"sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {verify_arguments}"),
+    ]
+    lines += [f"{name:<{LABEL_WIDTH}}{text}" for name, text in paths]
     return "\n".join(lines)
-
-
-def _explain_unpublishable(check: LeakCheckCounts) -> str:
-    """Why a result is not to be published: what the check left out, else the plan."""
-    if check.mode == "full":
-        return "see the plan"
-    searched = "nothing was checked" if check.mode == "off" else "the fast check does not search in encoded forms"
-    return f"{searched}; run again without --verify {check.mode}, with --replace"
 
 
 def _format_duration(seconds: float) -> str:

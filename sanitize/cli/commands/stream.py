@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sanitize.cli.console import format_table, print_json, print_text
+from sanitize.cli.console import format_facts, format_table, print_json, print_text
 from sanitize.cli.options import FROM_OPTIONS, AsJson, PlanChanges, PlanName, Quiet, local_path, with_settings
 from sanitize.core.command_results import StreamResult
 from sanitize.plans.settings import Settings
@@ -74,12 +74,8 @@ def _format_summary(summary: StreamResult) -> str:
             else []
         ),
     ]
-    if summary.quarantine:
-        lines.append(f"quarantine {', '.join(f'{times} {reason}' for reason, times in summary.quarantine.items())}")
-    lines += [f"note: {note}" for note in summary.notes]
-    lines.append(f"verify    {summary.verify} check of each batch; {summary.swept:,} occurrences that the finders had missed were swept")
-    if summary.not_searched:
-        lines.append(f"          not searched in the forms {', '.join(summary.not_searched)}")
-    lines.append(f"not looked for  {'; '.join(summary.not_looked_for) or 'nothing'}")
-    lines.append(f"stays by plan   {'; '.join(summary.stays_by_plan) or 'nothing that is found'}")
+    facts = [("quarantine", ", ".join(f"{times} {reason}" for reason, times in summary.quarantine.items()))] if summary.quarantine else []
+    facts += [("note", note) for note in summary.notes]
+    facts += [(line.name, line.text) for line in summary.verdict]
+    lines += format_facts(facts)
     return "\n".join(lines)

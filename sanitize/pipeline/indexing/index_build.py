@@ -473,7 +473,7 @@ class IndexBuilder:
             quarantine = quarantine.filter(pc.greater_equal(quarantine.column("doc_no"), state.earlier_documents.count))
         loss = quarantine_limit.measure_loss(state.survey, quarantine, total)
         limit = 0.0 if state.settings.strict else state.settings.max_quarantine
-        if loss.records > limit * total or loss.share > limit:
+        if loss.exceeds(limit):
             option = "--strict allows none" if state.settings.strict else f"--max-quarantine allows {limit:.0%}"
             raise QuarantineExceeded(
                 f"{loss.describe()}; {option}. {loss.suggest_remedy(state.settings.strict)} "

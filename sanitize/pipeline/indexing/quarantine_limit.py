@@ -79,18 +79,22 @@ class QuarantineLoss:
             )
         return words
 
-    def suggest_remedy(self, is_strict: bool) -> str:
-        """What ends the problem: other inputs, or another limit."""
+    def exceeds(self, limit: float) -> bool:
+        """True if more is lost than `limit` allows, a share from 0 to 1."""
+        return self.records > limit * self.total or self.share > limit
+
+    def suggest_remedy(self, is_strict: bool, *, has_index: bool = True) -> str:
+        """What ends the problem: other inputs, or another limit. `has_index`: the input is indexed, so that another one needs --replace."""
         suffixes = [name for name, _ in Counter(self.read_suffixes).most_common(1) if name not in self.lost_suffixes]
         others = f", such as FOLDER/*{suffixes[0]}" if suffixes else ""
         limit = (
             "leave out --strict" if is_strict else f"allow it with --max-quarantine {_percent(max(self.share, self.records / self.total))}"
         )
-        # the index of the whole folder exists already, so that other inputs or columns need --replace
+        replace = ", with --replace" if has_index else ""
         if self.whole_files:
-            remedy = f"Give only the files that can be read{others}, with --replace"
+            remedy = f"Give only the files that can be read{others}{replace}"
         elif _COLUMN_REASONS & self.reasons.keys():
-            remedy = "Give only files that have the main text, or name its column (--text-column COLUMN), with --replace"
+            remedy = f"Give only files that have the main text, or name its column (--text-column COLUMN){replace}"
         else:
             remedy = "Repair the records"
         return f"{remedy}, or {limit}."

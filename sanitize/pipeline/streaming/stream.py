@@ -56,7 +56,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     skip_records,
 )
 from sanitize.pipeline.streaming.value_log import ValueLog
-from sanitize.plans.coverage import describe_not_looked_for, describe_staying
+from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, find_kinds_without_finder, name_finder
 from sanitize.plans.python_api import StreamOptions, name_type, public_function, python_names, to_python_names
@@ -455,6 +455,7 @@ class StreamProcessor:
             state=str(self._given_state) if self._given_state is not None else None,
             verify=self.settings.verify,
             not_searched=list_unsearched_forms(self.settings.verify),
+            looked_for=list_looked_for(self.plan.coverage()),
             not_looked_for=describe_not_looked_for(self.plan.coverage()),
             stays_by_plan=describe_staying(self.plan.coverage()),
         )

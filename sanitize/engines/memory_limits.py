@@ -1,4 +1,4 @@
-"""Parses sizes in bytes, such as the 512MB of `--memory-limit`."""
+"""Parses memory limits and other sizes in bytes, such as the 512MB of `--memory-limit`."""
 
 from __future__ import annotations
 

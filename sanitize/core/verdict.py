@@ -1,0 +1,108 @@
+"""What a run found and did, as the lines of a verdict: the same words in the summary of a command, the dataset card and the report.
+
+A verdict is about what was looked for: its lines also name what was not looked for, what stays and why, which check was run, and in which
+written forms values of invented people stayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Level = Literal["good", "care", "bad"]
+
+
+@dataclass(frozen=True)
+class VerdictLine:
+    """One line: its name, its words, and whether it is good, asks for care, or forbids publication."""
+
+    name: str
+    text: str
+    level: Level
+
+
+def describe_verdict(summary: Mapping[str, Any]) -> list[VerdictLine]:
+    """The lines of the verdict on a run, from its summary as JSON data (`RunResult.to_dict()`, or that of the manifest).
+
+    The first line is the verdict itself: good only if the leak check was a full one and nothing that was found stays, care where something
+    stays by plan or nothing was found, bad where the result is not to be published.
+    """
+    check = dict(summary["verify"])
+    stays = describe_stays(summary)
+    return [
+        _describe_result(summary, check, stays),
+        *describe_coverage(summary["looked_for"], summary["not_looked_for"]),
+        VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays else "good"),
+        _describe_check(summary, check),
+        *_describe_canaries(summary["canaries"]),
+        VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
+    ]
+
+
+def describe_coverage(looked_for: Sequence[str], not_looked_for: Sequence[str]) -> list[VerdictLine]:
+    """What was looked for, and what was not."""
+    return [
+        VerdictLine("looked for", ", ".join(looked_for) or "nothing", "good" if looked_for else "care"),
+        VerdictLine("not looked for", "; ".join(not_looked_for) or "nothing", "care" if not_looked_for else "good"),
+    ]
+
+
+def describe_stays(summary: Mapping[str, Any]) -> list[str]:
+    """What was found and stays in the output, and why: by plan, with the number of originals, and in columns that are kept."""
+    kept = summary["kept_originals"] + sum(counts["left_by_plan"] for counts in summary["by_kind"].values())
+    stays = list(summary["stays_by_plan"])
+    if kept:
+        stays.append(f"in all {kept:,} found occurrences stay as they are, by plan")
+    reasons = {"name": "its name says so", "chance": "numbers that look like it by chance"}
+    stays += [
+        f"{value['values']:,} {value['kind']} in the kept column {value['column']} ({reasons.get(value['kept_for'], value['kept_for'])})"
+        for value in summary.get("kept_values", ())
+    ]
+    return stays
+
+
+def _describe_result(summary: Mapping[str, Any], check: Mapping[str, Any], stays: Sequence[str]) -> VerdictLine:
+    if check["mode"] == "off":
+        return VerdictLine("verdict", "keep private: the result was not checked", "bad")
+    if check["mode"] != "full":
+        return VerdictLine("verdict", "keep private: the fast check does not search in encoded forms", "bad")
+    if not summary["publishable"]:
+        return VerdictLine("verdict", "keep private: the plan is not meant for publication", "bad")
+    if stays:
+        return VerdictLine("verdict", "no removed value is left; other values that were found stay by plan", "care")
+    if not summary["occurrences"]:
+        return VerdictLine("verdict", "nothing was found, so nothing was removed", "care")
+    return VerdictLine("verdict", "nothing that was found is left", "good")
+
+
+def _describe_check(summary: Mapping[str, Any], check: Mapping[str, Any]) -> VerdictLine:
+    if check["mode"] == "off":
+        return VerdictLine("check", "off: nothing was checked", "bad")
+    texts = [f"{check['mode']}: {summary['leaks']:,} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms"]
+    if check["swept"]:
+        texts.append(f"{check['swept']:,} occurrences that the finders had missed were swept")
+    if check["not_searched"]:
+        texts.append(f"not searched in the forms {', '.join(check['not_searched'])}")
+    if check.get("unchecked_kinds"):
+        texts.append(f"not searched for {', '.join(check['unchecked_kinds'])} (their texts often mean something else)")
+    return VerdictLine("check", "; ".join(texts), "care" if check["not_searched"] or check.get("unchecked_kinds") else "good")
+
+
+def _describe_canaries(canaries: Mapping[str, Any]) -> list[VerdictLine]:
+    """How many values of invented people were removed, and in which written forms some stayed; empty if none were planted."""
+    forms: Mapping[str, Mapping[str, int]] = canaries["by_form"]
+    planted, removed = (sum(counts[name] for counts in forms.values()) for name in ("planted", "removed"))
+    if not planted:
+        return []
+    text = f"{removed:,} of {planted:,} values of invented people were removed, in {len(forms)} written forms"
+    survivors = [
+        f"{name} {counts['planted'] - counts['removed']:,} of {counts['planted']:,}"
+        for name, counts in sorted(forms.items())
+        if counts["removed"] < counts["planted"]
+    ]
+    if survivors:
+        text += f"; stayed: {', '.join(survivors)}"
+    if canaries["untested_kinds"]:
+        text += f"; not tested: {', '.join(canaries['untested_kinds'])}"
+    return [VerdictLine("canaries", text, "care" if survivors else "good")]
