@@ -73,7 +73,7 @@ class Engine(Protocol):
 
 
 # modules of sanitize/engines that are not engines themselves
-_NON_ENGINE_MODULES = ("worker_process", "task_runner", "spark_dialect", "spark_session")
+_NON_ENGINE_MODULES = ("worker_process", "task_runner", "spark_dialect", "spark_session", "memory_limits")
 
 
 def engine_names() -> list[str]:

@@ -8,9 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from sanitize.core import failpoints
+from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.keys import compute_value_ids
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.task_runner import FolderTask
+from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline import append
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_rewriting import RewrittenShards
@@ -61,8 +66,15 @@ class CheckedShards:
         return [(finding.file, finding.kind) for finding in result["findings"]]
 
     def select_publishable_samples(self, samples: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-        """The samples of invented people without those that have a forbidden value by chance."""
-        remaining = {f"sample {number}": sample for number, sample in enumerate(samples)}
+        """The samples of invented people without those whose value occurs in the corpus, or that have a removed value, by chance."""
+        index = self.state.index
+        value_ids = [
+            int(compute_value_ids(to_large_string(kind.normalise(pl.Series([kind.hits[0][1]]))), kind.name, index.key)[0])
+            for kind in (all_kinds()[sample["kind"]] for sample in samples)
+        ]
+        found = pl.scan_parquet(index.value_counts_file, glob=False).filter(pl.col("value_id").is_in(value_ids))
+        found_ids = set(found.select("value_id").collect()["value_id"])
+        remaining = {f"sample {number}": sample for number, sample in enumerate(samples) if value_ids[number] not in found_ids}
         while remaining and (leaks := self.find_page_leaks({name: "\n".join(sample.values()) for name, sample in remaining.items()})):
             for name, _ in leaks:
                 remaining.pop(name, None)

@@ -112,8 +112,12 @@ def test_repr_of_a_run_shows_its_counts(results: dict[str, Any]) -> None:
     lines = [f"  {' '.join(line.split())}" for line in repr(results["run"]).splitlines()]
     assert lines[0].strip().startswith("sanitize run: ") and lines[0].endswith("out, plan rmft")
     assert lines[1] == "  documents 9 in = 9 out + 0 dropped + 0 in quarantine"
-    assert re.fullmatch(r"  verify 0 of \d+ removed values found in 18 forms", lines[2])
-    assert "  recall not measured" in lines and "  key from a seed: replacements can be guessed, no privacy claim" in lines
+    assert lines[2] == "  verdict no removed value is left; other values that were found stay by plan"
+    assert [line for line in lines if re.fullmatch(r"  check full: 0 of \d+ removed values found in 18 forms", line)]
+    assert (
+        "  recall not measured: how much the finders missed is unknown" in lines
+        and "  key from a seed: replacements can be guessed, no privacy claim" in lines
+    )
     table = [line.split() for line in lines if line.split()[0] == "EMAIL_ADDRESS"]
     assert table == [["EMAIL_ADDRESS", "27", "9", "9", "18", "0"]]
     assert "was complete already" in repr(results["again"]) and "was complete already" not in repr(results["run"])

@@ -220,7 +220,7 @@ def test_progress_on_a_real_terminal(corpus: Path, tmp_path: Path, run_in_termin
         stdout.startswith("Done in ")
         and "120 documents in = 120 out" in stdout
         and "documents/s" in stdout
-        and "recall    not measured" in stdout
+        and "recall          not measured" in stdout
     )
     values = {value for file in Path(tmp_path / "out.private/vault/values").glob("*.parquet") for value in pl.read_parquet(file)["value"]}
     assert [value for value in values if len(value) > 5 and value in stderr + stdout] == []

@@ -91,6 +91,11 @@ def test_a_sample_with_a_value_of_the_corpus_is_left_out(tmp_path: Path) -> None
     assert "EMAIL_ADDRESS" in kinds and not {"CREDIT_CARD", "PERSON"} & set(kinds)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "write to anna.kowal@mail.example.com" in page and "4111" not in page and "Ann Roe" not in page
+    # a value that the plan keeps is not shown either
+    pq.write_table(pa.table({"text": ["Anna.Kowal@mail.example.com"]}), tmp_path / "in.parquet")
+    run_with_settings(tmp_path / "in.parquet", tmp_path / "kept", load_plan("rmft"), None, Settings(seed=1, workers=1))
+    kept = json.loads((tmp_path / "kept" / "manifest.json").read_text())["summary"]["canaries"]["samples"]
+    assert "EMAIL_ADDRESS" not in [sample["kind"] for sample in kept] and len(kept) > 5
 
 
 def test_kinds_without_a_removal_guarantee_are_untested(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ from sanitize.stages import detection, rewriting
 from sanitize.storage import files, publication, queries, task_records
 from sanitize.text.literal_search import LiteralMatcher
 
-CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
-REMOVED_VALUE = re.compile(r"canary\d+@|212-555-01", re.IGNORECASE)
+CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
+REMOVED_VALUE = re.compile(r"canary\d+@|646-555-01", re.IGNORECASE)
 Command = Callable[..., tuple[int, str]]
 sandbox = importlib.import_module("sanitize.readers.sandbox")
 
@@ -47,7 +47,7 @@ sandbox = importlib.import_module("sanitize.readers.sandbox")
 def build_row(number: int) -> dict[str, Any]:
     address = f"canary{number:04d}@canaryhost{number:04d}.example.com"
     return {
-        "text": f"Canaryword{number:04d} wrote {address}\ncall 212-555-01{number:02d} canarytail{number:04d}",
+        "text": f"Canaryword{number:04d} wrote {address}\ncall 646-555-01{number:02d} canarytail{number:04d}",
         "subject": f"Canarysubject{number:04d} canary{number + 5000:04d}@example.com",
         "user_id": f"canary{number + 7000:04d}@example.com",
         "n": number,

@@ -33,7 +33,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 
-CANARY = re.compile(r"canary|212[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
+CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS, PER_SHARD, SEED = 44, 25, 1
 
@@ -81,7 +81,7 @@ def compute_tree_hash(folder: Path) -> str:
 def make_row(number: int) -> dict[str, Any]:
     address = f"canary{number:05d}@canaryhost{number:05d}.example.com"
     return {
-        "text": f"Canaryword{number:05d} wrote {address}\ncall 212-555-01{number % 100:02d} canarytail{number:05d} {address}",
+        "text": f"Canaryword{number:05d} wrote {address}\ncall 646-555-01{number % 100:02d} canarytail{number:05d} {address}",
         "subject": f"Canarysubject{number:05d} canary{number + 50000:05d}@example.com",
         "user_id": f"canary{number + 70000:05d}@example.com",
         "n": number,
