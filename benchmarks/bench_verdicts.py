@@ -44,7 +44,7 @@ CORPORA = {
 
 
 def read_texts(path: Path, column: str, documents: int) -> pl.DataFrame:
-    """The first documents of a corpus: an id and a text each. Paragraphs, of a file of text."""
+    """The first documents of a corpus: an id, a user (one of 40, in turn) and a text each. Paragraphs, of a file of text."""
     if path.suffix == ".txt":
         texts = pl.Series([part for part in path.read_text("utf-8").split("\n\n") if part.strip()][: 5 * documents], dtype=pl.String)
     elif path.suffix == ".parquet":
@@ -52,7 +52,11 @@ def read_texts(path: Path, column: str, documents: int) -> pl.DataFrame:
         texts = pl.Series([one.decode("utf-8", "replace") for one in raw], dtype=pl.String)
     else:
         texts = pl.read_ndjson(path, infer_schema_length=None)[column].head(documents)
-    return pl.DataFrame({"id": pl.Series([f"d{number}" for number in range(len(texts))]), "text": texts})
+    numbers = range(len(texts))
+    ids, users = (
+        pl.Series([f"{prefix}{number}" for number in column]) for prefix, column in (("d", numbers), ("u", (n % 40 for n in numbers)))
+    )
+    return pl.DataFrame({"id": ids, "user_id": users, "text": texts})
 
 
 def measure(inputs: Path, plan: str, folder: Path) -> dict[str, Any]:

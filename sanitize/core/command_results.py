@@ -235,8 +235,8 @@ class RunResult(CommandResult):
 
     documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was checked (`verify="off"`). `changed` is
     False if OUT was up to date already. `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people first,
-    `stays_by_plan` what it finds and does not remove completely, in words, and `kept_values` which values stay in kept columns. `verdict`
-    has all of this as lines. Sizes are in bytes or MB (1e6 bytes), times in seconds.
+    `stays_by_plan` what it finds and does not remove completely, in words; of these `staying_kinds` were found. `kept_values` are the
+    values that stay in kept columns. `verdict` has all of this as lines. Sizes are in bytes or MB (1e6 bytes), times in seconds.
     """
 
     documents_in: int
@@ -274,6 +274,7 @@ class RunResult(CommandResult):
     looked_for: Sequence[str] = ()
     not_looked_for: Sequence[str] = ()
     stays_by_plan: Sequence[str] = ()
+    staying_kinds: Sequence[str] = ()
     kept_values: Sequence[KeptValues] = ()
 
     @property

@@ -31,9 +31,9 @@ def describe_verdict(summary: Mapping[str, Any]) -> list[VerdictLine]:
     check = dict(summary["verify"])
     stays = describe_stays(summary)
     return [
-        _describe_result(summary, check, stays),
+        _describe_result(summary, check),
         *describe_coverage(summary["looked_for"], summary["not_looked_for"]),
-        VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays else "good"),
+        VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays_in_output(summary) else "good"),
         _describe_check(summary, check),
         *_describe_canaries(summary["canaries"]),
         VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
@@ -48,12 +48,24 @@ def describe_coverage(looked_for: Sequence[str], not_looked_for: Sequence[str]) 
     ]
 
 
+def stays_in_output(summary: Mapping[str, Any]) -> bool:
+    """True if something that was found stays in the output, whole or in part."""
+    return bool(_count_unchanged(summary) or summary["staying_kinds"] or summary.get("kept_values"))
+
+
+def _count_unchanged(summary: Mapping[str, Any]) -> int:
+    """How many found occurrences stay as they are."""
+    left: int = sum(counts["left_by_plan"] for counts in summary["by_kind"].values())
+    return left + int(summary["kept_originals"])
+
+
 def describe_stays(summary: Mapping[str, Any]) -> list[str]:
-    """What was found and stays in the output, and why: by plan, with the number of originals, and in columns that are kept."""
-    kept = summary["kept_originals"] + sum(counts["left_by_plan"] for counts in summary["by_kind"].values())
-    stays = list(summary["stays_by_plan"])
+    """What stays in the output, and why: by plan, with the number of occurrences, and in columns that are kept."""
+    kept, stays = _count_unchanged(summary), list(summary["stays_by_plan"])
     if kept:
         stays.append(f"in all {kept:,} found occurrences stay as they are, by plan")
+    elif stays and not summary["staying_kinds"]:
+        stays.append("none of these was found")
     reasons = {"name": "its name says so", "chance": "numbers that look like it by chance"}
     stays += [
         f"{value['values']:,} {value['kind']} in the kept column {value['column']} ({reasons.get(value['kept_for'], value['kept_for'])})"
@@ -62,14 +74,14 @@ def describe_stays(summary: Mapping[str, Any]) -> list[str]:
     return stays
 
 
-def _describe_result(summary: Mapping[str, Any], check: Mapping[str, Any], stays: Sequence[str]) -> VerdictLine:
+def _describe_result(summary: Mapping[str, Any], check: Mapping[str, Any]) -> VerdictLine:
     if check["mode"] == "off":
         return VerdictLine("verdict", "keep private: the result was not checked", "bad")
     if check["mode"] != "full":
         return VerdictLine("verdict", "keep private: the fast check does not search in encoded forms", "bad")
     if not summary["publishable"]:
         return VerdictLine("verdict", "keep private: the plan is not meant for publication", "bad")
-    if stays:
+    if stays_in_output(summary):
         return VerdictLine("verdict", "no removed value is left; other values that were found stay by plan", "care")
     if not summary["occurrences"]:
         return VerdictLine("verdict", "nothing was found, so nothing was removed", "care")

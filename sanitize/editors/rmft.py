@@ -164,11 +164,11 @@ class Rmft(LinkingEditor):
         part = batch.occurrences[rows]
         doc_ids = batch.doc_ids.take(pa.array(rows))
         draws = Draws.for_occurrences(self._key, f"rmft/{kind.name}", doc_ids, part["cell"].to_numpy(), part["start"].to_numpy())
-        values, is_invalid = _read_values(kind, part)
+        values, is_invalid = _read_values(kind, part, self._key)
         doc_no = part["doc_no"].to_numpy()
         labelled = rows[is_invalid]
         if len(labelled):
-            # found by the leak check, and no value of its kind even in compatibility form: it gets the kind's label
+            # found by the leak check, and not written as the value even in compatibility form: it gets the kind's label
             valid_rows = np.flatnonzero(~is_invalid)
             rows, doc_no, draws, values = rows[valid_rows], doc_no[valid_rows], draws.take(valid_rows), values.take(pa.array(valid_rows))
         if kind.split_components is not None:
@@ -193,7 +193,7 @@ class Rmft(LinkingEditor):
         values, is_invalid = pl.Series(part["value"]), np.zeros(len(part), np.bool_)
         for name in identities.LINKED_KINDS:
             kind_rows = np.flatnonzero((part["kind"] == name).to_numpy())
-            plain, is_invalid[kind_rows] = _read_values(get_kind(name), part[kind_rows])
+            plain, is_invalid[kind_rows] = _read_values(get_kind(name), part[kind_rows], self._key)
             values = values.scatter(kind_rows, pl.Series(plain, dtype=pl.String))
         words = siphash(batch.doc_ids.dictionary.cast(pa.large_binary()), self._key.subkey("doc_id"))
         seed = words[np.asarray(batch.doc_ids.indices)[linked_rows]] if len(words) else np.empty(0, np.uint64)
@@ -512,9 +512,9 @@ class _UniqueDrawAllocator:
 _TextDrawer = Callable[[npt.NDArray[np.intp], Draws, int | I64], tuple[pa.Array, Mask]]
 
 
-def _read_values(kind: Kind, occurrences: pl.DataFrame) -> tuple[pa.Array, Mask]:
-    """The values to replace, and a mask of those that are no values of the kind. Occurrences that the leak check found may have full-width
-    letters and the like, and are read in their Unicode compatibility form."""
+def _read_values(kind: Kind, occurrences: pl.DataFrame, key: Key) -> tuple[pa.Array, Mask]:
+    """The values to replace, and a mask of those that are not written as a value of the kind. Occurrences that the leak check found may
+    have full-width letters and the like, and are read in their Unicode compatibility form; others are encoded, such as in base64."""
     values, swept = occurrences["value"], np.flatnonzero(occurrences["swept"].to_numpy())
     is_invalid = np.zeros(len(values), np.bool_)
     if len(swept):
@@ -522,7 +522,10 @@ def _read_values(kind: Kind, occurrences: pl.DataFrame) -> tuple[pa.Array, Mask]
         plain = pl.Series([unicodedata.normalize("NFKC", value) for value in values.gather(swept)], dtype=pl.String)
         values = values.scatter(swept, plain)
         candidates = pl.DataFrame({"value": plain}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(False))
-        is_invalid[swept] = ~kind.is_value(candidates).to_numpy()
+        is_other_value = (
+            compute_value_ids(to_large_string(kind.normalise(plain)), kind.name, key) != occurrences["value_id"].to_numpy()[swept]
+        )
+        is_invalid[swept] = ~kind.is_value(candidates).to_numpy() | is_other_value
     return to_large_string(values), is_invalid
 
 

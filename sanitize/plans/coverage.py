@@ -73,6 +73,11 @@ def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
     return entries
 
 
+def list_staying_kinds(coverage: Sequence[CategoryCoverage]) -> list[str]:
+    """The kinds that a plan finds and does not remove completely."""
+    return [kind for row in coverage for treatment in row.looked_for if treatment.stays for kind in treatment.kinds]
+
+
 def describe_staying(coverage: Sequence[CategoryCoverage]) -> list[str]:
     """What a plan finds and does not remove completely, in words: `EMAIL_ADDRESS, PHONE_NUMBER: the first occurrence of every value`.
 

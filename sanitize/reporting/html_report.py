@@ -110,7 +110,7 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         summary.get("verify") or {}
     )
     canaries = {"documents": 0, "by_form": {}, "untested_kinds": []} | dict(summary.get("canaries") or {})
-    defaults = {"by_kind": {}, "looked_for": [], "not_looked_for": [], "stays_by_plan": [], "publishable": False}
+    defaults = {"by_kind": {}, "looked_for": [], "not_looked_for": [], "stays_by_plan": [], "staying_kinds": [], "publishable": False}
     verdict = describe_verdict({**defaults, **summary, "verify": verify, "canaries": canaries})
     inputs = [{"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)]
     outputs = summary.get("outputs", ())

@@ -356,11 +356,13 @@ class _FileCheck:
                 is_allowed = partial(within_kept_or_atomic, task, batch_kept, doc_no[column.flat.rows], column.cell.astype(np.int64))
                 for matches in self.search(texts, self._column_location(str(column.leaf)), is_allowed=is_allowed):
                     self._add_counts(matches)
+                    docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cell[matches.text_no].astype(np.int64)
+                    in_kept, exact_count = within_kept_originals(batch_kept, docs, cells, matches.start, matches.end)
+                    # also without a word boundary: a finder may cut an escape off that stands before a value, such as =09
+                    self.row_counters["kept_found"] += exact_count if matches.form == "exact" else 0
+                    docs, cells, in_kept = docs[matches.bounded], cells[matches.bounded], in_kept[matches.bounded]
                     matches = matches.select(matches.bounded)
                     if len(matches.term):
-                        docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cell[matches.text_no].astype(np.int64)
-                        in_kept, exact_count = within_kept_originals(batch_kept, docs, cells, matches.start, matches.end)
-                        self.row_counters["kept_found"] += exact_count if matches.form == "exact" else 0
                         outside = np.flatnonzero(~in_kept)
                         if len(outside):
                             outside_matches = matches.select(outside)

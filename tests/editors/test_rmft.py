@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
@@ -29,6 +30,18 @@ def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
     short_url = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
     assert re.fullmatch(rf"See {short_url} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
     assert summary.by_kind["URL"].replaced == 62 and summary.leaks == 0
+
+
+@pytest.mark.parametrize("plan", ["names", "erase"])
+def test_a_name_in_base64_becomes_a_label(tmp_path: Path, plan: str) -> None:
+    """An encoded name is a word of letters, and so could pass as a name; a variant of it would stand inside of other encoded text."""
+    encoded = base64.b64encode(b"On Monday Gilbert Thornquist wrote to us").decode()
+    texts = ["From: Gilbert Thornquist <gt@example.com>\n\nHello", f"A copy\n\n{encoded}\n"]
+    pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
+    run_with_settings(tmp_path / "in.parquet", tmp_path / "out", load_plan(plan), settings=Settings(seed=1, workers=1))
+    second = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"][1]
+    head, tail = second.removeprefix("A copy\n\n").removesuffix("\n").split("[PERSON]")
+    assert encoded.startswith(head) and encoded.endswith(tail) and len(head) + len(tail) > 20
 
 
 @pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])

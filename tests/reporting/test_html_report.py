@@ -66,6 +66,7 @@ SUMMARY: dict[str, Any] = {
     "inputs": [{"name": "mails.mbox", "bytes": 123456, "sha256": "ab" * 32}],
     "outputs": ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"],
 }
+KEPT_VALUES = {"column": "url", "kind": "URL", "values": 3, "kept_for": "name"}
 FULL_CHECK = SUMMARY["verify"] | {"mode": "full"}
 HISTOGRAM = [("EMAIL_ADDRESS", 1, 200), ("EMAIL_ADDRESS", 5, 90), ("EMAIL_ADDRESS", 50, 10), ("CREDIT_CARD", 1, 50), ("URL", 10, 5)]
 SAMPLES = [
@@ -301,7 +302,9 @@ def test_page_claims_only_what_was_checked(facts: dict[str, Any], on_page: str, 
     [
         ({"kept_originals": 0, "by_kind": {}}, "good"),
         ({}, "care"),  # originals stay by plan
-        ({"kept_originals": 0, "by_kind": {}, "stays_by_plan": ["URL: every occurrence"]}, "care"),
+        ({"kept_originals": 0, "by_kind": {}, "staying_kinds": ["DATE_TIME"]}, "care"),  # in part
+        ({"kept_originals": 0, "by_kind": {}, "stays_by_plan": ["URL: every occurrence"]}, "good"),  # none was found
+        ({"kept_originals": 0, "by_kind": {}, "kept_values": [KEPT_VALUES]}, "care"),
         ({"kept_originals": 0, "by_kind": {}, "occurrences": 0}, "care"),
         ({"kept_originals": 0, "by_kind": {}, "verify": SUMMARY["verify"]}, "bad"),
         ({"publishable": False}, "bad"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -679,6 +680,15 @@ def test_a_kept_original_beside_a_wide_letter_counts_once(tmp_path: Path) -> Non
     result = shard.run_check()
     assert (result["kept_found"], result["kept_expected"]) == (1, 1)
     assert shard.read_sweep() == [(0, 0, TEL, PHONE)]
+
+
+def test_a_kept_original_without_a_word_boundary_is_counted(tmp_path: Path) -> None:
+    """A finder cuts off the escape of quoted-printable that stands before a value."""
+    table = pa.table({"text": [f"write to:\n\n=09{BOB}", f"or {BOB} and {BOB}"]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    result = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", "rmft", settings=Settings(seed=1, workers=1))
+    assert result.kept_originals == 1 and pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"][0].endswith(f"=09{BOB}")
+    assert verify(tmp_path / "out").leaks == 0
 
 
 def test_missing_kept_originals_are_counted(tmp_path: Path) -> None:
