@@ -1,0 +1,140 @@
+"""Counts the first names of mail correspondents in 200 real mails before and after `redact`, and explains those that are left.
+
+    python -m benchmarks.bench_first_names --data ../shared/data
+
+The names come from the mails' own header lines, read here with Python's `email`: the given name of every display name in From, To, Cc and
+the X- lines of the corpus. Each occurrence of such a name as a whole word is a place. A place is left if the name still stands at it in the
+output. Left places are counted by class, in this order:
+
+    in a URL, address or path      the name is a part of a longer technical text
+    part of a company or place     a capitalized word that is no name stands beside it, such as Ltd or Street
+    header line without addresses  a line such as X-To with display names only, which the finder reads as it reads prose
+    ordinary word                  the word is also an ordinary word of English, such as Will, Mark or May
+    rare given name                none of these: the name lists do not have the name, or only as a surname
+
+Writes benchmarks/results/first_names.json and a table, first_names.md; counts only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import difflib
+import email
+import email.policy
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+import sanitize
+from benchmarks.bench import describe_machine
+from benchmarks.bench_verdicts import read_texts
+
+RESULTS = Path(__file__).with_name("results")
+MAX_LEFT = 0.05
+_HEADERS = ("From", "To", "Cc", "X-From", "X-To", "X-cc")
+_COMMON_WORDS = frozenset(
+    "will mark may june april august art bill bob chance christian dawn drew faith frank grace grant guy hope hunter jack joy major max "
+    "mercy miles nick pat penny ray rich rob rose sandy sky summer sue van wade west young".split()
+)
+_COMPANY_WORDS = re.compile(
+    r"\b(?:Inc|Corp|Co|Ltd|LLC|LLP|Street|St|Avenue|Ave|Road|University|Bank|Energy|Lynch|Brothers|Company|Group|Hotel|Center|County|Lake|Creek)\b"
+)
+
+
+def read_given_names(raw: str) -> set[str]:
+    """The given names in the display names of a mail's header lines."""
+    mail = email.message_from_string(raw, policy=email.policy.compat32)
+    names = set()
+    for field in _HEADERS:
+        for line in mail.get_all(field, []):
+            plain = re.sub(r"<[^>]*>|\([^)]*\)", "", " ".join(str(line).split()))
+            entries = re.findall(r"([A-Z][a-z]+), ([A-Z][a-z]+)", plain)  # surname, given name
+            names |= {given for _, given in entries}
+            if not entries:
+                names |= set(re.findall(r"(?:^|[,;] *)\"?([A-Z][a-z]{2,}) (?:[A-Z]\.? )?[A-Z][a-z]+", plain))
+    return names
+
+
+def find_left_places(before: str, after: str, names: set[str]) -> tuple[int, list[tuple[bool, str]]]:
+    """How often the names occur in a mail; for each place that is left, whether it is in the header, and the words around it.
+
+    A place is left where it lies in a piece that both texts share."""
+    pattern = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b")
+    places = list(pattern.finditer(before))
+    blocks = difflib.SequenceMatcher(a=before.split(" "), b=after.split(" "), autojunk=False).get_matching_blocks()
+    offsets = [0]
+    for word in before.split(" "):
+        offsets.append(offsets[-1] + len(word) + 1)
+    shared = [(offsets[block.a], offsets[block.a + block.size]) for block in blocks]
+    left = [place for place in places if any(start <= place.start() and place.end() <= end for start, end in shared)]
+    header_end = before.find("\n\n")
+    return len(places), [(place.start() < header_end, before[max(0, place.start() - 30) : place.end() + 30]) for place in left]
+
+
+def classify(in_header: bool, around: str, name_at: int = 30) -> str:
+    """The class of a place that is left, from the 30 characters on each side of it."""
+    word = re.search(r"[A-Za-z]+", around[min(name_at, len(around) - 1) :])
+    token = re.search(r"\S*$", around[:name_at])[0] + re.search(r"^\S*", around[name_at:])[0]  # type: ignore[index]
+    if re.search(r"[@/\\_=]|\.[a-z]{2,4}\b", token):
+        return "in a URL, address or path"
+    if _COMPANY_WORDS.search(around[name_at - 12 :]):
+        return "part of a company or place"
+    if in_header:
+        return "header line without addresses"
+    if word and word[0].lower() in _COMMON_WORDS:
+        return "ordinary word"
+    return "rare given name"
+
+
+def measure(data: Path, mails: int) -> dict[str, Any]:
+    """Places before, places left, and the classes of those that are left."""
+    texts = read_texts(data / "mail" / "enron.parquet", "raw", mails)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        texts.write_parquet(folder / "in.parquet")
+        sanitize.run(folder / "in.parquet", folder / "out", plan="redact", id_column="id", seed=7, workers=1)
+        outputs = pl.read_parquet(folder / "out" / "data" / "*.parquet")["text"].to_list()
+    before = left = 0
+    classes: Counter[str] = Counter()
+    for around in _iter_left(texts["text"].to_list(), outputs):
+        before += around[0]
+        left += len(around[1])
+        classes.update(classify(in_header, context) for in_header, context in around[1])
+    return {"mails": mails, "places": before, "left": left, "share": round(left / before, 4), "classes": dict(classes.most_common())}
+
+
+def _iter_left(inputs: list[str], outputs: list[str]) -> Iterator[tuple[int, list[tuple[bool, str]]]]:
+    for raw, output in zip(inputs, outputs, strict=True):
+        if names := read_given_names(raw):
+            yield find_left_places(raw, output, names)
+
+
+def format_table(result: Mapping[str, Any]) -> str:
+    """The counts and the classes."""
+    lines = [f"| {result['mails']} mails, plan `redact` | places |", "|---|--:|", f"| before | {result['places']:,} |"]
+    lines.append(f"| left | {result['left']:,} ({result['share']:.1%}) |")
+    lines += [f"| left: {name} | {count:,} |" for name, count in result["classes"].items()]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
+    parser.add_argument("--mails", type=int, default=200)
+    options = parser.parse_args()
+    result = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), **measure(options.data, options.mails)}
+    (RESULTS / "first_names.json").write_text(json.dumps(result, indent=1) + "\n")
+    (RESULTS / "first_names.md").write_text(format_table(result) + "\n")
+    print(format_table(result))
+    raise SystemExit(1 if result["share"] > MAX_LEFT else 0)
+
+
+if __name__ == "__main__":
+    main()
