@@ -1,5 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
+KERNELS := $(wildcard sanitize/kernels/*.py)
 
 .DEFAULT_GOAL := setup
 .PHONY: help setup demo check test docs generate papers bench soak wheel
@@ -39,6 +40,7 @@ bench: .venv/.dev  ## measure the main job, streams, deduplication and blacklist
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_dp_mlm
 
 soak: .venv/.dev  ## the long tests (about an hour): random kills (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
 wheel: .venv/.dev  ## build the wheel into dist/
@@ -47,7 +49,7 @@ wheel: .venv/.dev  ## build the wheel into dist/
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-.venv/.core: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.core: pyproject.toml constraints.txt $(KERNELS) | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . -c constraints.txt
 	@touch $@
 

@@ -10,6 +10,7 @@
     +-- Locked                   6  another run holds the folder
     +-- ResourceError            7  disk or memory
     +-- MissingExtra             8  an optional dependency is not installed
+    +-- InstallationBroken       8  the compiled modules are missing or do not match their sources
 
 A message states what happened, where, what was expected and what to do. It never carries a value or a piece of text from the data.
 """
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "InputRefused",
+    "InstallationBroken",
     "LeakFound",
     "Locked",
     "MissingExtra",
@@ -122,6 +124,12 @@ class MissingExtra(SanitizeError):
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         return type(self), (self.package, self.extra)
+
+
+class InstallationBroken(SanitizeError):
+    """The compiled modules of the package are missing, or were compiled from other sources."""
+
+    exit_code = 8
 
 
 def internal_error(error: BaseException) -> SanitizeError:

@@ -1,9 +1,9 @@
 """The secret key, keyed hashes of values (`value_id`, pseudonyms) and all random draws: one pseudo-random function, no state.
 
-The function is SipHash-2-4 (Aumasson, Bernstein: SipHash, a fast short-input PRF, INDOCRYPT 2012), vectorised over columns and checked
-against its published test vectors in tests. Every purpose has its own subkey, derived from the key by BLAKE2b, so that outputs for one
-purpose reveal nothing about another. A draw depends on (key, doc_id, cell, start, lane) and on nothing else: not on the batch, the shard,
-the worker or the order of work.
+The function is SipHash-2-4 (Aumasson, Bernstein: SipHash, a fast short-input PRF, INDOCRYPT 2012), compiled in `kernels/siphash.py` and
+checked against its published test vectors in tests. Every purpose has its own subkey, derived from the key by BLAKE2b, so that outputs for
+one purpose reveal nothing about another. A draw depends on (key, doc_id, cell, start, lane) and on nothing else: not on the batch, the
+shard, the worker or the order of work.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import pyarrow as pa
 from sanitize.array_types import I32, I64, U64
 from sanitize.core import failpoints
 from sanitize.errors import UsageError
+from sanitize.kernels import siphash as siphash_kernel
 
-_FOUR_WORDS = np.uint64(32 << 56)  # SipHash's last block (length byte) of a message of 32 bytes
-_BLOCK = 16_384  # numbers per block: the four state columns then stay in the second-level cache
+_FOUR_WORDS = 32 << 56  # SipHash's last block (length byte) of a message of 32 bytes
 
 
 @dataclass(frozen=True)
@@ -98,34 +98,13 @@ def siphash(strings: pa.Array, subkey: bytes) -> U64:
         strings = strings.cast(pa.large_binary())
     assert strings.null_count == 0
     count = len(strings)
-    offsets = np.frombuffer(strings.buffers()[1], np.int64, count + 1, strings.offset * 8)
-    data = strings.buffers()[2]
-    raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    out = np.empty(count, np.uint64)
-    # Longest values first: the values that have a further 8-byte word are then a prefix of each block of rows, and one vectorised step
-    # feeds that word to all of them, whatever their lengths.
-    words = lengths >> 3
-    missing_words = words.max(initial=0) - words
-    order = np.argsort(missing_words.astype(np.uint16) if missing_words.max(initial=0) < 1 << 16 else missing_words, kind="stable")
-    padded = np.concatenate([raw[int(starts[0]) :] if count else raw, np.zeros(16, np.uint8)])
-    origin = int(starts[0]) if count else 0
-    windows = np.ndarray((max(len(padded) - 7, 0),), "<u8", padded, strides=(1,))
-    for low in range(0, count, _BLOCK):
-        rows = order[low : low + _BLOCK]
-        at, size, word_counts = starts[rows] - origin, lengths[rows].astype(np.uint64), words[rows]
-        active_counts = np.cumsum(np.bincount(word_counts)[::-1])[::-1]  # [w]: how many values have w full words or more
-        state = _init(subkey, len(rows))
-        for word_no, active in enumerate(active_counts.tolist()):
-            word = windows[at[:active] + 8 * word_no]
-            # values before `continuing` have a full word here; the others end with this, their last block: remaining bytes and length
-            continuing = int(active_counts[word_no + 1]) if word_no + 1 < len(active_counts) else 0
-            ending_sizes = size[continuing:active]
-            word[continuing:] &= (np.uint64(1) << ((ending_sizes & np.uint64(7)) * np.uint64(8))) - np.uint64(1)
-            word[continuing:] |= ending_sizes << np.uint64(56)
-            _compress([column[:active] for column in state], word)
-        out[rows] = _finish(state)
-    return out
+    hashes = np.empty(count, np.uint64)
+    if count:
+        offsets = np.frombuffer(strings.buffers()[1], np.int64, count + 1, strings.offset * 8)
+        data = strings.buffers()[2]
+        text_bytes = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+        siphash_kernel.hash_texts(text_bytes, offsets[:-1], offsets[1:], _initial_state(subkey), hashes)
+    return hashes
 
 
 def compute_value_ids(normalised: pa.Array, kind: str, key: Key) -> I64:
@@ -151,8 +130,8 @@ class Draws:
     by all lanes.
     """
 
-    def __init__(self, state: tuple[U64, ...], attempt: int | npt.NDArray[np.integer[Any]] = 0) -> None:
-        self._state, self._attempt = state, np.asarray(attempt, np.uint64)
+    def __init__(self, states: U64, attempt: int | npt.NDArray[np.integer[Any]] = 0) -> None:
+        self._states, self._attempt = states, np.asarray(attempt, np.uint64)  # states of SipHash, one row of four words per occurrence
 
     @classmethod
     def for_occurrences(cls, key: Key, purpose: str, doc_ids: pa.Array, cells: I32, starts: I64) -> Draws:
@@ -165,43 +144,33 @@ class Draws:
     @classmethod
     def from_words(cls, subkey: bytes, *words: U64) -> Draws:
         """Draws under a subkey for occurrences that are identified by columns of 64-bit words, such as (document, cell, start)."""
-        count = len(words[0])
-        full_state = tuple(np.empty(count, np.uint64) for _ in range(4))
-        for low in range(0, count, _BLOCK):
-            state = _init(subkey, min(_BLOCK, count - low))
-            for word in words:
-                _compress(state, word[low : low + _BLOCK])
-            for column, part in zip(full_state, state, strict=False):
-                column[low : low + _BLOCK] = part
-        return cls(full_state)
+        states = np.tile(_initial_state(subkey), (len(words[0]), 1))
+        for word in words:
+            siphash_kernel.absorb_words(states, np.ascontiguousarray(word))
+        return cls(states)
 
     def __len__(self) -> int:
-        return len(self._state[0])
+        return len(self._states)
 
     def take(self, rows: npt.NDArray[np.intp]) -> Draws:
         """The same draws for the occurrences at `rows`."""
         attempt = self._attempt[rows] if self._attempt.ndim else self._attempt
-        return Draws(tuple(column[rows] for column in self._state), attempt)
+        return Draws(self._states[rows], attempt)
 
     def with_attempt(self, attempt: int | I64) -> Draws:
         """Independent draws for the same occurrences; attempt 0 is the first."""
-        return Draws(self._state, attempt)
+        return Draws(self._states, attempt)
 
     def nested_attempt(self, attempt: int, attempt_limit: int) -> Draws:
         """Draws of attempt number `attempt` (below `attempt_limit`) within the current attempt; attempt 0 within attempt 0 is attempt 0."""
-        return Draws(self._state, self._attempt * np.uint64(attempt_limit) + np.uint64(attempt))
+        return Draws(self._states, self._attempt * np.uint64(attempt_limit) + np.uint64(attempt))
 
     def u64(self, lane: int | U64) -> U64:
         """64 uniform bits per occurrence, from one lane for all or one lane each. Lanes 0 to 2^32 - 1 are independent of each other."""
-        out = np.empty(len(self), np.uint64)
-        lanes = (self._attempt << np.uint64(32)) | np.asarray(lane, np.uint64)
-        for low in range(0, len(self), _BLOCK):
-            state = [column[low : low + _BLOCK].copy() for column in self._state]
-            state.append(np.empty_like(state[0]))
-            _compress(state, lanes[low : low + _BLOCK] if lanes.ndim else lanes)
-            _compress(state, _FOUR_WORDS)
-            out[low : low + _BLOCK] = _finish(state)
-        return out
+        lanes = np.atleast_1d((self._attempt << np.uint64(32)) | np.asarray(lane, np.uint64))
+        bits = np.empty(len(self), np.uint64)
+        siphash_kernel.finish_lanes(self._states, lanes, _FOUR_WORDS, bits)
+        return bits
 
     def u32_pair(self, lane: int) -> tuple[U64, U64]:
         """Two independent draws of 32 uniform bits for the price of one, for use with `draw_index`."""
@@ -214,45 +183,7 @@ def draw_index(bits32: U64, size: int | U64) -> I64:
     return ((bits32 * np.asarray(size, np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
-def _init(subkey: bytes, count: int) -> list[U64]:
+def _initial_state(subkey: bytes) -> U64:
+    """The four words of SipHash's state before the first block."""
     k0, k1 = (int.from_bytes(subkey[at : at + 8], "little") for at in (0, 8))
-    magic = (k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573)
-    return [np.full(count, word, np.uint64) for word in (*magic, 0)]  # the last column is scratch space
-
-
-def _compress(state: list[U64], word: U64 | np.uint64) -> None:
-    state[3] ^= word
-    _round(state)
-    _round(state)
-    state[0] ^= word
-
-
-def _finish(state: list[U64]) -> U64:
-    state[2] ^= np.uint64(0xFF)
-    for _ in range(4):
-        _round(state)
-    return state[0] ^ state[1] ^ state[2] ^ state[3]
-
-
-def _rotate(column: U64, bits: int, scratch: U64) -> None:
-    np.right_shift(column, np.uint64(64 - bits), out=scratch)
-    np.left_shift(column, np.uint64(bits), out=column)
-    np.bitwise_or(column, scratch, out=column)
-
-
-def _round(state: list[U64]) -> None:
-    v0, v1, v2, v3, scratch = state
-    v0 += v1
-    _rotate(v1, 13, scratch)
-    v1 ^= v0
-    _rotate(v0, 32, scratch)
-    v2 += v3
-    _rotate(v3, 16, scratch)
-    v3 ^= v2
-    v0 += v3
-    _rotate(v3, 21, scratch)
-    v3 ^= v0
-    v2 += v1
-    _rotate(v1, 17, scratch)
-    v1 ^= v2
-    _rotate(v2, 32, scratch)
+    return np.array([k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573], np.uint64)

@@ -1,0 +1,108 @@
+"""SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) of texts and of rows of 64-bit words.
+
+`initial` is the state of four words that a key of 16 bytes gives (section 2.1 of the paper); the caller computes it once.
+"""
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
+from cython.cimports.libc.string import memcpy
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _rotate(word: uint64_t, bits: cython.int) -> uint64_t:
+    return (word << bits) | (word >> (64 - bits))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _mix(state: cython.pointer[uint64_t], rounds: cython.int) -> cython.void:
+    """Applies SipRound to the four words of a state."""
+    for _ in range(rounds):
+        state[0] += state[1]
+        state[2] += state[3]
+        state[1] = _rotate(state[1], 13) ^ state[0]
+        state[3] = _rotate(state[3], 16) ^ state[2]
+        state[0] = _rotate(state[0], 32)
+        state[2] += state[1]
+        state[0] += state[3]
+        state[1] = _rotate(state[1], 17) ^ state[2]
+        state[3] = _rotate(state[3], 21) ^ state[0]
+        state[2] = _rotate(state[2], 32)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _absorb(state: cython.pointer[uint64_t], word: uint64_t) -> cython.void:
+    state[3] ^= word
+    _mix(state, 2)
+    state[0] ^= word
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _finish(state: cython.pointer[uint64_t]) -> uint64_t:
+    state[2] ^= 255
+    _mix(state, 4)
+    return state[0] ^ state[1] ^ state[2] ^ state[3]
+
+
+def hash_texts(
+    data: cython.const[uint8_t][::1],
+    starts: cython.const[int64_t][::1],
+    ends: cython.const[int64_t][::1],
+    initial: cython.const[uint64_t][::1],
+    hashes: uint64_t[::1],
+):
+    """Writes the hash of data[starts[i]:ends[i]] to hashes[i]."""
+    state: uint64_t[4]
+    word: uint64_t
+    position: int64_t
+    end: int64_t
+    shift: cython.int
+    row: cython.Py_ssize_t
+    with cython.nogil:
+        for row in range(hashes.shape[0]):
+            state[0], state[1], state[2], state[3] = initial[0], initial[1], initial[2], initial[3]
+            position, end = starts[row], ends[row]
+            while position + 8 <= end:
+                memcpy(cython.address(word), cython.address(data[position]), 8)  # little-endian machines only, as Arrow
+                _absorb(state, word)
+                position += 8
+            word = cython.cast(uint64_t, end - starts[row]) << 56  # the last block: the length modulo 256, and the remaining bytes
+            shift = 0
+            while position < end:
+                word |= cython.cast(uint64_t, data[position]) << shift
+                shift += 8
+                position += 1
+            _absorb(state, word)
+            hashes[row] = _finish(state)
+
+
+def absorb_words(states: uint64_t[:, ::1], words: cython.const[uint64_t][::1]):
+    """Feeds words[i] to the state in row i of `states` (four columns)."""
+    row: cython.Py_ssize_t
+    with cython.nogil:
+        for row in range(words.shape[0]):
+            _absorb(cython.address(states[row, 0]), words[row])
+
+
+def finish_lanes(states: cython.const[uint64_t][:, ::1], lanes: cython.const[uint64_t][::1], length_word: uint64_t, hashes: uint64_t[::1]):
+    """Writes to hashes[i] the hash of what the state in row i has absorbed, lanes[i] and `length_word`; one lane serves all rows."""
+    state: uint64_t[4]
+    row: cython.Py_ssize_t
+    lane_step: cython.Py_ssize_t = 0 if lanes.shape[0] == 1 else 1
+    with cython.nogil:
+        for row in range(hashes.shape[0]):
+            state[0], state[1], state[2], state[3] = states[row, 0], states[row, 1], states[row, 2], states[row, 3]
+            _absorb(state, lanes[row * lane_step])
+            _absorb(state, length_word)
+            hashes[row] = _finish(state)
