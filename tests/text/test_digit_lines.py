@@ -1,4 +1,4 @@
-"""`find_digit_lines` returns every line that may contain a number, in order and without the values that were found."""
+"""`find_digit_lines` returns every part of a line that may contain a number, in order and without the values that were found."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def find_pieces(column: TextBuffers, spans: list[tuple[int, int]]) -> list[tuple
     low, high = (np.array([span[side] for span in spans], np.int64) for side in (0, 1))
     found = find_digit_lines(column, low, high)
     data, starts = found.buffers.data, found.piece_starts
-    ends = np.append(starts[1:], len(data))
-    separated = ~np.isin(ends, found.buffers.offsets)  # by a byte that belongs to no piece
-    sizes = ends - separated - starts
-    assert (data[ends[separated] - 1] == 0x7F).all()
+    ends = np.append(starts[1:], len(data))[: len(starts)]
+    sizes = ends - 1 - starts  # a byte that belongs to no piece separates them
+    assert (data[ends - 1] == 0x7F).all()
     for start, size, start_in_pieces in zip(found.column_starts, sizes, starts, strict=True):
         assert data[start_in_pieces : start_in_pieces + size].tobytes() == column.data[start : start + size].tobytes()
     inner = [
@@ -61,15 +60,18 @@ def test_returns_every_line_with_a_mark_except_found_spans(texts: list[str], dat
     for start, stop in spans:
         assert not covered[start:stop].any()
         found_bytes[start:stop] = True
-    # the rest of a line with a digit is returned, up to both ends of the line
-    line_start = 0
+    # what the spans leave of a line is a piece if it has a mark
+    expected, text_start = [], 0
     for text in texts:
+        line_start = text_start
         for line in text.encode().split(b"\n"):
-            not_found = ~found_bytes[line_start : line_start + len(line)]
-            if MARKS.search(bytes(byte if is_free else 1 for byte, is_free in zip(line, not_found, strict=True))):
-                assert covered[line_start : line_start + len(line)][not_found].all()
+            not_found = bytes(b" \n"[int(is_found)] for is_found in found_bytes[line_start : line_start + len(line)])
+            for free in re.finditer(b" +", not_found):
+                if MARKS.search(line[free.start() : free.end()]):
+                    expected.append((line_start + free.start(), line_start + free.end()))
             line_start += len(line) + 1
-        line_start -= 1
+        text_start += len(text.encode())
+    assert pieces == expected
 
 
 def test_a_long_text_without_marks_has_no_pieces() -> None:
