@@ -1,4 +1,4 @@
-"""`find_digit_lines` returns every part of a line that may contain a number, in order and without the values that were found."""
+"""Pieces of texts: every part of a line that may contain a number without the values that were found, and every run around an anchor."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.kinds.kind import Kind, all_kinds
-from sanitize.text.digit_lines import find_digit_lines
+from sanitize.kinds.kind import Alternative, Kind, all_kinds
+from sanitize.text.text_pieces import LiteralTable, find_digit_lines, find_runs
 
 NUMERIC_KINDS = [kind for kind in all_kinds().values() if kind.digit_lines_only]
 MARKS = re.compile(rb"[0-9]|[.][^\n]{4}[.]|-[^\n]{2}-|:[^\n]{0,4}:", re.DOTALL)
@@ -66,9 +66,8 @@ def test_returns_every_line_with_a_mark_except_found_spans(texts: list[str], dat
         line_start = text_start
         for line in text.encode().split(b"\n"):
             not_found = bytes(b" \n"[int(is_found)] for is_found in found_bytes[line_start : line_start + len(line)])
-            for free in re.finditer(b" +", not_found):
-                if MARKS.search(line[free.start() : free.end()]):
-                    expected.append((line_start + free.start(), line_start + free.end()))
+            free_spans = [free.span() for free in re.finditer(b" +", not_found)]
+            expected += [(line_start + low, line_start + high) for low, high in free_spans if MARKS.search(line[low:high])]
             line_start += len(line) + 1
         text_start += len(text.encode())
     assert pieces == expected
@@ -115,3 +114,91 @@ def test_numeric_kinds_are_searched_in_the_later_phases() -> None:
     other_kinds = {kind.name for kind in all_kinds().values() if kind.pattern and kind.phase > 1 and not kind.digit_lines_only}
     assert other_kinds == {"AGE", "DATE_TIME", "USER_NAME"}
     assert all(kind.phase > 1 for kind in NUMERIC_KINDS)
+
+
+# ---- runs around anchors ----
+
+ANCHORS, MARKING = ("@", "://", "[at", "( at"), {"one": ("=40", "b"), "two": ("b ", " at ")}
+RUN_TEXTS = st.lists(
+    st.lists(st.sampled_from([*"ab=@:/[](<> \n\r\x00\x7fé", "=\n", "=\r\n", "://", "[at", "( at", "=40", " at "]), max_size=25).map(
+        "".join
+    ),
+    max_size=4,
+)
+
+
+def reference_runs(text: bytes) -> list[tuple[int, int]]:
+    """The runs of a text that contain an anchor, byte by byte from the definition."""
+    is_separator = []
+    for position, byte in enumerate(text):
+        before, after = text[position - 1 : position], text[position + 1 : position + 2]
+        if byte == 32:
+            is_separator.append(not (before and before in b"()<>[]{}") and not (after and after in b"()<>[]{}"))
+        elif byte == 10:
+            is_separator.append(before != b"=" and text[max(position - 2, 0) : position] != b"=\r")
+        elif byte == 13:
+            is_separator.append(before != b"=")
+        else:
+            is_separator.append(byte < 32 or byte == 127)
+    runs = [match.span() for match in re.finditer(b"o+", bytes(b"oX"[separates] for separates in is_separator))]
+    findable = text[:-1] + b" " if text.endswith(b"@") else text  # a literal of one byte is not looked for at the end of a text
+    return [run for run in runs if any(anchor.encode() in findable[slice(*run)] for anchor in ANCHORS)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(RUN_TEXTS)
+def test_runs_and_marks_are_those_of_the_reference(texts: list[str]) -> None:
+    column = build_buffers(texts)
+    table = LiteralTable.build(ANCHORS, MARKING)
+    starts, ends, marks = find_runs(column, table)
+    offsets = column.offsets.tolist()
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == [
+        (offset + low, offset + high) for offset, text in zip(offsets, texts, strict=False) for low, high in reference_runs(text.encode())
+    ]
+    for text, mark in zip(texts, marks.tolist(), strict=True):
+        # a literal of one byte is not looked for at the end of a text
+        expected = {name for name, literals in MARKING.items() if any(one in (text[:-1] if len(one) == 1 else text) for one in literals)}
+        assert {name for name, bit in table.bits.items() if mark >> bit & 1} == expected
+
+
+def test_many_runs_and_runs_of_any_length() -> None:
+    texts = ["@ " * 5_000, "a" * 100_000 + "@" + "b" * 100_000, "", "@", "x@"]
+    starts, ends, _ = find_runs(build_buffers(texts), LiteralTable.build(ANCHORS, {}))
+    assert len(starts) == 5_001 and (ends - starts).max() == 200_001
+
+
+def to_python(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern.replace(r"(?-u:\b)", r"\b").replace(r"\z", r"\Z"), re.ASCII)
+
+
+ALTERNATIVES = [
+    (kind, alternative) for kind in all_kinds().values() if kind.alternatives or kind.anchors for alternative in kind.list_alternatives()
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "alternative"), ALTERNATIVES, ids=lambda value: value.name if isinstance(value, Kind) else value.pattern[:20]
+)
+def test_matches_meet_the_conditions_of_their_alternative(kind: Kind, alternative: Alternative) -> None:
+    """Every match is in a run with an anchor, or contains a literal of its alternative and matches its conditions."""
+    pattern = to_python(alternative.pattern)
+    table = LiteralTable.build(kind.anchors, {})
+
+    @settings(max_examples=40, deadline=None, database=None)
+    @given(st.from_regex(pattern))
+    def check(text: str) -> None:
+        text = "".join(letter for letter in text if not "\ud800" <= letter <= "\udfff")
+        matches = list(pattern.finditer(text))
+        if alternative.is_conditional:
+            if matches and alternative.literals:
+                assert any(literal in text for literal in alternative.literals)
+            for condition in alternative.conditions:
+                assert to_python(condition).search(text) or not matches
+            return
+        starts, ends, _ = find_runs(build_buffers([text]), table)
+        runs = list(zip(starts.tolist(), ends.tolist(), strict=True))
+        for match in matches:
+            low, high = (len(text[:position].encode()) for position in match.span())
+            assert any(start <= low and high <= end for start, end in runs)
+
+    check()
