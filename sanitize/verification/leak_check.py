@@ -43,7 +43,7 @@ from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import read_unselected_values
 from sanitize.text import name_search
-from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, prepare_terms
+from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, count_common_values, prepare_terms
 from sanitize.verification.attribution import VerifyTask as VerifyTask
 from sanitize.verification.attribution import (
     attribute_from_files,
@@ -495,6 +495,7 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     return {
         "findings": [LeakFinding(*where, times) for where, times in sorted(counts.items())],
         "values_checked": corpus.manifest["summary"]["verify"]["values_checked"],
+        "ambiguous_values": corpus.manifest["summary"]["verify"].get("ambiguous_values", 0),
         "forms": list(LITERAL_FORMS),
         "ambiguous": {},
         **{name: sum(result[name] for result in results) for name in ("rows", "kept_found", "kept_expected")},
@@ -519,4 +520,5 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
         (path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in shard_paths
     ]
     found = run_full_check(engine, shards, other_files, passes, spill, (*PAGE_NAMES, *corpus.sidecar_files), erased.names)
-    return {"values_checked": value_count, **found}
+    forbidden_values = work / "runs" / str(corpus.manifest["plan_hash"]) / "counts" / "forbidden_values.parquet"
+    return {"values_checked": value_count, "ambiguous_values": count_common_values(forbidden_values), **found}
