@@ -362,7 +362,7 @@ def _verify_corpus(
             findings,
             (f"{lost_count} kept originals are missing or were moved; " if lost_count else "")
             + (f"{describe_changes(changes)}; " if changes else ""),
-            f"do not publish it. {suggest_remedy(finding.location for finding in findings)}",
+            f"do not publish it. {_suggest_remedy_after_run(corpus, findings)}",
         )
     if changes:
         raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace")
@@ -381,6 +381,23 @@ def leak_error(output_name: str, findings: Sequence[LeakFinding], extra: str, ad
     return error
 
 
+def _suggest_remedy_after_run(corpus: Corpus, findings: Sequence[LeakFinding]) -> str:
+    """Advice for leaks in a published OUT, by the files that they are in."""
+    own_mode = corpus.manifest["settings"]["verify"]
+    published_pages = {*PAGE_NAMES, *corpus.sidecar_files}
+    in_data = [finding.location for finding in findings if finding.file.startswith("data/")]
+    advice = []
+    if any(not finding.file.startswith("data/") and finding.file not in published_pages for finding in findings):
+        advice.append("Delete the files that no run published")
+    if in_data and own_mode != "full":  # a full check of the run would have swept what is in texts
+        advice.append(f"It was written with --verify {own_mode}: run again without that, with --replace")
+    elif in_data:
+        advice.append(f"{suggest_remedy(in_data)} with --replace")
+    elif any(finding.file in published_pages for finding in findings):
+        advice.append("Run again with --replace")
+    return ". ".join(advice)
+
+
 def suggest_remedy(locations: Iterable[str]) -> str:
     """Advice for leaks at these locations: columns, or the names of columns."""
     is_column_name = ["column names" in location or "column whose name" in location for location in locations]
@@ -388,9 +405,9 @@ def suggest_remedy(locations: Iterable[str]) -> str:
     if not all(is_column_name) or not is_column_name:
         advice.append(
             "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a finder missed in a text can be listed "
-            "with --known FILE. Then run again"
+            "with --known FILE"
         )
-    return ". ".join(advice)
+    return ". ".join([*advice, "Then run again"])
 
 
 def raise_on_leaks(results: Sequence[Mapping[str, Any]], rechecked: set[int], renamed_columns: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import re
 import shlex
@@ -115,6 +116,22 @@ CASES = (
         0,
     ),
     Case(
+        "a leak that a fast check did not see",
+        "verify out",
+        r"It was written with --verify fast: run again without that, with (--replace)",
+        ["run encoded.jsonl -o out --plan redact {0}", "verify out"],
+        4,
+        ["run encoded.jsonl -o out --plan redact --verify fast"],
+    ),
+    Case(
+        "a value in a file that no run published",
+        "verify out",
+        r"(Delete) the files that no run published",
+        ["delete out/notes.txt", "verify out"],
+        4,
+        ["run texts.jsonl -o out --plan redact", f"edit out/notes.txt {MAIL}"],
+    ),
+    Case(
         "no such text column",
         "run bodies.jsonl -o out --plan redact",
         r"name the column with (--text-column 'body')\.",
@@ -192,6 +209,7 @@ def write_inputs(folder: Path) -> None:
     (folder / "mixed" / "c.parquet").write_bytes(b"PAR1" + b"\0" * 900 + b"PAR1")
     rows = {
         "texts": [{"text": f"Write to {MAIL}"}, {"text": "or call 205-555-0142"}],
+        "encoded": [{"text": f"Write to {MAIL}"}, {"text": f"id={base64.b64encode(MAIL.encode()).decode()}"}],
         "more": [{"text": "or by fax: 205-555-0143"}],
         "kept": [{"text": "hello", "note": MAIL}, {"text": "there", "note": "x"}],
         "renamed": [{"text": "hello", "email": MAIL}],
@@ -204,14 +222,18 @@ def write_inputs(folder: Path) -> None:
 
 @pytest.fixture()
 def run(console: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in the folder of the inputs; `edit FILE` changes a file."""
+    """Runs a command line in the folder of the inputs; `edit FILE TEXT` and `delete FILE` change files."""
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
 
     def run_line(line: str) -> tuple[int, str]:
         arguments = shlex.split(line)
-        if arguments[0] == "edit":
-            Path(arguments[1]).write_text(Path(arguments[1]).read_text() + "edited\n")
+        if arguments[0] in ("edit", "delete"):
+            path = Path(arguments[1])
+            if arguments[0] == "delete":
+                path.unlink()
+            else:
+                path.write_text((path.read_text() if path.exists() else "") + " ".join(arguments[2:] or ["edited"]))
             return 0, ""
         if arguments[0] == "run":
             arguments += ["--workers", "1"]

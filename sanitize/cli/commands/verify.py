@@ -44,6 +44,8 @@ def _format_verification(result: VerifyResult) -> str:
         lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")
     lines.append(f"0 of {result.values_checked:,} removed values were found in {len(result.forms)} forms:")
     lines.append("  " + ", ".join(result.forms))
+    if result.mode != "full":
+        lines.append("not searched in the other forms of a full check: this check alone does not make it publishable")
     if result.ambiguous_values:
         lines.append(
             f"{result.ambiguous_values:,} more removed values may mean something else (such as a name of one word): no match is a leak"
