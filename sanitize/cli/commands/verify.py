@@ -48,7 +48,8 @@ def _format_verification(result: VerifyResult) -> str:
         lines.append("not searched in the other forms of a full check: this check alone does not make it publishable")
     if result.ambiguous_values:
         lines.append(
-            f"{result.ambiguous_values:,} more removed values may mean something else (such as a name of one word): no match is a leak"
+            f"{result.ambiguous_values:,} more value{'s' * (result.ambiguous_values > 1)} may mean something else, "
+            "such as a name of one word: a match is no leak"
         )
     if searched := result.bytes_searched:
         lines.append("searched " + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in searched.items()))
