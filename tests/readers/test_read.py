@@ -273,7 +273,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
             to_json_lines([{"texts": "Call Ann"}]),
             Roles(),
             UsageError,
-            "there is no column text; name the column with --text-column NAME.",
+            "there is no column text; name the column with --text-column 'texts'.",
         ),
         ("a.jsonl", to_json_lines([{"texts": "Call Ann"}]), Roles(), UsageError, "known: texts. Did you mean texts?"),
         ("a.jsonl", to_json_lines(CHATS), Roles(text=("messages[].contents",)), UsageError, "Did you mean messages[].content?"),

@@ -129,7 +129,10 @@ class IndexBuilder:
         """Open WORK: survey the inputs, lock the folder, load the key, start the engine."""
         state = self.state
         if state.settings.append and not (state.workspace / "index.json").is_file():
-            raise UsageError(f"{state.workspace}: holds no index to append to; run the same command without --append first")
+            raise UsageError(
+                f"{state.workspace}: holds no index to append to. To publish these inputs for the first time, run the same command "
+                "without --append; to add them to what is published, give its -o and --work"
+            )
         self._stack.enter_context(custom_kinds(state.detection_spec.custom_kinds))
         for finder in state.detection_spec.finders:
             finder.validate_settings()
