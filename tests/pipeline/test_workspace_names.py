@@ -59,7 +59,7 @@ def test_workspace_named_absolutely_relatively_and_after_a_move(name: str, tmp_p
 def test_records_of_tasks_hold_no_path_of_the_machine(name: str, tmp_path: Path) -> None:
     write_input(tmp_path / "machine_folder")
     run_with_settings(tmp_path / "machine_folder" / "in.jsonl", tmp_path / "out", PLANS[name](), tmp_path / "k.private", SETTINGS)
-    records = [path for path in (tmp_path / "k.private").rglob("tasks/**/*.json")]
+    records = list((tmp_path / "k.private").rglob("tasks/**/*.json"))
     assert len(records) > 5
     with_path = [path.relative_to(tmp_path).as_posix() for path in records if str(tmp_path) in path.read_text("utf-8")]
     assert with_path == []

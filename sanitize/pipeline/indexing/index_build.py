@@ -67,9 +67,13 @@ class IndexBuilder:
         workspace: Path,
         settings: Settings,
         detection_spec: DetectionSpec = DetectionSpec(),  # noqa: B008 - frozen
+        *,
+        keep_input: bool = False,
     ) -> None:
-        """`detection_spec` comes from the plan: an index that was built with another one is rebuilt."""
+        """`detection_spec` comes from the plan: an index that was built with another one is rebuilt. With `keep_input`, `replace` replaces
+        OUT and not the index of another input."""
         self.state = IndexState(inputs, workspace, settings, detection_spec)
+        self.state.keep_input = keep_input
         self.tasks = TaskRunner(LocalEngine(**self._engine_settings()), workspace, settings.progress)
         self._stack = contextlib.ExitStack()
 

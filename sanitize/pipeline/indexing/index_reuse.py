@@ -88,6 +88,12 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
     are_same_documents = is_same_input and index_json.get("sample", 1.0) == state.settings.sample
     increment_count = len(index_json.get("increments") or ())
     are_same_files = Counter(map(tuple, index_json.get("input_files") or [])) == Counter(map(tuple, state.input_files))
+    if not is_same_input and state.keep_input:
+        raise UsageError(
+            f"{state.workspace}: its input changed since it was indexed "
+            f"({state.describe_input_difference(index_json.get('input_files') or [])}); nothing was changed. Restore the input and "
+            "repeat the request; or run over the new input with --replace, which honours the stored erasure"
+        )
     if not is_same_input and are_same_files and increment_count > 1 and not state.settings.replace:
         raise UsageError(
             f"{state.workspace}: holds an index of these files that was built in {increment_count} increments (--append); nothing was "

@@ -63,6 +63,7 @@ class IndexState:
         self.earlier_documents: Documents
         self.earlier_task_ranges: list[tuple[int, int]] = []
         self.restart_open_increment = False
+        self.keep_input = False  # the index of another input is refused, even with `replace`
         self.file_hashes: dict[str, tuple[tuple[int, int] | None, str]] = {}  # for each input file: (size, mtime), sha256
 
     @functools.cached_property
