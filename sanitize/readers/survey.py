@@ -163,6 +163,8 @@ def survey_inputs(
             if file.is_named_input and file.reason:
                 raise InputRefused(format_refusal(file.path, file.reason, is_format_certain=file.is_format_certain))
         if not any(file.format for file in surveyed_files):
+            if not os.access(path, os.R_OK | os.X_OK):
+                raise InputRefused(f"{printable_path(path)}: this folder cannot be read. Check its permissions.")
             raise InputRefused(
                 f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)} files). {_SUPPORTED_FORMATS_HINT}."
             )
@@ -274,6 +276,10 @@ def _stat_named_input(path: str) -> InputFile:
     """The entry of a file that the user named; a symbolic link is followed."""
     try:
         info = os.stat(path)
+    except PermissionError:
+        raise InputRefused(
+            f"{printable_path(path)}: cannot be reached: a folder above it does not permit it. Check its permissions."
+        ) from None
     except OSError:
         raise InputRefused(f"{printable_path(path)}: there is no such file or folder. Check the path.") from None
     return InputFile(path=path, input_path=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")

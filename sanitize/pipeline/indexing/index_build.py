@@ -45,7 +45,7 @@ from sanitize.readers.survey import DocumentSample, IndexedInput, Survey, with_s
 from sanitize.stages import aggregates, detection, second_round_input
 from sanitize.storage import private_folder, queries, table_schemas
 from sanitize.storage.corpus import Documents
-from sanitize.storage.disk_errors import get_disk_errno, make_disk_error, translate_disk_errors
+from sanitize.storage.disk_errors import DISK_ERRNOS, get_disk_errno, make_disk_error, translate_disk_errors
 from sanitize.storage.files import read_json
 from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.parquet_files import write_table_rows
@@ -185,9 +185,14 @@ class IndexBuilder:
         """Lock OUT until this command ends, and recover an interrupted publish. Of two runs with the same OUT the second fails here,
         even if each has its own WORK."""
         with translate_disk_errors(output.parent):
-            with private_folder.set_umask(self.state.user_umask):
-                output.parent.mkdir(parents=True, exist_ok=True)
-            self._stack.enter_context(lock_output(output))
+            try:
+                with private_folder.set_umask(self.state.user_umask):
+                    output.parent.mkdir(parents=True, exist_ok=True)
+                self._stack.enter_context(lock_output(output))
+            except OSError as error:
+                if error.errno in DISK_ERRNOS:
+                    raise
+                raise UsageError(f"{output}: no folder can be created there ({type(error).__name__}); use another -o") from None
             recover_output(output)
 
     def build(self, plan: Plan | None = None) -> IndexResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from sanitize.plans.detection_spec import describe_difference
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Documents
-from sanitize.storage.files import file_sha256, read_json
+from sanitize.storage.files import input_sha256, read_json
 
 # keys of index.json before version 3 of the tables: what decides whether its documents, key and erasures are kept is read from them
 _OBSOLETE_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
@@ -153,9 +154,7 @@ def discard_open_increment(state: IndexState) -> None:
 def check_inputs_unchanged(state: IndexState) -> None:
     """Raise InputRefused if an input file changed while it was being read; deletes what was read of the inputs."""
     for no, (path, _) in enumerate(state.survey.files):
-        if stat_file(path) != state.file_hashes[path][0] and (
-            not Path(path).is_file() or file_sha256(Path(path)) != state.input_hashes[no]
-        ):
+        if stat_file(path) != state.file_hashes[path][0] and (not os.path.exists(path) or input_sha256(path) != state.input_hashes[no]):
             if state.closed_increments:
                 discard_open_increment(state)
             else:
