@@ -40,7 +40,7 @@ def confirm_format(head: bytes, format: str) -> str:
     return detect_format(head) or ""
 
 
-def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The columns and the row groups, from the footer; no data page is read. Raises UnreadableFile."""
     try:
         with open(path, "rb") as file:

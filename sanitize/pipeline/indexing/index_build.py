@@ -125,8 +125,14 @@ class IndexBuilder:
         """Survey the inputs; with `earlier`, only the files that an append adds to them."""
         state = self.state
         with self.tasks.costs.measure("read"), state.input_set.errors_with_urls():
+            settings = state.settings
             return survey_in_sandbox(
-                self.tasks.engine, state.input_paths, state.settings.columns.roles, state.settings.reading_memory_bytes, earlier
+                self.tasks.engine,
+                state.input_paths,
+                settings.columns.roles,
+                settings.reading_memory_bytes,
+                settings.max_doc_bytes,
+                earlier,
             )
 
     def _start(self) -> None:
