@@ -723,6 +723,17 @@ class SubjectInTraining:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnreachedOutput:
+    """A folder that was published and that an erasure does not reach. `reason`: `missing` (it is nowhere beside WORK or its path),
+    `other content` (the folder at its path is not the one that was published), `other workspace` (the private folder beside it is another
+    one), or `copy` (a further folder with the same content, besides the output itself)."""
+
+    out: str
+    plan_hash: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ErasedOutput:
     """One OUT after an erasure. `erased` is False if it could not be published without the person; then nothing else is known."""
 
@@ -765,7 +776,7 @@ class SubjectResult(CommandResult):
     occurrences_by_section: Sequence[SectionCounts]
     runs: Sequence[SubjectInOutput]
     checkpoints: Sequence[SubjectInTraining]
-    missing_outputs: Sequence[str]
+    unreached_outputs: Sequence[UnreachedOutput]
     work: str
     erased: Erasure | None = field(default=None, metadata=IF_SET)
 

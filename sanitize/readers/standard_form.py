@@ -20,6 +20,18 @@ from sanitize.readers.survey_types import Roles, printable_path
 
 TEXT_TYPE = pa.large_string()
 ColumnMapping = tuple[tuple[str, str], ...]
+MAX_NESTING_LEVELS = 60  # of a column in Parquet, where a list takes two; Arrow cannot read back a footer with more than 64
+
+
+def nesting_levels(data_type: pa.DataType) -> int:
+    """The levels of a type in a Parquet schema: two for a list, one for a struct and for a plain value. Iterative: a type may be deep."""
+    deepest, pending = 0, [(data_type, 1)]
+    while pending:
+        inner, level = pending.pop()
+        deepest = max(deepest, level)
+        step = 1 if pa.types.is_struct(inner) else 2
+        pending += [(inner.field(number).type, level + step) for number in range(inner.num_fields)]
+    return deepest
 
 
 def to_plain_schema(schema: pa.Schema) -> pa.Schema:

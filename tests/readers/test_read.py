@@ -441,7 +441,7 @@ def test_invalid_lines_are_quarantined(tmp_path: Path, monkeypatch: pytest.Monke
         ("line 11", "not_utf8"),
         ("line 12", "not_utf8"),
         ("line 13", "too_large"),
-        ("line 15", "not_json"),
+        ("line 15", "too_deep"),
     ]
     assert [row["text"] for row in rows if row["text"]] == ["a", "a", "last"]
     assert [row["note"] for row in rows if row["text"]] == ["x", '{"deep": ["ü"]}', None]

@@ -45,7 +45,7 @@ from sanitize.readers.survey import DocumentSample, IndexedInput, Survey, with_s
 from sanitize.stages import aggregates, detection, second_round_input
 from sanitize.storage import private_folder, queries, table_schemas
 from sanitize.storage.corpus import Documents
-from sanitize.storage.disk_errors import get_disk_errno, make_disk_error, translate_disk_errors
+from sanitize.storage.disk_errors import DISK_ERRNOS, get_disk_errno, make_disk_error, translate_disk_errors
 from sanitize.storage.files import read_json
 from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.parquet_files import write_table_rows
@@ -67,9 +67,13 @@ class IndexBuilder:
         workspace: Path,
         settings: Settings,
         detection_spec: DetectionSpec = DetectionSpec(),  # noqa: B008 - frozen
+        *,
+        keep_input: bool = False,
     ) -> None:
-        """`detection_spec` comes from the plan: an index that was built with another one is rebuilt."""
+        """`detection_spec` comes from the plan: an index that was built with another one is rebuilt. With `keep_input`, `replace` replaces
+        OUT and not the index of another input."""
         self.state = IndexState(inputs, workspace, settings, detection_spec)
+        self.state.keep_input = keep_input
         self.tasks = TaskRunner(LocalEngine(**self._engine_settings()), workspace, settings.progress)
         self._stack = contextlib.ExitStack()
 
@@ -121,8 +125,14 @@ class IndexBuilder:
         """Survey the inputs; with `earlier`, only the files that an append adds to them."""
         state = self.state
         with self.tasks.costs.measure("read"), state.input_set.errors_with_urls():
+            settings = state.settings
             return survey_in_sandbox(
-                self.tasks.engine, state.input_paths, state.settings.columns.roles, state.settings.reading_memory_bytes, earlier
+                self.tasks.engine,
+                state.input_paths,
+                settings.columns.roles,
+                settings.reading_memory_bytes,
+                settings.max_doc_bytes,
+                earlier,
             )
 
     def _start(self) -> None:
@@ -184,9 +194,14 @@ class IndexBuilder:
         """Lock OUT until this command ends, and recover an interrupted publish. Of two runs with the same OUT the second fails here,
         even if each has its own WORK."""
         with translate_disk_errors(output.parent):
-            with private_folder.set_umask(self.state.user_umask):
-                output.parent.mkdir(parents=True, exist_ok=True)
-            self._stack.enter_context(lock_output(output))
+            try:
+                with private_folder.set_umask(self.state.user_umask):
+                    output.parent.mkdir(parents=True, exist_ok=True)
+                self._stack.enter_context(lock_output(output))
+            except OSError as error:
+                if error.errno in DISK_ERRNOS:
+                    raise
+                raise UsageError(f"{output}: no folder can be created there ({type(error).__name__}); use another -o") from None
             recover_output(output)
 
     def build(self, plan: Plan | None = None) -> IndexResult:
