@@ -89,13 +89,18 @@ def refuse_undecided_columns(names: Iterable[str], decided: Iterable[str]) -> No
     """
     undecided = [name for name in names if names_people(name) and name not in set(decided)]
     if undecided:
-        name, several = shell_quote(undecided[0]), len(undecided) > 1
-        raise UsageError(
-            f"column{'s' if several else ''} {', '.join(undecided)} name{'' if several else 's'} people, and no option says what becomes "
-            f"of {'each' if several else 'it'}: give --pseudonymize {name} (a keyed code for each value), --drop {name}, "
-            f"--sanitize {name} (searched like any text: a user name alone is not found) or, if no cell of it holds what the plan removes, "
-            f"--keep {name}{'; the same for ' + ', '.join(undecided[1:]) if several else ''}"
-        )
+        raise make_undecided_error(undecided)
+
+
+def make_undecided_error(undecided: Sequence[str]) -> UsageError:
+    """The error for columns that name people, by their names or by what they hold, with the ways out."""
+    name, several = shell_quote(undecided[0]), len(undecided) > 1
+    return UsageError(
+        f"column{'s' if several else ''} {', '.join(undecided)} name{'' if several else 's'} people, and no option says what becomes "
+        f"of {'each' if several else 'it'}: give --pseudonymize {name} (a keyed code for each value), --drop {name}, "
+        f"--sanitize {name} (searched like any text: a user name alone is not found) or, if no cell of it holds what the plan removes, "
+        f"--keep {name}{'; the same for ' + ', '.join(undecided[1:]) if several else ''}"
+    )
 
 
 def _is_text_or_list(data_type: pa.DataType) -> bool:

@@ -369,20 +369,30 @@ class IndexBuilder:
         leaves = kept_columns.kept_leaves(state.survey.schema, state.policies)
         if tasks:
             kept_columns.check_names(state.survey.schema, state.policies, plan, tasks[0])
-        if not leaves:
+        if fields := kept_columns.list_person_fields(state.survey.schema, state.policies, state.leaves[0]):
+            state.notes.append(
+                f"{', '.join(fields)}: named like fields that name people. They are searched like any text: a user name alone is not found"
+            )
+        candidates: tuple[str, ...] = ()
+        if not state.closed_increments:  # the columns of an append are decided by the first run
+            decided = {*state.settings.columns.policies, state.leaves[0].column}
+            candidates = kept_columns.list_person_candidates(state.survey.schema, state.policies, decided)
+        if not leaves and not candidates:
             return []
         jobs = [
             Job(
                 function=detection.find_in_columns_task,
-                task=replace(task, leaves=leaves),
+                task=replace(task, leaves=leaves, person_columns=candidates),
                 record_path=state.workspace / "tasks" / "columns" / f"{task_no:05d}.json",
-                fingerprint=state.record_fingerprint("find", "columns", [str(leaf) for leaf in leaves]),
+                fingerprint=state.record_fingerprint("find", "columns", [str(leaf) for leaf in leaves], candidates),
                 outputs={},
             )
             for task_no, task in zip(task_nos, tasks, strict=True)
         ]
         renamed_columns = find_renamed_columns(asdict(state.settings.columns.roles))
-        return kept_columns.decide(self.tasks.run("columns", jobs), leaves, plan, renamed_columns)
+        results = self.tasks.run("columns", jobs)
+        kept_columns.refuse_person_columns(results, candidates)
+        return kept_columns.decide(results, leaves, plan, renamed_columns)
 
     def _run_second_round(self, results: Sequence[dict[str, Any]], quarantined: list[int]) -> list[dict[str, Any]]:
         """Gather the values of the first round and search all documents again with them; returns the merged results of both rounds, one
