@@ -25,6 +25,7 @@ CODES = {
     "Locked": 6,
     "ResourceError": 7,
     "MissingExtra": 8,
+    "InstallationBroken": 8,
 }
 
 
