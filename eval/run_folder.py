@@ -7,7 +7,6 @@ The interface is the folder; nothing of `train/` is imported.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken, UsageError
+from sanitize.storage.parsed_text import parse_json
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _read_json_object(path: Path, hint: str) -> dict[str, Any]:
     if not path.is_file():
         raise OutputBroken(f"{path}: is missing; {hint}")
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = parse_json(path.read_text("utf-8"))
         if not isinstance(content, dict):
             raise ValueError("not an object")
     except (OSError, ValueError) as error:

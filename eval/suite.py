@@ -35,6 +35,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sanitize.errors import UsageError, describe_validation_error, suggest_names
+from sanitize.storage.parsed_text import parse_toml
 
 from .language_model import LanguageModel
 from .metric import EvalContext, Metric, describe_settings, load_metric, resolve_paths
@@ -89,7 +90,7 @@ class Suite(_SuiteSection):
         """Read a suite from a TOML file; UsageError for missing, unknown or wrong settings."""
         file = Path(path)
         try:
-            table = tomllib.loads(file.read_text("utf-8"))
+            table = parse_toml(file.read_text("utf-8"))
         except OSError as error:
             raise UsageError(f"{file}: cannot be read ({type(error).__name__}); expected a suite in TOML") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

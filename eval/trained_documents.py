@@ -5,13 +5,13 @@ The interface is the run folder. Used by `early_stop.py` during training and by 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sanitize.errors import OutputBroken
+from sanitize.storage.parsed_text import parse_json
 
 from .texts_and_prompts import read_texts
 
@@ -42,7 +42,7 @@ def read_trained_documents(recipe_path: Path, data: Path | None = None) -> Train
     Raises OutputBroken if recipe.json does not name them, UsageError if they do not exist.
     """
     try:
-        settings: dict[str, Any] = json.loads(recipe_path.read_text("utf-8"))["recipe"]["data"]
+        settings: dict[str, Any] = parse_json(recipe_path.read_text("utf-8"))["recipe"]["data"]
         path, text, ids = Path(settings["path"]), str(settings["text_column"]), str(settings["id_column"])
         columns = list(settings["prompt_columns"]) if settings["prompts"] == "include" else []
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sanitize.errors import UsageError, describe_validation_error, suggest_names
+from sanitize.storage.parsed_text import parse_toml
 
 from . import objectives
 
@@ -216,7 +217,7 @@ def _read_toml(name: str) -> tuple[dict[str, Any], str, str]:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{where}: cannot be read ({type(error).__name__}); expected a TOML file in UTF-8") from None
     try:
-        return tomllib.loads(text), where, name
+        return parse_toml(text), where, name
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where}: not TOML: {error}") from None
 
@@ -273,7 +274,7 @@ def _apply_change(table: dict[str, Any], change: str) -> None:
     if not equals or len(steps) != 2 or not all(steps):
         raise UsageError(f"--set {path}: expected SECTION.KEY=VALUE, such as run.epochs=8")
     try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
+        parsed = parse_toml(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
     section = table.setdefault(steps[0], {})

@@ -552,6 +552,8 @@ def _load_early_stop(recipe: Recipe) -> CheckpointHook | None:
         return None
     module, _, name = path.rpartition(".")
     try:
+        if not all(word.isidentifier() for word in path.split(".")):
+            raise ImportError(path)
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"run.early_stop = {path!r} cannot be imported ({type(error).__name__}); expected module.function") from None

@@ -10,7 +10,6 @@ run with another seed, is the noise floor: no unlearned model can be expected to
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.storage.parsed_text import parse_json
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRow, MetricRows, make_epoch_figure
@@ -126,7 +126,7 @@ def read_questions(path: str | Path, most: int | None = None) -> list[Question]:
 
 def _parse_question(line: str, where: str) -> Question:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
         wrong = row["perturbed_answer"]
         fields = (row["question"], row["answer"], row.get("paraphrased_answer") or row["answer"], tuple(wrong))
     except (ValueError, KeyError, TypeError, AttributeError):

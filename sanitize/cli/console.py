@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import typer
 
 from sanitize.core.command_results import BlacklistCounts, CommandResult, KindCounts
 from sanitize.core.table_rendering import escape_controls
+from sanitize.errors import ResourceError
+from sanitize.storage.disk_errors import DISK_ERRNOS
 
 
 def print_result(result: Any, as_json: bool, format_text: Callable[[Any], str], quiet: bool = False) -> None:
     """Print a result as one line of JSON, or as the text that `format_text` gives; with `quiet` no text."""
-    if as_json:
-        print_json(result.to_dict() if isinstance(result, CommandResult) else result)
-    elif not quiet:
-        print_text(format_text(result))
+    with report_lost_output():
+        if as_json:
+            print_json(result.to_dict() if isinstance(result, CommandResult) else result)
+        elif not quiet:
+            print_text(format_text(result))
+        if sys.stdout is not None:  # None where the shell closed it with `>&-`
+            sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def report_lost_output() -> Iterator[None]:
+    """Context in which a finished command prints its result: a failed write is no failure of the command, and says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_ERRNOS:
+            raise
+        raise ResourceError(
+            f"standard output: a write failed ({errno.errorcode[error.errno]}). The command itself has completed, only its report was "
+            "lost; the same command prints it again"
+        ) from None
 
 
 def print_text(text: str, err: bool = False) -> None:

@@ -67,6 +67,9 @@ def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[...,
 
         @functools.wraps(function)
         def run_command(**arguments: Any) -> None:
+            from sanitize.storage.disk_errors import require_address_space
+
+            require_address_space()
             given = {name: value for name in options if (value := arguments.pop(name)) is not None}
             if "quiet" in arguments:
                 given["progress"] = create_progress_display(arguments["quiet"])

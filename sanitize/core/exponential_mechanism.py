@@ -64,7 +64,7 @@ class ClipBounds:
         )
         try:
             fields: Any = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise PlanError(f"{path}: the model's clip bounds cannot be read ({type(error).__name__}); {expected}") from None
         has_fields = isinstance(fields, dict) and set(fields) == {"lower", "upper", "source", "trained_on"}
         if not has_fields or not all(

@@ -441,11 +441,13 @@ def load_part(part_type: PartType, settings: Mapping[str, Any], location: str) -
             f'{location} has no `use`; expected use = "NAME" with a name of sanitize/{PACKAGES[part_type]}/; '
             f"{suggest_names('', list_part_names(part_type))}"
         )
-    if "." not in use and use not in list_part_names(part_type):
+    # only a dotted name is looked for outside of the package: `../../evil`, `..` and a path are no names
+    is_dotted = "." in use and all(word.isidentifier() for word in use.split("."))
+    if not is_dotted and use not in list_part_names(part_type):
         raise PlanError(f"{location}.use = {use!r}: there is no such part; {suggest_names(use, list_part_names(part_type))}")
     if part_type == "find" and use == "patterns":  # the one finder without a module in finders/: it runs in every index
         return parse_settings(Finder, settings, location)
-    module_name = use if "." in use else f"sanitize.{PACKAGES[part_type]}.{use}"
+    module_name = use if is_dotted else f"sanitize.{PACKAGES[part_type]}.{use}"
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

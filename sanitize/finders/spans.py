@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import gzip
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -37,6 +36,7 @@ from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, TextColumn
 from sanitize.errors import InputRefused, PlanError
 from sanitize.storage.files import file_sha256
+from sanitize.storage.parsed_text import parse_json
 from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans
 
 _SCHEMA = pl.Schema(
@@ -188,7 +188,7 @@ def _detect_layout(path: Path) -> str:
         return "own"
     first = next(iter(_iter_lines(path)), "")
     try:
-        parsed = json.loads(first)
+        parsed = parse_json(first)
     except ValueError:
         return "presidio"  # at best one array over many lines
     if isinstance(parsed, dict):
@@ -234,7 +234,7 @@ def _read_dolma(path: Path) -> pl.DataFrame:
     """Reads the layout `dolma`: attribute files with one document per line. A loop over lines, as their keys are not a fixed schema."""
     rows = []
     for line in _iter_lines(path):
-        document = json.loads(line)
+        document = parse_json(line)
         for name, spans in document["attributes"].items():
             label = str(name).rsplit("__", 1)[-1]
             if label not in _DOLMA_MEASURES:
@@ -245,7 +245,7 @@ def _read_dolma(path: Path) -> pl.DataFrame:
 def _read_presidio(path: Path) -> pl.DataFrame:
     """Reads the layout `presidio`: results of an analyzer. A loop over lines, which may be arrays or objects."""
     documents = (
-        [json.loads(line) for line in _iter_lines(path)] if _has_one_document_per_line(path) else json.loads("".join(_iter_lines(path)))
+        [parse_json(line) for line in _iter_lines(path)] if _has_one_document_per_line(path) else parse_json("".join(_iter_lines(path)))
     )
     rows: list[tuple[Any, ...]] = []
     for number, document in enumerate(documents):
@@ -263,7 +263,7 @@ def _has_one_document_per_line(path: Path) -> bool:
     """True if each line is a document: the first line is valid JSON, and is not a single array of arrays."""
     lines = _iter_lines(path)
     try:
-        first = json.loads(next(lines, "[]"))
+        first = parse_json(next(lines, "[]"))
     except ValueError:
         return False
     return isinstance(first, dict) or next(lines, None) is not None or not (first and isinstance(first[0], list))

@@ -39,6 +39,7 @@ from sanitize.plans.python_api import public_function
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import read_json, write_private_lines
+from sanitize.storage.parsed_text import parse_json
 from sanitize.storage.private_folder import require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
@@ -332,7 +333,7 @@ def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             good = row["ask"] == "find" and {"kind", "right"} <= row.keys()
             good = good or (row["ask"] == "passage" and row["weight"] > 0 and isinstance(row["found"], list) and "missed" in row)
             good = good and isinstance(row.get("missed"), list | None) and isinstance(row.get("right"), bool | None)

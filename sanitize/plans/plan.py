@@ -29,6 +29,7 @@ from sanitize.kinds.kind import Kind, builtin_kinds, custom_kinds, list_kinds
 from sanitize.plans.coverage import compute_coverage, describe_not_looked_for, describe_staying
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.kind_lists import DECISION_GROUPS, FOUND_GROUPS, resolve_decisions, resolve_found_kinds, resolve_read_kinds
+from sanitize.storage.parsed_text import parse_toml
 
 
 @dataclass(frozen=True)
@@ -352,7 +353,7 @@ def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
         except (OSError, UnicodeDecodeError) as error:
             raise PlanError(f"{location}: cannot be read ({type(error).__name__}); expected a TOML file in UTF-8") from None
     try:
-        source = tomllib.loads(text)
+        source = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{location}: not TOML: {error}") from None
     for change in changes:
@@ -612,7 +613,7 @@ def _apply_change(source: dict[str, Any], change: str) -> None:
     if not equals or not all(keys):
         raise PlanError(f"--set {path}: expected KEY=VALUE, such as edit.0.keep=2")
     try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
+        parsed = parse_toml(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
     _set_at_path(source, path, parsed, f"--set {path}")

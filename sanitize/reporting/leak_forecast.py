@@ -7,13 +7,13 @@ does not predict absolute numbers: a larger model, more epochs or another attack
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sanitize.core.command_results import BandForecast, LeakForecast, PlanForecast
 from sanitize.errors import UsageError
+from sanitize.storage.parsed_text import parse_json
 
 FORECAST_KIND = "EMAIL_ADDRESS"
 CURVES_VERSION = 1
@@ -22,7 +22,7 @@ CURVES_VERSION = 1
 def read_curves(path: Path) -> dict[str, Any]:
     """Read the curves that `sanitize-eval frontier` wrote. Raises UsageError for any other file."""
     try:
-        curves = json.loads(path.read_text("utf-8"))
+        curves = parse_json(path.read_text("utf-8"))
         if curves["version"] != CURVES_VERSION:
             raise ValueError("another version")
         for bands in curves["plans"].values():

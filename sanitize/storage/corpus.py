@@ -6,7 +6,6 @@ Uses only pyarrow, because train/ and eval/ import this module.
 from __future__ import annotations
 
 import base64
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_name
 from sanitize.storage import formats, parquet_files
 from sanitize.storage.disk_errors import avoid_url_syntax
 from sanitize.storage.files import file_sha256
+from sanitize.storage.parsed_text import parse_json
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
@@ -223,7 +223,7 @@ class Corpus:
             raise UsageError("expected a folder on this machine, got a URL; docs/how_to/remote.md describes how to load a corpus at a URL")
         folder = avoid_url_syntax(path)
         try:
-            manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+            manifest = parse_json((folder / "manifest.json").read_text("utf-8"))
             manifest["shards"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise OutputBroken(

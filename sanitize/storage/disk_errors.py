@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,16 @@ _ERRNO_BY_MESSAGE = {
     "Too many open files": errno.EMFILE,
     "Read-only file system": errno.EROFS,
     "Cannot allocate memory": errno.ENOMEM,
+    "cannot allocate memory": errno.ENOMEM,
+    "failed to map segment from shared object": errno.ENOMEM,  # a library that does not fit into the address space
+    "can't start new thread": errno.ENOMEM,
+    "Resource temporarily unavailable": errno.ENOMEM,
+    "memory allocation of": errno.ENOMEM,
+    "out of memory": errno.ENOMEM,
+    "Out of Memory": errno.ENOMEM,
 }
+# of address space: below that the libraries do not load, or abort. Measured: a run of six mails needs 1.9 GB, most of it never touched
+MIN_ADDRESS_SPACE = 2_000_000_000
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -42,18 +52,30 @@ def translate_disk_errors(folder: Path) -> Iterator[None]:
         yield
     except MemoryError:
         raise ResourceError("not enough memory for a batch; use fewer --workers, or a smaller --max-doc-bytes") from None
-    except Exception as error:
+    except BaseException as error:  # a panic of Polars is no Exception
         code = get_disk_errno(error)
         if code is None:
             raise
         raise make_disk_error(folder, code) from None
 
 
+def require_address_space() -> None:
+    """Raises ResourceError where the address space of this process is limited (`ulimit -v`) so that the libraries cannot be loaded."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit not in (resource.RLIM_INFINITY, -1) and limit < MIN_ADDRESS_SPACE:
+        raise ResourceError(
+            f"the address space is limited to {limit // 1_000_000:,} MB (ulimit -v); expected at least {MIN_ADDRESS_SPACE // 1_000_000:,} "
+            "MB, most of which is reserved and not used. Raise the limit; memory itself is limited by --memory-limit, or by a control group"
+        )
+
+
 def get_disk_errno(error: BaseException) -> int | None:
     """The errno of an exception if it is one of `DISK_ERRNOS`; else None."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno if error.errno in DISK_ERRNOS else None
-    if type(error).__module__.split(".")[0] in ("builtins", "duckdb", "_duckdb", "polars", "pyarrow"):
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
+    if type(error).__module__.split(".")[0] in ("builtins", "duckdb", "_duckdb", "polars", "pyarrow", "pyo3_runtime"):
         message = str(error)
         return next((code for text, code in _ERRNO_BY_MESSAGE.items() if text in message), None)
     return None
@@ -61,6 +83,11 @@ def get_disk_errno(error: BaseException) -> int | None:
 
 def make_disk_error(folder: Path, error_number: int) -> ResourceError:
     """The `ResourceError` for a disk operation that failed below `folder`, with the free space there."""
+    if error_number == errno.ENOMEM:
+        return ResourceError(
+            "not enough memory, or address space (ulimit -v); use fewer --workers or a smaller --max-doc-bytes, or raise the limit, then "
+            "run the same command again to resume"
+        )
     operation = "a write" if error_number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS) else "reading or writing"
     existing = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     error = ResourceError(

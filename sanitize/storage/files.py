@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.core import failpoints
+from sanitize.storage.parsed_text import parse_json
 
 UNREADABLE_SHA256 = hashlib.sha256(b"unreadable").hexdigest()  # in place of the hash of an input file that cannot be read
 # a file or folder without permission, and a folder, which stands for the files in it that could not be listed
@@ -95,6 +96,6 @@ def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) ->
 def read_json(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file; None if the file is missing, unreadable or not a JSON object."""
     try:
-        return dict(json.loads(path.read_text("utf-8")))
+        return dict(parse_json(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None

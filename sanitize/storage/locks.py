@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import Locked
+from sanitize.storage.parsed_text import parse_json
 
 _MAX_LOCK_BYTES = 4096
 
@@ -91,6 +92,6 @@ def hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
 def _read_holder(handle: int) -> dict[str, Any]:
     """What the holder wrote to the lock file; empty if it has not written it yet."""
     try:
-        return dict(json.loads(os.pread(handle, _MAX_LOCK_BYTES, 0)))
+        return dict(parse_json(os.pread(handle, _MAX_LOCK_BYTES, 0)))
     except (OSError, ValueError, TypeError):
         return {}

@@ -23,6 +23,7 @@ from sanitize.errors import Locked, OutputBroken, UsageError
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
+from sanitize.storage.parsed_text import parse_json
 from sanitize.storage.remote_storage import ObjectMissing, RemoteStorage, is_url, redact_url, require_local_path
 from sanitize.storage.task_records import hash_json
 
@@ -86,7 +87,7 @@ class RemoteOutput:
             return None
         self._manifest_bytes = raw
         try:
-            manifest = dict(json.loads(raw))
+            manifest = dict(parse_json(raw))
             hashes = [file["sha256"] for file in manifest["files"].values()]
             if not all(isinstance(word, str) for word in [manifest["version"], *hashes]):
                 raise ValueError
@@ -107,7 +108,7 @@ class RemoteOutput:
         self._lock_token = json.dumps({"owner": owner, "run": os.urandom(8).hex(), "since": int(time.time())}).encode()
         if not self.storage.create(lock, self._lock_token):
             try:
-                holder = json.loads(self.storage.read(lock))
+                holder = parse_json(self.storage.read(lock))
             except (ObjectMissing, ValueError):
                 holder = {}
             holder = holder if isinstance(holder, dict) else {}

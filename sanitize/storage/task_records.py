@@ -18,6 +18,7 @@ from sanitize.core import failpoints
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256, fsync, write_json
 from sanitize.storage.parquet_files import check_parquet_file
+from sanitize.storage.parsed_text import parse_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ def run_job(job: Job) -> dict[str, Any]:
 def output_sha256(job: Job, output_name: str) -> str:
     """The SHA-256 of one output of a finished job, read from its record."""
     assert not isinstance(job.outputs, Path)
-    return str(json.loads(job.record_path.read_text("utf-8"))["files"][_path_from_record(job, job.outputs[output_name])])
+    return str(parse_json(job.record_path.read_text("utf-8"))["files"][_path_from_record(job, job.outputs[output_name])])
 
 
 def _path_from_record(job: Job, output: Path) -> str:
@@ -110,7 +111,7 @@ def load_record(record_path: Path, fingerprint: str | None, output_paths: Set[st
     """The result in a record, or None unless its fingerprint matches (None: any), its files are those of `output_paths` (relative to the
     record; None: any) and they have the recorded hashes."""
     try:
-        record = json.loads(record_path.read_text("utf-8"))
+        record = parse_json(record_path.read_text("utf-8"))
         if fingerprint is not None and record["fingerprint"] != fingerprint:
             return None
         if output_paths is not None and record["files"].keys() != output_paths:  # another version gave its files other names

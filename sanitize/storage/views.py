@@ -8,7 +8,6 @@ uses them: `users` and `value_users` (statements of `sql/`), `ngrams` (the words
 from __future__ import annotations
 
 import glob
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import table_schemas
+from sanitize.storage.parsed_text import parse_json
 
 if TYPE_CHECKING:
     import duckdb
@@ -294,7 +294,7 @@ def _list_parquet_files(folder: Path) -> Iterator[str]:
 
 def _read_json_object(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_text("utf-8")))
+        return dict(parse_json(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return {}
 

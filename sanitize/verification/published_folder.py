@@ -7,7 +7,6 @@ A name that may hold a value is replaced by a number.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -22,6 +21,7 @@ from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import OutputBroken
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
+from sanitize.storage.parsed_text import parse_json
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
 from sanitize.text.literal_search import LiteralMatcher
@@ -132,7 +132,7 @@ def require_run_tables(work: Path, run_folder: Path, shard_count: int) -> None:
     recorded: dict[str, set[str]] = {}
     for record_path in record_paths:
         try:
-            files = json.loads(record_path.read_text("utf-8"))["files"]
+            files = parse_json(record_path.read_text("utf-8"))["files"]
             for name, sha256 in files.items():
                 recorded.setdefault(os.path.normpath(record_path.parent / name), set()).add(sha256)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

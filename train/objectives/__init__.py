@@ -42,10 +42,11 @@ def load_objective(settings: Mapping[str, Any], where: str) -> Objective:
 
 def load_objective_class(use: str, where: str) -> type[Objective]:
     """The class of the objective with this name, or in this module of the user's own. Raises UsageError if there is none."""
-    if "." not in use and use not in list_objectives():
+    is_dotted = "." in use and all(word.isidentifier() for word in use.split("."))
+    if not is_dotted and use not in list_objectives():
         raise UsageError(f"{where}.use = {use!r}: there is no such objective; {suggest_names(use, list_objectives())}")
     try:
-        module = importlib.import_module(use if "." in use else f".{use}", __name__)
+        module = importlib.import_module(use if is_dotted else f".{use}", __name__)
     except ImportError as error:
         raise UsageError(f"{where}.use = {use!r} cannot be imported ({type(error).__name__})") from None
     class_name = "".join(word.title() for word in use.rsplit(".", 1)[-1].split("_"))

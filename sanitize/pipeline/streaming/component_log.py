@@ -18,6 +18,7 @@ import pyarrow as pa
 from sanitize.array_types import I64
 from sanitize.kinds.kind import get_kind
 from sanitize.stages.aggregates import COMPONENT_PATTERNS, MAX_COMPONENT_BYTES
+from sanitize.storage.parsed_text import parse_json
 
 MAX_POOL_SIZE = 1 << 16
 
@@ -34,7 +35,7 @@ class ComponentLog:
         with path.open("r+b") as file:
             file.truncate(acknowledged_bytes)
             for line in file:
-                kind, component, doc_no, text = json.loads(line)
+                kind, component, doc_no, text = parse_json(line)
                 self._pools.setdefault((kind, component), {})[text] = doc_no
 
     def add_components(self, kind: str, normalised: pa.LargeStringArray, doc_no: I64) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from sanitize.array_types import I64
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage.formats import iter_shard_batches
+from sanitize.storage.parsed_text import parse_json
 
 NAME, SUFFIX = "mds", ".mds"
 MDS_VERSION = 2
@@ -115,7 +116,7 @@ def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.Rec
             first = int(offsets[0])
             if np.diff(offsets).min(initial=0) < 0:
                 raise ValueError("sample offsets do not ascend")
-            header = json.loads(file.read(first - file.tell()))
+            header = parse_json(file.read(first - file.tell()))
             if path.stat().st_size != offsets[-1]:
                 raise ValueError("the file size differs from the last offset")
             columns = list(zip(header["column_names"], header["column_encodings"], header["column_sizes"], strict=True))
@@ -144,7 +145,7 @@ def _decode_sample(sample: bytes, columns: list[tuple[str, str, int | None]]) ->
         row[name] = (
             value.decode()
             if encoding == "str"
-            else json.loads(value)
+            else parse_json(value)
             if encoding == "json"
             else np.frombuffer(value, np.dtype(encoding))[0].item()
         )
@@ -161,7 +162,7 @@ def sidecar_files(shards: list[tuple[str, Path]]) -> dict[str, str]:
             count = struct.unpack("<I", file.read(4))[0]
             first = struct.unpack("<I", file.read(4))[0]
             file.seek(4 + 4 * (count + 1))
-            header = json.loads(file.read(first - file.tell()))
+            header = parse_json(file.read(first - file.tell()))
         raw = {"basename": name, "bytes": path.stat().st_size, "hashes": {}}
         shard_entries.append({**header, "raw_data": raw, "samples": count, "zip_data": None})
     return {"data/index.json": json.dumps({"shards": shard_entries, "version": MDS_VERSION}, sort_keys=True)}
