@@ -15,7 +15,7 @@ import numpy as np
 from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.byte_automaton import build_automaton
-from sanitize.kernels import value_forms as value_forms_kernel
+from sanitize.kernels import plain_forms as plain_forms_kernel
 
 BRACKETED, ID_FIELD, ADDRESS_FIELD = 4, 2, 1  # the marks of a candidate, added up
 EVERYWHERE = frozenset(range(8))
@@ -78,7 +78,7 @@ class FormTable:
         """The number of the first form that each value has, or -1."""
         forms = np.empty(len(marks), np.int64)
         automata = self._next_state.ravel(), self._is_final, self._initial, self._initial_unless
-        value_forms_kernel.match_forms(values.data, values.offsets, marks, *automata, self._marks, self._max_bytes, forms)
+        plain_forms_kernel.match_forms(values.data, values.offsets, marks, *automata, self._marks, self._max_bytes, forms)
         return forms
 
     def normalise(self, values: TextBuffers, forms: I64) -> TextBuffers:
@@ -86,5 +86,5 @@ class FormTable:
         forms = np.where(forms < 0, len(self._marks), forms)
         offsets = np.empty(len(forms) + 1, np.int64)
         normalised = np.empty(len(values.data) + self._prefixes.shape[1] * len(forms) + 1, np.uint8)
-        value_forms_kernel.translate_values(values.data, values.offsets, forms, self._prefixes, self._tables, offsets, normalised)
+        plain_forms_kernel.translate_values(values.data, values.offsets, forms, self._prefixes, self._tables, offsets, normalised)
         return TextBuffers(normalised[: offsets[-1]], offsets)

@@ -1,4 +1,4 @@
-"""Bytes that a kind forbids before or after a value, against the rule in Python. tests/kinds/test_plain_forms.py has the other loops."""
+"""Bytes that a kind forbids before or after a value, against the rule in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.kernels import value_forms as kernel
+from sanitize.kernels import value_boundaries as kernel
 
 WORD_BYTES, NOT_BEFORE, NOT_AFTER = b"ab1", [b"a1", b"-"], [b"b", b"-1"]
 
