@@ -378,11 +378,17 @@ KIND = Kind(
     suffix_pattern=rf"[ \t]*{_SUFFIX}",
     plain_forms=(
         PlainForm(pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}", unless="git@.*", marks=UNMARKED, normalised=LOWER_CASE),
-        # between brackets only where it cannot be a Message-ID: with up to four digits, and less than forty bytes
+        # between brackets only where it cannot be a Message-ID: with less than sixteen characters before the @, or less than six digits
         PlainForm(
-            pattern="[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,4}@(?:[A-Za-z]+(?:-[A-Za-z]+)*[.])+[A-Za-z]{2,}",
-            unless="git@.*",
+            pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}",
+            unless="git@.*|.{16,}@.*",
             marks=OUTSIDE_ID_FIELDS,
+            normalised=LOWER_CASE,
+        ),
+        PlainForm(
+            pattern="[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,5}@(?:[A-Za-z]+(?:-[A-Za-z]+)*[.])+[A-Za-z]{2,}",
+            marks=OUTSIDE_ID_FIELDS,
+            unless="git@.*",
             max_bytes=39,
             normalised=LOWER_CASE,
         ),
