@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64, U8, Mask
-from sanitize.kernels import byte_positions
+from sanitize.kernels import byte_positions, distinct_texts
 
 BLOCK_BYTES = 1 << 18  # bytes per block: intermediate arrays of this size stay in the second-level cache
 _INLINE_BYTES = 12  # longest text that Arrow stores inside its string view (Arrow columnar format, variable-size binary view)
@@ -117,25 +117,13 @@ def _byte_blocks(texts: pl.Series) -> list[U8]:
 
 
 def slice_spans(buffers: TextBuffers, starts: I64, ends: I64) -> pa.LargeStringArray:
-    """The text of each byte span, for spans that ascend and do not overlap."""
-    if not len(starts):
-        return pa.array([], pa.large_string())
-    edges = np.column_stack([starts, ends]).ravel().astype(np.int64)
-    pieces = pa.LargeStringArray.from_buffers(len(edges) - 1, pa.py_buffer(edges), pa.py_buffer(buffers.data))
-    return pieces.take(pa.array(np.arange(0, len(edges), 2)))
-
-
-def slice_nested_spans(buffers: TextBuffers, starts: I64, ends: I64) -> pa.LargeStringArray:
-    """The text of each byte span, for spans sorted by (start, longest first) that may be nested."""
-    if not len(starts):
-        return pa.array([], pa.large_string())
-    previous_end = np.concatenate([[0], np.maximum.accumulate(ends)[:-1]])  # largest end of all earlier spans
-    nested = starts < previous_end
-    if not nested.any():
-        return slice_spans(buffers, starts, ends)
-    outer, inner = np.flatnonzero(~nested), np.flatnonzero(nested)
-    pieces = [slice_spans(buffers, starts[outer], ends[outer]), slice_nested_spans(buffers, starts[inner], ends[inner])]
-    return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate([outer, inner]))))
+    """The text of each byte span, in any order."""
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(ends - starts, out=offsets[1:])
+    texts = np.empty(int(offsets[-1]), np.uint8)
+    starts, ends = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(ends, np.int64)
+    distinct_texts.copy_spans(buffers.data, starts, ends, offsets, texts)
+    return TextBuffers(texts, offsets).to_array()
 
 
 def splice(buffers: TextBuffers, starts: I64, ends: I64, replacements: pa.LargeStringArray) -> pa.LargeStringArray:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sanitize.array_types import I32, I64, U64
+from sanitize.array_types import I32, I64, U8, U64
 from sanitize.core import failpoints
 from sanitize.errors import UsageError
 from sanitize.kernels import siphash as siphash_kernel
@@ -97,19 +97,31 @@ def siphash(strings: pa.Array, subkey: bytes) -> U64:
     if not pa.types.is_large_binary(strings.type):
         strings = strings.cast(pa.large_binary())
     assert strings.null_count == 0
-    count = len(strings)
-    hashes = np.empty(count, np.uint64)
-    if count:
-        offsets = np.frombuffer(strings.buffers()[1], np.int64, count + 1, strings.offset * 8)
-        data = strings.buffers()[2]
-        text_bytes = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-        siphash_kernel.hash_texts(text_bytes, offsets[:-1], offsets[1:], _initial_state(subkey), hashes)
+    offsets = np.frombuffer(strings.buffers()[1], np.int64, len(strings) + 1, strings.offset * 8) if len(strings) else np.zeros(1, np.int64)
+    data = strings.buffers()[2]
+    text_bytes = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    return siphash_spans(text_bytes, offsets[:-1], offsets[1:], subkey)
+
+
+def siphash_spans(data: U8, starts: I64, ends: I64, subkey: bytes) -> U64:
+    """SipHash-2-4 of the bytes data[start:end] of each span, as uint64."""
+    hashes = np.empty(len(starts), np.uint64)
+    siphash_kernel.hash_texts(data, starts, ends, _initial_state(subkey), hashes)
     return hashes
 
 
 def compute_value_ids(normalised: pa.Array, kind: str, key: Key) -> I64:
     """The 63-bit `value_id` of every normalised value of one kind, as non-negative int64."""
-    return (siphash(normalised, key.subkey(f"value_id/{kind}")) >> np.uint64(1)).astype(np.int64)
+    return _to_value_ids(siphash(normalised, key.subkey(f"value_id/{kind}")))
+
+
+def compute_span_value_ids(data: U8, starts: I64, ends: I64, kind: str, key: Key) -> I64:
+    """Like `compute_value_ids`, for normalised values that are byte spans."""
+    return _to_value_ids(siphash_spans(data, starts, ends, key.subkey(f"value_id/{kind}")))
+
+
+def _to_value_ids(hashes: U64) -> I64:
+    return (hashes >> np.uint64(1)).view(np.int64)
 
 
 def pseudonymize_column(column: pa.Array, column_name: str, key: Key) -> pa.LargeStringArray:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr, model_validator
 
 from sanitize.array_types import I64, U64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, slice_nested_spans, to_large_string
+from sanitize.core.arrow_buffers import TextBuffers, slice_spans, to_large_string
 from sanitize.core.intervals import sort_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
@@ -92,7 +92,7 @@ class MaskWords(Editor):
         buffers = TextBuffers.from_array(text_batch.texts)
         words = tokenize_unicode(buffers)
         listed = self.is_listed(words)
-        # of occurrences with the same start, the longest first: `slice_nested_spans` needs this order
+        # of occurrences with the same start, the longest first
         found = text_batch.occurrences.with_row_index("row").sort("text_no", "start_byte", "end_byte", descending=[False, False, True])
         text_no, row = found["text_no"].to_numpy(), found["row"].to_numpy().astype(np.int64)
         base = buffers.offsets[text_no]
@@ -103,7 +103,7 @@ class MaskWords(Editor):
         end[with_words] = np.maximum(end[with_words], words.end[after[with_words] - 1])
         order = sort_spans(start, end)
         row, text_no, base, start, end = (column[order] for column in (row, text_no, base, start, end))
-        masked = pl.Series(slice_nested_spans(buffers, start, end)).str.replace_all(UNICODE_WORD_PATTERN, self.mask.replace("$", "$$"))
+        masked = pl.Series(slice_spans(buffers, start, end)).str.replace_all(UNICODE_WORD_PATTERN, self.mask.replace("$", "$$"))
         # an occurrence without a word is replaced by a single mask
         bare = np.ones(len(row), np.bool_)
         bare[np.flatnonzero((after > first)[order])] = False

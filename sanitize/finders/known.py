@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
 from sanitize.array_types import I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, is_in_byte_table, make_byte_table, slice_nested_spans, to_large_string
-from sanitize.core.intervals import contained_in_any, flatten_spans, sort_spans
+from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, is_in_byte_table, make_byte_table, slice_spans, to_large_string
+from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
@@ -116,11 +116,8 @@ class _KnownTerms:
             buffers = TextBuffers.from_array(texts)
             base = buffers.offsets[text_no[single]]
             low, high = base + start[single], base + end[single]
-            order = sort_spans(low, high)
-            matched_texts = np.empty(len(single), object)
-            matched_texts[order] = slice_nested_spans(buffers, low[order], high[order]).to_numpy(zero_copy_only=False)
             required = self.required_spelling.gather(term[single]).str.normalize("NFC")
-            written = pl.Series(matched_texts, dtype=pl.String).str.replace_all(r"\s+", " ").str.normalize("NFC")
+            written = pl.Series(slice_spans(buffers, low, high), dtype=pl.String).str.replace_all(r"\s+", " ").str.normalize("NFC")
             is_valid[single] = (
                 (written == required) | ((written == required.str.to_uppercase()) & (required.str.len_chars() > 1))
             ).to_numpy()

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -28,9 +27,12 @@ from sanitize.core.arrow_buffers import (
     slice_spans,
     to_large_string,
 )
+from sanitize.core.distinct_texts import number_marked_texts
 from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
-from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.keys import Key, compute_span_value_ids
+from sanitize.kernels import value_boundaries
 from sanitize.kinds.kind import ASCII_WORD_CHARS, Alternative, Kind, boundary_tables, list_kinds, unflatten_strings
+from sanitize.kinds.plain_forms import ADDRESS_FIELD, BRACKETED, ID_FIELD, FormTable
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
 from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs
@@ -83,8 +85,15 @@ class PatternFinder:
         self._phases = sorted({kind.phase for kind in self.kinds})
         self._not_before, self._not_after = boundary_tables(self.kinds)
         self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
+        self._can_begin = np.array([make_byte_table(kind.first_bytes) for kind in self.kinds], np.bool_)
+        self._forms = {phase: self._build_forms(phase) for phase in self._phases}
         self._literals = {phase: _build_literal_table([kind for kind in self.kinds if kind.phase == phase]) for phase in self._phases}
         self._kind_numbers = {kind.name: number for number, kind in enumerate(self.kinds)}
+
+    def _build_forms(self, phase: int) -> tuple[FormTable, I32]:
+        """The plain forms of all kinds of a phase, and the kind of each; the last entry is -1, for a value without a form."""
+        forms = [(form, number) for number, kind in enumerate(self.kinds) if kind.phase == phase for form in kind.plain_forms]
+        return FormTable([form for form, _ in forms]), np.array([*(number for _, number in forms), -1], np.int32)
 
     def run(self, texts: pa.LargeStringArray) -> Detections:
         """Returns all occurrences in a column of texts; a null text has none."""
@@ -188,49 +197,38 @@ class PatternFinder:
             return _CandidateSpans.empty()
         bracketed = (buffers.data[starts] == _LESS_THAN) & (buffers.data[ends - 1] == _GREATER_THAN)
         starts, ends = starts + bracketed, ends - bracketed
-        encoded = slice_spans(buffers, starts, ends).dictionary_encode()
-        code = np.asarray(encoded.indices, np.int64)
-        # the same text with and without brackets, in and outside an id field, are distinct candidates
-        variant = code * 8 + bracketed * 4 + field_flags
-        variants = np.flatnonzero(np.bincount(variant, minlength=1))
-        variant_row = np.zeros(int(variants[-1]) + 1 if len(variants) else 1, np.int64)
-        variant_row[variants] = np.arange(len(variants))
-        values = encoded.dictionary.take(pa.array(variants // 8))
-        frame = pl.DataFrame(
-            {
-                "value": pl.Series(values),
-                "bracketed": (variants & 4) > 0,
-                "id_field": (variants & 2) > 0,
-                "address_field": (variants & 1) > 0,
-            }
+        marks = bracketed * BRACKETED + field_flags
+        row, first = number_marked_texts(buffers.data, starts, ends, marks)
+        candidates = _DistinctCandidates(
+            TextBuffers.from_array(slice_spans(buffers, starts[first], ends[first])), marks[first].astype(np.uint8)
         )
-        kind, reasons, frame, prefix_size, suffix_size = run_in_regex_thread(f"kinds {phase}", self._assign_kinds, frame, phase)
-        good = np.flatnonzero(kind >= 0)
-        kinds, distinct_no = kind[good].astype(np.int32), np.arange(len(good))
-        if prefix_size.any() or suffix_size.any():
-            # one value may have been matched with different prefixes or suffixes
-            pairs = pl.DataFrame({"kind": kinds, "value": frame["value"].gather(good)}).with_row_index("row")
-            first = pairs.unique(["kind", "value"], keep="first", maintain_order=True).with_row_index("to")
-            distinct_no = pairs.join(first, on=["kind", "value"], how="left", maintain_order="left")["to"].to_numpy().astype(np.int64)
-            kinds, values = kinds[first["row"].to_numpy()], to_large_string(first["value"])
-        else:
-            values = values.take(pa.array(good))
-        distinct = run_in_regex_thread(f"distinct {phase}", self._normalise_values, kinds, values)
+        kind, form, cut_before, cut_after, reasons = self._assign_kinds(candidates, phase)
         skipped: dict[tuple[int, str], int] = {}
-        row = variant_row[variant]
         if reasons:
-            counts = np.bincount(row, weights, minlength=len(variants))
+            counts = np.bincount(row, weights, minlength=len(first))
             for kind_and_reason, rows in reasons.items():
                 skipped[kind_and_reason] = int(counts[rows].sum())
-        to_distinct = np.full(len(variants), -1, np.int64)
-        to_distinct[good] = distinct_no
+        good = np.flatnonzero(kind >= 0)
+        to_distinct = np.full(len(first), -1, np.int64)
+        to_distinct[good] = np.arange(len(good))
+        if cut_before.any() or cut_after.any():
+            # one value may have been matched with different prefixes or suffixes
+            candidates = candidates.take(good, cut_before[good], cut_after[good])
+            number, first_of_same = number_marked_texts(*candidates.spans, kind[good])
+            order = np.argsort(first_of_same)
+            to_distinct[good] = np.argsort(order)[number]
+            candidates, good = candidates.take(first_of_same[order]), good[first_of_same[order]]
+        elif len(good) < len(kind):
+            candidates = candidates.take(good)
+        distinct, needs_context = self._normalise_values(candidates, kind[good], form[good], phase)
         value_no = to_distinct[row]
         keep = np.flatnonzero(value_no >= 0)
-        cut_before, cut_after = prefix_size[row[keep]], suffix_size[row[keep]]
-        starts, ends = starts[keep] + cut_before, ends[keep] - cut_after
+        candidate_row = row[keep]
+        starts, ends = starts[keep] + cut_before[candidate_row], ends[keep] - cut_after[candidate_row]
         text_no, value_no = text_no[keep], value_no[keep]
-        bad_boundary = self._violates_boundary(buffers, text_no, starts, ends, distinct.kind[value_no], cut_before == 0, cut_after == 0)
-        no_context = self._lacks_context(buffers, text_no, starts, ends, value_no, distinct) & ~bad_boundary
+        cuts = (cut_before > 0) + 2 * (cut_after > 0).astype(np.uint8)
+        bad_boundary = self._violates_boundary(buffers, text_no, starts, ends, distinct.kind[value_no], cuts[candidate_row])
+        no_context = self._lacks_context(buffers, text_no, starts, ends, value_no, distinct, needs_context) & ~bad_boundary
         for reason, bad in (("boundary", bad_boundary), ("context", no_context)):
             if bad.any():
                 counts = np.bincount(distinct.kind[value_no[bad]], None if weights is None else weights[keep[bad]])
@@ -239,18 +237,16 @@ class PatternFinder:
             keep, text_no, starts, ends, value_no = keep[~bad], text_no[~bad], starts[~bad], ends[~bad], value_no[~bad]
         return _CandidateSpans(text_no, starts, ends, value_no, keep, distinct, skipped, True)
 
-    def _lacks_context(self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, value_no: I64, distinct: DistinctValues) -> Mask:
+    def _lacks_context(
+        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, value_no: I64, distinct: DistinctValues, needs_context: Mask
+    ) -> Mask:
         """True where a value is accepted only in a context (`Kind.needs_context`), and its context does not satisfy the rule."""
         lacks_context = np.zeros(len(value_no), np.bool_)
-        for number, kind in enumerate(self.kinds):
-            if kind.needs_context is None or kind.context_rule is None or not len(value_rows := np.flatnonzero(distinct.kind == number)):
-                continue
-            needs_context = np.zeros(len(distinct.kind), np.bool_)
-            values = pl.Series("value", distinct.value.take(pa.array(value_rows)))
-            needs_context[value_rows] = run_in_regex_thread(f"doubt {kind.name}", kind.needs_context, values).to_numpy()
-            rows = np.flatnonzero(needs_context[value_no])
-            if not len(rows):
-                continue
+        doubtful_rows = np.flatnonzero(needs_context[value_no])
+        row_kind = distinct.kind[value_no[doubtful_rows]]
+        for number in np.flatnonzero(np.bincount(row_kind)).tolist():
+            kind, rows = self.kinds[number], doubtful_rows[row_kind == number]
+            assert kind.context_rule is not None
             low = np.maximum(starts[rows] - _CONTEXT_BYTES_BEFORE, buffers.offsets[text_no[rows]])
             high = np.minimum(ends[rows] + _CONTEXT_BYTES_AFTER, buffers.offsets[text_no[rows] + 1])
             before, spelled = _cut_windows_before(buffers, low, starts[rows])
@@ -265,103 +261,103 @@ class PatternFinder:
             lacks_context[rows] = ~run_in_regex_thread(f"context {kind.name}", kind.context_rule, windows).to_numpy()
         return lacks_context
 
-    def _violates_boundary(
-        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, kind: I32, check_left: Mask, check_right: Mask
-    ) -> Mask:
-        """True where the boundary rule of a kind forbids the value; `check_left` and `check_right`: whether that side is checked."""
-        data, offsets, last = buffers.data, buffers.offsets, ends - 1
-        bad_left = (
-            check_left
-            & (starts > offsets[text_no])
-            & self._is_word_byte[data[starts]]
-            & self._not_before[kind, data[np.maximum(starts - 1, 0)]]
+    def _violates_boundary(self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, kind: I32, cuts: U8) -> Mask:
+        """True where the boundary rule of a kind forbids the value. A side is not checked where something was cut off: `cuts` is 1 for
+        before the value, 2 for after it, 3 for both."""
+        violates = np.empty(len(starts), np.bool_)
+        tables = self._is_word_byte.view(np.uint8), self._not_before.view(np.uint8), self._not_after.view(np.uint8)
+        value_boundaries.find_forbidden_neighbours(
+            buffers.data, buffers.offsets, text_no, starts, ends, kind, cuts, *tables, violates.view(np.uint8)
         )
-        bad_right = (
-            check_right
-            & (ends < offsets[text_no + 1])
-            & self._is_word_byte[data[last]]
-            & self._not_after[kind, data[np.minimum(ends, len(data) - 1)]]
-        )
-        violates: Mask = bad_left | bad_right
         return violates
 
-    def _assign_kinds(self, candidates: pl.DataFrame, phase: int) -> tuple[I64, dict[tuple[int, str], I64], pl.DataFrame, I64, I64]:
-        """Returns the kind of every candidate (-1 for none); the rows that a kind matched but its check rejected, by (kind, reason); the
-        candidates without the prefix and suffix that the kind's pattern matches along with a value; and the bytes cut off on each side."""
-        kind, prefix_size, suffix_size = (
-            np.full(candidates.height, -1, np.int64),
-            np.zeros(candidates.height, np.int64),
-            np.zeros(candidates.height, np.int64),
-        )
-        open_rows = np.arange(candidates.height)
+    def _assign_kinds(self, candidates: _DistinctCandidates, phase: int) -> tuple[I32, I64, I64, I64, dict[tuple[int, str], I64]]:
+        """Returns, for every candidate, its kind (-1 for none), its form in the phase's table (or -1), and the bytes of the prefix and
+        suffix that the kind's pattern matches along with a value; and the rows that a kind matched but its check rejected, by (kind,
+        reason)."""
+        forms, kind_of_form = self._forms[phase]
+        form = forms.match(candidates.texts, candidates.marks)
+        kind = kind_of_form[form]
+        cut_before, cut_after = np.zeros((2, len(kind)), np.int64)
+        rows, reasons = np.flatnonzero(form < 0), dict[tuple[int, str], I64]()
+        if len(rows):
+            others = candidates.take(rows)
+            kind[rows], cut_before[rows], cut_after[rows], rejected = run_in_regex_thread(
+                f"kinds {phase}", self._assign_kinds_by_rules, others, phase
+            )
+            reasons = {kind_and_reason: rows[rejected_rows] for kind_and_reason, rejected_rows in rejected.items()}
+        return kind, form, cut_before, cut_after, reasons
+
+    def _assign_kinds_by_rules(self, candidates: _DistinctCandidates, phase: int) -> tuple[I32, I64, I64, dict[tuple[int, str], I64]]:
+        """Like `_assign_kinds`, by the functions of the kinds: for candidates that have no plain form."""
+        frame = candidates.to_frame()
+        first_byte = candidates.texts.data[np.minimum(candidates.texts.offsets[:-1], len(candidates.texts.data) - 1)]
+        is_marked = candidates.marks >= ID_FIELD
+        kind = np.full(frame.height, -1, np.int32)
+        cut_before, cut_after = np.zeros((2, frame.height), np.int64)
+        is_open, is_counted = np.ones(frame.height, np.bool_), np.zeros(frame.height, np.bool_)
         refused: dict[tuple[int, str], I64] = {}
-        rest = candidates  # the open rows, unchanged
         national_rejections: list[tuple[int, I64, pl.Series]] = []  # rows that checks of national identifiers rejected
         for kind_no, candidate_kind in enumerate(self.kinds):
-            if not len(open_rows):
-                break
             if candidate_kind.phase != phase:
                 continue
-            is_matched = candidate_kind.is_value(rest).to_numpy()
-            matched_rows = open_rows[is_matched]
-            if not len(matched_rows):
+            rows = np.flatnonzero(is_open & (self._can_begin[kind_no, first_byte] | is_marked))
+            if not len(rows):
                 continue
-            values = candidates["value"].gather(matched_rows)
+            rows = rows[candidate_kind.is_value(frame if len(rows) == frame.height else frame[rows]).to_numpy()]
+            if not len(rows):
+                continue
             if candidate_kind.prefix_pattern is not None or candidate_kind.suffix_pattern is not None:
-                prefix_bytes, suffix_bytes, values = _strip_prefix_and_suffix(candidate_kind, values)
-                was_stripped = (prefix_bytes + suffix_bytes) > 0
+                before, after = _measure_prefix_and_suffix(candidate_kind, frame["value"].gather(rows))
             else:
-                was_stripped = None
+                before = after = np.zeros(len(rows), np.int64)
+            is_accepted = np.ones(len(rows), np.bool_)
             if candidate_kind.check is not None:
-                reason = run_in_regex_thread(f"check {phase}", candidate_kind.check, values)
-                is_rejected = reason.is_not_null().to_numpy()
-                if candidate_kind.country is None:
+                reason = run_in_regex_thread(f"check {phase}", candidate_kind.check, candidates.take(rows, before, after).to_series())
+                is_accepted = reason.is_null().to_numpy()
+                if is_accepted.all():
+                    pass
+                elif candidate_kind.country is None:
                     for reason_name in reason.drop_nulls().unique().to_list():
-                        refused[kind_no, reason_name] = matched_rows[(reason == reason_name).fill_null(False).to_numpy()]
-                else:
-                    is_matched[is_matched] = ~is_rejected  # a number rejected for one country may be valid for another
-                    if is_rejected.any():
-                        national_rejections.append((kind_no, matched_rows[is_rejected], reason.filter(pl.Series(is_rejected))))
-                is_accepted = ~is_rejected
-            else:
-                is_accepted = np.ones(len(matched_rows), np.bool_)
-            if was_stripped is not None and (was_stripped & is_accepted).any():
-                stripped = np.flatnonzero(was_stripped & is_accepted)
-                prefix_size[matched_rows[stripped]], suffix_size[matched_rows[stripped]] = prefix_bytes[stripped], suffix_bytes[stripped]
-                candidates = candidates.with_columns(value=candidates["value"].scatter(matched_rows[stripped], values.gather(stripped)))
-            kind[matched_rows[is_accepted]] = kind_no
-            if is_matched.any():
-                open_rows = open_rows[~is_matched]
-                rest = rest.filter(pl.Series(~is_matched))
-        is_counted = np.zeros(candidates.height, np.bool_)
-        for rows in refused.values():
-            is_counted[rows] = True  # each rejected row is counted once
+                        refused[kind_no, reason_name] = rows[(reason == reason_name).fill_null(False).to_numpy()]
+                    is_open[rows] = False
+                    is_counted[rows[~is_accepted]] = True
+                else:  # a number rejected for one country may be valid for another
+                    national_rejections.append((kind_no, rows[~is_accepted], reason.filter(pl.Series(~is_accepted))))
+            rows = rows[is_accepted]
+            kind[rows], cut_before[rows], cut_after[rows], is_open[rows] = kind_no, before[is_accepted], after[is_accepted], False
         for kind_no, rows, reason in national_rejections:
             is_unassigned = (kind[rows] < 0) & ~is_counted[rows]
-            is_counted[rows] = True
+            is_counted[rows] = True  # each rejected row is counted once
             for reason_name in reason.unique(maintain_order=True).to_list():
                 unassigned_rows = rows[is_unassigned & (reason == reason_name).to_numpy()]
                 if len(unassigned_rows):
                     refused[kind_no, reason_name] = unassigned_rows
-        return kind, refused, candidates, prefix_size, suffix_size
+        return kind, cut_before, cut_after, refused
 
-    def _normalise_values(self, kind: I32, value: pa.LargeStringArray) -> DistinctValues:
-        """Computes normalised values and ids, kind by kind."""
+    def _normalise_values(self, values: _DistinctCandidates, kind: I32, form: I64, phase: int) -> tuple[DistinctValues, Mask]:
+        """Computes normalised values and ids; and whether values need context."""
+        forms, _ = self._forms[phase]
+        normalised = forms.normalise(values.texts, form)
+        needs_context = forms.needs_context[form]
+        other_rows = np.flatnonzero(form < 0)
+        needs_context[other_rows] = False
+        replaced = list[tuple[I64, pa.LargeStringArray]]()
+        for number in np.flatnonzero(np.bincount(kind[other_rows])).tolist():
+            rows, value_kind = other_rows[kind[other_rows] == number], self.kinds[number]
+            part = values.take(rows).to_series()
+            replaced.append((rows, to_large_string(run_in_regex_thread(f"distinct {phase}", value_kind.normalise, part))))
+            if value_kind.needs_context is not None:
+                needs_context[rows] = run_in_regex_thread(f"doubt {value_kind.name}", value_kind.needs_context, part).to_numpy()
+        if replaced:
+            rows, new = np.concatenate([rows for rows, _ in replaced]), pa.concat_arrays([texts for _, texts in replaced])
+            normalised = _replace_texts(normalised, rows, TextBuffers.from_array(new))
         ids = np.empty(len(kind), np.int64)
-        order: list[npt.NDArray[np.intp]] = []
-        forms: list[pa.Array] = []
-        for number in np.flatnonzero(np.bincount(kind, minlength=1)):
+        for number in np.flatnonzero(np.bincount(kind)).tolist():
             rows = np.flatnonzero(kind == number)
-            value_kind = self.kinds[number]
-            form = to_large_string(value_kind.normalise(pl.Series(value.take(pa.array(rows)))))
-            ids[rows] = compute_value_ids(form, value_kind.name, self.key)
-            order.append(rows)
-            forms.append(form)
-        if not forms:
-            return DistinctValues(kind, value, value, ids)
-        positions = np.empty(len(kind), np.int64)
-        positions[np.concatenate(order)] = np.arange(len(kind))
-        return DistinctValues(kind, value, pa.concat_arrays(forms).take(pa.array(positions)), ids)
+            first, last = normalised.offsets[rows], normalised.offsets[rows + 1]
+            ids[rows] = compute_span_value_ids(normalised.data, first, last, self.kinds[number].name, self.key)
+        return DistinctValues(kind, values.texts.to_array(), normalised.to_array(), ids), needs_context
 
     def _search_inside_values(self, spans: _CandidateSpans) -> _CandidateSpans:
         """Adds the values found inside other values such as URLs to the spans."""
@@ -394,18 +390,50 @@ class PatternFinder:
         return spans.concat(inner_spans, 0)
 
 
-def _strip_prefix_and_suffix(kind: Kind, values: pl.Series) -> tuple[I64, I64, pl.Series]:
-    """Returns the bytes of the prefix and suffix that a kind's pattern matches along with each value, and the values without them."""
-    frame = pl.DataFrame({"value": values}).with_columns(
-        before=pl.lit("") if kind.prefix_pattern is None else pl.col("value").str.extract(rf"\A({kind.prefix_pattern})").fill_null(""),
-        after=pl.lit("") if kind.suffix_pattern is None else pl.col("value").str.extract(rf"({kind.suffix_pattern})\z").fill_null(""),
+@dataclass(frozen=True, repr=False)
+class _DistinctCandidates:
+    """Candidates with distinct texts or marks; a mark is a sum of BRACKETED, ID_FIELD and ADDRESS_FIELD."""
+
+    texts: TextBuffers
+    marks: U8
+
+    @property
+    def spans(self) -> tuple[U8, I64, I64]:
+        return self.texts.data, self.texts.offsets[:-1], self.texts.offsets[1:]
+
+    def take(self, rows: I64, cut_before: I64 | int = 0, cut_after: I64 | int = 0) -> _DistinctCandidates:
+        """Some of the candidates, with bytes cut off on either side."""
+        _, starts, ends = self.spans
+        cut = slice_spans(self.texts, starts[rows] + cut_before, ends[rows] - cut_after)
+        return _DistinctCandidates(TextBuffers.from_array(cut), self.marks[rows])
+
+    def to_series(self) -> pl.Series:
+        return pl.Series("value", self.texts.to_array())
+
+    def to_frame(self) -> pl.DataFrame:
+        """The frame that `Kind.accepts` expects."""
+        flags = {"bracketed": BRACKETED, "id_field": ID_FIELD, "address_field": ADDRESS_FIELD}
+        return pl.DataFrame([self.to_series(), *(pl.Series(name, (self.marks & flag) > 0) for name, flag in flags.items())])
+
+
+def _replace_texts(texts: TextBuffers, rows: I64, new: TextBuffers) -> TextBuffers:
+    """Returns the texts with those of some rows replaced."""
+    starts, ends = texts.offsets[:-1].copy(), texts.offsets[1:].copy()
+    starts[rows], ends[rows] = len(texts.data) + new.offsets[:-1], len(texts.data) + new.offsets[1:]
+    return TextBuffers.from_array(slice_spans(TextBuffers(np.concatenate([texts.data, new.data]), starts), starts, ends))
+
+
+def _measure_prefix_and_suffix(kind: Kind, values: pl.Series) -> tuple[I64, I64]:
+    """Returns the bytes of the prefix and suffix that a kind's pattern matches along with each value."""
+    patterns = {
+        "before": None if kind.prefix_pattern is None else rf"\A(?:{kind.prefix_pattern})",
+        "after": None if kind.suffix_pattern is None else rf"(?:{kind.suffix_pattern})\z",
+    }
+    sizes = values.to_frame("value").select(
+        (pl.lit(0) if pattern is None else pl.col("value").str.extract(pattern, 0).str.len_bytes().fill_null(0)).cast(pl.Int64).alias(name)
+        for name, pattern in patterns.items()
     )
-    frame = frame.select(
-        pl.col("before").str.len_bytes().cast(pl.Int64),
-        pl.col("after").str.len_bytes().cast(pl.Int64),
-        value=pl.col("value").str.strip_prefix(pl.col("before")).str.strip_suffix(pl.col("after")),
-    )
-    return frame["before"].to_numpy(), frame["after"].to_numpy(), frame["value"]
+    return sizes["before"].to_numpy(), sizes["after"].to_numpy()
 
 
 def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:

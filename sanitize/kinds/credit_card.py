@@ -12,7 +12,18 @@ import polars as pl
 
 from sanitize.array_types import I64, U8
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, WIDE_GAP, Kind, digit_mask, from_byte_matrix, redraw_characters, to_byte_matrix, widen_separators
+from sanitize.kernels import check_digits
+from sanitize.kinds.kind import (
+    BOUNDARY,
+    WIDE_GAP,
+    Kind,
+    digit_mask,
+    flatten_strings,
+    from_byte_matrix,
+    redraw_characters,
+    to_byte_matrix,
+    widen_separators,
+)
 
 _ISSUER_RANGES = (  # first and last prefix of four digits, and number lengths in use (ISO/IEC 7812 ranges as the networks publish them)
     (1800, 1800, (15,)),  # JCB
@@ -34,9 +45,10 @@ _ISSUER_RANGES = (  # first and last prefix of four digits, and number lengths i
     (6304, 6304, (12, 13, 14, 15, 16, 17, 18, 19)),
     (6759, 6763, (12, 13, 14, 15, 16, 17, 18, 19)),
 )
-_LENGTHS_BY_PREFIX = np.zeros(10_000, np.uint32)  # bit n of entry p: numbers that begin with p may have n digits
+_LENGTHS_BY_PREFIX = [0] * 10_000  # bit n of entry p: numbers that begin with p may have n digits
 for _low, _high, _sizes in _ISSUER_RANGES:
-    _LENGTHS_BY_PREFIX[_low : _high + 1] |= np.uint32(sum(1 << size for size in _sizes))
+    for _prefix in range(_low, _high + 1):
+        _LENGTHS_BY_PREFIX[_prefix] |= sum(1 << size for size in _sizes)
 _TEST_CARD_PREFIXES = (  # (first digits of a number, first six digits of that network's test cards); later entries take precedence
     ("2", "222300"),
     ("3", "305693"),
@@ -52,33 +64,23 @@ _TEST_CARD_PREFIXES = (  # (first digits of a number, first six digits of that n
 
 def _check(values: pl.Series) -> pl.Series:
     """`luhn` for a wrong check digit, `issuer` for a prefix or length that no network uses or for equal digits; else null."""
-    rows = to_byte_matrix(_normalise(values))
-    sizes = (rows != 0).sum(axis=1)
-    all_equal = (np.where(rows == 0, rows[:, :1], rows) == rows[:, :1]).all(axis=1)
-    allowed = (_LENGTHS_BY_PREFIX[_first_four_digits(rows)] >> sizes.astype(np.uint32)) & 1
-    passes_luhn = _luhn_remainder(rows) == 0
-    return pl.select(
-        pl.when(pl.Series(~passes_luhn, dtype=pl.Boolean))
-        .then(pl.lit("luhn"))
-        .when(pl.Series(allowed == 0, dtype=pl.Boolean) | pl.Series(all_equal, dtype=pl.Boolean))
-        .then(pl.lit("issuer"))
-    ).to_series()
+    numbers = _normalise(values)
+    remainders = _luhn_remainders(*flatten_strings(numbers)).tolist()
+    return pl.Series([_refusal_reason(number, remainder) for number, remainder in zip(numbers, remainders, strict=True)], dtype=pl.String)
 
 
-def _first_four_digits(rows: U8) -> I64:
-    """The number that the first four digits of each row make."""
-    prefix: I64 = np.clip(rows[:, :4].astype(np.int64) - 48, 0, 9) @ np.array([1000, 100, 10, 1])
-    return prefix
+def _refusal_reason(number: str, luhn_remainder: int) -> str | None:
+    if luhn_remainder:
+        return "luhn"
+    is_issued = _LENGTHS_BY_PREFIX[int(number[:4] or 0)] >> len(number) & 1
+    return None if is_issued and len(set(number)) > 1 else "issuer"
 
 
-def _luhn_remainder(rows: U8) -> I64:
-    """The Luhn sum modulo ten of every row of digits, counted from its last digit."""
-    filled = rows != 0
-    value = np.where(filled, rows.astype(np.int64) - 48, 0)
-    is_doubled = (filled.sum(axis=1)[:, None] - np.arange(rows.shape[1])) % 2 == 0
-    value = np.where(is_doubled, 2 * value - 9 * (value > 4), value)
-    total: I64 = value.sum(axis=1) % 10
-    return total
+def _luhn_remainders(flat: U8, offsets: I64) -> I64:
+    """The Luhn sum modulo ten of every row of digits, as `flatten_strings` returns them."""
+    remainders = np.empty(len(offsets) - 1, np.int64)
+    check_digits.luhn_remainders(flat, offsets, remainders)
+    return remainders
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -104,7 +106,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
                 out[is_network & is_digit & (digit_no == at)] = byte
     last = is_digit & (digit_no == is_digit.sum(axis=1)[:, None] - 1)
     out[last] = 48
-    check = 48 + (-_luhn_remainder(to_byte_matrix(_normalise(from_byte_matrix(out))))) % 10
+    check = 48 + (-_luhn_remainders(*flatten_strings(_normalise(from_byte_matrix(out))))) % 10
     out[last] = check[last.any(axis=1)]  # rows without ASCII digits (spelled in digits of another script) have no last digit
     return from_byte_matrix(out, values.name)
 

@@ -44,6 +44,7 @@ from sanitize.kinds.kind import (
     last_marked,
     redraw_characters,
 )
+from sanitize.kinds.plain_forms import LOWER_CASE, OUTSIDE_ID_FIELDS, UNMARKED, PlainForm
 
 _LOCAL_CHARS = r"A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0300-\u036f\u0370-\u052f"  # Latin, accents, Greek, Cyrillic
 _HOST_CHARS = r"A-Za-z0-9_\u00b7\u00c0-\u1fff\u3040-\ud7ff"  # ... and every other script of letters
@@ -75,6 +76,9 @@ _USUAL_TLD = (  # without those that are words in a sentence, such as in, is, it
 _PLAIN_LOCAL_PART = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _PLAIN_HOST = "(?:[A-Za-z0-9-]+[.])+[A-Za-z][A-Za-z]+"
 _PLAIN_ADDRESS = rf"{_LOCAL_PART}{_AT_SIGN}(?:{_HOST_LABEL}{_HOST_DOT})+{_TLD}"
+# ... of `PlainForm`: single separators, as in most addresses, and a host that begins with a letter
+_ASCII_LOCAL_PART = "[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){0,16}"
+_ASCII_HOST = "[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*[.](?:[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*[.])*[A-Za-z]{2,}"
 # `bob at example dot com`, `bob dot lee at mail dot example dot co dot uk`, `bob@example dot com`
 _DOT_WORD = "(?:dot|DOT|Dot)"
 _SPELLED_OUT_ADDRESS = (
@@ -372,6 +376,23 @@ KIND = Kind(
     not_followed_by=b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     prefix_pattern=f"=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From ",
     suffix_pattern=rf"[ \t]*{_SUFFIX}",
+    plain_forms=(
+        PlainForm(pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}", unless="git@.*", marks=UNMARKED, normalised=LOWER_CASE),
+        # between brackets only where it cannot be a Message-ID: with less than sixteen characters before the @, or less than six digits
+        PlainForm(
+            pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}",
+            unless="git@.*|.{16,}@.*",
+            marks=OUTSIDE_ID_FIELDS,
+            normalised=LOWER_CASE,
+        ),
+        PlainForm(
+            pattern="[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,5}@(?:[A-Za-z]+(?:-[A-Za-z]+)*[.])+[A-Za-z]{2,}",
+            marks=OUTSIDE_ID_FIELDS,
+            unless="git@.*",
+            max_bytes=39,
+            normalised=LOWER_CASE,
+        ),
+    ),
     rank=20,
     first_bytes=DIGITS + LETTERS + b'"(<=_' + BEYOND_ASCII,
     hits=(

@@ -10,9 +10,19 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sanitize.array_types import I64, U8
+from sanitize.array_types import I64
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, LETTERS, Kind, from_byte_matrix, redraw_characters, to_byte_matrix, widen_separators
+from sanitize.kernels import check_digits
+from sanitize.kinds.kind import (
+    BOUNDARY,
+    LETTERS,
+    Kind,
+    flatten_strings,
+    from_byte_matrix,
+    redraw_characters,
+    to_byte_matrix,
+    widen_separators,
+)
 
 _COUNTRIES_BY_LENGTH = {  # SWIFT IBAN registry, release 98
     15: "NO",
@@ -51,28 +61,24 @@ def _build_pattern() -> str:
 
 def _check(values: pl.Series) -> pl.Series:
     """`country` for an unknown country code, `length` for a wrong length, `mod97` for wrong check digits; else null."""
-    plain = _normalise(values)
-    length = plain.str.slice(0, 2).replace_strict(_LENGTH_BY_COUNTRY, default=None, return_dtype=pl.Int64)
-    good = pl.Series(_mod97_remainder(to_byte_matrix(plain)) == 1, dtype=pl.Boolean)
-    return pl.select(
-        pl.when(length.is_null())
-        .then(pl.lit("country"))
-        .when(length != plain.str.len_bytes())
-        .then(pl.lit("length"))
-        .when(~good)
-        .then(pl.lit("mod97"))
-    ).to_series()
+    numbers = _normalise(values)
+    remainders = _mod97_remainders(numbers).tolist()
+    return pl.Series([_refusal_reason(number, remainder) for number, remainder in zip(numbers, remainders, strict=True)], dtype=pl.String)
 
 
-def _mod97_remainder(rows: U8) -> I64:
-    """The ISO 7064 remainder (modulo 97) of every row: the first four characters are moved to the end, letters count as 10 to 35."""
-    out = np.zeros(len(rows), np.int64)
-    for column in (*range(4, rows.shape[1]), *range(min(4, rows.shape[1]))):
-        byte = rows[:, column].astype(np.int64)
-        letter = byte >= 65
-        step = np.where(letter, out * 100 + byte - 55, out * 10 + byte - 48) % 97
-        out = np.where(byte == 0, out, step)
-    return out
+def _refusal_reason(number: str, remainder: int) -> str | None:
+    length = _LENGTH_BY_COUNTRY.get(number[:2])
+    if length != len(number):
+        return "country" if length is None else "length"
+    return None if remainder == 1 else "mod97"
+
+
+def _mod97_remainders(plain: pl.Series) -> I64:
+    """The ISO 7064 remainder (modulo 97) of every normalised value."""
+    flat, offsets = flatten_strings(plain)
+    remainders = np.empty(len(plain), np.int64)
+    check_digits.mod97_remainders(flat, offsets, remainders)
+    return remainders
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -87,7 +93,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     keep[:, :2] = True
     out = to_byte_matrix(redraw_characters(values, draws, keep[rows != 0]))
     out[:, 2:4] = 48
-    check = 98 - _mod97_remainder(to_byte_matrix(_normalise(from_byte_matrix(out))))
+    check = 98 - _mod97_remainders(_normalise(from_byte_matrix(out)))
     out[:, 2], out[:, 3] = 48 + check // 10, 48 + check % 10
     return from_byte_matrix(out, values.name)
 

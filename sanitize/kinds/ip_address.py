@@ -26,6 +26,7 @@ from sanitize.kinds.kind import (
     from_byte_matrix,
     to_byte_matrix,
 )
+from sanitize.kinds.plain_forms import PlainForm
 
 _HEX_GROUP = "[0-9A-Fa-f]{1,4}"
 # words before a number that is no address; `v` without a blank leaves no word boundary before the number, so it needs no rule
@@ -43,13 +44,15 @@ _IPV6 = (
 # IPv6 as RFC 5952 writes it, of the usual forms: eight groups that are not zero, or up to six with one `::` between them
 _CANONICAL_GROUP = "[1-9a-f][0-9a-f]{0,3}"
 _CANONICAL_IPV6 = (
-    rf"\A(?:{_CANONICAL_GROUP}(?::{_CANONICAL_GROUP}){{7}}|"
+    rf"(?:{_CANONICAL_GROUP}(?::{_CANONICAL_GROUP}){{7}}|"
     + "|".join(
         rf"{_CANONICAL_GROUP}(?::{_CANONICAL_GROUP}){{{before}}}::{_CANONICAL_GROUP}(?::{_CANONICAL_GROUP}){{0,{4 - before}}}"
         for before in range(5)
     )
-    + r")\z"
+    + ")"
 )
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_ADDRESS_CHARACTERS = frozenset("0123456789abcdefABCDEF:.")
 _LEADING_ZERO = r"(?:\A|[.])0[0-9]"
 # number of digits -> public first octets: no private, loopback, link-local, test or multicast network begins with one
 _PUBLIC_FIRST_OCTETS = {
@@ -70,46 +73,45 @@ def _accepts(candidates: pl.DataFrame) -> pl.Series:
 
 def _check(values: pl.Series) -> pl.Series:
     """`version`, `groups`, `range` or `reserved` for IPv4, `groups`, `reserved` or `word` for IPv6, else null."""
-    octets = pl.col("value").str.split(".").list.eval(pl.element().cast(pl.Int64, strict=False))
-    named = values.str.contains("[^0-9A-Fa-f:.]")
-    six = values.str.contains(":", literal=True) & ~named
-    four = (
-        pl.when(named)
-        .then(pl.lit("version"))
-        .when(octets.list.len() != 4)
-        .then(pl.lit("groups"))
-        .when(octets.list.contains(None) | (octets.list.max() > 255))
-        .then(pl.lit("range"))
-        .when(octets.list.first().is_in([127, 255]) | (octets.list.max() == 0))
-        .then(pl.lit("reserved"))
-        .when(octets.list.max() <= 9)
-        .then(pl.lit("version"))
-    )
-    reasons = pl.DataFrame({"value": values}).select(four).to_series()
-    # ipaddress has no columnar form: it is called for unusual forms only
-    pairs = values.str.contains(r"\A[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){7}\z")  # a network's first group has four digits
-    unusual = six & ~pairs & ~(values.str.contains(_CANONICAL_IPV6) & values.str.contains("[0-9]"))
-    usual = (six & ~unusual & ~pairs).arg_true()
-    # pairs are not four dotted groups, so they keep the reason `groups`
-    reasons = reasons.scatter(usual, pl.Series([None] * len(usual), dtype=pl.String))
-    return reasons.scatter(unusual.arg_true(), [_refusal_reason(value) for value in values.filter(unusual)])
+    # a loop, since ipaddress has no columnar form; few values are written in no plain form
+    return pl.Series([_refusal_reason(value) for value in values], dtype=pl.String)
 
 
 def _refusal_reason(value: str) -> str | None:
+    """Why a candidate is refused; None for an address."""
+    if not _ADDRESS_CHARACTERS.issuperset(value):
+        return "version"
+    if ":" in value:
+        return _refusal_reason_six(value)
+    groups = value.split(".")
+    if len(groups) != 4:
+        return "groups"
+    octets = [int(group) if group.isdecimal() and len(group) < 10 else 256 for group in groups]
+    if max(octets) > 255:
+        return "range"
+    if octets[0] in (127, 255) or max(octets) == 0:
+        return "reserved"
+    return "version" if max(octets) <= 9 else None
+
+
+def _refusal_reason_six(value: str) -> str | None:
     """Why an IPv6 candidate is refused; None for an address."""
+    groups = value.split(":")
     try:
         address = ipaddress.IPv6Address(value)
     except ValueError:
         return "groups"
     if address.is_loopback or address.is_unspecified:
         return "reserved"
-    if sum(map(bool, value.split(":"))) < 2:
+    if sum(map(bool, groups)) < 2 or [len(group) for group in groups] == [2] * 8:  # a network's first group has four digits
         return "groups"
     return None if any(character.isdigit() for character in value) else "word"  # `add::bad` is a name in source code
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    not_canonical = (values.str.contains(":", literal=True) & ~values.str.contains(_CANONICAL_IPV6)) | values.str.contains(_LEADING_ZERO)
+    not_canonical = (values.str.contains(":", literal=True) & ~values.str.contains(rf"\A{_CANONICAL_IPV6}\z")) | values.str.contains(
+        _LEADING_ZERO
+    )
     if not not_canonical.any():
         return values
     # ipaddress has no columnar form; few values are not in their normalised form
@@ -237,6 +239,10 @@ KIND = Kind(
     not_followed_by=ASCII_WORD_CHARS + b"-",
     phase=2,
     digit_lines_only=True,
+    plain_forms=(
+        PlainForm(pattern=rf"{_OCTET}(?:[.]{_OCTET}){{3}}", unless="[0-9](?:[.][0-9]){3}|(?:127|255)[.].*"),
+        PlainForm(pattern=_CANONICAL_IPV6, unless="[a-f:]+|[0-9a-f]{2}(?::[0-9a-f]{2}){7}"),
+    ),
     rank=40,
     first_bytes=DIGITS + b":ABCDEFOPRSVabcdefoprsv" + BEYOND_ASCII,
     hits=(

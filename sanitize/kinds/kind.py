@@ -25,6 +25,7 @@ import pyarrow as pa
 from sanitize.array_types import I64, U8, Mask
 from sanitize.core.keys import Draws, draw_index
 from sanitize.errors import PlanError, suggest_names
+from sanitize.kinds.plain_forms import PlainForm
 
 ASCII_WORD_CHARS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 DIGITS, CAPITALS = b"0123456789", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -55,7 +56,7 @@ RANK_RANGES: tuple[tuple[tuple[int, ...], int, int, str], ...] = (
     ((1,), 90, 99, "kinds without a pattern, which other finders report"),
 )
 _COUNTRY_ALIASES = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # common names of a country -> its ISO 3166 code
-_SUPPORT_MODULES = ("kind", "custom_kind", "pattern_check")  # modules of this folder that define no kind
+_SUPPORT_MODULES = ("kind", "custom_kind", "pattern_check", "plain_forms")  # modules of this folder that define no kind
 BOUNDARY = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak check
 # separators between the groups of a number, as people, typesetters and web pages write them, for use in a character class; no line ends
 BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # space; no-break, figure, thin, narrow and ideographic spaces
@@ -108,7 +109,8 @@ class Kind:
 
     accepts    Which candidates are of this kind: a boolean column, from a frame with `value` (brackets cut off), `bracketed`, `id_field`
                (in a Message-ID, In-Reply-To or References header) and `address_field` (in From, To and similar headers).
-               Default: the candidates that the pattern matches from end to end.
+               Default: the candidates that the pattern matches from end to end. Values that begin with none of `first_bytes` may only
+               be accepted between brackets or in an id field.
     check      Null for a valid value, else one word that says why it is refused (`luhn`, `range` ...). A refused candidate is counted and
                not offered to other kinds; a candidate that a national identifier refuses is offered to those of other countries.
     not_preceded_by, not_followed_by   Bytes that may not adjoin the value in a text. Finders and leak check apply the same rule.
@@ -130,6 +132,8 @@ class Kind:
     split_components   For kinds with components in a fixed order: a frame whose columns give the value back when joined in order.
     make_variants   For kinds whose components have no fixed order: (values, draws, anchor) -> surrogates in which one component of each
                value is kept. `anchor` is its index in `components`, or -1 for none. A value with a single component keeps nothing.
+    plain_forms   The forms of most values, about which a compiled loop decides instead of `accepts`, `check`, `needs_context` and
+               `normalise`, with the same result (see sanitize/kinds/plain_forms.py).
     alternatives   The alternatives of the pattern in order, where some of them have conditions (see `Alternative`).
     anchors    Literals, one of which is in every match of the alternatives without conditions. Such a match contains no control byte, no
                line end except behind `=`, and no blank except beside a bracket. Where all kinds of a phase state anchors, only the
@@ -175,6 +179,7 @@ class Kind:
     components: tuple[str, ...] = ()
     split_components: Callable[[pl.Series], pl.DataFrame] | None = None
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
+    plain_forms: tuple[PlainForm, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     anchors: tuple[str, ...] = ()
     needs_context: Callable[[pl.Series], pl.Series] | None = None

@@ -10,42 +10,35 @@ A colon is allowed only after a digit, as several programs write it, so that in 
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import Kind, redraw_characters
+from sanitize.kinds.plain_forms import IN_ID_FIELDS, PlainForm
 
 _ATOM = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"  # RFC 5322 atext and the dot
+
+_PERSON = "[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,2}"
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
     """True for Message-IDs: in an id field, any candidate with a single @ that does not read like a person's address; in an address field,
     none; elsewhere, those in brackets whose local part looks generated."""
-    accepted = np.zeros(candidates.height, np.bool_)
-    # most candidates are neither, and most addresses in brackets have too few digits: the full rules run on the rest only
     value, local = pl.col("value"), pl.col("value").str.replace(r"@[^@]*\z", "")
-    digits = value.str.contains(r"[$]|(?:[0-9][^0-9]*){6}") | (value.str.len_bytes() >= 40)
     is_possible = (pl.col("id_field") | pl.col("bracketed")) & ~pl.col("address_field")
-    rows = candidates.select(is_possible.arg_true()).to_series()
-    likely = candidates[rows].with_columns(row=rows).filter(pl.col("id_field") | digits)
-    likely = likely.filter((value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]"))
+    is_possible &= (value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]")
     # `In-Reply-To: Message from Bob Lee <bob.lee@example.com>`: an address of a person in an id field is no Message-ID
-    person = (
-        local.str.contains(r"\A[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,2}\z") & (local.str.len_bytes() < 24) & value.str.contains(r"@.*[.]")
-    )
-    accepted[likely.filter(pl.col("id_field") & ~person)["row"].to_numpy()] = True
-    accepted[likely.filter(~pl.col("id_field")).filter(_is_generated(value))["row"].to_numpy()] = True
-    return pl.Series(accepted)
+    person = local.str.contains(rf"\A{_PERSON}\z") & (local.str.len_bytes() < 24) & value.str.contains(r"@.*[.]")
+    is_id = pl.when(pl.col("id_field")).then(~person).otherwise(_is_generated(local))
+    return candidates.select(is_possible & is_id).to_series()
 
 
-def _is_generated(value: pl.Expr) -> pl.Expr:
+def _is_generated(local: pl.Expr) -> pl.Expr:
     """True where the part before the @ looks machine-generated: it has a `$`, or sixteen characters with digits as no person writes them.
 
     The bounds let `first.last19850412`, telephone numbers of up to eleven digits and two of them joined pass as addresses; so do
     the addresses that Exchange wraps in a local part, `IMCEANOTES-Bob+20Mann+40corp`.
     """
-    local = value.str.replace(r"@[^@]*\z", "")
     runs = local.str.count_matches("[0-9]+")
     mixed = runs >= 4  # uuids, hexadecimal blobs, the base64 of web mailers
     stamped = local.str.contains("[0-9]{14}") | (local.str.contains("[0-9]{12}") & (runs >= 2))  # a time down to the second
@@ -76,6 +69,7 @@ KIND = Kind(
     accepts=_accepts,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
+    plain_forms=(PlainForm(pattern=f"{_ATOM}+@[A-Za-z0-9._-]+", unless=f"{_PERSON}@.*|[Ww]{{3}}[.].*", marks=IN_ID_FIELDS),),
     atomic=True,
     rank=10,
     first_bytes=b"<",

@@ -43,6 +43,7 @@ from sanitize.kinds.kind import (
     unflatten_strings,
     widen_separators,
 )
+from sanitize.kinds.plain_forms import PlainForm, keep_only
 
 # regions whose numbering plans decide about national numbers
 REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP", "AU")
@@ -171,40 +172,66 @@ _OTHER_NUMBER_BEFORE = (
     r"part ?(?:no|nr|num|number)|p/n|model|item|batch|lot)"
     rf"(?:[ .:#=(-]|{BOUNDARY}(?:no|nr|num|number|is|was){BOUNDARY})*\z"
 )
+_DIGITS_AND_X = bytes(ord("x") if byte in b"xX" else byte if byte in DIGITS else 0 for byte in range(256))
+_PLAIN_NORTH_AMERICAN = rf"(?:[2-9][0-9]{{2}}[ ./-]|[(][2-9][0-9]{{2}}[)][ .-]?)[2-9][0-9]{{2}}[ .-][0-9]{{4}}{_EXTENSION}"
+_PLAIN_PAIRS = "(?:(?:-[0-9]{2}){4}|(?: [0-9]{2}){4}|(?:[.][0-9]{2}){4})"  # what follows the first of five pairs of digits
+_PLAIN_FORMS = (
+    PlainForm(pattern=_PLAIN_NORTH_AMERICAN, normalised=_DIGITS_AND_X, prefix=b"+1"),
+    PlainForm(pattern=f"[+]?1[ .-]{_PLAIN_NORTH_AMERICAN}", normalised=_DIGITS_AND_X, prefix=b"+"),
+    PlainForm(
+        pattern="[0-9]{5,9}|[01][0-9]{9}|[2-9][0-9]{10,12}|1[0-9]{11,12}|0[1-9][0-9]{9,11}|[0-9]{3}[ -][0-9]{4}|"
+        f"[01][0-9]{_PLAIN_PAIRS}",
+        unless="[0 .-]+|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9]",
+        normalised=keep_only(DIGITS),
+        needs_context=True,
+    ),
+    PlainForm(pattern=f"[2-9][0-9](?:[0-9]{{8}}|{_PLAIN_PAIRS})", normalised=keep_only(DIGITS), prefix=b"+1", needs_context=True),
+    PlainForm(pattern="1[0-9]{10}", normalised=keep_only(DIGITS), prefix=b"+", needs_context=True),
+)
 
 
 def _check(values: pl.Series) -> pl.Series:
     """`length` for too few or too many digits, `same` where all are zeros, `year` for two years or a date in bare digits, `named` for the
     number of a product or an order; else null."""
-    plain = _normalise(values).str.replace(r"x.*\z", "")
-    size = plain.str.count_matches("[0-9*]")
-    return pl.select(
-        pl.when(values.str.contains(r"\A[A-Za-z]"))
-        .then(pl.lit("named"))
-        .when((size < 5) | (size > 15) | ((size > 13) & values.str.contains(r"\A[0-9]*\z")))
-        .then(pl.lit("length"))
-        .when(plain.str.contains(r"\A[+]?0*\z"))
-        .then(pl.lit("same"))
-        .when(values.str.contains(_YEAR_LIKE))
-        .then(pl.lit("year"))
-    ).to_series()
+    value, number = pl.col("value"), pl.col("number").str.replace(r"x.*\z", "")
+    size = number.str.count_matches("[0-9*]")
+    return (
+        _with_numbers(values)
+        .select(
+            pl.when(value.str.contains(r"\A[A-Za-z]"))
+            .then(pl.lit("named"))
+            .when((size < 5) | (size > 15) | ((size > 13) & value.str.contains(r"\A[0-9]*\z")))
+            .then(pl.lit("length"))
+            .when(number.str.contains(r"\A[+]?0*\z"))
+            .then(pl.lit("same"))
+            .when(value.str.contains(_YEAR_LIKE))
+            .then(pl.lit("year"))
+        )
+        .to_series()
+    )
+
+
+def _with_numbers(values: pl.Series) -> pl.DataFrame:
+    return pl.DataFrame([values.alias("value"), _normalise(values).alias("number")])
 
 
 def _needs_context(values: pl.Series) -> pl.Series:
     """False for numbers that are possible in a numbering plan and for masked numbers of full length, else True."""
-    number = _normalise(values).str.replace(r"x.*\z", "")
-    masked = number.str.contains("*", literal=True)
-    known = (masked & (number.str.len_bytes() >= 10)).to_numpy()
-    america = number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & values.str.contains(rf"\A(?:{_NORTH_AMERICAN}{_EXTENSION})\z")
-    known |= (america | number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & values.str.starts_with("+")).to_numpy()
-    unknown = ~masked & ~pl.Series(known)
+    value, number = pl.col("value"), pl.col("number").str.replace(r"x.*\z", "")
+    is_masked = number.str.contains("*", literal=True)
+    is_american = number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & (
+        value.str.starts_with("+") | value.str.contains(rf"\A(?:{_NORTH_AMERICAN}{_EXTENSION})\z")
+    )
     # libphonenumber has no columnar form: it is called for distinct values that seem to have a country code; `0020-0000-0000` is as often
     # part of an identifier, and needs context
-    abroad = (
-        unknown & number.str.starts_with("+") & values.str.contains(r"\A(?:[+]|00[0-9]*[^0-9-])") & ~number.str.starts_with("+1")
-    ).arg_true()
-    known[abroad.to_numpy()] = [_parse_country_code(value)[1] for value in number.gather(abroad)]
-    return pl.Series(~known)
+    is_abroad = number.str.contains(r"\A[+](?:[^1]|\z)") & value.str.contains(r"\A(?:[+]|00[0-9]*[^0-9-])")
+    table = _with_numbers(values).select(
+        number=number,
+        is_known=pl.when(is_masked).then(number.str.len_bytes() >= 10).otherwise(is_american),
+        is_abroad=is_abroad & ~is_masked & ~is_american,
+    )
+    is_known, abroad = table["is_known"], table["is_abroad"].arg_true()
+    return ~is_known.scatter(abroad, [_parse_country_code(number)[1] for number in table["number"].gather(abroad)])
 
 
 def _has_context(candidates: pl.DataFrame) -> pl.Series:
@@ -413,6 +440,7 @@ KIND = Kind(
     context_rule=_has_context,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
+    plain_forms=_PLAIN_FORMS,
     rank=60,
     first_bytes=DIGITS + b"(+ABCEILMOPSUbcilmops",
     hits=(

@@ -12,10 +12,12 @@ import polars as pl
 
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, flatten_strings, redraw_characters
+from sanitize.kinds.plain_forms import UNBRACKETED, PlainForm
 
 # The bytes a URL may end with; also those that may not follow one. The match is greedy, so none of these ever follows a URL that the
 # finder reported: the rule only prevents that `http://example.com/b` is matched inside `http://example.com/bc`
 _LAST_BYTES = ASCII_WORD_CHARS + b"-~/#@$&*+=%"
+_CHARS, _LAST_CHAR = r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", "[A-Za-z0-9_~/#@$&*+=%-]"
 _SPLIT_PATTERN = (
     r"\A(?<scheme>(?:[A-Za-z]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
 )
@@ -75,11 +77,17 @@ KIND = Kind(
     about="a web or FTP address",
     category="resource",
     aliases=("URL_PERSONAL",),
-    pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww][Ww][Ww][.][A-Za-z0-9])[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*[A-Za-z0-9_~/#@$&*+=%-]",
+    pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww][Ww][Ww][.][A-Za-z0-9]){_CHARS}*{_LAST_CHAR}",
     normalise=_normalise,
     anchors=("://", *("".join(letters) + "." for letters in itertools.product("wW", repeat=3))),
     make_surrogates=_make_surrogates,
     not_followed_by=_LAST_BYTES,
+    plain_forms=(
+        PlainForm(
+            pattern=rf"(?:(?:https?|ftp)://|www[.][a-z0-9])[a-z0-9.-]*[a-z0-9-](?::[0-9]+)?(?:[/#]|[/?#]{_CHARS}*{_LAST_CHAR})?",
+            marks=UNBRACKETED,
+        ),
+    ),
     rank=30,
     first_bytes=b"FHWfhw",
     hits=(

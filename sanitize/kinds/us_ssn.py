@@ -24,6 +24,7 @@ from sanitize.kinds.kind import (
     to_byte_matrix,
     widen_separators,
 )
+from sanitize.kinds.plain_forms import PlainForm, keep_only
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -93,6 +94,13 @@ KIND = Kind(
     not_followed_by=ASCII_WORD_CHARS + b"-",
     phase=2,
     digit_lines_only=True,
+    plain_forms=(
+        PlainForm(
+            pattern="[0-9]{3}(?:-[0-9]{2}-| [0-9]{2} |[.][0-9]{2}[.])[0-9]{4}",
+            unless="(?:000|666).*|[0-9]{3}.00.*|.*0000|987.65.432[0-9]",
+            normalised=keep_only(DIGITS),
+        ),
+    ),
     rank=55,
     first_bytes=DIGITS + b"AISs",
     hits=(

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_nested_spans, splice, to_large_string
+from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_spans, splice, to_large_string
 from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs, sort_spans, to_output_offsets
 from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
@@ -517,7 +517,7 @@ def _cut_values(buffers: Sequence[TextBuffers], found: _LocatedOccurrences) -> p
         if len(rows):
             base = column_buffers.offsets[found.text_no[rows]]
             start, end = base + found.occurrences.start_byte[rows], base + found.occurrences.end_byte[rows]
-            pieces.append(slice_nested_spans(column_buffers, start, end))
+            pieces.append(slice_spans(column_buffers, start, end))
             rows_of_pieces.append(rows)
     if not pieces:
         return pa.array([], pa.large_string())

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.array_types import F32, I32, I64
-from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts, slice_nested_spans, to_large_string
+from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts, slice_spans, to_large_string
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import FoundSpans, TextColumn
 from sanitize.core.text_cells import LeafPath
@@ -259,7 +259,7 @@ class FinderPass:
         low, high = base + spans.start, base + spans.end
         sections = find_sections(buffers, spans.text_no, low)
         start, stop = bytes_to_code_points(buffers, spans.text_no, low, high)
-        encoded = slice_nested_spans(buffers, low, high).dictionary_encode()
+        encoded = slice_spans(buffers, low, high).dictionary_encode()
         code = np.asarray(encoded.indices, np.int64)
         value_id = np.empty(len(low), np.int64)
         frames = [NO_VALUES]
@@ -317,7 +317,7 @@ class TextSearch:
         found = self._finder_pass.find_in_texts(texts)
         buffers = TextBuffers.from_array(texts)
         base = buffers.offsets[found.text_no]
-        spelled = pl.Series(slice_nested_spans(buffers, base + found.start_byte, base + found.end_byte), dtype=pl.String)
+        spelled = pl.Series(slice_spans(buffers, base + found.start_byte, base + found.end_byte), dtype=pl.String)
         spellings = found.values.unique(["value_id", "value"], maintain_order=True).with_row_index("value_no")
         occurrences = pl.DataFrame({"value_id": found.value_id, "value": spelled}, schema={"value_id": pl.Int64, "value": pl.String})
         joined = occurrences.join(spellings, on=["value_id", "value"], how="left", maintain_order="left")

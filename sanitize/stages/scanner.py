@@ -28,7 +28,7 @@ from sanitize.core.arrow_buffers import (
     fill_null_texts,
     find_matches,
     make_byte_table,
-    slice_nested_spans,
+    slice_spans,
     to_large_string,
 )
 from sanitize.core.intervals import expand_ranges, sort_spans
@@ -112,7 +112,7 @@ class _CustomKindScanner:
             low, high = low[order], high[order]
             is_new = np.append(True, (np.diff(low) != 0) | (np.diff(high) != 0))[: len(low)]
             low, high = low[is_new], high[is_new]
-        encoded = slice_nested_spans(buffers, low, high).dictionary_encode()
+        encoded = slice_spans(buffers, low, high).dictionary_encode()
         value_no, values = np.asarray(encoded.indices, np.int64), pl.Series(encoded.dictionary, dtype=pl.String)
         if self.kind.check is not None and len(values):
             is_valid = self.kind.check(values).is_null().to_numpy()
@@ -150,7 +150,7 @@ class _CustomKindScanner:
         order = sort_spans(low, high)
         low, high = low[order], high[order]
         if self._exact_spellings is not None and len(low):
-            spellings = _collapse_whitespace(pl.Series(slice_nested_spans(buffers, low, high))).str.normalize("NFKC")
+            spellings = _collapse_whitespace(pl.Series(slice_spans(buffers, low, high))).str.normalize("NFKC")
             is_exact = spellings.is_in(self._exact_spellings.implode()).to_numpy()
             low, high = low[is_exact], high[is_exact]
         return low, high

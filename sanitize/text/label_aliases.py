@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.array_types import F32, I32, I64
-from sanitize.core.arrow_buffers import TextBuffers, slice_nested_spans
+from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.core.part_protocols import FoundSpans
 from sanitize.errors import PlanError, suggest_names
 from sanitize.kinds.kind import all_kinds, builtin_kinds
@@ -86,7 +86,7 @@ def trim_spans(
     order = np.lexsort((kind, -end, start, text_no))
     text_no, start, end, kind, score = text_no[order], start[order], end[order], kind[order], score[order]
     base = buffers.offsets[text_no]
-    span_texts = pl.Series(slice_nested_spans(buffers, base + start, base + end))
+    span_texts = pl.Series(slice_spans(buffers, base + start, base + end))
     has_letter = span_texts.str.contains(r"[\p{L}\p{N}]").to_numpy()
     byte_length = span_texts.str.len_bytes().to_numpy().astype(np.int64)
     start = start + byte_length - span_texts.str.strip_chars_start().str.len_bytes().to_numpy().astype(np.int64)

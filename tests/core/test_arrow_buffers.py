@@ -19,7 +19,6 @@ from sanitize.core.arrow_buffers import (
     fill_null_texts,
     find_first_byte_after,
     find_matches,
-    slice_nested_spans,
     slice_spans,
     splice,
 )
@@ -126,25 +125,10 @@ def test_slice_spans_gives_the_text_of_each_span(drawn: tuple[list[str], list[li
     texts, spans = drawn
     _, starts, stops = flatten_spans(texts, spans)
     expected = [texts[no].encode()[start:end].decode() for no, spans_of_text in enumerate(spans) for start, end in spans_of_text]
-    assert slice_spans(TextBuffers.from_array(make_column(texts, before, 1)), starts, stops).to_pylist() == expected
-
-
-@given(TEXTS, st.data())
-def test_slice_nested_spans_gives_the_text_of_each_span(texts: list[str], data: st.DataObject) -> None:
-    spans: list[list[tuple[int, int]]] = []
-    for text in texts:
-        spans_of_text: list[tuple[int, int]] = []
-        for _ in range(data.draw(st.integers(0, 5))):
-            start, end = sorted(data.draw(st.tuples(st.sampled_from(character_offsets(text)), st.sampled_from(character_offsets(text)))))
-            # spans are nested or disjoint; spans that cross are not allowed
-            if start < end and all(
-                end <= a or b <= start or (a <= start and end <= b) or (start <= a and b <= end) for a, b in spans_of_text
-            ):
-                spans_of_text.append((start, end))
-        spans.append(sorted(spans_of_text, key=lambda pair: (pair[0], -pair[1])))
-    _, starts, stops = flatten_spans(texts, spans)
-    expected = [texts[no].encode()[start:end].decode() for no, spans_of_text in enumerate(spans) for start, end in spans_of_text]
-    assert slice_nested_spans(TextBuffers.from_array(make_column(texts)), starts, stops).to_pylist() == expected
+    buffers = TextBuffers.from_array(make_column(texts, before, 1))
+    assert slice_spans(buffers, starts, stops).to_pylist() == expected
+    twice = np.concatenate([starts[::-1], starts]), np.concatenate([stops[::-1], stops])  # spans in any order, also overlapping ones
+    assert slice_spans(buffers, *twice).to_pylist() == expected[::-1] + expected
 
 
 @given(texts_with_spans(), st.integers(0, 2), st.data())
