@@ -148,6 +148,16 @@ def is_command_line() -> bool:
     return running_command_line.get()
 
 
+def shell_quote(name: str) -> str:
+    """A name from the data, such as that of a column, as the value of an option in a message: always in quotes, so that
+    `python_api.to_python_names` sees where it ends.
+
+    >>> shell_quote("messages[].content")
+    "'messages[].content'"
+    """
+    return "'" + name.replace("'", "'\"'\"'") + "'"
+
+
 def suggest_names(word: str, names: Iterable[str]) -> str:
     """The end of an error message about an unknown name: all known `names`, and the one that is most similar to `word`, if any."""
     known = sorted(names)

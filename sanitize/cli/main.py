@@ -61,7 +61,8 @@ def _print_version(context: typer.Context, version: Annotated[bool, typer.Option
 
 
 for command_name in COMMANDS:
-    app.command(command_name)(importlib.import_module(f"sanitize.cli.commands.{command_name}").command)
+    module = importlib.import_module(f"sanitize.cli.commands.{command_name}")
+    app.command(command_name, epilog=getattr(module, "EPILOG", None))(module.command)
 
 
 _RETRY_SECONDS = 0.02  # seconds

@@ -14,11 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.array_types import I32, I64, U8, U64, Mask
+from sanitize.array_types import I32, I64, U8, Mask
+from sanitize.kernels import byte_positions
 
-_MAX_WINDOWS = 64  # windows of 8 bytes that are searched one by one; after that all bytes of the column are searched at once
-_ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
-_LOW_SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 BLOCK_BYTES = 1 << 18  # bytes per block: intermediate arrays of this size stay in the second-level cache
 _INLINE_BYTES = 12  # longest text that Arrow stores inside its string view (Arrow columnar format, variable-size binary view)
 MASKED_BYTE = 127  # replaces bytes that patterns must not see: no pattern matches a control byte
@@ -178,49 +176,12 @@ def _concat_slices(sources: list[U8], source_nos: I32, starts: I64, sizes: I64) 
     return pa.Array.from_buffers(pa.string_view(), len(sizes), buffers).cast(pa.large_string())
 
 
-def find_last_byte_before(buffers: TextBuffers, byte: int, positions: I64, floors: I64) -> I64:
-    """For each position, where the last byte equal to `byte` is in [floor, position); -1 where there is none."""
-    rest = np.flatnonzero(positions > floors)
-    last = positions[rest] - 1
-    first, at = floors[rest] >> 3, last >> 3
-    scanner, found, marks = _WordScanner(buffers.data, byte), np.full(len(positions), -1, np.int64), np.zeros(len(positions), np.uint64)
-    marked = scanner.match_bits(at) & _ALL_BITS >> (np.uint64(8) * (7 - (last & 7)).astype(np.uint64))  # only bytes before the position
-    for _ in range(_MAX_WINDOWS):
-        hit, left = np.flatnonzero(marked), np.flatnonzero((marked == 0) & (at > first))
-        marks[rest[hit]], found[rest[hit]] = marked[hit], at[hit] << 3
-        rest, at, first = rest[left], at[left] - 1, first[left]
-        if not len(rest):
-            break
-        marked = scanner.match_bits(at)
-    # the highest set bit marks the last matching byte; the exponent of a float64 is the number of that bit
-    found += (np.frexp(marks.astype(np.float64))[1] >> 3) - (marks != 0)
-    if len(rest):
-        all_positions = np.append(np.flatnonzero(buffers.data == byte), -1)
-        found[rest] = all_positions[np.searchsorted(all_positions[:-1], (at + 1) << 3) - 1]
-    return np.where(found >= floors, found, -1)
-
-
 def find_first_byte_after(buffers: TextBuffers, byte: int, positions: I64, ceilings: I64) -> I64:
-    """For each position, where the first byte equal to `byte` is in [position, ceiling); the ceiling where there is none."""
-    rest = np.flatnonzero(positions < ceilings)
-    last, at = (ceilings[rest] - 1) >> 3, positions[rest] >> 3
-    scanner, found, marks = _WordScanner(buffers.data, byte), ceilings.astype(np.int64), np.zeros(len(positions), np.uint64)
-    marked = scanner.match_bits(at) & _ALL_BITS << (
-        np.uint64(8) * (positions[rest] & 7).astype(np.uint64)
-    )  # only bytes from the position on
-    for _ in range(_MAX_WINDOWS):
-        hit, left = np.flatnonzero(marked), np.flatnonzero((marked == 0) & (at < last))
-        marks[rest[hit]], found[rest[hit]] = marked[hit], at[hit] << 3
-        rest, at, last = rest[left], at[left] + 1, last[left]
-        if not len(rest):
-            break
-        marked = scanner.match_bits(at)
-    marks &= ~marks + np.uint64(1)  # keep only the lowest set bit: the first matching byte
-    found += (np.frexp(marks.astype(np.float64))[1] >> 3) - (marks != 0)
-    if len(rest):
-        all_positions = np.append(np.flatnonzero(buffers.data == byte), len(buffers.data))
-        found[rest] = all_positions[np.searchsorted(all_positions[:-1], at << 3)]
-    return np.minimum(found, ceilings)
+    """For each position, where the first byte equal to `byte` is in [position, ceiling); the ceiling where there is none. One pass where
+    positions ascend."""
+    found = np.empty(len(positions), np.int64)
+    byte_positions.find_first_from(buffers.data, byte, positions, ceilings, found)
+    return found
 
 
 def translate_bytes(data: U8, table: bytes, padding: int = 0) -> U8:
@@ -242,32 +203,6 @@ def make_byte_table(members: bytes) -> Mask:
 def is_in_byte_table(data: U8, table: Mask) -> Mask:
     """True for each byte of `data` that is a member of `table` (see `make_byte_table`)."""
     return translate_bytes(data, table.tobytes()).view(np.bool_)
-
-
-class _WordScanner:
-    """Searches a buffer for one byte value, a word of eight bytes at a time (SWAR)."""
-
-    def __init__(self, data: U8, byte: int) -> None:
-        whole = len(data) // 8
-        self._words = data[: 8 * whole].view("<u8")
-        self._last = np.append(data[8 * whole :], np.zeros(8, np.uint8))[:8].view("<u8")
-        self._byte = np.uint64(byte * 0x0101010101010101)
-
-    def match_bits(self, word_nos: I64) -> U64:
-        """For each word number, a uint64 in which the highest bit of each of its eight bytes is set if the byte is the searched one."""
-        if len(word_nos) and word_nos.max() >= len(self._words):
-            inside = word_nos < len(self._words)
-            words = np.full(len(word_nos), self._last[0])
-            words[inside] = self._words[word_nos[inside]]
-        else:
-            words = self._words[word_nos]
-        words ^= self._byte
-        marked: U64 = words & _LOW_SEVEN_BITS
-        marked += _LOW_SEVEN_BITS
-        marked |= words
-        marked |= _LOW_SEVEN_BITS
-        marked ^= _ALL_BITS
-        return marked
 
 
 def bytes_to_code_points(buffers: TextBuffers, text_no: I64, *positions: I64) -> tuple[I64, ...]:

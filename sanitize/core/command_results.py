@@ -163,15 +163,17 @@ class BlacklistCounts:
 @dataclass(frozen=True, kw_only=True)
 class LeakCheckCounts:
     """The leak check of a run: `values_checked` removed values were searched for in `forms`; `swept` occurrences that the finders had
-    missed were removed. `kinds` are those that are searched for, `unchecked_kinds` those that the plan edits and the check does not search
-    for. `not_searched` are the forms that only a full check searches. `ambiguous` counts matches that are too short to be
-    conclusive, by kind (full check only)."""
+    missed were removed. `ambiguous_values` further values, such as names of one word, may mean something else, and are not searched for.
+    `kinds` are those that are searched for, `unchecked_kinds` those that the plan edits and the check does not search for. `not_searched`
+    are the forms that only a full check searches. `ambiguous` counts matches that are too short to be conclusive, by kind (full check
+    only)."""
 
     forms: Sequence[str]
     mode: str
     values_checked: int
     swept: int
     files: int
+    ambiguous_values: int = 0
     kinds: Sequence[str] | None = field(default=None, metadata=IF_SET)
     unchecked_kinds: Sequence[str] = ()
     not_searched: Sequence[str] = ()
@@ -526,9 +528,10 @@ class ExplainResult(CommandResult):
 class VerifyResult(CommandResult):
     """The result of `verify`: OUT matches its manifest, and none of `values_checked` removed values was found in `forms`.
 
-    `ambiguous` counts matches that are too short or too common to be conclusive, by kind. A full check also gives `passes`,
-    `ambiguous_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a name
-    that may hold a value is a number.
+    `ambiguous_values` further values, such as names of one word, may mean something else: a match of one is no leak. `ambiguous` counts
+    matches that are too short or too common to be conclusive, by kind. A full check also gives `passes`, `ambiguous_forms` and
+    `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a name that may hold a value is
+    a number.
     """
 
     leaks: int
@@ -537,6 +540,7 @@ class VerifyResult(CommandResult):
     values_checked: int
     forms: Sequence[str]
     ambiguous: Mapping[str, int]
+    ambiguous_values: int = 0
     rows: int
     out: str
     work: str
@@ -719,6 +723,17 @@ class SubjectInTraining:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnreachedOutput:
+    """A folder that was published and that an erasure does not reach. `reason`: `missing` (it is nowhere beside WORK or its path),
+    `other content` (the folder at its path is not the one that was published), `other workspace` (the private folder beside it is another
+    one), or `copy` (a further folder with the same content, besides the output itself)."""
+
+    out: str
+    plan_hash: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ErasedOutput:
     """One OUT after an erasure. `erased` is False if it could not be published without the person; then nothing else is known."""
 
@@ -761,7 +776,7 @@ class SubjectResult(CommandResult):
     occurrences_by_section: Sequence[SectionCounts]
     runs: Sequence[SubjectInOutput]
     checkpoints: Sequence[SubjectInTraining]
-    missing_outputs: Sequence[str]
+    unreached_outputs: Sequence[UnreachedOutput]
     work: str
     erased: Erasure | None = field(default=None, metadata=IF_SET)
 

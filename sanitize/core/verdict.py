@@ -96,6 +96,8 @@ def _describe_check(summary: Mapping[str, Any], check: Mapping[str, Any]) -> Ver
         texts.append(f"{check['swept']:,} occurrences that the finders had missed were swept")
     if check["not_searched"]:
         texts.append(f"not searched in the forms {', '.join(check['not_searched'])}")
+    if count := check.get("ambiguous_values"):
+        texts.append(f"not searched for {count:,} value{'s' * (count > 1)} that may mean something else, such as a name of one word")
     if check.get("unchecked_kinds"):
         texts.append(f"not searched for {', '.join(check['unchecked_kinds'])} (their texts often mean something else)")
     return VerdictLine("check", "; ".join(texts), "care" if check["not_searched"] or check.get("unchecked_kinds") else "good")

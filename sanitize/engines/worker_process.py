@@ -42,6 +42,7 @@ class WorkerProcess:
         self._is_ready = False
         self.task_no = -1
         self.deadline = float("inf")
+        self.written_bytes = 0  # by the task, when its time last began
         self._is_terminated = False
 
     def start(self) -> None:
@@ -91,7 +92,7 @@ class WorkerProcess:
             except (OSError, EOFError):
                 self.kill()
                 raise WorkerDied("crashed") from None
-        self.task_no, self.deadline = task_no, time.monotonic() + time_limit
+        self.task_no, self.deadline, self.written_bytes = task_no, time.monotonic() + time_limit, 0
 
     def _send_message(self, message: bytes) -> None:
         self.start()
@@ -141,7 +142,7 @@ def run_on_workers(
     memory_bytes: int | None = None,
 ) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
     """(task number, result or WorkerDied) for every task, as each ends. A task's own error is raised; workers still busy then are
-    killed.
+    killed. A task that has written to its folder when its time is over gets the same time again.
     """
     idle, busy = list(workers), dict[Any, WorkerProcess]()
     for worker in idle[: len(tasks)]:
@@ -172,6 +173,9 @@ def run_on_workers(
                 yield worker.task_no, outcome
             now = time.monotonic()
             for connection, worker in [pair for pair in busy.items() if pair[1].deadline <= now]:
+                if (written := _count_written_bytes(tasks[worker.task_no])) > worker.written_bytes:
+                    worker.deadline, worker.written_bytes = now + time_limit(tasks[worker.task_no]), written
+                    continue
                 del busy[connection]
                 worker.kill()
                 idle.append(worker)
@@ -179,6 +183,16 @@ def run_on_workers(
     finally:
         for worker in busy.values():
             worker.kill()
+
+
+def _count_written_bytes(task: object) -> int:
+    """The bytes that a task has written to its folder so far; 0 for a task without one."""
+    folder = getattr(getattr(task, "task", task), "folder", None)
+    total = 0
+    with contextlib.suppress(OSError, TypeError):
+        for entry in os.scandir(folder):
+            total += entry.stat().st_size
+    return total
 
 
 _idle_workers: list[WorkerProcess] = []

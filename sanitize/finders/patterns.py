@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.array_types import F32, I32, I64, U8, Mask
+from sanitize.array_types import F32, I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import (
     MASKED_BYTE,
     TextBuffers,
@@ -30,10 +30,10 @@ from sanitize.core.arrow_buffers import (
 )
 from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_value_ids
-from sanitize.kinds.kind import ASCII_WORD_CHARS, Kind, boundary_tables, list_kinds, unflatten_strings
-from sanitize.text.digit_lines import DigitLines, find_digit_lines
+from sanitize.kinds.kind import ASCII_WORD_CHARS, Alternative, Kind, boundary_tables, list_kinds, unflatten_strings
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
+from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs
 
 FINDER_NAME = "patterns"
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
@@ -83,6 +83,7 @@ class PatternFinder:
         self._phases = sorted({kind.phase for kind in self.kinds})
         self._not_before, self._not_after = boundary_tables(self.kinds)
         self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
+        self._literals = {phase: _build_literal_table([kind for kind in self.kinds if kind.phase == phase]) for phase in self._phases}
         self._kind_numbers = {kind.name: number for number, kind in enumerate(self.kinds)}
 
     def run(self, texts: pa.LargeStringArray) -> Detections:
@@ -115,7 +116,7 @@ class PatternFinder:
         """Searches phase by phase, each in the text that the earlier phases left; returns the spans, and the section of every candidate
         (always -1 without `with_sections`). `text_counts` is how often each text occurs, for the counts in `skipped`."""
         spans, phase_sections, headers = _CandidateSpans.empty(), list[Sections](), HeaderBlocks(buffers)
-        pieces: DigitLines | None = None  # searched by the first phase of digit_lines_only kinds and the phases after it
+        pieces: TextPieces | None = None  # searched by the first phase of digit_lines_only kinds and the phases after it
         for phase in self._phases:
             kinds = [kind for kind in self.kinds if kind.phase == phase and kind.name not in excluded_kinds]
             if not all(kind.digit_lines_only for kind in kinds):
@@ -124,7 +125,7 @@ class PatternFinder:
                 order = np.argsort(spans.starts, kind="stable")
                 pieces = find_digit_lines(buffers, spans.starts[order], spans.ends[order])
                 searched = pieces.buffers
-            low, high = _find_matches(searched, kinds)
+            low, high = self._find_matches(searched, phase, kinds)
             starts, stops = (low, high) if pieces is None else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
             sections = headers.find_sections(text_no, starts) if with_sections else Sections(np.full(len(starts), -1, np.int32), [])
@@ -138,6 +139,45 @@ class PatternFinder:
                 searched = _blank_out_spans(searched, phase_spans.starts + shift, phase_spans.ends + shift)
             spans = spans.concat(phase_spans, sum(len(earlier.section_no) for earlier in phase_sections[:-1]))
         return spans, _concat_sections(phase_sections)
+
+    def _find_matches(self, buffers: TextBuffers, phase: int, kinds: list[Kind]) -> tuple[I64, I64]:
+        """Returns start and end byte of every leftmost match of the kinds' patterns.
+
+        An alternative with conditions is searched only in the texts that meet them, which finds the same. In the other texts, only the runs
+        around anchors are searched, where all kinds have some.
+        """
+        alternatives = [alternative for kind in kinds for alternative in kind.list_alternatives()]
+        unconditional = "|".join(alternative.pattern for alternative in alternatives if not alternative.is_conditional)
+        literals = self._literals[phase]
+        if literals is None:
+            return run_in_regex_thread("search", find_matches, buffers, unconditional)
+        starts, ends, marks = find_runs(buffers, literals)
+        texts = buffers.to_array()
+        matching_texts = [_select_texts(pl.Series(texts), marks, literals.bits, alternative) for alternative in alternatives]
+        is_met = np.zeros(len(texts), np.bool_)
+        for rows in matching_texts:
+            is_met[rows] = True
+        if is_met.any():
+            in_other_text = ~is_met[np.searchsorted(buffers.offsets, starts, side="right") - 1]
+            starts, ends = starts[in_other_text], ends[in_other_text]
+        pieces = TextPieces.from_spans(buffers, starts, ends)
+        low, high = run_in_regex_thread("search", find_matches, pieces.buffers, unconditional)
+        low, high = pieces.to_column(low), pieces.to_column(high - 1) + 1
+        if not is_met.any():
+            return low, high
+        text_rows = np.flatnonzero(is_met)
+        part = TextBuffers.from_array(texts.take(pa.array(text_rows)))
+        combined = "|".join(
+            alternative.pattern
+            for alternative, rows in zip(alternatives, matching_texts, strict=True)
+            if not alternative.is_conditional or len(rows)
+        )
+        extra_low, extra_high = run_in_regex_thread("conditional search", find_matches, part, combined)
+        extra_text = np.searchsorted(part.offsets, extra_low, side="right") - 1
+        shift = buffers.offsets[text_rows[extra_text]] - part.offsets[extra_text]
+        low, high = np.concatenate([low, extra_low + shift]), np.concatenate([high, extra_high + shift])
+        order = np.argsort(low, kind="stable")
+        return low[order], high[order]
 
     def _resolve_candidates(
         self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, field_flags: I64, weights: I64 | None = None, *, phase: int
@@ -368,42 +408,24 @@ def _strip_prefix_and_suffix(kind: Kind, values: pl.Series) -> tuple[I64, I64, p
     return frame["before"].to_numpy(), frame["after"].to_numpy(), frame["value"]
 
 
-def _find_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
-    """Returns start and end byte of every leftmost match of the kinds' patterns.
-
-    A pattern with a prefilter is searched only in the texts that match the prefilter, which finds the same: few texts do, and one such
-    pattern among the alternatives makes the automaton several times as slow.
-    """
-    texts, forms = buffers.to_array(), [form for kind in kinds for form in kind.prefilter or (((), kind.pattern),)]
-    series = pl.Series(texts)
-    matching_texts = [_find_matching_texts(series, required) for required, _ in forms]
-    has_prefiltered = np.zeros(len(texts), np.bool_)
-    for rows in matching_texts:
-        has_prefiltered[rows] = True
-    low = high = np.empty(0, np.int64)
-    unconditional = "|".join(form for required, form in forms if not required)
-    if unconditional and not has_prefiltered.all():
-        low, high = run_in_regex_thread("search", find_matches, buffers, unconditional)
-    if not has_prefiltered.any():
-        return low, high
-    prefiltered_texts = np.flatnonzero(has_prefiltered)
-    part = TextBuffers.from_array(texts.take(pa.array(prefiltered_texts)))
-    combined = "|".join(form for (required, form), rows in zip(forms, matching_texts, strict=True) if not required or len(rows))
-    extra_low, extra_high = run_in_regex_thread("gated search", find_matches, part, combined)
-    extra_text = np.searchsorted(part.offsets, extra_low, side="right") - 1
-    shift = buffers.offsets[prefiltered_texts[extra_text]] - part.offsets[extra_text]
-    is_other_text = ~has_prefiltered[np.searchsorted(buffers.offsets, low, side="right") - 1]
-    low, high = np.concatenate([low[is_other_text], extra_low + shift]), np.concatenate([high[is_other_text], extra_high + shift])
-    order = np.argsort(low, kind="stable")
-    return low[order], high[order]
+def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:
+    """Returns the anchors of the kinds of a phase and the literals of their alternatives; None where a kind states no anchors."""
+    alternatives = [alternative for kind in kinds for alternative in kind.list_alternatives()]
+    if not all(kind.anchors or all(alternative.is_conditional for alternative in kind.list_alternatives()) for kind in kinds):
+        assert not any(alternative.is_conditional for alternative in alternatives), "a phase with conditions needs anchors"
+        return None
+    anchors = [anchor for kind in kinds for anchor in kind.anchors]
+    return LiteralTable.build(anchors, {alternative.pattern: alternative.literals for alternative in alternatives if alternative.literals})
 
 
-def _find_matching_texts(texts: pl.Series, required_patterns: tuple[str, ...]) -> I64:
-    """Returns the texts that match all required patterns; no texts if there are none."""
-    rows = np.empty(0, np.int64)
-    for number, pattern in enumerate(required_patterns):
-        hits = texts.str.contains(pattern).arg_true().to_numpy().astype(np.int64)
-        rows, texts = rows[hits] if number else hits, texts.gather(hits)
+def _select_texts(texts: pl.Series, marks: U64, bits: dict[str, int], alternative: Alternative) -> I64:
+    """Returns the texts that meet the conditions of an alternative; none if it has none. `marks` has the bits of the alternatives (by
+    pattern) of which each text contains a literal."""
+    rows = np.arange(len(texts) if alternative.is_conditional else 0)
+    if alternative.literals:
+        rows = np.flatnonzero(marks >> np.uint64(bits[alternative.pattern]) & np.uint64(1))
+    for condition in alternative.conditions:
+        rows = rows[texts.gather(rows).str.contains(condition).to_numpy()]
     return rows
 
 

@@ -90,7 +90,11 @@ def explain_with_settings(
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
         engine = LocalEngine(workers=1, spill=Path(folder) / "spill")
         survey = survey_in_sandbox(
-            engine, [require_local_path(path) for path in inputs], settings.columns.roles, settings.reading_memory_bytes
+            engine,
+            [require_local_path(path) for path in inputs],
+            settings.columns.roles,
+            settings.reading_memory_bytes,
+            settings.max_doc_bytes,
         )
         policies = resolve_column_policies(survey.schema, survey.layout.main_column, settings.columns)
         total_bytes = sum(size for _, size in survey.files)

@@ -36,6 +36,7 @@ from sanitize.kinds.kind import (
     BOUNDARY,
     DIGITS,
     LETTERS,
+    Alternative,
     Kind,
     byte_table,
     first_marked,
@@ -84,25 +85,31 @@ _SPELLED_OUT_ADDRESS = (
 # begin with `www` here, as the candidate would include a URL
 _ARCHIVE_HOST = "(?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
 # one form for each sign: the regex engine searches a pattern with one inner literal by that literal
-_ARCHIVE_ADDRESS_FORMS = tuple(f"{_PLAIN_LOCAL_PART} {sign} {_ARCHIVE_HOST}" for sign in ("at", "@"))
+_ARCHIVE_ADDRESS_FORMS = {sign: f"{_PLAIN_LOCAL_PART} {sign} {_ARCHIVE_HOST}" for sign in ("at", "@")}
 _ARCHIVE_ADDRESS = f"{_PLAIN_LOCAL_PART} (?:at|@) {_ARCHIVE_HOST}"
 _PREFIX = "(?:<|[(] ?|[mMoOcCrR]: ?)"  # of a field's name, its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
 _SUFFIX = r"(?:[>)\s,;:\"'|]|\z)"  # what must follow, so that `(me at ann.lee@example.com)` does not contain `me at ann.lee`
 # an address on a line of its own: in lower case, with a usual top-level domain
 _OWN_LINE_HOST = rf" (?:at|@) (?:[a-z0-9-]+[.])+{_USUAL_TLD}"
 _LINE_END = r"[ \t]*[\r\n]"
-_PREFILTER = (  # (conditions that a text must match, form); see `Kind.prefilter`
-    ((" dot | DOT | Dot ",), _SPELLED_OUT_ADDRESS),
-    (
-        (rf"=40|\\@|{_AT_ENTITY}",),
+_ALTERNATIVES = (
+    Alternative(_SPELLED_OUT_ADDRESS, literals=(" dot ", " DOT ", " Dot ")),
+    Alternative(
         rf"{BOUNDARY}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|\\@|{_AT_ENTITY}){_PLAIN_HOST}",
+        literals=("=40", "\\@", "&#64;", "&#x40;", "&#X40;", "&commat;"),
     ),
-    *((("[<(:] ?" + form, _PREFIX + form + _SUFFIX), _PREFIX + form + _SUFFIX) for form in _ARCHIVE_ADDRESS_FORMS),
-    (("From " + _ARCHIVE_ADDRESS,), "From " + _ARCHIVE_ADDRESS + _SUFFIX),
-    ((_OWN_LINE_HOST + _LINE_END,), rf"{BOUNDARY}[a-z0-9_][a-z0-9_.+-]*{_OWN_LINE_HOST}{_LINE_END}"),
+    *(
+        Alternative(_PREFIX + form + _SUFFIX, literals=(f" {sign} ",), conditions=("[<(:] ?" + form, _PREFIX + form + _SUFFIX))
+        for sign, form in _ARCHIVE_ADDRESS_FORMS.items()
+    ),
+    Alternative("From " + _ARCHIVE_ADDRESS + _SUFFIX, literals=("From ",), conditions=("From " + _ARCHIVE_ADDRESS,)),
+    Alternative(
+        rf"{BOUNDARY}[a-z0-9_][a-z0-9_.+-]*{_OWN_LINE_HOST}{_LINE_END}", literals=(" at ", " @ "), conditions=(_OWN_LINE_HOST + _LINE_END,)
+    ),
     # no blanks between quotes: otherwise every quotation would be searched to its end
-    ((), rf"{_PLAIN_ADDRESS}|\"[A-Za-z0-9._+-]+\"@{_PLAIN_HOST}"),
+    Alternative(rf"{_PLAIN_ADDRESS}|\"[A-Za-z0-9._+-]+\"@{_PLAIN_HOST}"),
 )
+_ANCHORS = ("@", "\uff20", "%40", *(f"{bracket}{blank}{at}" for bracket in "[({<" for blank in ("", " ") for at in ("at", "AT", "At")))
 _HEADER_FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
 _MBOX_FROM_LINE = (r"(?:\A|\n)>*From \z", r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] ")  # before and after it
 # matches values that are not in plain form; upper case is handled separately
@@ -350,8 +357,9 @@ KIND = Kind(
         "EMAIL",
         "EMAILADDRESS",
     ),
-    pattern="|".join(form for _, form in _PREFILTER),
-    prefilter=_PREFILTER,
+    pattern="|".join(alternative.pattern for alternative in _ALTERNATIVES),
+    alternatives=_ALTERNATIVES,
+    anchors=_ANCHORS,
     needs_context=_needs_context,
     context_rule=_has_context,
     accepts=_accepts,

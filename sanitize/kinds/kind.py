@@ -64,6 +64,24 @@ WIDE_GAP = f"[{BLANKS}{HYPHENS}]{{2,3}}"  # two or three separators in a row
 _PATTERN_TOKEN = re.compile(r"(\(\?-u:\\b\)|\\.|\{[^}]*\}|\[[^\]]*\]|.)(\?|\{)?", re.DOTALL)
 
 
+@dataclass(frozen=True)
+class Alternative:
+    """An alternative of a pattern. It is searched only in texts that contain one of `literals` and match all `conditions` (regular
+    expressions, tested in order); each of these is met by every text in which the alternative matches.
+
+    For alternatives that few texts contain and that could begin at many letters: they would make the automaton several times as slow.
+    """
+
+    pattern: str
+    literals: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether the alternative is searched in some texts only."""
+        return bool(self.literals or self.conditions)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One kind of personal data (entity type): how its values are found, checked, compared and replaced.
@@ -100,7 +118,7 @@ class Kind:
     rank       Precedence within a phase, where several kinds match at one place: the lowest rank is tried first. `RANK_RANGES` has the
                ranks by content; the reference page of kinds lists every kind in this order.
     digit_lines_only   Every match lies on one line and contains a digit, or a mark of numbers without digits (see
-               sanitize/text/digit_lines.py). Where all kinds of a phase are like that, other lines are not searched.
+               sanitize/text/text_pieces.py). Where all kinds of a phase are like that, other lines are not searched.
     aliases    Further names of the kind in the output of models and other tools, in capitals (`IBAN` for `IBAN_CODE`).
 
     Rarely needed:
@@ -112,11 +130,10 @@ class Kind:
     split_components   For kinds with components in a fixed order: a frame whose columns give the value back when joined in order.
     make_variants   For kinds whose components have no fixed order: (values, draws, anchor) -> surrogates in which one component of each
                value is kept. `anchor` is its index in `components`, or -1 for none. A value with a single component keeps nothing.
-    prefilter  The alternatives of the pattern in order, as pairs (conditions, alternative). An alternative is searched only in texts that
-               match all its conditions, which are regular expressions. For alternatives that few texts contain and that could begin at
-               many letters. The conditions are tested in order, each on the texts that matched the ones before, so the first one should
-               be the cheapest: one that begins with one of three bytes or contains a single literal, which the regex engine can search
-               for directly.
+    alternatives   The alternatives of the pattern in order, where some of them have conditions (see `Alternative`).
+    anchors    Literals, one of which is in every match of the alternatives without conditions. Such a match contains no control byte, no
+               line end except behind `=`, and no blank except beside a bracket. Where all kinds of a phase state anchors, only the
+               runs of bytes around them are searched (see sanitize/text/text_pieces.py).
     needs_context   True for values that are of this kind only where `context_rule` says so: ten bare digits are a telephone number
                after `call`.
     context_rule   Whether each occurrence that needs context is of this kind, from a frame with `value`, `before` (up to 48 bytes) and
@@ -158,7 +175,8 @@ class Kind:
     components: tuple[str, ...] = ()
     split_components: Callable[[pl.Series], pl.DataFrame] | None = None
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
-    prefilter: tuple[tuple[tuple[str, ...], str], ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    anchors: tuple[str, ...] = ()
     needs_context: Callable[[pl.Series], pl.Series] | None = None
     context_rule: Callable[[pl.DataFrame], pl.Series] | None = None
     ambiguous_text: bool = False
@@ -178,6 +196,10 @@ class Kind:
         if not self.pattern:
             return "by other finders than patterns"
         return "where find.kinds names it" if self.opt_in else "always"
+
+    def list_alternatives(self) -> tuple[Alternative, ...]:
+        """The alternatives of the pattern; the pattern itself where none has a condition."""
+        return self.alternatives or (Alternative(self.pattern),)
 
     def is_value(self, candidates: pl.DataFrame) -> pl.Series:
         """True where a candidate is of this kind, before its check; `candidates` is the frame described at `accepts`."""

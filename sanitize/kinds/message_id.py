@@ -72,6 +72,7 @@ KIND = Kind(
     about="the identifier of a mail, as in Message-ID, In-Reply-To and References",
     category="resource",
     pattern=rf"<(?:{_ATOM}*[0-9]:)*{_ATOM}+@[A-Za-z0-9._:\[\]-]+>",
+    anchors=("@",),
     accepts=_accepts,
     normalise=_normalise,
     make_surrogates=_make_surrogates,

@@ -9,11 +9,14 @@ EMAIL_ADDRESS. Normalised form: as written; for key blocks, without blanks and l
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, DIGITS, Kind, flatten_strings, redraw_characters, unflatten_strings
+from sanitize.kinds.kind import BOUNDARY, DIGITS, Alternative, Kind, flatten_strings, redraw_characters, unflatten_strings
 
 _BASE64URL = "[A-Za-z0-9_-]"  # the alphabet of base64 for URLs
 # (prefix, rest) as the issuers document them or have them scanned for. A rest has a maximum length where one that fails late would
@@ -72,13 +75,26 @@ _SPLIT_PATTERNS = (  # head and neck are kept, body and tail are redrawn
     r"\A(?<head>hooks[.]slack[.]com/services/T)(?<body>[^/]*)(?<neck>/B)(?<tail>.*)\z",
     rf"(?s)\A(?<head>(?:{'|'.join(prefix for prefix, _ in _ISSUER_FORMATS)})?)(?<body>.*)(?<neck>)(?<tail>)\z",
 )
-_PREFILTER = (
-    (
-        ("ccount[Kk]ey=|SharedAccessKey=|aws_secret_|AWS_SECRET_|ecretAccessKey|:AA",),
+_ALTERNATIVES = (
+    Alternative(
         "|".join([*map("".join, _LABELLED_KEYS), rf"(?:{BOUNDARY}|/bot){_TELEGRAM_TOKEN}"]),
+        literals=("ccountKey=", "ccountkey=", "SharedAccessKey=", "aws_secret_", "AWS_SECRET_", "ecretAccessKey", ":AA"),
     ),
-    ((), rf"{BOUNDARY}(?:{_ISSUED_TOKEN})|{_PEM_BLOCK}|://{_USER_PASSWORD}@"),
+    Alternative(_PEM_BLOCK, literals=("-----BEGIN ",)),
+    Alternative(rf"{BOUNDARY}(?:{_ISSUED_TOKEN})|://{_USER_PASSWORD}@"),
 )
+
+
+def _expand_prefix(prefix: str) -> list[str]:
+    """The literals that the prefix of an issuer matches: it has sets such as `[rs]` and groups such as `(?:live|test)`, not nested."""
+    parts = re.findall(r"\[(.*?)\]|\(\?:(.*?)\)|([^\[(]+)", prefix)
+    return [
+        "".join(words)
+        for words in itertools.product(*(list(set_) or group.split("|") if set_ or group else [text] for set_, group, text in parts))
+    ]
+
+
+_ANCHORS = ("://", *(literal for prefix, _ in _ISSUER_FORMATS for literal in _expand_prefix(prefix)))
 _HEX_TOKEN = r"\A(?:SK|AC|do[opr]_v1_|shp(?:at|ca|pa|ss)_)[0-9a-f]+\z"
 
 
@@ -125,8 +141,9 @@ KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
     category="credential",
-    pattern="|".join(form for _, form in _PREFILTER),
-    prefilter=_PREFILTER,
+    pattern="|".join(alternative.pattern for alternative in _ALTERNATIVES),
+    alternatives=_ALTERNATIVES,
+    anchors=_ANCHORS,
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,

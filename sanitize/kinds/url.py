@@ -5,6 +5,8 @@ Punctuation at the end belongs to the sentence. Normalised form: scheme and host
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import polars as pl
 
@@ -75,6 +77,7 @@ KIND = Kind(
     aliases=("URL_PERSONAL",),
     pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww][Ww][Ww][.][A-Za-z0-9])[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*[A-Za-z0-9_~/#@$&*+=%-]",
     normalise=_normalise,
+    anchors=("://", *("".join(letters) + "." for letters in itertools.product("wW", repeat=3))),
     make_surrogates=_make_surrogates,
     not_followed_by=_LAST_BYTES,
     rank=30,

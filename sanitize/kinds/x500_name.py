@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, CAPITALS, Kind, flatten_strings, redraw_characters
+from sanitize.kinds.kind import BOUNDARY, CAPITALS, Alternative, Kind, flatten_strings, redraw_characters
 
 _KEY = "(?:[Oo]|[Oo][Uu]|[Cc][Nn]|[Cc]|[Aa]|[Pp]|[Ss]|[Gg]|[Dd][Cc])="
 _PART_CHAR = r"(?:[A-Za-z0-9&()'.,+_-]|\r?\n?[ \t])"  # a folded line continues after a blank
@@ -22,6 +22,10 @@ _EXCHANGE_NAME = rf"/[Oo]=(?:[A-Za-z0-9]{_PART_CHAR}*/{_KEY})+"
 # repetitions have no bounds: counted letters in every capitalised word made the tables of the regex engine too large for its cache
 _NOTES_UNIT = "[A-Z][A-Za-z0-9_&-]+"
 _NOTES_NAME = rf"{BOUNDARY}[A-Z][A-Za-z'.-]*(?: [A-Z][A-Za-z'.-]*)+(?:/{_NOTES_UNIT})+@{_NOTES_UNIT}"
+_ALTERNATIVES = (
+    Alternative(rf"<{_EXCHANGE_NAME}{_PART_CHAR}+>|{_EXCHANGE_NAME}{_LAST_PART}", literals=("/O=", "/o=")),
+    Alternative(_NOTES_NAME, literals=tuple(f"@{letter}" for letter in CAPITALS.decode()), conditions=(rf"/{_NOTES_UNIT}@[A-Z]",)),
+)
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -45,7 +49,8 @@ KIND = Kind(
     name="X500_NAME",
     about="a name in a mail system's directory, as Exchange or Lotus Notes writes it",
     category="account",
-    pattern=rf"<{_EXCHANGE_NAME}{_PART_CHAR}+>|{_EXCHANGE_NAME}{_LAST_PART}|{_NOTES_NAME}",
+    pattern="|".join(alternative.pattern for alternative in _ALTERNATIVES),
+    alternatives=_ALTERNATIVES,
     accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:{_EXCHANGE_NAME}{_PART_CHAR}+|{_NOTES_NAME})\z"),
     normalise=_normalise,
     make_surrogates=_make_surrogates,

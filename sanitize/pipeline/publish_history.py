@@ -1,9 +1,12 @@
 """Records of what was published from a WORK folder, and by which command. They are kept when the index is rebuilt, so that an erasure
 request reaches every output. One JSON file for each OUT and plan, written just before the output is swapped in.
+
+A record is bound to its output by the hash of manifest.json, not by the path alone: folders are moved, copied and replaced.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,16 +15,68 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.storage import private_folder
-from sanitize.storage.files import read_json, write_json
+from sanitize.storage.files import file_sha256, read_json, write_json
 from sanitize.storage.remote_storage import is_url
 from sanitize.storage.task_records import hash_json
 
 
-def record_command(workspace: Path, command: Mapping[str, Any]) -> None:
-    """Store a command: `out`, `inputs`, `settings`, `plan` (resolved) and `plan_hash`. The caller holds WORK's lock."""
+def record_command(workspace: Path, command: Mapping[str, Any], output: Path, manifest_sha256: str) -> None:
+    """Store a command just before its output is swapped in: `out`, `inputs`, `settings`, `plan` (resolved) and `plan_hash`.
+
+    With them the paths of the folder `output` and of the inputs from WORK; `manifest_sha256`, by which the output is recognised: of the new
+    manifest, and of the present one if it is of the same command, as the swap may not happen; and `replaced_sha256`, of the manifests of
+    other outputs that were at this path. The caller holds WORK's lock."""
+    earlier, present_sha256 = read_json(_record_path(workspace, command)) or {}, hash_manifest(output)
+    manifest_hashes, replaced = [manifest_sha256], set(earlier.get("replaced_sha256", ()))
+    if present_sha256 is not None and present_sha256 in earlier.get("manifest_sha256", ()):
+        manifest_hashes.append(present_sha256)
+    elif present_sha256 is not None:
+        replaced.add(present_sha256)
+    record = {
+        **command,
+        "out_from_work": path_from_workspace(workspace, output),
+        "inputs_from_work": [None if is_url(path) else path_from_workspace(workspace, Path(path)) for path in command["inputs"]],
+        "manifest_sha256": list(dict.fromkeys(manifest_hashes)),
+        "replaced_sha256": sorted(replaced - {manifest_sha256}),
+    }
     with private_folder.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
-        folder = private_folder.make_private_folder(workspace / "published")
-        write_json(folder / f"{hash_json(command['out'], command['plan_hash'])}.json", dict(command))
+        private_folder.make_private_folder(workspace / "published")
+        write_json(_record_path(workspace, command), record)
+
+
+def relocate_command(workspace: Path, command: Mapping[str, Any], output: Path) -> dict[str, Any]:
+    """Change the record of a command whose output was found in another folder; returns it."""
+    old_path, moved = _record_path(workspace, command), {**command, "out": os.path.abspath(output)}
+    moved["out_from_work"] = path_from_workspace(workspace, output)
+    new_path, times = _record_path(workspace, moved), old_path.stat()
+    if new_path != old_path:
+        old_path.rename(new_path)
+    with private_folder.set_umask(0o077):
+        write_json(new_path, moved)
+    os.utime(new_path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the order of commands stays
+    return moved
+
+
+def forget_command(workspace: Path, command: Mapping[str, Any]) -> None:
+    """Delete the record of a command whose output no longer exists anywhere."""
+    _record_path(workspace, command).unlink(missing_ok=True)
+
+
+def hash_manifest(output: Path) -> str | None:
+    """The hash by which a published folder is recognised; None if there is no such folder."""
+    try:
+        return file_sha256(output / "manifest.json")
+    except OSError:
+        return None
+
+
+def path_from_workspace(workspace: Path, path: Path) -> str:
+    """A path relative to WORK, which stays valid if both are moved together."""
+    return os.path.relpath(os.path.realpath(path), os.path.realpath(workspace))
+
+
+def _record_path(workspace: Path, command: Mapping[str, Any]) -> Path:
+    return workspace / "published" / f"{hash_json(command['out'], command['plan_hash'])}.json"
 
 
 def find_reversible_outputs(workspace: Path) -> list[str]:

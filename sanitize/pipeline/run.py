@@ -298,8 +298,11 @@ def run_with_settings(
     plan: Plan | str = "rmft",
     work: Path | str | None = None,
     settings: Settings | None = None,
+    *,
+    keep_input: bool = False,
 ) -> RunResult:
-    """`run` with its settings as one object."""
+    """`run` with its settings as one object. With `keep_input` an input that has changed since it was indexed is refused, even with
+    `--replace`."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan, settings = Plan.load(plan), settings or Settings()
     remote = remote_output.RemoteOutput(str(out)) if is_url(out) else None
@@ -313,7 +316,7 @@ def run_with_settings(
         with custom_kinds(plan.custom_kinds):
             check_listed_kinds(settings.known, plan.find.kinds, plan.name)
     plan = plan.with_known_values(settings.known)
-    with IndexBuilder(inputs, work, settings, plan.detection_spec) as index:
+    with IndexBuilder(inputs, work, settings, plan.detection_spec, keep_input=keep_input) as index:
         if remote is not None:
             return _run_to_url(index, plan, out, remote)
         summary = PipelineRun(index, plan, out).sanitize()

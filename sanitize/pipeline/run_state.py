@@ -271,7 +271,7 @@ class RunState:
             return f"with another description ({', '.join(map(flag_of, names))})"
         return "with another key, other settings or another version"
 
-    def confirm_before_swap(self) -> None:
+    def confirm_before_swap(self, manifest_sha256: str) -> None:
         """Called just before OUT is swapped: checks that the input is unchanged and that OUT may be replaced, closes the increments and
         records the command."""
         index_reuse.check_inputs_unchanged(self.index)
@@ -284,4 +284,4 @@ class RunState:
             "plan_hash": self.plan_hash,
         }
         self.index.close_increments()
-        publish_history.record_command(self.index.workspace, command)
+        publish_history.record_command(self.index.workspace, command, self.output, manifest_sha256)

@@ -23,7 +23,7 @@ from sanitize.storage import private_folder
 from sanitize.storage.formats import shard_path
 from sanitize.storage.publication import shard_names
 from sanitize.storage.task_records import run_job
-from sanitize.text.literal_search import LiteralMatcher, prepare_terms
+from sanitize.text.literal_search import LiteralMatcher, count_common_values, prepare_terms
 from sanitize.verification.attribution import find_renamed_columns
 from sanitize.verification.full_check import run_full_check
 from sanitize.verification.leak_check import (
@@ -86,7 +86,7 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     again. Raises LeakFound for what is left then."""
     mode = state.index.settings.verify
     if mode == "off":
-        return CheckedShards(state=state, report={"mode": mode, "values_checked": 0, "swept": 0})
+        return CheckedShards(state=state, report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0})
     checks = _ShardChecks(state)
     with state.tasks.measure("verify"):
         checks.prepare(is_full=mode == "full")
@@ -103,7 +103,13 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
             results[no] = result
     raise_on_leaks(results, set(swept_task_nos), find_renamed_columns(asdict(state.index.settings.columns.roles)))
     failpoints.hit("run:leak_checked")
-    report = {"mode": mode, "values_checked": checks.value_count, "swept": swept, "kinds": sorted(state.plan.leak_checked_kinds)}
+    report = {
+        "mode": mode,
+        "values_checked": checks.value_count,
+        "ambiguous_values": count_common_values(state.forbidden_values_file),
+        "swept": swept,
+        "kinds": sorted(state.plan.leak_checked_kinds),
+    }
     if mode == "full":
         ambiguous = sum((Counter(result["ambiguous"]) for result in results), Counter())
         report |= checks.run_full_check(ambiguous)

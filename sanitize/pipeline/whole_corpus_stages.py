@@ -6,6 +6,7 @@ Each function takes the state of the run and the results of earlier stages, and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,20 +147,27 @@ def aggregate_increment(
             corpus=corpus_context,
             blacklist_file=blacklist.path if blacklist else None,
         )
-        return {"editors": [{name: str(path) for name, path in tables.tables.items()} for tables in aggregates]}
+        return {
+            "editors": [{name: os.path.relpath(path, index.workspace) for name, path in tables.tables.items()} for tables in aggregates]
+        }
 
     folder = state.folder / f"counts{increment.record_suffix}"
     with state.tasks.measure("aggregate"):
         depends_on = [
+            "paths relative to WORK",
             [file_sha256(path) for path in excluded],
             *([[file_sha256(path) for path in replacement_id_files]] if replacement_id_files else []),
         ]
         job = state.create_job(folder.name, write_aggregates, folder_task, folder, *depends_on, increment=increment)
         record = run_job(job)
     # tables written to the task folder have been moved to the run's folder; the others belong to the index
+    task_folder = folder_task.folder.relative_to(index.workspace)
     return tuple(
         Aggregates(
-            {name: folder / Path(path).name if Path(path).parent == folder_task.folder else Path(path) for name, path in tables.items()}
+            {
+                name: folder / Path(path).name if Path(path).parent == task_folder else index.workspace / path
+                for name, path in tables.items()
+            }
         )
         for tables in record["editors"]
     )

@@ -252,9 +252,9 @@ def _describe_type(expected: Any) -> str:
 
 _FLAGS = {one.name for one in Settings.__dataclass_fields__.values() if one.default is False} | {"erase", "anyway", "reveal"}
 _RENAMED = {"dir": "folder", "set": "Plan.with_"}
-_OPTION = re.compile(  # an option, and its value where one follows: a placeholder, a number, a fixed word, or what stands before a colon
+_OPTION = re.compile(  # an option, and its value: a placeholder, a quoted name, a number, a fixed word, or what stands before a colon
     r"(?<![\w-])--([a-z][a-z-]*[a-z]|n\b)"
-    r"(?: ([A-Z][A-Z.]*[A-Z]|N|[0-9][\w.]*%?|off|fast|full|spark|[^\s:;,()]+(?=:)|\(\w+\)(?=:)))?(?![\w-])"
+    r"(?: ('[^']*'|[A-Z][A-Z.]*[A-Z]|N|[0-9][\w.]*%?|off|fast|full|spark|[^\s:;,()]+(?=:)|\(\w+\)(?=:)))?(?![\w-])"
 )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sanitize.readers.byte_streams import TruncatedStream, open_stream
 from sanitize.readers.parquet import standardize_with_mails
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
-from sanitize.readers.standard_form import null_out_rows, to_plain_schema
+from sanitize.readers.standard_form import MAX_NESTING_LEVELS, nesting_levels, null_out_rows, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 
 FORMATS = {"arrow": (".arrow", ".feather", ".ipc")}
@@ -32,7 +32,7 @@ def confirm_format(head: bytes, format: str) -> str:
     return detect_format(head) or ""
 
 
-def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The columns, from the schema at the start of the file. Raises UnreadableFile."""
     try:
         with open_stream(path) as stream:
@@ -46,6 +46,8 @@ def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
         raise UnreadableFile("unreadable") from None
     if has_duplicate_names:
         raise UnreadableFile("unreadable")
+    if any(nesting_levels(field.type) > MAX_NESTING_LEVELS for field in schema):
+        raise UnreadableFile("too_deep")
     return FileSurvey(schema=schema, is_inferred=False, units=(InputUnit(no=0, path=path, format=format, files=(path,)),))
 
 
@@ -84,8 +86,8 @@ def _iter_batches(path: str) -> Iterator[tuple[pa.RecordBatch | None, str]]:
     try:
         with open_stream(path) as stream:
             yield from ((batch, "") for batch in _open_reader(stream))
-    except TruncatedStream:
-        yield None, "truncated"
+    except TruncatedStream as error:
+        yield None, error.reason
     except MemoryError:
         yield None, "memory"
     except _READ_ERRORS as error:

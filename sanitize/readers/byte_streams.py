@@ -5,6 +5,7 @@ streams.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -18,9 +19,21 @@ HEAD_BYTES = 1 << 16
 Item = TypeVar("Item")
 
 
+# decompressed bytes of a file: for each compressed byte, and for any file. Deflate reaches 1,032; no real text compresses that well
+MAX_COMPRESSION_RATIO, FREE_DECOMPRESSED_BYTES = 1_000, 1 << 30
+
+
 class TruncatedStream(Exception):
-    """A file ends too early, or its compressed stream is damaged. What precedes the break was delivered before: bytes by `open_stream`,
-    whole records or mails by the readers."""
+    """A file ends too early, its compressed stream is damaged, or it is a decompression bomb (`reason`). What precedes the break was
+    delivered before: bytes by `open_stream`, whole records or mails by the readers."""
+
+    reason = "truncated"
+
+
+class BombStream(TruncatedStream):
+    """A compressed stream that holds far more than a file of its size can."""
+
+    reason = "bomb"
 
 
 class _DecompressedStream(io.RawIOBase):
@@ -33,6 +46,7 @@ class _DecompressedStream(io.RawIOBase):
         self._path, self._codec, self._position = path, codec, 0
         self._source = self._open()
         self._bytes_before_break: io.BytesIO | None = None
+        self._max_bytes = MAX_COMPRESSION_RATIO * os.path.getsize(path) + FREE_DECOMPRESSED_BYTES
 
     def _open(self) -> pa.NativeFile:
         return pa.CompressedInputStream(pa.OSFile(self._path), self._codec)
@@ -61,6 +75,8 @@ class _DecompressedStream(io.RawIOBase):
                 self._bytes_before_break = self._read_until_break()
         if self._bytes_before_break is not None and not (data := self._bytes_before_break.read(len(buffer))):
             raise TruncatedStream
+        if self._position > self._max_bytes:
+            raise BombStream
         self._position += len(data)
         buffer[: len(data)] = data
         return len(data)
@@ -109,8 +125,8 @@ def read_whole(path: str, limit: int) -> tuple[bytes, str]:
     try:
         with open_stream(path) as stream:
             raw = stream.read(limit + 1)
-    except TruncatedStream:
-        return b"", "truncated"
+    except TruncatedStream as error:
+        return b"", error.reason
     except OSError:
         return b"", "unreadable"
     reason = "" if 0 < len(raw) <= limit else "too_large" if raw else "empty_file"
@@ -126,7 +142,7 @@ def read_guarded(path: str, read: Callable[[io.BufferedReader], Iterator[Item]])
         with open_stream(path) as stream:
             for item in read(stream):
                 yield item, ""
-    except TruncatedStream:
-        yield None, "truncated"
+    except TruncatedStream as error:
+        yield None, error.reason
     except OSError:
         yield None, "unreadable"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy
 from sanitize.core.text_cells import is_list_type, is_text_type, list_text_leaves
-from sanitize.errors import UsageError, suggest_names
+from sanitize.errors import UsageError, shell_quote, suggest_names
 from sanitize.readers.survey import Roles
 
 # names of columns that name people: whole names, and last words of names (`post_author`, `senderName`)
@@ -89,12 +89,18 @@ def refuse_undecided_columns(names: Iterable[str], decided: Iterable[str]) -> No
     """
     undecided = [name for name in names if names_people(name) and name not in set(decided)]
     if undecided:
-        several = len(undecided) > 1
-        raise UsageError(
-            f"column{'s' if several else ''} {', '.join(undecided)} name{'' if several else 's'} people, and no option says what becomes "
-            f"of {'each' if several else 'it'}: give --pseudonymize NAME (a keyed code for each value), --drop NAME, --sanitize NAME "
-            "(searched like any text: a user name alone is not found) or --keep NAME (left as it is)"
-        )
+        raise make_undecided_error(undecided)
+
+
+def make_undecided_error(undecided: Sequence[str]) -> UsageError:
+    """The error for columns that name people, by their names or by what they hold, with the ways out."""
+    name, several = shell_quote(undecided[0]), len(undecided) > 1
+    return UsageError(
+        f"column{'s' if several else ''} {', '.join(undecided)} name{'' if several else 's'} people, and no option says what becomes "
+        f"of {'each' if several else 'it'}: give --pseudonymize {name} (a keyed code for each value), --drop {name}, "
+        f"--sanitize {name} (searched like any text: a user name alone is not found) or, if no cell of it holds what the plan removes, "
+        f"--keep {name}{'; the same for ' + ', '.join(undecided[1:]) if several else ''}"
+    )
 
 
 def _is_text_or_list(data_type: pa.DataType) -> bool:

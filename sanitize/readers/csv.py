@@ -40,7 +40,7 @@ def confirm_format(head: bytes, format: str) -> str:
     return format if looks_like_text(head) else ""
 
 
-def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The columns of the header line. One unit: whether a position is inside quotes is known only when the file is read from its start."""
     names = _read_header(path, format, roles.text[0])[1]
     unit = InputUnit(no=0, path=path, format=format, files=(path,))
@@ -150,7 +150,7 @@ def iter_records(
                 record, record_end = source.bytes_before(line_end), line_end
         elif line_end <= limit and not _parse_cells(source.bytes_before(line_end), separator)[1]:
             record, record_end = source.bytes_before(line_end), line_end  # a quote inside a cell without quotes
-        elif source.is_truncated:
+        elif source.broken is not None:
             break  # the record is cut by the break
         else:
             record, record_end = None, source.find_oversized_record_end(separator.encode())
@@ -159,8 +159,8 @@ def iter_records(
         if record is None or record:
             yield line, record
         line += source.advance_past_line(record_end if record_end >= 0 else source.find_oversized_line_end())
-    if source.is_truncated:
-        raise TruncatedStream
+    if source.broken is not None:
+        raise source.broken
 
 
 class _RecordBuffer:
@@ -170,7 +170,8 @@ class _RecordBuffer:
         self._stream, self._path, self._chunk_bytes = stream, path, chunk_bytes
         self._buffer, self._buffer_offset = bytearray(), 0  # `_buffer_offset`: the byte of the file where the buffer begins
         self._record_start = 0  # where the current record begins in the buffer
-        self.is_truncated = self._at_eof = False
+        self._at_eof = False
+        self.broken: TruncatedStream | None = None
         self._fill()
         if self._buffer.startswith(UTF8_BOM):
             self._record_start = len(UTF8_BOM)
@@ -181,8 +182,8 @@ class _RecordBuffer:
             return False
         try:
             chunk = self._stream.read1(self._chunk_bytes)  # not `read`: it loses what it has read when it meets a break
-        except TruncatedStream:
-            chunk, self.is_truncated = b"", True
+        except TruncatedStream as error:
+            chunk, self.broken = b"", error
         if self._record_start > self._chunk_bytes:
             del self._buffer[: self._record_start]
             self._buffer_offset, self._record_start = self._buffer_offset + self._record_start, 0
@@ -200,7 +201,7 @@ class _RecordBuffer:
             if searched > limit:
                 return searched
             if not self._fill():
-                return searched if searched > start and not self.is_truncated else -1
+                return searched if searched > start and self.broken is None else -1
         return newline - self._record_start
 
     def count_quotes(self, start: int, end: int) -> int:

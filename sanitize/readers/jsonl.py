@@ -22,16 +22,20 @@ from sanitize.core import text_cells
 from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, detect_compression, looks_like_text, open_stream, read_guarded
 from sanitize.readers.json_array import iter_elements
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
-from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf
+from sanitize.readers.standard_form import MAX_NESTING_LEVELS, TEXT_TYPE, find_faults, find_leaf, nesting_levels
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 
 FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines"), "json": (".json",)}
 SAMPLE_LINES = 1_000  # lines at the start of a file that are sampled for its columns
 # lines sampled at positions spread over a file of lines that is not compressed: files are often sorted by origin
 SAMPLE_SPOTS, LINES_PER_SPOT = 16, 64
-MAX_SAMPLE_LINE_BYTES = 32 << 20  # longest line of the sample
+MAX_SAMPLE_LINE_BYTES = 32 << 20  # longest line of the sample, or --max-doc-bytes if that is more
 MAX_SPOT_BYTES = 64 << 20  # bytes of the sample from one position
 UNIT_BYTES = 64 << 20  # bytes of a file in one unit
+# deepest nesting of a record. A fixed number: where Python's own limit is met depends on its version and on the calls above
+MAX_DEPTH = 200
+_STRINGS_OF_JSON = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_BRACKETS_OF_JSON = re.compile(r"[\[\]{}]")
 
 
 def detect_format(head: bytes) -> str | None:
@@ -55,24 +59,27 @@ def confirm_format(head: bytes, format: str) -> str:
     return (detect_format(head) or "") if format == "json" else format if looks_like_text(head) else ""
 
 
-def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The columns of a sample of records, and the units. Raises UnreadableFile."""
     size, is_seekable = os.path.getsize(path), detect_compression(path) is None and format == "jsonl"
     cuts = list(range(0, size, UNIT_BYTES)) if is_seekable and size > 2 * UNIT_BYTES else [0]
     values: dict[str, list[Any]] = {}
+    sample_limit = max(MAX_SAMPLE_LINE_BYTES, max_doc_bytes)
     is_truncated, is_empty = False, True
+    reasons: set[str] = set()  # of the sampled records that cannot be read
     with open_stream(path) as stream:
         try:
             for start_byte in [0, *((size * n // SAMPLE_SPOTS for n in range(1, SAMPLE_SPOTS)) if is_seekable and size > 1 << 20 else ())]:
                 byte_count = 0
                 records = (
-                    iter_elements(stream, limit=MAX_SAMPLE_LINE_BYTES)
+                    iter_elements(stream, limit=sample_limit)
                     if format == "json"
-                    else iter_lines(stream, start=start_byte, limit=MAX_SAMPLE_LINE_BYTES)
+                    else iter_lines(stream, start=start_byte, limit=sample_limit)
                 )
                 for number, (*_, record_bytes) in enumerate(records):
                     is_empty, byte_count = False, byte_count + len(record_bytes or b"")
-                    record = _parse_object(record_bytes)[0] if record_bytes is not None else None
+                    record, reason = _parse_object(record_bytes) if record_bytes is not None else (None, "too_large")
+                    reasons.add(reason)
                     if isinstance(record, dict):
                         for key, value in record.items():
                             values.setdefault(key, []).append(value)
@@ -83,7 +90,8 @@ def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
     if is_empty and not is_truncated:  # an array without elements fits any columns: take those of the roles
         values = {name: [] for name in (*(re.split(r"[.\[]", name)[0] for name in roles.text), roles.user, roles.id) if name}
     elif not values:
-        raise UnreadableFile("truncated" if is_truncated else "not_json")
+        # of records that cannot be read for several reasons, the file is not what its name says
+        raise UnreadableFile("truncated" if is_truncated else reasons.pop() if len(reasons) == 1 and "" not in reasons else "not_json")
     schema = pa.schema([(key, _infer_type(column) if column else pa.null()) for key, column in values.items()])
     pieces = [
         InputUnit(no=0, path=path, format=format, files=(path,), start=start, end=stop)
@@ -97,7 +105,8 @@ def _infer_type(values: list[Any]) -> pa.DataType:
     if all(type(value) is str for value in values):
         return TEXT_TYPE
     try:
-        return text_cells.canonical_type(pa.array(values).type)
+        inferred = text_cells.canonical_type(pa.array(values).type)
+        return TEXT_TYPE if nesting_levels(inferred) > MAX_NESTING_LEVELS else inferred
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return TEXT_TYPE
 
@@ -141,6 +150,8 @@ def _parse_object(line: bytes) -> tuple[Any, str]:
         text = line.decode()
     except UnicodeDecodeError:
         return None, "not_utf8"
+    if _is_too_deep(text):
+        return None, "too_deep"
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):
@@ -155,6 +166,18 @@ def _parse_object(line: bytes) -> tuple[Any, str]:
         except UnicodeEncodeError:
             return None, "not_utf8"
     return record, ""
+
+
+def _is_too_deep(text: str) -> bool:
+    """True if brackets of a record are nested deeper than `MAX_DEPTH`."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for bracket in _BRACKETS_OF_JSON.findall(_STRINGS_OF_JSON.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:

@@ -342,7 +342,7 @@ def confirm_format(head: bytes, format: str) -> str:
     return format if is_confirmed else ""
 
 
-def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The units of one file; an mbox is cut where it is large and not compressed."""
     size = os.path.getsize(path)
     step = UNIT_BYTES if format == "mbox" and detect_compression(path) is None and size > 2 * UNIT_BYTES else size
@@ -406,7 +406,8 @@ def iter_mails(
     if buffer_offset:
         stream.seek(buffer_offset)
     mail_start: int | None = None if start_byte else 0  # where the current mail begins; None while it begins outside the range
-    buffer, searched, is_oversized, at_eof, is_truncated = bytearray(), 0, False, False, False
+    buffer, searched, is_oversized, at_eof = bytearray(), 0, False, False
+    broken: TruncatedStream | None = None
 
     def extract_mail(mail_end: int) -> bytes | None:
         raw = b"" if is_oversized else bytes(buffer[(mail_start or 0) - buffer_offset : mail_end]).removeprefix(UTF8_BOM).lstrip(b"\r\n")
@@ -419,8 +420,8 @@ def iter_mails(
     while not at_eof:
         try:
             chunk = stream.read1(chunk_bytes)
-        except TruncatedStream:
-            chunk, is_truncated = b"", True
+        except TruncatedStream as error:
+            chunk, broken = b"", error
         buffer += chunk
         at_eof = not chunk
         while (envelope := buffer.find(b"From ", searched)) >= 0 and (at_eof or len(buffer) - envelope > _ENVELOPE_LOOKAHEAD_BYTES):
@@ -440,8 +441,8 @@ def iter_mails(
         dropped = max(0, searched - 4 if mail_start is None or is_oversized else mail_start - buffer_offset)
         del buffer[:dropped]
         buffer_offset, searched = buffer_offset + dropped, searched - dropped
-    if is_truncated:
-        raise TruncatedStream
+    if broken is not None:
+        raise broken
     if mail_start is not None and (is_oversized or buffer):
         blank = _BLANK_LINE.search(buffer[-4:])
         yield mail_start, extract_mail(len(buffer) - len(blank[1]) if blank else len(buffer))

@@ -20,6 +20,7 @@ from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROW
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 from sanitize.storage import parquet_files
+from sanitize.storage.views import is_queryable_path
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 # larger row groups are staged: in place, every task that reads a part of one would decode all of it
@@ -40,7 +41,7 @@ def confirm_format(head: bytes, format: str) -> str:
     return detect_format(head) or ""
 
 
-def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The columns and the row groups, from the footer; no data page is read. Raises UnreadableFile."""
     try:
         with open(path, "rb") as file:
@@ -59,8 +60,10 @@ def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
         raise UnreadableFile("unreadable") from None
     if has_duplicate_names:
         raise UnreadableFile("unreadable")
-    in_place = _has_text_as_strings(schema, roles) and all(
-        rows <= MAX_IN_PLACE_GROUP_ROWS and size <= MAX_IN_PLACE_GROUP_BYTES for rows, size in groups
+    in_place = (
+        _has_text_as_strings(schema, roles)
+        and all(rows <= MAX_IN_PLACE_GROUP_ROWS and size <= MAX_IN_PLACE_GROUP_BYTES for rows, size in groups)
+        and is_queryable_path(os.path.abspath(path))  # queries read the documents too
     )
     cuts: list[list[int]] = [[]]
     unit_bytes = 0

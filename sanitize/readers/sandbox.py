@@ -41,8 +41,10 @@ from sanitize.storage.task_records import Job, run_job
 
 FILES_PER_SURVEY_TASK = 1_000  # files of one task
 FILES_PER_CHECK_TASK, BYTES_PER_CHECK_TASK = 200, 64 << 20
-# seconds for any task, plus seconds for each MB: readers process 50 MB a second, and a compressed MB may hold a hundred
+# seconds for any task, plus seconds for each MB: readers process 50 MB a second, and a compressed MB may hold a hundred. While a task
+# writes documents its time begins again, so that only a reader that hangs is ended. A few KB of Parquet may hold millions of short rows
 BASE_TIME_LIMIT_S = 120.0
+TIME_LIMIT_S_PER_MILLION_ROWS = 30.0  # measured: 2.5 s
 TIME_LIMIT_S_PER_MB, TIME_LIMIT_S_PER_COMPRESSED_MB = 2.0, 20.0
 
 # (stage name for the progress, function, tasks, seconds allowed for a task) -> (task number, its result or WorkerDied)
@@ -52,13 +54,13 @@ UntrustedRunner = Callable[
 
 
 def survey_in_sandbox(
-    engine: Engine, inputs: Sequence[Path], roles: Roles, memory_bytes: int, indexed: IndexedInput | None = None
+    engine: Engine, inputs: Sequence[Path], roles: Roles, memory_bytes: int, max_doc_bytes: int, indexed: IndexedInput | None = None
 ) -> Survey:
     """Runs `survey_inputs` with every file opened in a child process that has `memory_bytes` more than at rest."""
 
-    def survey_in_batches(files: list[InputFile], roles: Roles) -> list[InputFile]:
+    def survey_in_batches(files: list[InputFile], roles: Roles, max_doc_bytes: int) -> list[InputFile]:
         cuts = range(0, len(files), FILES_PER_SURVEY_TASK)
-        tasks = [(files[first : first + FILES_PER_SURVEY_TASK], roles) for first in cuts]
+        tasks = [(files[first : first + FILES_PER_SURVEY_TASK], roles, max_doc_bytes) for first in cuts]
         files_by_task: dict[int, list[InputFile]] = {}
         for task_no, outcome in engine.map_untrusted(
             _survey_task, tasks, time_limit=lambda task: BASE_TIME_LIMIT_S + len(task[0]), memory_bytes=memory_bytes
@@ -68,7 +70,7 @@ def survey_in_sandbox(
 
     def survey_one_by_one(files: list[InputFile], roles: Roles) -> list[InputFile]:
         surveyed = list(files)
-        tasks = [([file], roles) for file in files]
+        tasks = [([file], roles, max_doc_bytes) for file in files]
         for task_no, outcome in engine.map_untrusted(
             _survey_task, tasks, time_limit=lambda task: BASE_TIME_LIMIT_S, memory_bytes=memory_bytes
         ):
@@ -77,10 +79,10 @@ def survey_in_sandbox(
             )
         return surveyed
 
-    return survey_inputs(inputs, roles, survey_in_batches, indexed)
+    return survey_inputs(inputs, roles, survey_in_batches, indexed, max_doc_bytes)
 
 
-def _survey_task(task: tuple[list[InputFile], Roles]) -> list[InputFile]:
+def _survey_task(task: tuple[list[InputFile], Roles, int]) -> list[InputFile]:
     return survey_files(*task)
 
 
@@ -267,11 +269,8 @@ def _input_bytes(unit: InputUnit, path: str) -> int:
 
 
 def _extra_seconds(unit: InputUnit, path: str) -> float:
-    return (
-        _input_bytes(unit, path)
-        / 1e6
-        * (TIME_LIMIT_S_PER_MB if unit.format == "parquet" or unit.end is not None else TIME_LIMIT_S_PER_COMPRESSED_MB)
-    )
+    per_mb = TIME_LIMIT_S_PER_MB if unit.format == "parquet" or unit.end is not None else TIME_LIMIT_S_PER_COMPRESSED_MB
+    return _input_bytes(unit, path) / 1e6 * per_mb + (unit.rows or 0) / 1e6 * TIME_LIMIT_S_PER_MILLION_ROWS
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

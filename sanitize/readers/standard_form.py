@@ -15,11 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.core import text_cells
-from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.errors import InputRefused, UsageError, shell_quote, suggest_names
 from sanitize.readers.survey_types import Roles, printable_path
 
 TEXT_TYPE = pa.large_string()
 ColumnMapping = tuple[tuple[str, str], ...]
+MAX_NESTING_LEVELS = 60  # of a column in Parquet, where a list takes two; Arrow cannot read back a footer with more than 64
+
+
+def nesting_levels(data_type: pa.DataType) -> int:
+    """The levels of a type in a Parquet schema: two for a list, one for a struct and for a plain value. Iterative: a type may be deep."""
+    deepest, pending = 0, [(data_type, 1)]
+    while pending:
+        inner, level = pending.pop()
+        deepest = max(deepest, level)
+        step = 1 if pa.types.is_struct(inner) else 2
+        pending += [(inner.field(number).type, level + step) for number in range(inner.num_fields)]
+    return deepest
 
 
 def to_plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -64,14 +76,25 @@ def main_text_column(roles: Roles, schema: pa.Schema) -> str:
     return leaf.column if leaf and leaf.steps else "text"
 
 
+def list_text_candidates(schema: pa.Schema, roles: Roles) -> list[str]:
+    """The texts of a file that can be its main text: all but ids, users and paths, by the names of their columns."""
+    others = {roles.id, roles.user, "doc_id", "user_id"}
+    no_text = re.compile(r"(^|[^a-z])(u?u?id|guid|path|url|date|lang|role)$")
+    texts = [str(leaf) for leaf in text_cells.list_text_leaves(schema)]
+    return [text for text in texts if text not in others and not no_text.search(text.lower())]
+
+
 def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
     """(column in the file, column in standard form) for every column of a file, in its order. Raises UsageError for wrong column roles."""
     paths = [*schema.names, *(str(leaf) for leaf in text_cells.list_text_leaves(schema) if leaf.steps)]
     mapping: list[tuple[str, str]] = []
 
     def missing_column(option: str, name: str) -> UsageError:
+        candidates = list_text_candidates(schema, roles) if option == "text-column" else []
+        value = shell_quote(candidates[0]) if len(candidates) == 1 else "NAME"
         return UsageError(
-            f"{printable_path(path)}: there is no column {name}; name the column with --{option} NAME. Columns {suggest_names(name, paths)}"
+            f"{printable_path(path)}: there is no column {name}; name the column with --{option} {value}. "
+            f"Columns {suggest_names(name, paths)}"
         )
 
     for number, name in enumerate(roles.text):

@@ -92,6 +92,7 @@ __all__ = [
     "null_out_rows",
 ]
 
+DEFAULT_MAX_DOC_BYTES = 32 << 20
 MAX_UNIT_FILES, MAX_UNIT_BYTES = 1_000, 64 << 20  # of small files that are read as one unit
 SMALL_MBOX_BYTES = 1 << 20  # an mbox up to this size shares a unit with its neighbours: some folders of mails hold one small mbox a mail
 # written by Spark: a success marker and copies of the footers
@@ -104,6 +105,7 @@ _SUPPORTED_FORMATS_HINT = (
 )
 
 _REMEDIES = {  # what to do, for reasons with a more specific remedy than to repair or leave out the file
+    "too_large": "Raise --max-doc-bytes to read it, or leave the file out",
     "no_header": "Name the main text's column with --text-column NAME, or put a line of names first; lines end with LF or CRLF",
 }
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".text", ".jsonl", ".ndjson", ".json")
@@ -143,14 +145,15 @@ class InputFile:
 def survey_inputs(
     inputs: Sequence[Path],
     roles: Roles,
-    surveyor: Callable[[list[InputFile], Roles], list[InputFile]] | None = None,
+    surveyor: Callable[[list[InputFile], Roles, int], list[InputFile]] | None = None,
     indexed: IndexedInput | None = None,
+    max_doc_bytes: int = DEFAULT_MAX_DOC_BYTES,
 ) -> Survey:
     """Lists and surveys all files of the inputs: units in corpus order, the schema of the corpus, and the files that cannot be read.
 
     The schema is in standard form. `surveyor` opens the files; the default is `survey_files`, which opens them in this process. With
-    `indexed`, only files that the index does not cover are surveyed. Raises InputRefused and UsageError for inputs that cannot be read or
-    whose columns conflict.
+    `indexed`, only files that the index does not cover are surveyed. Records up to `max_doc_bytes` are sampled. Raises InputRefused and
+    UsageError for inputs that cannot be read or whose columns conflict.
     """
     files: list[InputFile] = []
     for path in map(str, inputs):
@@ -158,11 +161,13 @@ def survey_inputs(
         if indexed and all(file.path in indexed.known_paths for file in listed_files):
             continue
         listed_files = [file for file in listed_files if not indexed or file.path not in indexed.known_paths]
-        surveyed_files = (surveyor or survey_files)(listed_files, roles)
+        surveyed_files = (surveyor or survey_files)(listed_files, roles, max_doc_bytes)
         for file in surveyed_files:
             if file.is_named_input and file.reason:
                 raise InputRefused(format_refusal(file.path, file.reason, is_format_certain=file.is_format_certain))
         if not any(file.format for file in surveyed_files):
+            if not os.access(path, os.R_OK | os.X_OK):
+                raise InputRefused(f"{printable_path(path)}: this folder cannot be read. Check its permissions.")
             raise InputRefused(
                 f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)} files). {_SUPPORTED_FORMATS_HINT}."
             )
@@ -218,10 +223,10 @@ def with_sample(survey: Survey, sample: DocumentSample) -> Survey:
     return dataclasses.replace(survey, units=units, layout=dataclasses.replace(survey.layout, sample=sample))
 
 
-def survey_files(files: list[InputFile], roles: Roles) -> list[InputFile]:
+def survey_files(files: list[InputFile], roles: Roles, max_doc_bytes: int) -> list[InputFile]:
     """The files with their formats and their readers' surveys, or with the reason why they cannot be read."""
     readers = _load_readers()
-    return [_survey_file(_detect_file_format(file, readers), readers, roles) for file in files]
+    return [_survey_file(_detect_file_format(file, readers), readers, roles, max_doc_bytes) for file in files]
 
 
 def stage_unit(unit: InputUnit, survey: Survey | StagingLayout, out_path: Path, quarantine_path: Path, max_doc_bytes: int) -> StagingResult:
@@ -274,6 +279,10 @@ def _stat_named_input(path: str) -> InputFile:
     """The entry of a file that the user named; a symbolic link is followed."""
     try:
         info = os.stat(path)
+    except PermissionError:
+        raise InputRefused(
+            f"{printable_path(path)}: cannot be reached: a folder above it does not permit it. Check its permissions."
+        ) from None
     except OSError:
         raise InputRefused(f"{printable_path(path)}: there is no such file or folder. Check the path.") from None
     return InputFile(path=path, input_path=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
@@ -371,12 +380,12 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
     return dataclasses.replace(file, format=format, reason=reason, is_format_certain=is_certain)
 
 
-def _survey_file(file: InputFile, readers: dict[str, ModuleType], roles: Roles) -> InputFile:
+def _survey_file(file: InputFile, readers: dict[str, ModuleType], roles: Roles, max_doc_bytes: int) -> InputFile:
     """The file with its reader's survey, or with the reason why it cannot be read."""
     if not file.format:
         return file
     try:
-        return dataclasses.replace(file, survey=readers[file.format].survey_file(file.path, file.format, roles))
+        return dataclasses.replace(file, survey=readers[file.format].survey_file(file.path, file.format, roles, max_doc_bytes))
     except UnreadableFile as error:
         reason = error.reason
     except OSError:

@@ -27,6 +27,7 @@ REASONS = {
     "not_utf8": "it has bytes or escapes that are not valid Unicode text",
     "symlink": "it is a symbolic link that leads out of its folder, to a folder, or to nothing",
     "timed_out": "reading it takes far longer than its size explains",
+    "too_deep": "its brackets are nested more than 200 deep, or its lists more than 30",
     "too_large": "it is larger than --max-doc-bytes",
     "truncated": "it ends too early, or its compressed data is damaged",
     "unknown_format": "its format is not supported, or its content does not match its name",

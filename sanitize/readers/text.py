@@ -41,7 +41,7 @@ def confirm_format(head: bytes, format: str) -> str:
     return format if looks_like_text(head) else ""
 
 
-def survey_file(path: str, format: str, roles: Roles) -> FileSurvey:
+def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The units of one file; a file of lines is cut where it is large and not compressed."""
     size = os.path.getsize(path)
     step = UNIT_BYTES if roles.split == "lines" and detect_compression(path) is None and size > 2 * UNIT_BYTES else size

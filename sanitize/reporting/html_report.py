@@ -35,7 +35,7 @@ _MAX_KIND_COLUMNS, _MAX_HEADER_FIELDS = 8, 12  # columns and rows of the locatio
 _REPORTED_OUTCOMES = ("kept", "left", "surrogate", "label", "removed", "other_edit", "dropped")
 _EDITED_OUTCOMES = ("surrogate", "label", "removed", "other_edit")
 _DESCRIPTION = ("date", "dataset_name", "purpose", "responsible", "license")
-_LABEL_PATTERN = re.compile(r"\[[A-Z_]+(-[0-9]+)?\]")
+_LABEL_PATTERN = re.compile(r"\[[A-Z][A-Z0-9_]+(-[0-9]+)?\]")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -33,6 +33,7 @@ from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.occurrence_table_writer import OccurrenceTableWriter
 from sanitize.storage.corpus import Documents
+from sanitize.text.name_cells import count_name_cells
 
 _CODE_PATTERN = "^<?([A-Za-z0-9_-]+[/:])*[{]?[0-9A-Fa-f-]+[}]?>?$"  # a number, a hexadecimal code or a UUID, with or without a prefix
 VERSION = 3  # part of the index's fingerprint: raise it when what is written for the same input changes
@@ -53,6 +54,7 @@ class FindTask:
     folder: Path  # attempts are written here: <table>.parquet
     detection_spec: DetectionSpec = DetectionSpec()
     first_round: FirstRoundFiles | None = None
+    person_columns: tuple[str, ...] = ()  # of `find_in_columns_task`: columns whose cells may all be names of people
 
     @property
     def description(self) -> str:
@@ -136,16 +138,23 @@ def find_in_columns_task(task: FindTask) -> dict[str, Any]:
     """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders that need only the texts.
 
     Returns lists with an entry for each of `task.leaves`: `values` (occurrences by kind), `values_in_codes` (those in strings that are
-    codes by `_CODE_PATTERN`), and `codes` (how many such strings there are). One pass over these columns; writes no file.
+    codes by `_CODE_PATTERN`), and `codes` (how many such strings there are). `name_cells` and `filled_cells` are, for each of
+    `task.person_columns`, how many cells are a name and how many are not empty. One pass over these columns; writes no file.
     """
     by_kind = [Counter[str]() for _ in task.leaves]
     in_codes = [Counter[str]() for _ in task.leaves]
     codes = [0] * len(task.leaves)
     kind_names = list(all_kinds())
-    columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), "doc_id"])]
+    columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *task.person_columns, "doc_id"])]
+    cells = [(0, 0) for _ in task.person_columns]
     with FinderPass(_select_text_finders(task.detection_spec), task.leaves, task.key) as finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table, _ = _split_readable_rows(table.combine_chunks(), task)
+            for number, name in enumerate(task.person_columns if table.num_rows else ()):
+                found_names, filled = count_name_cells(table.column(name).chunk(0))
+                cells[number] = cells[number][0] + found_names, cells[number][1] + filled
+            if not task.leaves:
+                continue
             column_occurrences = finder_pass.find_in_batch(table)[1] if table.num_rows else []
             for leaf_no, (column, found) in enumerate(column_occurrences):
                 is_code = np.asarray(pc.fill_null(pc.match_substring_regex(column.flat.texts, _CODE_PATTERN), False))
@@ -154,7 +163,13 @@ def find_in_columns_task(task: FindTask) -> dict[str, Any]:
                     text_no = found.text_no[found.kind == kind_no]
                     by_kind[leaf_no][kind_names[kind_no]] += len(text_no)
                     in_codes[leaf_no][kind_names[kind_no]] += int(is_code[text_no].sum())
-    return {"values": [*map(dict, by_kind)], "values_in_codes": [*map(dict, in_codes)], "codes": codes}
+    return {
+        "values": [*map(dict, by_kind)],
+        "values_in_codes": [*map(dict, in_codes)],
+        "codes": codes,
+        "name_cells": [names for names, _ in cells],
+        "filled_cells": [filled for _, filled in cells],
+    }
 
 
 def find_in_texts(task: FindTask, texts: pa.LargeStringArray) -> dict[str, I64]:

@@ -116,10 +116,17 @@ class Documents:
         return pa.table(columns)
 
     def to_json(self, work: Path) -> dict[str, Any]:
-        """A description from which `from_json` restores the same documents, even after the WORK folder was moved."""
-        work_prefix = os.path.abspath(work) + os.sep
+        """A description from which `from_json` restores the same documents, even after the WORK folder was moved, alone or together with
+        the input."""
+        work_path = os.path.abspath(work)
+        sources = []
+        for source in self.files:
+            path_from_work = os.path.relpath(source.path, work_path)
+            is_in_work = not path_from_work.startswith(os.pardir)
+            paths = {"path": path_from_work} if is_in_work else {"path_from_work": path_from_work}
+            sources.append(asdict(source) | paths)
         return {
-            "sources": [asdict(source) | {"path": source.path.removeprefix(work_prefix)} for source in self.files],
+            "sources": sources,
             "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode(),
             "main": [self.main_leaf.column, *self.main_leaf.steps],
         }
@@ -130,8 +137,12 @@ class Documents:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(description["schema"])))
         column, *steps = description["main"]
         work_path = os.path.abspath(work)
-        sources = tuple(DocumentFile(**{**source, "path": os.path.join(work_path, source["path"])}) for source in description["sources"])
-        return cls(files=sources, schema=schema, main_leaf=LeafPath(column, tuple(steps)))
+        sources = []
+        for source in map(dict, description["sources"]):
+            moved = os.path.normpath(os.path.join(work_path, source.pop("path_from_work", os.devnull)))
+            path = os.path.join(work_path, source["path"])
+            sources.append(DocumentFile(**{**source, "path": moved if os.path.isfile(moved) and not os.path.exists(path) else path}))
+        return cls(files=tuple(sources), schema=schema, main_leaf=LeafPath(column, tuple(steps)))
 
 
 @dataclass(frozen=True, repr=False)

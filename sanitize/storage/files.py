@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -11,11 +12,25 @@ from typing import Any
 
 from sanitize.core import failpoints
 
+UNREADABLE_SHA256 = hashlib.sha256(b"unreadable").hexdigest()  # in place of the hash of an input file that cannot be read
+# a file or folder without permission, and a folder, which stands for the files in it that could not be listed
+_MISSING_ACCESS = (errno.EACCES, errno.EPERM, errno.EISDIR)
+
 
 def file_sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def input_sha256(path: str) -> str:
+    """The SHA-256 of an input file; that of the word `unreadable` for a file or folder that cannot be read, which is quarantined."""
+    try:
+        return file_sha256(Path(path))
+    except OSError as error:
+        if error.errno in _MISSING_ACCESS:
+            return UNREADABLE_SHA256
+        raise
 
 
 def tree_sha256(path: Path) -> str:

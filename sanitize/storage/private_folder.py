@@ -15,6 +15,7 @@ from typing import Any
 from sanitize.core.keys import Key
 from sanitize.errors import UsageError
 from sanitize.storage import table_schemas
+from sanitize.storage.disk_errors import DISK_ERRNOS
 from sanitize.storage.files import read_json
 
 
@@ -24,7 +25,9 @@ def make_private_folder(folder: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         owner = folder.stat().st_uid
-    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+    except OSError as error:
+        if error.errno in DISK_ERRNOS:
+            raise
         raise UsageError(f"{folder}: cannot be made a private folder ({type(error).__name__}); use another path") from None
     if hasattr(os, "geteuid") and owner != os.geteuid():
         raise UsageError(f"{folder}: belongs to another user, who could read the files in it; use another path")
@@ -156,10 +159,10 @@ def check_paths_disjoint(inputs: Sequence[Path | str], out: Path | None, work: P
             other_path = other.resolve()
             if (
                 root_path == other_path
-                or (other_path.is_dir() and root_path.is_relative_to(other_path))
+                or (os.path.isdir(other_path) and root_path.is_relative_to(other_path))
                 or other_path.is_relative_to(root_path)
             ):
                 raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; use a folder beside it")
         for parent in root_path.parents:
-            if (parent / "vault").is_dir() and _read_gitignore(parent) == "*\n":
+            if os.path.isdir(parent / "vault") and _read_gitignore(parent) == "*\n":
                 raise UsageError(f"{name} {root} is inside {parent}, the private folder of another run; use a folder beside it")

@@ -40,7 +40,7 @@ def publish_corpus(
     manifest: Mapping[str, Any],
     find_leaks: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
     mac_key: bytes,
-    before_swap: Callable[[], object] = lambda: None,
+    before_swap: Callable[[str], object] = lambda manifest_sha256: None,
 ) -> None:
     """Builds a corpus in a staging folder beside OUT and swaps it in: shards (source, SHA-256), then text files, manifest and SHA256SUMS.
 
@@ -48,8 +48,8 @@ def publish_corpus(
     raised if there is any. `mac_key` is that of SHA256SUMS (checksums.py). `shards_per_increment` has the number of shards of each
     increment, if there are several.
 
-    The caller holds the lock of OUT (locks.py), so no other run builds there. `before_swap` is called just before the swap and raises if
-    OUT must not be replaced.
+    The caller holds the lock of OUT (locks.py), so no other run builds there. `before_swap` is called just before the swap with the SHA-256
+    of manifest.json, and raises if OUT must not be replaced.
     """
     folder, _ = _staging_paths(out)
     shutil.rmtree(folder, ignore_errors=True)
@@ -60,7 +60,7 @@ def publish_corpus(
                 (*shard, name) for shard, name in zip(shards, shard_names(shards_per_increment or [len(shards)], suffix), strict=True)
             ]
             _build(folder, named_shards, text_files, manifest, find_leaks, mac_key)
-            before_swap()
+            before_swap(file_sha256(folder / "manifest.json"))
             swap_folders(folder, out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -318,6 +318,15 @@ def escape_glob(path: str) -> str:
     return escaped
 
 
+def is_queryable_path(path: str) -> bool:
+    """True if a file of this path can be read by a statement of DuckDB: `escape_glob` and `quote_literal` accept it."""
+    try:
+        quote_literal(escape_glob(path))
+    except InputRefused:
+        return False
+    return True
+
+
 def quote_literal(text: str) -> str:
     """A text as an SQL literal. Together with `quote_name` the only place where a name becomes part of a statement."""
     return "'" + _check_encodable(text).replace("'", "''") + "'"

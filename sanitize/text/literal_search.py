@@ -323,8 +323,13 @@ def _load_array(path: Path) -> npt.NDArray[Any]:
     return np.asarray(np.load(path.with_name(f"{path.name}.npy"), mmap_mode="r"))
 
 
-def _split_common_values(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
-    """Splits values into those that are searched for, and the ids of those that their kind reports as too common (`is_distinctive`)."""
+def count_common_values(path: Path) -> int:
+    """How many removed values are not searched for, because they are too common, of a file that `LiteralMatcher.write` wrote."""
+    return int(pc.sum(pc.equal(pq.read_table(path, columns=["kind"], partitioning=None).column("kind"), _UNSEARCHED_KIND)).as_py() or 0)
+
+
+def find_common_values(frame: pl.DataFrame) -> pl.Series:
+    """Which values their kind reports as too common to be searched for (`is_distinctive`); `kind` is a number. A mask."""
     predicates = {number: kind.is_distinctive for number, kind in enumerate(all_kinds().values()) if kind.is_distinctive is not None}
     is_common = pl.Series(np.zeros(frame.height, np.bool_))
     for number in frame["kind"].unique():
@@ -333,6 +338,12 @@ def _split_common_values(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
             rows = (frame["kind"] == number).arg_true()
             values = frame.select(pl.coalesce("normalised", "value")).to_series().gather(rows)
             is_common = is_common.scatter(rows, ~is_distinctive(values))
+    return is_common
+
+
+def _split_common_values(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
+    """Splits values into those that are searched for, and the ids of those that are too common."""
+    is_common = find_common_values(frame)
     return frame.filter(~is_common), np.unique(frame.filter(is_common)["value_id"].to_numpy())
 
 

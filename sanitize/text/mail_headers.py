@@ -22,14 +22,15 @@ from sanitize.array_types import I32, I64, U8, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     find_first_byte_after,
-    find_last_byte_before,
     make_byte_table,
     slice_spans,
     to_large_string,
 )
 from sanitize.core.intervals import expand_ranges
+from sanitize.kernels import mail_headers as kernel
 
 BODY_SECTION = "body"
+_MAX_NAME_BYTES = 76  # of a header field that is reported by its name
 UNKNOWN_FIELD = "header"  # field name of a header line that is not a valid field
 ID_FIELDS = frozenset(
     {
@@ -100,13 +101,6 @@ class HeaderBlocks:
     def _block_bounds(self) -> tuple[I64, I64, I64]:
         return find_header_blocks(self.buffers)
 
-    @cached_property
-    def _block_buffers(self) -> tuple[TextBuffers, I64, I64]:
-        """The blocks one after the other, and the offsets of their line feeds and colons."""
-        _, low, high = self._block_bounds
-        blocks = TextBuffers.from_array(slice_spans(self.buffers, low, high))
-        return blocks, np.flatnonzero(blocks.data == 10), np.append(np.flatnonzero(blocks.data == 58), len(blocks.data))
-
     def find_sections(self, text_no: I64, starts: I64) -> Sections:
         """Returns the section of every span; `starts` is each span's first byte in the column, ascending."""
         if not len(starts):
@@ -120,27 +114,13 @@ class HeaderBlocks:
         inside = np.flatnonzero(in_mail & (starts < high[block_no]))
         if not len(inside):
             return Sections(index, [BODY_SECTION])
-        blocks, feeds, colons = self._block_buffers
-        data, block = blocks.data, block_no[inside]
-        block_start = blocks.offsets[block]
-        # the line of each span; while that line is folded, the line above it
-        line_starts = np.concatenate([[0], feeds + 1])  # after[n] is where line n begins
-        line = np.searchsorted(feeds, starts[inside] - low[block] + block_start)
-        begin = np.maximum(line_starts[line], block_start)
-        while True:
-            folded = ((data[begin] == 32) | (data[begin] == 9)) & (begin > block_start)
-            if not folded.any():
-                break
-            line = line - folded
-            begin = np.maximum(line_starts[line], block_start)
-        # the field's name, from the line's first byte to its colon; a line that is not a field gets the name `header`
+        # the line of each span, or the line above it that it is folded from; the name is before the colon of that line
+        begin = _find_field_starts(self.buffers, low[block_no[inside]], starts[inside], np.ones(len(inside), np.bool_))
         is_first_of_line = np.append(True, np.diff(begin) != 0)
         lines, line_of_span = begin[is_first_of_line], np.cumsum(is_first_of_line) - 1
-        stops = colons[np.searchsorted(colons, lines)]
-        # a line ends with its line feed, or with its block: the last line of a text may have none
-        ending = np.minimum(np.append(feeds, len(data))[np.searchsorted(feeds, lines)], blocks.offsets[block[is_first_of_line] + 1])
-        stops = np.where((stops < ending) & (stops - lines <= 76), stops, lines)
-        written = slice_spans(blocks, lines, stops).dictionary_encode()
+        stops = np.empty(len(lines), np.int64)
+        kernel.find_name_ends(self.buffers.data, lines, high[block_no[inside]][is_first_of_line], _MAX_NAME_BYTES, stops)
+        written = slice_spans(self.buffers, lines, stops).dictionary_encode()
         fields = pl.Series(written.dictionary).str.to_lowercase()
         # a field name with an @ is really an address, and names of sections are printed in reports
         fields = pl.select(pl.when(fields.str.contains(r"\A[!-9;-?A-~]+\z")).then(fields).otherwise(pl.lit(UNKNOWN_FIELD))).to_series()
@@ -158,11 +138,9 @@ def find_header_blocks(buffers: TextBuffers) -> tuple[I64, I64, I64]:
     """Returns the numbers of the texts that begin with a header block, and start and end byte of each block.
 
     A block ends at the first pair of line feeds (with or without a carriage return between them), or with its text."""
-    texts = pl.Series(buffers.to_array())
-    mail = np.flatnonzero(texts.str.contains(_HEADER_BLOCK_START).to_numpy())
-    low = buffers.offsets[mail]
-    meet = texts.gather(mail).str.find(r"\n\r?\n")
-    high = np.where(meet.is_null().to_numpy(), buffers.offsets[mail + 1], low + meet.fill_null(0).to_numpy().astype(np.int64))
+    mail = np.flatnonzero(pl.Series(buffers.to_array()).str.contains(_HEADER_BLOCK_START).to_numpy())
+    low, high = buffers.offsets[mail], np.empty(len(mail), np.int64)
+    kernel.find_block_ends(buffers.data, low, buffers.offsets[mail + 1], high)
     return mail, low, high
 
 
@@ -274,7 +252,7 @@ def find_header_lines(buffers: TextBuffers, text_no: I64, starts: I64) -> Header
     top_end[mail] = high
     in_top_block = starts < top_end[text_no]
     found = HeaderLines.empty(len(starts))
-    begin = _find_line_starts(buffers, text_no, starts, in_top_block)
+    begin = _find_field_starts(buffers, buffers.offsets[text_no], starts, in_top_block)
     rows = np.flatnonzero(in_top_block)
     if len(rows):
         _set_block_lines(found, rows, buffers, starts[rows], begin[rows], buffers.offsets[text_no[rows] + 1], top_end[text_no[rows]])
@@ -293,19 +271,12 @@ def find_header_lines(buffers: TextBuffers, text_no: I64, starts: I64) -> Header
     return found
 
 
-def _find_line_starts(buffers: TextBuffers, text_no: I64, starts: I64, is_foldable: Mask) -> I64:
-    """Returns the first byte of the line of each span; where it `is_foldable`, of the first line of the field that it belongs to."""
-    text = buffers.offsets[text_no]
-    search_start = (
-        np.maximum(text, np.append(0, starts[:-1])) if len(starts) else text
-    )  # lines above the previous span are searched with that span
-    feed = find_last_byte_before(buffers, 10, starts, search_start)
-    rows = np.flatnonzero(is_foldable & (feed >= 0))
-    while len(rows):
-        rows = rows[_FOLD_BYTES[buffers.data[feed[rows] + 1]]]
-        feed[rows] = find_last_byte_before(buffers, 10, feed[rows], search_start[rows])
-        rows = rows[feed[rows] >= 0]
-    return np.maximum.accumulate(np.maximum(feed + 1, text))
+def _find_field_starts(buffers: TextBuffers, text_starts: I64, positions: I64, is_foldable: Mask) -> I64:
+    """Returns the first byte of the line of each position (ascending) of texts that begin at `text_starts`; where it `is_foldable`, of the
+    first line of the field that the line belongs to."""
+    field_starts = np.empty(len(positions), np.int64)
+    kernel.find_field_starts(buffers.data, text_starts, positions, is_foldable.view(np.uint8), field_starts)
+    return field_starts
 
 
 def _set_block_lines(

@@ -43,7 +43,7 @@ from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import read_unselected_values
 from sanitize.text import name_search
-from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, prepare_terms
+from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, count_common_values, prepare_terms
 from sanitize.verification.attribution import VerifyTask as VerifyTask
 from sanitize.verification.attribution import (
     attribute_from_files,
@@ -362,7 +362,7 @@ def _verify_corpus(
             findings,
             (f"{lost_count} kept originals are missing or were moved; " if lost_count else "")
             + (f"{describe_changes(changes)}; " if changes else ""),
-            f"do not publish it. {suggest_remedy(finding.location for finding in findings)}",
+            f"do not publish it. {_suggest_remedy_after_run(corpus, findings)}",
         )
     if changes:
         raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace")
@@ -381,6 +381,23 @@ def leak_error(output_name: str, findings: Sequence[LeakFinding], extra: str, ad
     return error
 
 
+def _suggest_remedy_after_run(corpus: Corpus, findings: Sequence[LeakFinding]) -> str:
+    """Advice for leaks in a published OUT, by the files that they are in."""
+    own_mode = corpus.manifest["settings"]["verify"]
+    published_pages = {*PAGE_NAMES, *corpus.sidecar_files}
+    in_data = [finding.location for finding in findings if finding.file.startswith("data/")]
+    advice = []
+    if any(not finding.file.startswith("data/") and finding.file not in published_pages for finding in findings):
+        advice.append("Delete the files that no run published")
+    if in_data and own_mode != "full":  # a full check of the run would have swept what is in texts
+        advice.append(f"It was written with --verify {own_mode}: run again without that, with --replace")
+    elif in_data:
+        advice.append(f"{suggest_remedy(in_data)} with --replace")
+    elif any(finding.file in published_pages for finding in findings):
+        advice.append("Run again with --replace")
+    return ". ".join(advice)
+
+
 def suggest_remedy(locations: Iterable[str]) -> str:
     """Advice for leaks at these locations: columns, or the names of columns."""
     is_column_name = ["column names" in location or "column whose name" in location for location in locations]
@@ -388,9 +405,9 @@ def suggest_remedy(locations: Iterable[str]) -> str:
     if not all(is_column_name) or not is_column_name:
         advice.append(
             "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a finder missed in a text can be listed "
-            "with --known FILE. Then run again"
+            "with --known FILE"
         )
-    return ". ".join(advice)
+    return ". ".join([*advice, "Then run again"])
 
 
 def raise_on_leaks(results: Sequence[Mapping[str, Any]], rechecked: set[int], renamed_columns: Mapping[str, str]) -> None:
@@ -495,6 +512,7 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     return {
         "findings": [LeakFinding(*where, times) for where, times in sorted(counts.items())],
         "values_checked": corpus.manifest["summary"]["verify"]["values_checked"],
+        "ambiguous_values": corpus.manifest["summary"]["verify"].get("ambiguous_values", 0),
         "forms": list(LITERAL_FORMS),
         "ambiguous": {},
         **{name: sum(result[name] for result in results) for name in ("rows", "kept_found", "kept_expected")},
@@ -519,4 +537,5 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
         (path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in shard_paths
     ]
     found = run_full_check(engine, shards, other_files, passes, spill, (*PAGE_NAMES, *corpus.sidecar_files), erased.names)
-    return {"values_checked": value_count, **found}
+    forbidden_values = work / "runs" / str(corpus.manifest["plan_hash"]) / "counts" / "forbidden_values.parquet"
+    return {"values_checked": value_count, "ambiguous_values": count_common_values(forbidden_values), **found}

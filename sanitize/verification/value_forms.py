@@ -35,6 +35,7 @@ from sanitize.text.literal_search import (
     TERMS_PER_RANGE,
     LiteralMatcher,
     expand_spellings,
+    find_common_values,
     iter_value_batches,
 )
 from sanitize.text.partition_files import open_partitions
@@ -83,14 +84,16 @@ def write_passes(
 ) -> tuple[list[Path], int]:
     """Write the passes over the values in the vault to `folder`, each for about `memory_bytes` of memory.
 
-    Returns the folders of the passes, for `SearchTerms.read`, and the number of distinct removed values: those of `edited_kinds` without
-    `exclude_ids`, and those in `include_ids`. The forms are partitioned into files by `value_id` and then collected file by file.
+    Returns the folders of the passes, for `SearchTerms.read`, and the number of distinct removed values of which a match is conclusive:
+    those of `edited_kinds` without `exclude_ids`, and those in `include_ids`, but none that is too common (`find_common_values`), as
+    `LiteralMatcher.write` counts them. The forms are partitioned into files by `value_id` and then collected file by file.
     """
     max_rows = max(MAX_UNSHARED_TERMS, memory_bytes // PASS_BYTES_PER_TERM)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     pass_folders: list[Path] = []
     value_count, frames, row_count = 0, [_NO_TERMS], 0
+    common_ids: list[I64] = []
 
     def write_pass() -> None:
         pass_folders.append(folder / f"pass-{len(pass_folders):04d}")
@@ -98,11 +101,14 @@ def write_passes(
 
     with open_partitions(folder / "parts", _PASS_SCHEMA, _partition_count(values, min(TERMS_PER_RANGE, -(-max_rows // 4)))) as partitions:
         for frame in iter_value_batches(values):
-            rows = _build_terms(frame, edited_kinds, include_ids, exclude_ids)
+            frame = _mark_removed(frame, edited_kinds, include_ids, exclude_ids)
+            removed = frame.filter("is_removed").select("value", "normalised", "value_id", kind="number")
+            common_ids.append(removed.filter(find_common_values(removed))["value_id"].to_numpy())
+            rows = _build_terms(frame)
             partitions.add(rows, rows["value_id"].to_numpy() % partitions.partition_count)
         for rows in partitions.drain():
-            rows = rows.unique(["form", "kind", "term_type"], keep="first", maintain_order=True)
             value_count += int(rows.filter(pl.col("term_type") == _SPELLING)["value_id"].n_unique())
+            rows = rows.unique(["form", "kind", "term_type"], keep="first", maintain_order=True)
             if row_count and row_count + rows.height > max_rows:
                 write_pass()
                 frames, row_count = [_NO_TERMS], 0
@@ -110,7 +116,7 @@ def write_passes(
             row_count += rows.height
         if row_count or not pass_folders:
             write_pass()
-    return pass_folders, value_count
+    return pass_folders, value_count - len(np.unique(np.concatenate([np.empty(0, np.int64), *common_ids])))
 
 
 def _partition_count(values: Sequence[Path], rows_per_partition: int) -> int:
@@ -149,7 +155,7 @@ def write_sweep_terms(
         writers = [files.enter_context(pq.ParquetWriter(path, TERM_SCHEMA, compression="lz4")) for path in paths]
         partitions = files.enter_context(open_partitions(folder / "parts", _PASS_SCHEMA, _partition_count(values, TERMS_PER_RANGE)))
         for frame in iter_value_batches(values):
-            rows = _build_terms(frame, edited_kinds, include_ids, exclude_ids, term_types=(_IDENTITY, _DIGITS))
+            rows = _build_terms(_mark_removed(frame, edited_kinds, include_ids, exclude_ids), (_IDENTITY, _DIGITS))
             partitions.add(rows, rows["form"].hash().to_numpy() % np.uint64(partitions.partition_count))
         for rows in partitions.drain():
             for writer, terms in zip(writers, _select_sweep_terms(rows), strict=True):
@@ -160,7 +166,7 @@ def write_sweep_terms(
 
 def build_sweep_terms(values: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
     """What `write_sweep_terms` writes, for a few values that are all removed: columns value_id, kind (a name), value, normalised."""
-    return _select_sweep_terms(_build_terms(values, values["kind"].unique().to_list(), (), (), term_types=(_IDENTITY, _DIGITS)))
+    return _select_sweep_terms(_build_terms(_mark_removed(values, values["kind"].unique().to_list()), (_IDENTITY, _DIGITS)))
 
 
 def _select_sweep_terms(rows: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
@@ -174,21 +180,21 @@ def _select_sweep_terms(rows: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
     return identity, digits
 
 
-def _build_terms(
-    values: pl.DataFrame,
-    edited_kinds: Sequence[str],
-    include_ids: Sequence[int],
-    exclude_ids: Sequence[int],
-    term_types: Sequence[int] = (0, 1, 2, 3),
+def _mark_removed(
+    values: pl.DataFrame, edited_kinds: Sequence[str], include_ids: Sequence[int] = (), exclude_ids: Sequence[int] = ()
 ) -> pl.DataFrame:
-    """The rows of a pass for a table of values, of the given `term_types`."""
+    """A table of values with columns `normal`, `lower`, `number` (of the kind) and `is_removed`."""
     numbers = {name: number for number, name in enumerate(all_kinds())}
     values = values.with_columns(normal=pl.coalesce("normalised", "value"), lower=ascii_lower(values["value"]))
-    values = values.with_columns(
+    return values.with_columns(
         number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
         is_removed=(pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(pl.Series(exclude_ids, dtype=pl.Int64).implode()))
         | pl.col("value_id").is_in(pl.Series(include_ids, dtype=pl.Int64).implode()),
     )
+
+
+def _build_terms(values: pl.DataFrame, term_types: Sequence[int] = (0, 1, 2, 3)) -> pl.DataFrame:
+    """The rows of a pass for a table of `_mark_removed`, of the given `term_types`."""
     removed = values.filter("is_removed")
 
     def rows(frame: pl.DataFrame, form: str, term_type: int) -> pl.DataFrame:
@@ -301,7 +307,7 @@ class SearchTerms:
 
 def match_value_digests(values: pl.DataFrame, wanted: pl.Series) -> dict[str, tuple[int, int]]:
     """As `SearchTerms.match_digests`, for a few values that are all removed: columns value_id, kind (a name), value, normalised."""
-    terms = _build_terms(values, values["kind"].unique().to_list(), (), (), term_types=(_SPELLING, _IDENTITY, _DIGITS))
+    terms = _build_terms(_mark_removed(values, values["kind"].unique().to_list()), (_SPELLING, _IDENTITY, _DIGITS))
     return _match_digests(terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_PASS_SCHEMA).to_batches(), wanted)
 
 

@@ -590,9 +590,9 @@ def test_a_section_is_never_an_address() -> None:
     assert [found.section_names[section] for section in found.section_no] == ["from", "header", "header"]
 
 
-def test_prefiltered_form_is_searched_only_in_texts_with_all_its_literals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alternative_is_searched_only_in_texts_that_meet_its_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
     scanned, archived = "X-Virus-Scanned: amavisd-new at lists.example.org", "Cc: bob at lists.example.org"
-    form = next(form for needs, form in list_kinds()["EMAIL_ADDRESS"].prefilter if len(needs) > 1)
+    form = next(one.pattern for one in list_kinds()["EMAIL_ADDRESS"].alternatives if len(one.conditions) > 1)
     original, searched_texts = patterns.find_matches, []
 
     def record_search(buffers: TextBuffers, pattern: str) -> tuple[np.ndarray, np.ndarray]:

@@ -118,7 +118,7 @@ def test_a_pattern_follows_the_rules(kind: Kind) -> None:
     assert re.compile(to_python_pattern(kind)).groups == 0
     assert not re.search(r"\(\?[^:]|[\^$](?![^\[]*\])", kind.pattern.replace(BOUNDARY, "").replace(r"\z", "")), "no look-around, no flags"
     assert not (kind.digit_lines_only and r"\z" in kind.pattern), "numbers are searched in parts of a text, whose ends are not the text's"
-    assert not kind.prefilter or "|".join(form for _, form in kind.prefilter) == kind.pattern
+    assert "|".join(alternative.pattern for alternative in kind.list_alternatives()) == kind.pattern
     assert pl.Series([chr(code) for code in range(32)]).str.replace_all(kind.pattern, "").ne("").all()
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize.errors import LeakFound
+from sanitize.errors import LeakFound, UsageError
 from sanitize.pipeline.indexing import kept_columns
 
 ANN, CARD = "ann.lee@example.com", "4111111111111111"
@@ -172,3 +172,29 @@ def test_an_append_searches_its_own_documents(tmp_path: Path) -> None:
 )
 def test_names_that_say_a_kind(name: str, kind: str, says: bool) -> None:
     assert kept_columns._says_kind(kept_columns.LeafPath(name), kind) is says
+
+
+NAMES = ["Maria Kowalski", "Roe, Anna", "Peter Quist <p.quist@example.com>", "zyq77", None]
+
+
+@pytest.mark.parametrize("plan", ["redact", "rmft"])
+def test_a_column_of_names_is_decided_on_whatever_its_name(tmp_path: Path, plan: str) -> None:
+    pq.write_table(pa.table({"text": ["hello"] * 5, "posted": NAMES}), tmp_path / "in.parquet")
+    with pytest.raises(UsageError, match="column posted names people, and no option says what becomes of it") as caught:
+        sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan=plan, workers=1, rows_per_shard=2)
+    assert "Kowalski" not in str(caught.value) and not (tmp_path / "out").exists()
+    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan=plan, pseudonymize="posted", workers=1, rows_per_shard=2)
+    assert not ({*NAMES} - {None}) & {*sanitize.Corpus.open(tmp_path / "out").table(["posted"])["posted"].to_pylist()}
+
+
+@pytest.mark.parametrize("cells", [["Maria Kowalski", "x", "y", "z"], ["Annual Report", "New York", "Santa Clara", "Project Plan"]])
+def test_a_column_of_other_texts_passes(tmp_path: Path, cells: list[str]) -> None:
+    pq.write_table(pa.table({"text": ["hello"] * 4, "title": cells}), tmp_path / "in.parquet")
+    assert sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan="redact", workers=1).documents_out == 4
+
+
+def test_fields_that_are_called_like_people_are_named_in_a_note(tmp_path: Path) -> None:
+    messages = [{"author": "zyq77", "content": "hello"}]
+    pq.write_table(pa.table({"messages": [messages] * 2}), tmp_path / "in.parquet")
+    result = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan="redact", text_column="messages[].content", workers=1)
+    assert [note for note in result.notes if note.startswith("messages[].author: named like fields that name people")]

@@ -150,3 +150,23 @@ def test_views_read_paths_literally(files_named_as_patterns: list[Path]) -> None
     with duckdb.connect() as connection:
         result = connection.execute(f"SELECT * FROM {source}")
         assert [column[0] for column in result.description] == ["n"] and result.fetchall() == [(1,)] * 3
+
+
+FILE_NAMES = ["bs\\s[1]", "\\*", "a\\b?c", "back\\slash", "b[1]", "it's", 'say "x"', "new\nline", "k=v $$"]
+
+
+@pytest.mark.parametrize("name", FILE_NAMES)
+def test_a_file_of_any_name_is_published_and_queried(name: str, tmp_path: Path, sanitize: Command) -> None:
+    """What a run has read, every query on its workspace reads too: SQL, named queries, the search for a person and an erasure."""
+    path = tmp_path / f"{name}.parquet"
+    with path.open("wb") as file:
+        pq.write_table(pa.table({"text": [f"Ask {ANN}, or {BOB}.", f"{ANN} said no."]}), file)
+    (tmp_path / "b1.parquet").write_bytes(b"what a pattern would read")
+    (tmp_path / "who.txt").write_text(f"{ANN}\n")
+    out, work = tmp_path / "out", tmp_path / "out.private"
+    sanitize("run", path, "-o", out, "--plan", "rmft", "--seed", "1", "-q")
+    rows = json.loads(sanitize("sql", work, "select count(*) as n, sum(length(text)) > 50 as has_text from documents", "--json"))
+    assert rows == [{"n": 2, "has_text": True}]
+    assert json.loads(sanitize("sql", work, "--name", "top_values", "--json"))[0]["occurrences"] == 2
+    sanitize("subject", work, "--match", tmp_path / "who.txt", "--erase", "--workers", "1")
+    assert ANN not in texts(out)

@@ -303,6 +303,18 @@ def test_every_command_is_named() -> None:
 def test_every_plan_is_named() -> None:
     table = README.partition("## Which plan")[2].partition("## ")[0]
     assert set(plan_names()) <= set(re.findall(r"`(\w+)`", table))
+    first_screen = README.partition("## Install")[0]
+    for plan in ("redact", "erase", "strict", "pseudonymize", "rmft"):
+        assert f"`{plan}`" in first_screen or f"--plan {plan}`" in first_screen
+    assert "**people's names stay**" in first_screen
+
+
+def test_help_of_run_says_which_plan_for_which_purpose() -> None:
+    help_text = read_help("sanitize", "run")
+    listed = help_text.partition("Which plan, and what stays")[2]
+    named = set(re.findall(r"^ {4}(\w+)", listed, re.MULTILINE))
+    assert {name for name in plan_names() if load_plan(name).publishable} - {"mask_words"} == named - {"others"}
+    assert "(default). Stay:" in listed.partition("rmft")[2] and "people's names" in listed.partition("rmft")[2]
 
 
 # options of other programs that pages show: pip, make, spark-submit, accelerate, benchmarks

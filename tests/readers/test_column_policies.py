@@ -66,8 +66,9 @@ def test_only_columns_of_texts_name_people(case: str) -> None:
 
 ROW = {"text": "Dear Zyqwert, hello", "author": "ann quist", "Sender": "zyq77", "lines": 3}
 MESSAGE = (
-    "columns author, Sender name people, and no option says what becomes of each: give --pseudonymize NAME (a keyed code for each value), "
-    "--drop NAME, --sanitize NAME (searched like any text: a user name alone is not found) or --keep NAME (left as it is)"
+    "columns author, Sender name people, and no option says what becomes of each: give --pseudonymize 'author' (a keyed code for each "
+    "value), --drop 'author', --sanitize 'author' (searched like any text: a user name alone is not found) or, if no cell of it holds what "
+    "the plan removes, --keep 'author'; the same for Sender"
 )
 
 
@@ -97,7 +98,7 @@ def test_python_errors_name_arguments_and_no_value(case: str, tmp_path: Path) ->
     with pytest.raises(UsageError) as caught:
         CALLS[case](tmp_path)
     message = str(caught.value)
-    assert "columns author, Sender name people" in message and "pseudonymize=NAME" in message and "drop=NAME" in message
+    assert "columns author, Sender name people" in message and "pseudonymize='author'" in message and "drop='author'" in message
     assert "--" not in message and "zyq77" not in message and "quist" not in message
     CALLS[case](tmp_path, drop="author", keep="Sender")
 

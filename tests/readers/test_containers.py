@@ -257,7 +257,7 @@ ARRAY_CASES: dict[str, tuple[bytes, list[str], list[tuple[str, str]]]] = {
                           [("element 2", "not_json"), ("after element 2", "truncated")]),
     "an extra bracket": (b'[{"text": "a"}}, {"text": "b"}]', ["b"], [("element 1", "not_json")]),
     "text after the array": (b'[{"text": "a"}] [{"text": "b"}]', ["a"], [("element 2", "not_json")]),
-    "deep": (b'[{"text": "a"}, {"text": ' + b"[" * 900 + b"]" * 900 + b'}, {"text": "b"}]', ["a", "b"], [("element 2", "wrong_type")]),
+    "deep": (b'[{"text": "a"}, {"text": ' + b"[" * 900 + b"]" * 900 + b'}, {"text": "b"}]', ["a", "b"], [("element 2", "too_deep")]),
 }  # fmt: skip
 
 

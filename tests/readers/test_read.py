@@ -273,7 +273,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
             to_json_lines([{"texts": "Call Ann"}]),
             Roles(),
             UsageError,
-            "there is no column text; name the column with --text-column NAME.",
+            "there is no column text; name the column with --text-column 'texts'.",
         ),
         ("a.jsonl", to_json_lines([{"texts": "Call Ann"}]), Roles(), UsageError, "known: texts. Did you mean texts?"),
         ("a.jsonl", to_json_lines(CHATS), Roles(text=("messages[].contents",)), UsageError, "Did you mean messages[].content?"),
@@ -441,7 +441,7 @@ def test_invalid_lines_are_quarantined(tmp_path: Path, monkeypatch: pytest.Monke
         ("line 11", "not_utf8"),
         ("line 12", "not_utf8"),
         ("line 13", "too_large"),
-        ("line 15", "not_json"),
+        ("line 15", "too_deep"),
     ]
     assert [row["text"] for row in rows if row["text"]] == ["a", "a", "last"]
     assert [row["note"] for row in rows if row["text"]] == ["x", '{"deep": ["ü"]}', None]

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.storage import table_schemas
-from sanitize.text.literal_search import LiteralMatcher
+from sanitize.text.literal_search import LiteralMatcher, count_common_values
 from sanitize.verification.value_forms import SearchTerms, is_conclusive, write_passes, write_sweep_terms
 
 # form: is it too short; does it occur by chance in bytes that may not be text
@@ -59,6 +59,22 @@ def test_passes_mark_short_forms(tmp_path: Path) -> None:
     short = dict(zip(spelled, search_terms.is_short.tolist(), strict=True))
     assert {form: short[form] for form in FORMS} == {form: is_short for form, (is_short, _) in FORMS.items()}
     assert search_terms.is_short_number.tolist() == [True]
+
+
+def test_both_checks_count_the_same_values(tmp_path: Path) -> None:
+    """A name of one word may mean something else: it is in neither count of the values that are searched for."""
+    rows: list[tuple[str, str, str | None]] = [
+        ("PERSON", "Will", "will"),
+        ("PERSON", "Ann Roe", "ann roe"),
+        ("PERSON", "ANN ROE", "ann roe"),
+    ]
+    values = write_vault(tmp_path / "values.parquet", [*rows, ("PHONE_NUMBER", "555 0100", "5550100"), ("US_SSN", "219-09-9999", None)])
+    table = pq.read_table(values)
+    pq.write_table(table.set_column(0, "value_id", pa.array([1, 2, 2, 3, 4], table.schema.field("value_id").type)), values)
+    kinds = ["PERSON", "PHONE_NUMBER"]
+    assert LiteralMatcher.write([values], kinds, tmp_path / "forbidden.parquet") == 2
+    assert write_passes([values], kinds, tmp_path / "passes")[1] == 2
+    assert count_common_values(tmp_path / "forbidden.parquet") == 1
 
 
 def test_sweep_terms_are_distinctive(tmp_path: Path) -> None:

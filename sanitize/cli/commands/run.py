@@ -11,6 +11,25 @@ from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, Plan
 from sanitize.core.command_results import RunResult
 from sanitize.plans.settings import Settings
 
+# printed below the options; the table of README.md in short
+EPILOG = """Which plan, and what stays in the texts besides what was not found (`sanitize plan show NAME` has all of it):
+
+\b
+  redact        to publish or share: nothing that was found stays. Labels such
+                as [EMAIL_ADDRESS]. Stay: dates, ages, places, organizations
+  erase         the same, with surrogates of the same shape
+  pseudonymize  who wrote to whom must remain visible. Stays as with redact;
+                the vault links values and surrogates
+  strict        the classes of the HIPAA Safe Harbor list. Stay: years, cities
+                and organizations that you do not list
+  rmft          natural text, nothing learned by repetition (default). Stay:
+                people's names, dates, places, the first occurrence of each
+                address, telephone number and IP address, links, message ids
+  names         as rmft, with people's names: of these the first stays, too
+  others        for comparisons, word lists and training: most are not to be
+                published (`sanitize list plans`)
+"""
+
 
 @with_settings("run")
 def command(

@@ -52,6 +52,15 @@ def command(
             parser=local_path, metavar="FILE", help="the file to write the receipt to (default: in WORK/receipts)", show_default=False
         ),
     ] = None,
+    deleted: Annotated[
+        list[Path] | None,
+        typer.Option(
+            parser=local_path,
+            metavar="FOLDER",
+            help="with --erase: a published folder that no longer exists anywhere, so that it is not missing",
+            show_default=False,
+        ),
+    ] = None,
     settings: Settings = FROM_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -62,6 +71,8 @@ def command(
 
     if receipt is not None and not erase:
         raise UsageError("--receipt: only --erase writes a receipt; add --erase, or leave --receipt out")
+    if deleted and not erase:
+        raise UsageError("--deleted: says which folders --erase need not reach; add --erase, or leave --deleted out")
     found = subject(
         work,
         match,
@@ -70,12 +81,21 @@ def command(
         checkpoint=checkpoint or (),
         documents=documents,
         receipt=receipt,
+        deleted=deleted or (),
         key=settings.key,
         seed=settings.seed,
         workers=settings.workers,
         progress=settings.progress,
     )
     print_result(found, as_json, _format_subject, quiet)
+
+
+_UNREACHED = {
+    "missing": "was published from here and is not found, here or beside the private folder",
+    "other content": "was published from here; another folder is there now",
+    "other workspace": "was published from here, and belongs to the private folder beside it",
+    "copy": "is a copy, which --erase leaves as it is",
+}
 
 
 def _format_subject(result: SubjectResult) -> str:
@@ -102,7 +122,7 @@ def _format_subject(result: SubjectResult) -> str:
         lines.append(f"published  {run.out} (plan {run.plan}): {counts}")
     if unmatched := result.unmatched_lines:
         lines.append(f"nowhere    line {', '.join(map(str, unmatched))} of the match file does not occur in this corpus")
-    lines += [f"elsewhere  {out} was published from here and does not exist any more: moved or removed" for out in result.missing_outputs]
+    lines += [f"unreached  {output.out}: {_UNREACHED[output.reason]}" for output in result.unreached_outputs]
     for training in result.checkpoints:
         lines.append(
             f"trained    {training.run}: {training.documents_seen:,} of the documents seen; "

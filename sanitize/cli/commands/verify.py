@@ -19,7 +19,7 @@ def command(
         str | None,
         typer.Option(metavar="DIR", help="the private folder of the run that published OUT (default: OUT.private)", show_default=False),
     ] = None,
-    verify: Annotated[str, typer.Option(help="full (every byte, all forms), or fast (as in a run)")] = "full",
+    verify: Annotated[str, typer.Option(help="full (every byte, all forms), or fast (plain forms only)")] = "full",
     settings: Settings = FROM_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -44,6 +44,13 @@ def _format_verification(result: VerifyResult) -> str:
         lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")
     lines.append(f"0 of {result.values_checked:,} removed values were found in {len(result.forms)} forms:")
     lines.append("  " + ", ".join(result.forms))
+    if result.mode != "full":
+        lines.append("not searched in the other forms of a full check: this check alone does not make it publishable")
+    if result.ambiguous_values:
+        lines.append(
+            f"{result.ambiguous_values:,} more value{'s' * (result.ambiguous_values > 1)} may mean something else, "
+            "such as a name of one word: a match is no leak"
+        )
     if searched := result.bytes_searched:
         lines.append("searched " + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in searched.items()))
     if result.ambiguous:

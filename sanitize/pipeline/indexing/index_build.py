@@ -45,7 +45,7 @@ from sanitize.readers.survey import DocumentSample, IndexedInput, Survey, with_s
 from sanitize.stages import aggregates, detection, second_round_input
 from sanitize.storage import private_folder, queries, table_schemas
 from sanitize.storage.corpus import Documents
-from sanitize.storage.disk_errors import get_disk_errno, make_disk_error, translate_disk_errors
+from sanitize.storage.disk_errors import DISK_ERRNOS, get_disk_errno, make_disk_error, translate_disk_errors
 from sanitize.storage.files import read_json
 from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.parquet_files import write_table_rows
@@ -67,9 +67,13 @@ class IndexBuilder:
         workspace: Path,
         settings: Settings,
         detection_spec: DetectionSpec = DetectionSpec(),  # noqa: B008 - frozen
+        *,
+        keep_input: bool = False,
     ) -> None:
-        """`detection_spec` comes from the plan: an index that was built with another one is rebuilt."""
+        """`detection_spec` comes from the plan: an index that was built with another one is rebuilt. With `keep_input`, `replace` replaces
+        OUT and not the index of another input."""
         self.state = IndexState(inputs, workspace, settings, detection_spec)
+        self.state.keep_input = keep_input
         self.tasks = TaskRunner(LocalEngine(**self._engine_settings()), workspace, settings.progress)
         self._stack = contextlib.ExitStack()
 
@@ -121,15 +125,24 @@ class IndexBuilder:
         """Survey the inputs; with `earlier`, only the files that an append adds to them."""
         state = self.state
         with self.tasks.costs.measure("read"), state.input_set.errors_with_urls():
+            settings = state.settings
             return survey_in_sandbox(
-                self.tasks.engine, state.input_paths, state.settings.columns.roles, state.settings.reading_memory_bytes, earlier
+                self.tasks.engine,
+                state.input_paths,
+                settings.columns.roles,
+                settings.reading_memory_bytes,
+                settings.max_doc_bytes,
+                earlier,
             )
 
     def _start(self) -> None:
         """Open WORK: survey the inputs, lock the folder, load the key, start the engine."""
         state = self.state
         if state.settings.append and not (state.workspace / "index.json").is_file():
-            raise UsageError(f"{state.workspace}: holds no index to append to; run the same command without --append first")
+            raise UsageError(
+                f"{state.workspace}: holds no index to append to. To publish these inputs for the first time, run the same command "
+                "without --append; to add them to what is published, give its -o and --work"
+            )
         self._stack.enter_context(custom_kinds(state.detection_spec.custom_kinds))
         for finder in state.detection_spec.finders:
             finder.validate_settings()
@@ -181,9 +194,14 @@ class IndexBuilder:
         """Lock OUT until this command ends, and recover an interrupted publish. Of two runs with the same OUT the second fails here,
         even if each has its own WORK."""
         with translate_disk_errors(output.parent):
-            with private_folder.set_umask(self.state.user_umask):
-                output.parent.mkdir(parents=True, exist_ok=True)
-            self._stack.enter_context(lock_output(output))
+            try:
+                with private_folder.set_umask(self.state.user_umask):
+                    output.parent.mkdir(parents=True, exist_ok=True)
+                self._stack.enter_context(lock_output(output))
+            except OSError as error:
+                if error.errno in DISK_ERRNOS:
+                    raise
+                raise UsageError(f"{output}: no folder can be created there ({type(error).__name__}); use another -o") from None
             recover_output(output)
 
     def build(self, plan: Plan | None = None) -> IndexResult:
@@ -351,20 +369,30 @@ class IndexBuilder:
         leaves = kept_columns.kept_leaves(state.survey.schema, state.policies)
         if tasks:
             kept_columns.check_names(state.survey.schema, state.policies, plan, tasks[0])
-        if not leaves:
+        if fields := kept_columns.list_person_fields(state.survey.schema, state.policies, state.leaves[0]):
+            state.notes.append(
+                f"{', '.join(fields)}: named like fields that name people. They are searched like any text: a user name alone is not found"
+            )
+        candidates: tuple[str, ...] = ()
+        if not state.closed_increments:  # the columns of an append are decided by the first run
+            decided = {*state.settings.columns.policies, state.leaves[0].column}
+            candidates = kept_columns.list_person_candidates(state.survey.schema, state.policies, decided)
+        if not leaves and not candidates:
             return []
         jobs = [
             Job(
                 function=detection.find_in_columns_task,
-                task=replace(task, leaves=leaves),
+                task=replace(task, leaves=leaves, person_columns=candidates),
                 record_path=state.workspace / "tasks" / "columns" / f"{task_no:05d}.json",
-                fingerprint=state.record_fingerprint("find", "columns", [str(leaf) for leaf in leaves]),
+                fingerprint=state.record_fingerprint("find", "columns", [str(leaf) for leaf in leaves], candidates),
                 outputs={},
             )
             for task_no, task in zip(task_nos, tasks, strict=True)
         ]
         renamed_columns = find_renamed_columns(asdict(state.settings.columns.roles))
-        return kept_columns.decide(self.tasks.run("columns", jobs), leaves, plan, renamed_columns)
+        results = self.tasks.run("columns", jobs)
+        kept_columns.refuse_person_columns(results, candidates)
+        return kept_columns.decide(results, leaves, plan, renamed_columns)
 
     def _run_second_round(self, results: Sequence[dict[str, Any]], quarantined: list[int]) -> list[dict[str, Any]]:
         """Gather the values of the first round and search all documents again with them; returns the merged results of both rounds, one

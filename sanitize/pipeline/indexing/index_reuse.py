@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from sanitize.plans.detection_spec import describe_difference
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Documents
-from sanitize.storage.files import file_sha256, read_json
+from sanitize.storage.files import input_sha256, read_json
 
 # keys of index.json before version 3 of the tables: what decides whether its documents, key and erasures are kept is read from them
 _OBSOLETE_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
@@ -88,6 +89,12 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
     are_same_documents = is_same_input and index_json.get("sample", 1.0) == state.settings.sample
     increment_count = len(index_json.get("increments") or ())
     are_same_files = Counter(map(tuple, index_json.get("input_files") or [])) == Counter(map(tuple, state.input_files))
+    if not is_same_input and state.keep_input:
+        raise UsageError(
+            f"{state.workspace}: its input changed since it was indexed "
+            f"({state.describe_input_difference(index_json.get('input_files') or [])}); nothing was changed. Restore the input and "
+            "repeat the request; or run over the new input with --replace, which honours the stored erasure"
+        )
     if not is_same_input and are_same_files and increment_count > 1 and not state.settings.replace:
         raise UsageError(
             f"{state.workspace}: holds an index of these files that was built in {increment_count} increments (--append); nothing was "
@@ -147,9 +154,7 @@ def discard_open_increment(state: IndexState) -> None:
 def check_inputs_unchanged(state: IndexState) -> None:
     """Raise InputRefused if an input file changed while it was being read; deletes what was read of the inputs."""
     for no, (path, _) in enumerate(state.survey.files):
-        if stat_file(path) != state.file_hashes[path][0] and (
-            not Path(path).is_file() or file_sha256(Path(path)) != state.input_hashes[no]
-        ):
+        if stat_file(path) != state.file_hashes[path][0] and (not os.path.exists(path) or input_sha256(path) != state.input_hashes[no]):
             if state.closed_increments:
                 discard_open_increment(state)
             else:

@@ -33,7 +33,7 @@ from sanitize.readers.survey import Survey
 from sanitize.stages import detection
 from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.corpus import Documents, cell_leaves
-from sanitize.storage.files import file_sha256, read_json, write_json
+from sanitize.storage.files import input_sha256, read_json, write_json
 from sanitize.storage.task_records import hash_json
 
 
@@ -63,6 +63,7 @@ class IndexState:
         self.earlier_documents: Documents
         self.earlier_task_ranges: list[tuple[int, int]] = []
         self.restart_open_increment = False
+        self.keep_input = False  # the index of another input is refused, even with `replace`
         self.file_hashes: dict[str, tuple[tuple[int, int] | None, str]] = {}  # for each input file: (size, mtime), sha256
 
     @functools.cached_property
@@ -232,7 +233,7 @@ class IndexState:
         """The sha256 of a file; each file is hashed once and the result is cached."""
         if path not in self.file_hashes:
             state = stat_file(path)
-            self.file_hashes[path] = state, file_sha256(Path(path))
+            self.file_hashes[path] = state, input_sha256(path)
         return self.file_hashes[path][1]
 
     def hash_inputs(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
+from sanitize.readers.column_policies import make_undecided_error, names_people
 from sanitize.stages.detection import FindTask, find_in_texts
 from sanitize.verification.attribution import describe_column
 
@@ -36,6 +37,7 @@ _NAME_WORDS: Mapping[str, frozenset[str]] = {
     "DATE_TIME": frozenset(("date", "dates", "time", "timestamp", "created", "updated", "year", "month", "day")),
 }
 _GENERAL_WORDS = frozenset(("address", "number", "code", "name", "id", "time"))  # of names of kinds; they say nothing alone
+_MIN_NAME_CELLS = 2  # one says nothing about a column
 _CHANCE_CATEGORIES = ("financial", "identifier")  # numbers that are recognised by a check digit, or by their length alone
 _MAX_CHANCE = 0.10  # a random number passes a check digit modulo 10 with this probability; measured: 4 % of 16 digits, 3e-5 of UUIDs
 
@@ -43,6 +45,30 @@ _MAX_CHANCE = 0.10  # a random number passes a check digit modulo 10 with this p
 def kept_leaves(schema: pa.Schema, policies: Mapping[str, str]) -> tuple[LeafPath, ...]:
     """The strings of the columns that the output keeps unchanged."""
     return tuple(leaf for leaf in list_text_leaves(schema) if policies[leaf.column] == "keep")
+
+
+def list_person_candidates(schema: pa.Schema, policies: Mapping[str, str], decided: Collection[str]) -> tuple[str, ...]:
+    """The columns of plain strings that may name people: all but those in `decided`, the id and the user."""
+    return tuple(
+        column.name
+        for column in schema
+        if column.type == pa.large_string() and policies[column.name] == "sanitize" and column.name not in {*decided, "doc_id", "user_id"}
+    )
+
+
+def refuse_person_columns(results: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Raises UsageError where at least half of the cells of a column are names of people: a name that no list has would stay in it."""
+    counts = [tuple(sum(result[key][no] for result in results) for key in ("name_cells", "filled_cells")) for no in range(len(columns))]
+    undecided = [name for name, (names, filled) in zip(columns, counts, strict=True) if names >= _MIN_NAME_CELLS and 2 * names >= filled]
+    if undecided:
+        raise make_undecided_error(undecided)
+
+
+def list_person_fields(schema: pa.Schema, policies: Mapping[str, str], main_leaf: LeafPath) -> list[str]:
+    """The paths of sanitized strings inside of objects whose last name names people, such as `messages[].author`."""
+    leaves = [leaf for leaf in list_text_leaves(schema) if leaf.steps and policies[leaf.column] == "sanitize" and leaf != main_leaf]
+    last_names = [next((step for step in reversed(leaf.steps) if step != "[]"), "") for leaf in leaves]
+    return [str(leaf) for leaf, name in zip(leaves, last_names, strict=True) if name and names_people(name)]
 
 
 def check_names(schema: pa.Schema, policies: Mapping[str, str], plan: Plan, task: FindTask) -> None:

@@ -152,7 +152,7 @@ def read_paths(
     names. `column_names` receives those of each file, or None if each record may have others (JSON lines).
 
     Raises InputRefused for files that cannot be read at all now, not when the first record is requested."""
-    survey = survey_inputs(inputs, roles)
+    survey = survey_inputs(inputs, roles, max_doc_bytes=max_doc_bytes)
     for unit in survey.units:
         unsupported_format = unit.format if unit.format in WHOLE_FILE_FORMATS else "text" if "text" in unit.file_formats else ""
         if unsupported_format:
@@ -217,7 +217,7 @@ def _read_mails(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecord]:
                     raw = stream.read(max_doc_bytes + 1)
                 yield _parse_mail(raw if 0 < len(raw) <= max_doc_bytes else None, "too_large" if raw else "empty_file", "file")
             except (TruncatedStream, OSError) as error:
-                yield _parse_mail(None, "truncated" if isinstance(error, TruncatedStream) else "unreadable", "file")
+                yield _parse_mail(None, error.reason if isinstance(error, TruncatedStream) else "unreadable", "file")
         else:
             yield _parse_mail(None, format_name, "file")
 

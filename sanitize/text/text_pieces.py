@@ -1,0 +1,134 @@
+"""Selects the pieces of a column of texts in which patterns can match, and joins them to shorter texts (a prefilter).
+
+Most bytes of most texts belong to no occurrence, and an automaton of patterns costs five times what the selection costs. No occurrence is
+lost: the conditions here are weaker than any pattern that is searched in the pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sanitize.array_types import I64, U8, U64
+from sanitize.core.arrow_buffers import MASKED_BYTE, TextBuffers
+from sanitize.kernels import text_pieces as kernel
+
+_PIECES_PER_TEXT = 16  # pieces that are joined to one text of `TextPieces.buffers`
+_BYTES_PER_PIECE = 128  # of a column, at first: room for so many pieces is reserved
+_MAX_LITERALS = 254  # their numbers, from 1, fit into a byte
+_RARE_BYTES = b"0123456789!#$%&*+/:;<=>?@JKQVXYZ[\\]^_`jqxz{|}~"  # bytes that text has few of
+
+
+@dataclass(frozen=True, repr=False)
+class TextPieces:
+    """Pieces of a column of texts, ascending, none across two texts. `buffers` holds them one after the other, with a control byte that
+    no pattern matches after each; `_PIECES_PER_TEXT` of them form one text, as an automaton has a fixed cost per text."""
+
+    buffers: TextBuffers
+    piece_starts: I64  # where each piece begins in `buffers`
+    column_starts: I64  # and in the column's bytes
+
+    @classmethod
+    def from_spans(cls, buffers: TextBuffers, starts: I64, ends: I64) -> TextPieces:
+        """Builds the pieces [start, end) of a column (byte offsets)."""
+        places = np.concatenate([[0], np.cumsum(ends - starts + 1)])
+        joined = np.empty(places[-1], np.uint8)
+        kernel.join_pieces(buffers.data, starts, ends, MASKED_BYTE, joined)
+        text_starts = places[np.append(np.arange(0, len(starts), _PIECES_PER_TEXT), len(starts))]
+        return cls(TextBuffers(joined, text_starts), places[:-1], starts)
+
+    def to_column(self, piece_offsets: I64) -> I64:
+        """Converts ascending byte offsets in `buffers` to byte offsets in the column."""
+        piece = np.searchsorted(self.piece_starts, piece_offsets, side="right") - 1
+        return self.column_starts[piece] + piece_offsets - self.piece_starts[piece]
+
+
+def find_digit_lines(buffers: TextBuffers, excluded_starts: I64, excluded_ends: I64) -> TextPieces:
+    """Returns the pieces with a digit, two `:` at most five bytes apart, two `.` five bytes apart or two `-` three bytes apart.
+
+    A piece is what the excluded spans (byte offsets, half-open, ascending, not overlapping) leave of a line. The condition is weaker than
+    the pattern of any kind with `Kind.digit_lines_only`."""
+    starts, ends = _fill(
+        buffers,
+        lambda starts, ends: kernel.select_pieces(buffers.data, buffers.offsets, excluded_starts, excluded_ends, starts, ends),
+    )
+    return TextPieces.from_spans(buffers, starts, ends)
+
+
+@dataclass(frozen=True, repr=False)
+class LiteralTable:
+    """Literals that one pass over a column finds: anchors, around which runs of bytes are selected, and literals that mark their text."""
+
+    bits: dict[str, int]  # the bit of each name of marking literals
+    data: U8
+    offsets: I64
+    marks: U64  # the bits that a literal sets in the mark of its text; 0 for an anchor
+    trigger_offsets: I64  # of two neighbouring bytes of each literal, the rarest in text
+    first_literals: U8
+    next_literals: U8
+
+    @classmethod
+    def build(cls, anchors: Iterable[str], marking_literals: Mapping[str, Iterable[str]]) -> LiteralTable:
+        """Builds the table; a text that contains one of `marking_literals[name]` gets the bit of that name. Anchors contain no blank or
+        line end, except a blank beside a bracket."""
+        pairs = [(0, literal) for literal in anchors] + [
+            (1 << bit, literal) for bit, group in enumerate(marking_literals.values()) for literal in group
+        ]
+        encoded = sorted({(literal.encode(), mark) for mark, literal in pairs}, key=lambda pair: (len(pair[0]), pair))
+        assert len(encoded) <= _MAX_LITERALS and len(marking_literals) <= 64
+        first, following = np.zeros((256, 256), np.uint8), np.zeros(len(encoded), np.uint8)
+        triggers = np.array([_rarest_pair(literal) for literal, _ in encoded], np.int64)
+        for number, ((literal, _), at) in enumerate(zip(encoded, triggers.tolist(), strict=True)):
+            if len(literal) == 1:  # found whatever follows it; as these come first, they end the chains of longer literals
+                assert not first[literal[0]].any()
+                first[literal[0]] = number + 1
+            else:
+                following[number] = first[literal[at], literal[at + 1]]
+                first[literal[at], literal[at + 1]] = number + 1
+        offsets = np.concatenate([[0], np.cumsum([len(literal) for literal, _ in encoded])]).astype(np.int64)
+        data = np.frombuffer(b"".join(literal for literal, _ in encoded), np.uint8)
+        bits = {name: bit for bit, name in enumerate(marking_literals)}
+        return cls(bits, data, offsets, np.array([mark for _, mark in encoded], np.uint64), triggers, first.ravel(), following)
+
+
+def find_runs(buffers: TextBuffers, literals: LiteralTable) -> tuple[I64, I64, U64]:
+    """Returns start and end of the runs of bytes that contain an anchor, ascending, and the mark of each text.
+
+    A run ends at a control byte or line end, except a soft line break (`=` and a line end), and at a blank that is next to no bracket."""
+    marks = np.zeros(len(buffers.offsets) - 1, np.uint64)
+    starts, ends = _fill(
+        buffers,
+        lambda starts, ends: kernel.select_runs(
+            buffers.data,
+            buffers.offsets,
+            literals.data,
+            literals.offsets,
+            literals.marks,
+            literals.trigger_offsets,
+            literals.first_literals,
+            literals.next_literals,
+            marks,
+            starts,
+            ends,
+        ),
+    )
+    return starts, ends, marks
+
+
+def _fill(buffers: TextBuffers, select: Callable[[I64, I64], int]) -> tuple[I64, I64]:
+    """Calls `select`, which fills arrays of starts and ends and returns how many there are, and again if the arrays were too small."""
+    capacity = len(buffers.data) // _BYTES_PER_PIECE
+    while True:
+        starts, ends = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        count = select(starts, ends)
+        if count <= capacity:
+            return starts[:count], ends[:count]
+        capacity = count
+
+
+def _rarest_pair(literal: bytes) -> int:
+    """The offset of the two neighbouring bytes of a literal of which most are rare in text."""
+    rarity = [sum(byte in _RARE_BYTES for byte in literal[at : at + 2]) for at in range(max(len(literal) - 1, 1))]
+    return rarity.index(max(rarity))

@@ -1,0 +1,299 @@
+"""Advice in messages ends the problem: each case runs a command, takes the advice out of its message, and follows it literally."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer.core
+import typer.main
+
+import sanitize
+from sanitize.cli import main
+
+MAIL = "ann.roe@example.com"
+PACKAGE = Path(sanitize.__file__).parent
+Run = Callable[[str], tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`before` are commands that must succeed; `command` then gives the message, in which `advice` is found.
+
+    `follow` are the commands that follow the advice, with the groups of `advice` filled in (`{0}`); each must end with exit code 0.
+    """
+
+    name: str
+    command: str
+    advice: str
+    follow: Sequence[str]
+    code: int
+    before: Sequence[str] = ()
+
+
+CASES = (
+    Case(
+        "too much in quarantine",
+        "run mixed -o out --plan redact",
+        r"Give only the files that can be read, such as FOLDER/(\*\.txt), (with --replace), or allow it with (--max-quarantine \d+%).",
+        ["run mixed/a.txt mixed/b.txt -o out --plan redact --replace", "run mixed -o other --plan redact {2}"],
+        5,
+    ),
+    Case(
+        "where quarantined records are",
+        "run mixed -o out --plan redact",
+        r"To see where they are: sanitize (sql out.private --name quarantine_by_reason)",
+        ["{0}"],
+        5,
+    ),
+    Case(
+        "explain says what the run would refuse",
+        "explain mixed --plan redact",
+        r"a run would stop: .* or allow it with (--max-quarantine \d+%)",
+        ["run mixed -o out --plan redact {0}"],
+        0,
+    ),
+    Case(
+        "a value in a kept column",
+        "run kept.jsonl -o out --plan redact --keep note",
+        r"(--drop) COLUMN\), pseudonymize it \((--pseudonymize) COLUMN\), sanitize it \((--sanitize) COLUMN\)",
+        [
+            "run kept.jsonl -o o1 --plan redact {0} note",
+            "run kept.jsonl -o o2 --plan redact {1} note",
+            "run kept.jsonl -o o3 --plan redact {2} note",
+        ],
+        4,
+    ),
+    Case(
+        "a kept column that is renamed after what it holds",
+        "run kept.jsonl -o out --plan redact --keep note",
+        r"rename it in the input after what it holds, such as url, to keep that \((--keep) COLUMN\)",
+        ["run renamed.jsonl -o out --plan redact {0} email --replace"],
+        4,
+    ),
+    Case(
+        "a column that names people",
+        "run authors.jsonl -o out --plan redact",
+        r"(--pseudonymize 'author') .*, (--drop 'author'), (--sanitize 'author') .*, --keep 'author'",
+        [f"run authors.jsonl -o o{number} --plan redact {{{number}}}" for number in range(3)],
+        2,
+    ),
+    Case(
+        "OUT of another plan",
+        "run texts.jsonl -o out --plan erase",
+        r"use (--replace) to replace it once the new one is complete, or use another (-o)",
+        ["run texts.jsonl -o other --plan erase", "run texts.jsonl -o out --plan erase {0}"],
+        2,
+        ["run texts.jsonl -o out --plan redact"],
+    ),
+    Case(
+        "another description",
+        "run texts.jsonl -o out --plan redact --purpose training",
+        r"with another description \(--purpose\); use (--replace)",
+        ["run texts.jsonl -o out --plan redact --purpose training {0}"],
+        2,
+        ["run texts.jsonl -o out --plan redact"],
+    ),
+    Case(
+        "a description with a removed value",
+        f"run texts.jsonl -o out --plan redact --responsible {MAIL}",
+        r"Give a text without it, such as the (name of an office)",
+        ["run texts.jsonl -o out --plan redact --responsible '{0}'"],
+        4,
+    ),
+    Case(
+        "a fast check",
+        "run texts.jsonl -o out --plan redact --verify fast",
+        r"run again without --verify fast, with (--replace)",
+        ["run texts.jsonl -o out --plan redact {0}", "verify out"],
+        0,
+    ),
+    Case(
+        "a leak that a fast check did not see",
+        "verify out",
+        r"It was written with --verify fast: run again without that, with (--replace)",
+        ["run encoded.jsonl -o out --plan redact {0}", "verify out"],
+        4,
+        ["run encoded.jsonl -o out --plan redact --verify fast"],
+    ),
+    Case(
+        "a value in a file that no run published",
+        "verify out",
+        r"(Delete) the files that no run published",
+        ["delete out/notes.txt", "verify out"],
+        4,
+        ["run texts.jsonl -o out --plan redact", f"edit out/notes.txt {MAIL}"],
+    ),
+    Case(
+        "no such text column",
+        "run bodies.jsonl -o out --plan redact",
+        r"name the column with (--text-column 'body')\.",
+        ["run bodies.jsonl -o out --plan redact {0}"],
+        2,
+    ),
+    Case("a misspelt plan", "run texts.jsonl -o out --plan redakt", r"Did you mean (redact)\?", ["run texts.jsonl -o out --plan {0}"], 2),
+    Case(
+        "a misspelt setting of a plan",
+        "run texts.jsonl -o out --plan redact --set edit.0.labels=numbered",
+        r"Did you mean (label)\?",
+        ["run texts.jsonl -o out --plan redact --set edit.0.{0}=numbered"],
+        2,
+    ),
+    Case(
+        "a misspelt option",
+        "run texts.jsonl -o out --plan redact --replac",
+        r"No such option: --replac \(Possible options: .*(--replace)\)",
+        ["run texts.jsonl -o out --plan redact {0}"],
+        2,
+    ),
+    Case(
+        "an edited card",
+        "verify out",
+        r"run again with (--replace)|(--replace)",
+        ["run texts.jsonl -o out --plan redact --replace", "verify out"],
+        3,
+        ["run texts.jsonl -o out --plan redact", "edit out/README.md"],
+    ),
+    Case(
+        "an append to what does not exist",
+        "run texts.jsonl -o out --plan redact --append",
+        r"run the same command without (--append); to add them to what is published, give its (-o) and --work",
+        ["run texts.jsonl -o out --plan redact", "run more.jsonl {1} out --plan redact {0}"],
+        2,
+    ),
+    Case(
+        "the private folder in place of OUT",
+        "report out.private",
+        r"give the folder that the run published, and this one with (--work)",
+        ["report out {0} out.private"],
+        2,
+        ["run texts.jsonl -o out --plan redact"],
+    ),
+    Case(
+        "what to do next",
+        "run texts.jsonl -o out --plan redact",
+        r"next +sanitize (top .+?) +\| +sanitize (sql .+?) +\| +sanitize (verify .+)",
+        ["{0}", "{1}", "{2}"],
+        0,
+    ),
+    Case(
+        "after plan init",
+        "plan init own.toml",
+        r"Next: sanitize (plan show own\.toml)",
+        ["{0}", "run texts.jsonl -o out --plan own.toml"],
+        0,
+    ),
+    Case(
+        "an unknown table",
+        "sql out.private --name quarantin",
+        r"quarantine_by_reason",
+        ["sql out.private --list"],
+        2,
+        ["run texts.jsonl -o out --plan redact"],
+    ),
+)
+
+
+def write_inputs(folder: Path) -> None:
+    """The inputs of all cases; all people are invented."""
+    (folder / "mixed").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (folder / "mixed" / name).write_text(f"Write to {MAIL}.\n" * 20)
+    (folder / "mixed" / "c.parquet").write_bytes(b"PAR1" + b"\0" * 900 + b"PAR1")
+    rows = {
+        "texts": [{"text": f"Write to {MAIL}"}, {"text": "or call 205-555-0142"}],
+        "encoded": [{"text": f"Write to {MAIL}"}, {"text": f"id={base64.b64encode(MAIL.encode()).decode()}"}],
+        "more": [{"text": "or by fax: 205-555-0143"}],
+        "kept": [{"text": "hello", "note": MAIL}, {"text": "there", "note": "x"}],
+        "renamed": [{"text": "hello", "email": MAIL}],
+        "authors": [{"text": "hello", "author": "Ann Roe"}, {"text": "there", "author": "Bo Thornquist"}],
+        "bodies": [{"id": "1", "body": f"Write to {MAIL}"}],
+    }
+    for name, lines in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture()
+def run(console: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command line in the folder of the inputs; `edit FILE TEXT` and `delete FILE` change files."""
+    monkeypatch.chdir(tmp_path)
+    write_inputs(tmp_path)
+
+    def run_line(line: str) -> tuple[int, str]:
+        arguments = shlex.split(line)
+        if arguments[0] in ("edit", "delete"):
+            path = Path(arguments[1])
+            if arguments[0] == "delete":
+                path.unlink()
+            else:
+                path.write_text((path.read_text() if path.exists() else "") + " ".join(arguments[2:] or ["edited"]))
+            return 0, ""
+        if arguments[0] == "run":
+            arguments += ["--workers", "1"]
+        code, out, err = console(*arguments)
+        return code, out + err
+
+    return run_line
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_advice_ends_the_problem(case: Case, run: Run) -> None:
+    for line in case.before:
+        assert run(line)[0] == 0
+    code, message = run(case.command)
+    assert code == case.code, message
+    found = re.search(case.advice, message)
+    assert found, message
+    for line in case.follow:
+        followed = line.format(*(group or "" for group in found.groups()))
+        code, message = run(followed)
+        assert code == 0, (followed, message)
+
+
+def list_options() -> dict[str, set[str]]:
+    """The options of every command, by its name."""
+    group = typer.main.get_command(main.app)
+    assert isinstance(group, typer.core.TyperGroup)
+    return {
+        name: {option for one in command.params for option in (*one.opts, *one.secondary_opts)} for name, command in group.commands.items()
+    }
+
+
+def iter_texts() -> Iterator[tuple[str, str]]:
+    """(place, text) of every string literal of the package that is no docstring, parts of f-strings included."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        docstrings = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node.value
+
+
+def test_messages_name_commands_and_options_that_exist() -> None:
+    options = list_options()
+    every_option = set().union(*options.values()) | {"--help", "--version"}
+    unknown = []
+    for place, text in iter_texts():
+        commands = re.findall(r"(?<![-\w./])sanitize ([a-z]+)\b(?= (?:[A-Z]{2,}|--|\S+\.private|run|--)|`)", text)
+        unknown += [f"{place}: sanitize {name}" for name in commands if name not in options]
+        named = re.findall(r"(?<![-\w])(--[a-z][a-z-]+)", text)
+        unknown += [f"{place}: {name}" for name in named if name not in every_option and not _belongs_to_others(place, name)]
+    assert not unknown, "\n".join(unknown)
+
+
+def _belongs_to_others(place: str, option: str) -> bool:
+    """Options of pip, and an argument of `sanitize.verify` that is an option only until `to_python_names` has translated it."""
+    return option in ("--extra-index-url", "--index-url", "--no-deps", "--upgrade", "--user") or (
+        option == "--mode" and place.startswith("verification/leak_check.py")
+    )
