@@ -1,9 +1,8 @@
 """Finds removed values in a column of texts, in the forms `exact`, `case-folded` (ASCII letter case ignored) and `NFKC` (each character in
 its Unicode compatibility form).
 
-A search term is a spelling of a value. Terms are indexed by eight of their bytes, their length and their last eight bytes; the few places
-of a text that pass these are compared byte by byte. The search is exact, and as fast for many values as for few. It does not use the
-pattern of a kind, only its boundary rule.
+A search term is a spelling of a value. Terms are found in one pass over the bytes of a text (sanitize/kernels/term_search.py). The search
+is exact, and as fast for many values as for few. It does not use the pattern of a kind, only its boundary rule.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import functools
 import shutil
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.array_types import I32, I64, U8, U64, Mask
+from sanitize.array_types import I32, I64, U8, U32, U64, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     ascii_lower,
     find_matches,
-    is_in_byte_table,
     make_byte_table,
     slice_spans,
     to_large_string,
 )
-from sanitize.core.intervals import enumerate_ranges, merge_spans, sort_spans
+from sanitize.core.intervals import merge_spans, sort_spans
+from sanitize.kernels.term_search import find_terms, hash_terms, set_bits, set_start_bits
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
 from sanitize.text.partition_files import MAX_FILES, open_partitions
 
@@ -44,10 +43,9 @@ _TERM_SCHEMA = pa.schema([("form", pa.large_string()), ("kind", pa.int32()), ("v
 _PARTITIONED_SCHEMA = _TERM_SCHEMA.append(pa.field("wide", pa.bool_()))
 MAX_UNSHARED_TERMS = 100_000  # up to this many terms, each process builds its own index, in a tenth of a second
 BYTES_PER_TERM = 400  # memory per term while the index is built: 332 bytes were measured for addresses of 35 bytes
-_MATCHER_ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "is_first_byte", "is_forbidden_before", "term_stats")
-_PADDING = np.zeros(16, np.uint8)
-_HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_AT_SIGN = ord("@")
+_MATCHER_ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "is_forbidden_before", "term_stats")
+_EXPECTED_MATCHES = 4096  # the search is repeated where it finds more
+_START_FILTER_BYTES = 1 << 14  # half of the first-level cache
 _UNSEARCHED_KIND = -1  # the kind in rows of values that are not searched
 
 
@@ -76,36 +74,13 @@ class LiteralMatcher:
         self.kind, self.value_id = kind, value_id
         self._load_kind_rules()
         buffers = TextBuffers.from_array(terms)
-        self.data, self.offsets = np.concatenate([buffers.data, _PADDING]), buffers.offsets
-        self.lengths = buffers.lengths
+        self.data, self.offsets, self.lengths = buffers.data, buffers.offsets, buffers.lengths
         kinds_present = np.unique(kind)
         # bytes that no kind of these terms may follow
         self.is_forbidden_before: Mask = np.all(self.not_before[kinds_present], axis=0) if len(kinds_present) else np.zeros(256, np.bool_)
         # whether any term has a character beyond ASCII, and the length of the longest term
         self.term_stats = np.array([(buffers.data >= 128).any(), self.lengths.max(initial=0)], np.int64)
-        # an address is searched around its @, which is rare in a text; any other term from its first byte on
-        at_signs = np.flatnonzero(buffers.data == _AT_SIGN)
-        first = np.minimum(np.searchsorted(at_signs, buffers.offsets[:-1]), max(len(at_signs) - 1, 0))
-        at_offset = (at_signs[first] if len(at_signs) else np.full(1, -1)) - buffers.offsets[:-1]
-        has_at = (at_offset >= 0) & (at_offset < self.lengths)
-        is_deep = has_at & (at_offset >= 4) & (self.lengths - at_offset >= 4)
-        is_shallow = has_at & ~is_deep & (at_offset >= 1) & (self.lengths - at_offset >= 7)
-        is_plain = ~is_deep & ~is_shallow
-        is_long, is_short = is_plain & (self.lengths >= 8), is_plain & (self.lengths < 8)
-        self.is_first_byte = np.zeros(256, np.bool_)
-        self.is_first_byte[self.data[self.offsets[:-1][is_plain]]] = True
-        self._indexes_around_at = []
-        for selected, bytes_before in ((is_deep, 4), (is_shallow, 1)):
-            if selected.any():
-                self._indexes_around_at.append(
-                    _TermIndex(self, np.flatnonzero(selected), at_offset[selected] - bytes_before, 8, bytes_before)
-                )
-        self._indexes_from_start = (
-            [_TermIndex(self, np.flatnonzero(is_long), np.zeros(is_long.sum(), np.int64), 8)] if is_long.any() else []
-        )
-        for width in np.unique(self.lengths[is_short]).tolist():
-            rows = np.flatnonzero(is_short & (self.lengths == width))
-            self._indexes_from_start.append(_TermIndex(self, rows, np.zeros(len(rows), np.int64), width))
+        self._index = TermIndex.build(buffers)
 
     def _load_kind_rules(self) -> None:
         self.unsearched_ids = np.empty(0, np.int64)  # removed values that are too common to be searched for
@@ -204,8 +179,7 @@ class LiteralMatcher:
         folder.mkdir()
         for name in _MATCHER_ARRAYS:
             np.save(folder / name, getattr(self, name))
-        for number, index in enumerate((*self._indexes_around_at, *self._indexes_from_start)):
-            index.save(folder / f"{number:02d}")
+        self._index.save(folder / "index")
 
     @classmethod
     def load(cls, folder: Path) -> LiteralMatcher:
@@ -213,9 +187,7 @@ class LiteralMatcher:
         matcher = cls.__new__(cls)
         vars(matcher).update({name: _load_array(folder / name) for name in _MATCHER_ARRAYS})
         matcher._load_kind_rules()
-        indexes = [_TermIndex.load(matcher, path) for path in sorted(path for path in folder.iterdir() if path.is_dir())]
-        matcher._indexes_around_at = [index for index in indexes if index.bytes_before_at]
-        matcher._indexes_from_start = [index for index in indexes if not index.bytes_before_at]
+        matcher._index = TermIndex.load(folder / "index")
         return matcher
 
     def find(self, texts: pa.LargeStringArray, check_boundaries: bool = True) -> LiteralMatches:
@@ -224,33 +196,13 @@ class LiteralMatcher:
         buffers = TextBuffers.from_array(texts)
         if not len(self) or not len(buffers.data):
             return _empty_matches()
-        size = len(buffers.data)
-        lowercase = np.frombuffer(b"".join([buffers.data.data, bytes(16)]).lower(), np.uint8)
-        windows: U64 = np.ndarray((size + 9,), "<u8", lowercase, strides=(1,))
-        found = []
-        if self._indexes_around_at:
-            at_signs = np.flatnonzero(lowercase == _AT_SIGN)
-            found += [index.find(lowercase, windows, at_signs - index.bytes_before_at) for index in self._indexes_around_at]
-        if self._indexes_from_start:
-            may_start = is_in_byte_table(lowercase[:size], self.is_first_byte)
-            if check_boundaries and self.is_forbidden_before.any():
-                # no term of any kind may begin inside a word
-                is_inside_word = is_in_byte_table(lowercase[1:size], self.is_word_byte) & is_in_byte_table(
-                    buffers.data[:-1], self.is_forbidden_before
-                )
-                is_inside_word[buffers.offsets[1:-1][(buffers.offsets[1:-1] > 0) & (buffers.offsets[1:-1] < size)] - 1] = False
-                may_start = np.concatenate([may_start[:1], may_start[1:] & ~is_inside_word])
-            places = np.flatnonzero(may_start)
-            found += [index.find(lowercase, windows, places) for index in self._indexes_from_start]
-        start = np.concatenate([place for place, _ in found])
-        term = np.concatenate([row for _, row in found])
-        end = start + self.lengths[term]
-        text_no = np.searchsorted(buffers.offsets, start, side="right") - 1
-        # inside one text, and not next to bytes that the boundary rule of the kind forbids
-        is_valid = end <= buffers.offsets[text_no + 1]
-        start, term, end, text_no = start[is_valid], term[is_valid], end[is_valid], text_no[is_valid]
+        byte_rules = self.is_word_byte.astype(np.uint8)
         if check_boundaries:
-            is_valid = self._has_valid_boundaries(buffers, lowercase, start, end, text_no, term)
+            byte_rules |= self.is_forbidden_before.astype(np.uint8) << 1
+        text_no, start, term = self._index.find(buffers, byte_rules, self.data, self.offsets)
+        end = start + self.lengths[term]
+        if check_boundaries:
+            is_valid = self._has_valid_boundaries(buffers, start, end, text_no, term)
             start, term, end, text_no = start[is_valid], term[is_valid], end[is_valid], text_no[is_valid]
         order = sort_spans(start, end)
         base = buffers.offsets[text_no]
@@ -260,20 +212,15 @@ class LiteralMatcher:
         """Returns a mask of the matches (found with `check_boundaries=False`) that the boundary rule of their kind allows."""
         buffers = TextBuffers.from_array(texts)
         base = buffers.offsets[matches.text_no]
-        return self._has_valid_boundaries(buffers, buffers.data, base + matches.start, base + matches.end, matches.text_no, matches.term)
+        return self._has_valid_boundaries(buffers, base + matches.start, base + matches.end, matches.text_no, matches.term)
 
-    def _has_valid_boundaries(self, buffers: TextBuffers, data: U8, start: I64, end: I64, text_no: I64, term: I64) -> Mask:
-        kind, last = self.kind[term], max(len(buffers.data) - 1, 0)
+    def _has_valid_boundaries(self, buffers: TextBuffers, start: I64, end: I64, text_no: I64, term: I64) -> Mask:
+        data, kind, last = buffers.data, self.kind[term], max(len(buffers.data) - 1, 0)
         bad_before = (
-            (start > buffers.offsets[text_no])
-            & self.is_word_byte[data[start]]
-            & self.not_before[kind, buffers.data[np.maximum(start - 1, 0)]]
+            (start > buffers.offsets[text_no]) & self.is_word_byte[data[start]] & self.not_before[kind, data[np.maximum(start - 1, 0)]]
         )
-        bad_after = end < buffers.offsets[text_no + 1]
-        next_byte = buffers.data[np.minimum(end, last)]
-        bad_after &= self.is_word_byte[data[end - 1]] & (
-            self.not_after[kind, next_byte] | self.checks_accents[kind] & _is_accent(buffers.data, end)
-        )
+        bad_after = (end < buffers.offsets[text_no + 1]) & self.is_word_byte[data[end - 1]]
+        bad_after &= self.not_after[kind, data[np.minimum(end, last)]] | self.checks_accents[kind] & _is_accent(data, end)
         is_valid: Mask = ~(bad_before | bad_after)
         return is_valid
 
@@ -400,88 +347,84 @@ def _split_common_values(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
     return frame.filter(~is_common), np.unique(frame.filter(is_common)["value_id"].to_numpy())
 
 
-class _TermIndex:
-    """Index of terms by eight of their bytes (the head, `head_offset` bytes after their start), then their length, then their last
-    bytes (the tail)."""
+@dataclass(frozen=True, repr=False)
+class TermIndex:
+    """The tables and filters by which `find_terms` finds terms (sanitize/kernels/term_search.py); about 60 bytes per term."""
 
-    def __init__(
-        self, matcher: LiteralMatcher, rows: npt.NDArray[np.intp], head_offset: I64, window_bytes: int, bytes_before_at: int = 0
-    ) -> None:
-        self._set_window(matcher, window_bytes, bytes_before_at)
-        windows: U64 = np.ndarray((len(matcher.data) - 7,), "<u8", matcher.data, strides=(1,))
-        lengths = matcher.lengths[rows]
-        heads = windows[matcher.offsets[rows] + head_offset] & self.window_mask
-        tails = windows[matcher.offsets[rows] + lengths - window_bytes] & self.window_mask
-        order = np.lexsort((tails, lengths, head_offset, heads))
-        rows, heads, head_offset, lengths, tails = rows[order], heads[order], head_offset[order], lengths[order], tails[order]
-        self.heads, first = np.unique(heads, return_index=True)
-        group = np.repeat(np.arange(len(self.heads)), np.diff(np.append(first, len(heads))))
-        # the distinct (head, head_offset, length), and where those of each head begin
-        is_first_of_pair = np.append(True, (np.diff(group) != 0) | (np.diff(head_offset) != 0) | (np.diff(lengths) != 0))
-        self.pair_head_offsets, self.pair_lengths = head_offset[is_first_of_pair], lengths[is_first_of_pair]
-        self.pair_ranges = np.append(np.searchsorted(group[is_first_of_pair], np.arange(len(self.heads))), is_first_of_pair.sum())
-        self.tails = np.unique(tails)
-        pair = np.cumsum(is_first_of_pair) - 1
-        self.pair_tail_keys = pair * len(self.tails) + np.searchsorted(self.tails, tails)
-        self.term_rows = rows
-        bits = min(26, max(12, len(self.heads).bit_length() + 4))
-        self.head_filter = np.zeros(1 << bits, np.bool_)
-        self.head_filter[(self.heads * _HASH_MULTIPLIER) >> np.uint64(64 - bits)] = True
+    widths: U8
+    start_filter: U64
+    head_filter: U64
+    head_directory: U32
+    head_hashes: U64
+    length_ranges: U32
+    head_lengths: U32
+    tail_filter: U64
+    term_directory: U32
+    term_hashes: U64
+    term_rows: U32
 
-    _SAVED_ARRAYS = ("heads", "pair_head_offsets", "pair_lengths", "pair_ranges", "tails", "pair_tail_keys", "term_rows", "head_filter")
-
-    def _set_window(self, matcher: LiteralMatcher, window_bytes: int, bytes_before_at: int) -> None:
-        self.matcher, self.window_bytes, self.bytes_before_at = matcher, window_bytes, bytes_before_at
-        self.window_mask = np.uint64(0xFFFFFFFFFFFFFFFF >> (64 - 8 * window_bytes))
+    @classmethod
+    def build(cls, terms: TextBuffers) -> TermIndex:
+        """The index of terms."""
+        head_hashes, edge_hashes, hashes = np.zeros((3, len(terms.lengths)), np.uint64)
+        hash_terms(terms.data, terms.offsets, head_hashes, edge_hashes, hashes)
+        start_filter = np.zeros(_START_FILTER_BYTES // 8, np.uint64)
+        set_start_bits(terms.data, terms.offsets, start_filter)
+        # the distinct (hash of the head, length), and where those of each hash begin
+        order = np.lexsort((terms.lengths, head_hashes))
+        heads, lengths = head_hashes[order], terms.lengths[order]
+        is_new_head = np.append(True, heads[1:] != heads[:-1])[: len(heads)]
+        is_new_pair = is_new_head | np.append(True, lengths[1:] != lengths[:-1])[: len(heads)]
+        heads, lengths, is_new_head = heads[is_new_pair], lengths[is_new_pair], is_new_head[is_new_pair]
+        order = np.argsort(hashes, kind="stable")
+        return cls(
+            np.unique(np.minimum(terms.lengths, 8)).astype(np.uint8),
+            start_filter,
+            _make_filter(heads[is_new_head]),
+            _make_directory(heads[is_new_head]),
+            heads[is_new_head],
+            np.append(np.flatnonzero(is_new_head), len(heads)).astype(np.uint32),
+            lengths.astype(np.uint32),
+            _make_filter(edge_hashes),
+            _make_directory(hashes[order]),
+            hashes[order],
+            order.astype(np.uint32),
+        )
 
     def save(self, folder: Path) -> None:
         folder.mkdir()
-        for name in self._SAVED_ARRAYS:
-            np.save(folder / name, getattr(self, name))
-        np.save(folder / "window", np.array([self.window_bytes, self.bytes_before_at]))
+        for column in fields(self):
+            np.save(folder / column.name, getattr(self, column.name))
 
     @classmethod
-    def load(cls, matcher: LiteralMatcher, folder: Path) -> _TermIndex:
+    def load(cls, folder: Path) -> TermIndex:
         """Loads what `save` wrote, memory-mapped."""
-        index = cls.__new__(cls)
-        index._set_window(matcher, *_load_array(folder / "window").tolist())
-        vars(index).update({name: _load_array(folder / name) for name in cls._SAVED_ARRAYS})
-        return index
+        return cls(*(_load_array(folder / column.name) for column in fields(cls)))
 
-    def find(self, lowercase_data: U8, windows: U64, head_starts: I64) -> tuple[I64, I64]:
-        """Returns start bytes and term rows of all matches, byte for byte; `head_starts` are the offsets at which a head may be."""
-        if self.bytes_before_at:
-            head_starts = head_starts[head_starts >= 0]
-        heads = windows[head_starts]
-        if self.window_bytes < 8:
-            heads = heads & self.window_mask
-        candidates = np.flatnonzero(self.head_filter[(heads * _HASH_MULTIPLIER) >> np.uint64(65 - len(self.head_filter).bit_length())])
-        head_starts, heads = head_starts[candidates], heads[candidates]
-        head = np.minimum(np.searchsorted(self.heads, heads), len(self.heads) - 1)
-        is_equal = self.heads[head] == heads
-        head_starts, head = head_starts[is_equal], head[is_equal]
-        # each place with each term start and length that belongs to its head
-        match_no, pair = enumerate_ranges(self.pair_ranges[head], self.pair_ranges[head + 1])
-        begins, length = head_starts[match_no] - self.pair_head_offsets[pair], self.pair_lengths[pair]
-        is_inside = (begins >= 0) & (begins + length <= len(lowercase_data) - 16)
-        begins, length, pair = begins[is_inside], length[is_inside], pair[is_inside]
-        tails = windows[begins + length - self.window_bytes] & self.window_mask
-        tail = np.minimum(np.searchsorted(self.tails, tails), len(self.tails) - 1)
-        is_equal = self.tails[tail] == tails
-        begins, key = begins[is_equal], (pair * len(self.tails) + tail)[is_equal]
-        match_no, entry = enumerate_ranges(
-            np.searchsorted(self.pair_tail_keys, key, side="left"), np.searchsorted(self.pair_tail_keys, key, side="right")
-        )
-        begins, rows = begins[match_no], self.term_rows[entry]
-        # the remaining candidates agree in head, length and tail; the bytes between are compared eight at a time
-        if len(rows) and self.window_bytes == 8:
-            term_windows: U64 = np.ndarray((len(self.matcher.data) - 7,), "<u8", self.matcher.data, strides=(1,))
-            for step in range(0, int(self.matcher.lengths[rows].max()) - 8, 8):
-                long_rows = np.flatnonzero(self.matcher.lengths[rows] > step + 8)
-                is_equal_8 = np.ones(len(rows), np.bool_)
-                is_equal_8[long_rows] = windows[begins[long_rows] + step] == term_windows[self.matcher.offsets[rows[long_rows]] + step]
-                begins, rows = begins[is_equal_8], rows[is_equal_8]
-        return begins, rows
+    def find(self, buffers: TextBuffers, byte_rules: U8, term_data: U8, term_offsets: I64) -> tuple[I64, I64, I64]:
+        """Returns the text number, start byte and term row of all matches, in order of their starts."""
+        tables = [getattr(self, column.name) for column in fields(self)]
+        capacity = _EXPECTED_MATCHES
+        while True:
+            found = np.empty((3, capacity), np.int64)
+            count = find_terms(buffers.data, buffers.offsets, byte_rules, *tables, term_data, term_offsets, *found)
+            if count <= capacity:
+                text_no, start, row = found[:, :count]
+                return text_no, start, row
+            capacity = count
+
+
+def _make_filter(hashes: U64) -> U64:
+    """A filter of 16 to 32 bits per hash."""
+    bits = np.zeros(max(2, (1 << (16 * len(hashes)).bit_length()) // 64), np.uint64)
+    set_bits(hashes, bits)
+    return bits
+
+
+def _make_directory(hashes: U64) -> U32:
+    """The directory of hashes in ascending order, with an entry for each one or two of them."""
+    bits = max(1, len(hashes).bit_length() - 1)
+    return np.searchsorted(hashes >> np.uint64(64 - bits), np.arange((1 << bits) + 1, dtype=np.uint64)).astype(np.uint32)
 
 
 def _is_accent(data: U8, byte_offsets: I64) -> Mask:
