@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import parse_json
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import OutputBroken
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import parse_json
 
 from .texts_and_prompts import read_texts
 

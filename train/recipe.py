@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sanitize.errors import UsageError, describe_validation_error, suggest_names
-from sanitize.storage.parsed_text import parse_toml
+from sanitize.storage.files import parse_toml
 
 from . import objectives
 

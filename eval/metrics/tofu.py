@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import parse_json
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRow, MetricRows, make_epoch_figure

@@ -5,6 +5,7 @@ All functions work on the whole column at once; no text is copied document by do
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64, U8, Mask
+from sanitize.core.keys import siphash_spans
 from sanitize.kernels import byte_positions, distinct_texts
 
 BLOCK_BYTES = 1 << 18  # bytes per block: intermediate arrays of this size stay in the second-level cache
 _INLINE_BYTES = 12  # longest text that Arrow stores inside its string view (Arrow columnar format, variable-size binary view)
 MASKED_BYTE = 127  # replaces bytes that patterns must not see: no pattern matches a control byte
+_HASH_KEY = secrets.token_bytes(16)  # no result depends on it; texts that were made to share a hash would be slow
 _MATCH_START, _MATCH_END = 1, 2  # sentinel bytes around a match; no pattern matches a control byte, so they may be masked in the texts
 
 
@@ -225,3 +228,27 @@ def to_large_string(series: pl.Series) -> pa.LargeStringArray:
 def ascii_lower(values: pl.Series) -> pl.Series:
     """A Polars text column with its ASCII letters in lower case; other characters are unchanged, and so are byte positions."""
     return pl.Series(values.name, pc.ascii_lower(to_large_string(values)))
+
+
+def number_texts(data: U8, starts: I64, ends: I64) -> tuple[I64, I64]:
+    """For each span, the number of its text among the distinct ones, in the order in which they first occur; for each of these, the first
+    span. One pass, about 50 ns and 32 bytes for each span."""
+    count = len(starts)
+    numbers, first_spans = np.empty(count, np.int64), np.empty(count, np.int64)
+    slots = np.full(2 << count.bit_length(), -1, np.int64)
+    hashes = siphash_spans(data, starts, ends, _HASH_KEY)
+    distinct_count = distinct_texts.number_texts(data, starts, ends, hashes, slots, numbers, first_spans)
+    return numbers, first_spans[:distinct_count]
+
+
+def number_marked_texts(data: U8, starts: I64, ends: I64, marks: I32 | I64) -> tuple[I64, I64]:
+    """Like `number_texts`, for distinct (text, mark): ordered by the first occurrence of the text, then by mark."""
+    text_nos, _ = number_texts(data, starts, ends)
+    pairs = text_nos * (int(marks.max(initial=0)) + 1) + marks
+    present = np.flatnonzero(np.bincount(pairs))
+    number_of_pair = np.empty(int(pairs.max(initial=0)) + 1, np.int64)
+    number_of_pair[present] = np.arange(len(present))
+    numbers = number_of_pair[pairs]
+    first_spans = np.empty(len(present), np.int64)
+    first_spans[numbers[::-1]] = np.arange(len(pairs) - 1, -1, -1)  # the last assignment is the first span
+    return numbers, first_spans

@@ -24,10 +24,10 @@ from sanitize.core.arrow_buffers import (
     fill_null_texts,
     find_matches,
     make_byte_table,
+    number_marked_texts,
     slice_spans,
     to_large_string,
 )
-from sanitize.core.distinct_texts import number_marked_texts
 from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_span_value_ids
 from sanitize.kernels import value_boundaries

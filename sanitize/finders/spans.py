@@ -35,8 +35,7 @@ from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, TextColumn
 from sanitize.errors import InputRefused, PlanError
-from sanitize.storage.files import file_sha256
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import file_sha256, parse_json
 from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans
 
 _SCHEMA = pl.Schema(

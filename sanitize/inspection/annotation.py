@@ -38,8 +38,7 @@ from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
-from sanitize.storage.files import read_json, write_private_lines
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import parse_json, read_json, write_private_lines
 from sanitize.storage.private_folder import require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 

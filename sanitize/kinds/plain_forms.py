@@ -14,8 +14,8 @@ import numpy as np
 
 from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.core.byte_automaton import build_automaton
 from sanitize.kernels import plain_forms as plain_forms_kernel
+from sanitize.kinds.byte_automaton import build_automaton
 
 BRACKETED, ID_FIELD, ADDRESS_FIELD = 4, 2, 1  # the marks of a candidate, added up
 EVERYWHERE = frozenset(range(8))

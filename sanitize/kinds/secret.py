@@ -9,9 +9,6 @@ EMAIL_ADDRESS. Normalised form: as written; for key blocks, without blanks and l
 
 from __future__ import annotations
 
-import itertools
-import re
-
 import numpy as np
 import polars as pl
 
@@ -87,11 +84,13 @@ _ALTERNATIVES = (
 
 def _expand_prefix(prefix: str) -> list[str]:
     """The literals that the prefix of an issuer matches: it has sets such as `[rs]` and groups such as `(?:live|test)`, not nested."""
-    parts = re.findall(r"\[(.*?)\]|\(\?:(.*?)\)|([^\[(]+)", prefix)
-    return [
-        "".join(words)
-        for words in itertools.product(*(list(set_) or group.split("|") if set_ or group else [text] for set_, group, text in parts))
-    ]
+    opening = min((at for at in (prefix.find("["), prefix.find("(?:")) if at >= 0), default=-1)
+    if opening < 0:
+        return [prefix]
+    is_set = prefix[opening] == "["
+    closing = prefix.index("]" if is_set else ")", opening)
+    choices = list(prefix[opening + 1 : closing]) if is_set else prefix[opening + 3 : closing].split("|")
+    return [prefix[:opening] + choice + rest for choice in choices for rest in _expand_prefix(prefix[closing + 1 :])]
 
 
 _ANCHORS = ("://", *(literal for prefix, _ in _ISSUER_FORMATS for literal in _expand_prefix(prefix)))

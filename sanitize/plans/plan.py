@@ -29,7 +29,7 @@ from sanitize.kinds.kind import Kind, builtin_kinds, custom_kinds, list_kinds
 from sanitize.plans.coverage import compute_coverage, describe_not_looked_for, describe_staying
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.kind_lists import DECISION_GROUPS, FOUND_GROUPS, resolve_decisions, resolve_found_kinds, resolve_read_kinds
-from sanitize.storage.parsed_text import parse_toml
+from sanitize.storage.files import parse_toml
 
 
 @dataclass(frozen=True)

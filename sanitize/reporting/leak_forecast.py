@@ -13,7 +13,7 @@ from typing import Any
 
 from sanitize.core.command_results import BandForecast, LeakForecast, PlanForecast
 from sanitize.errors import UsageError
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import parse_json
 
 FORECAST_KIND = "EMAIL_ADDRESS"
 CURVES_VERSION = 1

@@ -33,7 +33,7 @@ from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.occurrence_table_writer import OccurrenceTableWriter
 from sanitize.storage.corpus import Documents
-from sanitize.text.name_cells import count_name_cells
+from sanitize.text.name_lexicon import count_name_cells
 
 _CODE_PATTERN = "^<?([A-Za-z0-9_-]+[/:])*[{]?[0-9A-Fa-f-]+[}]?>?$"  # a number, a hexadecimal code or a UUID, with or without a prefix
 VERSION = 3  # part of the index's fingerprint: raise it when what is written for the same input changes

@@ -22,8 +22,7 @@ from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_tex
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import formats, parquet_files
 from sanitize.storage.disk_errors import avoid_url_syntax
-from sanitize.storage.files import file_sha256
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import file_sha256, parse_json
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20

@@ -1,4 +1,4 @@
-"""Writes files atomically (temporary file, fsync, rename), reads JSON, and hashes files and folders."""
+"""Writes files atomically (temporary file, fsync, rename), parses JSON and TOML that somebody else may have written, and hashes files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import errno
 import hashlib
 import json
 import os
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from sanitize.core import failpoints
-from sanitize.storage.parsed_text import parse_json
 
 UNREADABLE_SHA256 = hashlib.sha256(b"unreadable").hexdigest()  # in place of the hash of an input file that cannot be read
 # a file or folder without permission, and a folder, which stands for the files in it that could not be listed
@@ -99,3 +99,19 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return dict(parse_json(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises ValueError for anything else, also for brackets nested deeper than Python can follow."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table of a TOML text. Raises TOMLDecodeError for anything else, also for brackets nested deeper than Python can follow."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("nested too deeply") from None

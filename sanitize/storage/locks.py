@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import Locked
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import parse_json
 
 _MAX_LOCK_BYTES = 4096
 

@@ -22,8 +22,7 @@ from typing import Any
 from sanitize.errors import Locked, OutputBroken, UsageError
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Corpus
-from sanitize.storage.files import file_sha256
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import file_sha256, parse_json
 from sanitize.storage.remote_storage import ObjectMissing, RemoteStorage, is_url, redact_url, require_local_path
 from sanitize.storage.task_records import hash_json
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from sanitize.core import failpoints
 from sanitize.storage.disk_errors import translate_disk_errors
-from sanitize.storage.files import file_sha256, fsync, write_json
+from sanitize.storage.files import file_sha256, fsync, parse_json, write_json
 from sanitize.storage.parquet_files import check_parquet_file
-from sanitize.storage.parsed_text import parse_json
 
 
 @dataclass(frozen=True, kw_only=True)

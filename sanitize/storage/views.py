@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import table_schemas
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import parse_json
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64, U64
-from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts
 from sanitize.kinds.person import faker_names
 from sanitize.text.common_words import COMMON_WORDS
 from sanitize.text.tokenizer import tokenize_unicode
@@ -262,3 +263,35 @@ def _lowercase_words(texts: Iterable[str]) -> set[str]:
     """Returns the words of some texts in lower case, those of two letters or more."""
     words = pl.Series(list(texts), dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
     return set(words.explode().drop_nulls())
+
+
+# ---- cells that are a name ----
+
+_MAX_BYTES = 60  # of a cell that is a name
+_ADDRESS_PATTERN = r"\s*<[^<>]*>\s*$"
+# two to four words, each with a capital, an initial or a particle
+_NAME_PATTERN = r"^\s*\p{Lu}[\p{L}\p{M}'’.-]*,?(?:\s+(?:\p{Lu}[\p{L}\p{M}'’.-]*|de|da|van|von|der|del|la|bin|al),?){1,3}\s*$"
+
+
+def count_name_cells(texts: pa.LargeStringArray) -> tuple[int, int]:
+    """(cells that are a name, cells that are not empty). A name has a given name of the lexicon, and no word of organizations or places.
+
+    >>> count_name_cells(pa.array(["Maria Kowalski", "Roe, Ann", "Annual report", "zyq77", "", None], pa.large_string()))
+    (2, 4)
+    """
+    texts = fill_null_texts(texts)
+    filled = int(pc.sum(pc.match_substring_regex(texts, r"\S")).as_py() or 0)
+    is_short = pc.less_equal(pc.binary_length(texts), _MAX_BYTES)
+    cells = pc.replace_substring_regex(texts.filter(is_short), _ADDRESS_PATTERN, "")
+    cells = cells.filter(pc.match_substring_regex(cells, _NAME_PATTERN))
+    if not len(cells):
+        return 0, filled
+    tokens = tokenize_unicode(TextBuffers.from_array(cells))
+    flags = load_name_lexicon().lookup_flags(tokens.hashes)
+
+    def has_word(selected: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return np.bincount(tokens.text_no[selected], minlength=len(cells)) > 0
+
+    is_given_name = (flags & GIVEN_NAME > 0) & (flags & (COMMON_WORD | PLACE) == 0)
+    is_name = has_word(is_given_name) & ~has_word(flags & (ORGANIZATION | STOP_WORD | PLACE) > 0)
+    return int(is_name.sum()), filled

@@ -20,8 +20,7 @@ import pyarrow as pa
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import OutputBroken
 from sanitize.storage.corpus import Corpus
-from sanitize.storage.files import file_sha256
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import file_sha256, parse_json
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
 from sanitize.text.literal_search import LiteralMatcher

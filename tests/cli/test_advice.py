@@ -293,7 +293,8 @@ def test_messages_name_commands_and_options_that_exist() -> None:
 
 
 def _belongs_to_others(place: str, option: str) -> bool:
-    """Options of pip, and an argument of `sanitize.verify` that is an option only until `to_python_names` has translated it."""
-    return option in ("--extra-index-url", "--index-url", "--no-deps", "--upgrade", "--user") or (
-        option == "--mode" and place.startswith("verification/leak_check.py")
+    """Options of pip and of the script that compiles kernels, and an argument of `sanitize.verify` that is an option only until
+    `to_python_names` has translated it."""
+    return option in ("--extra-index-url", "--force-reinstall", "--index-url", "--no-deps", "--upgrade", "--user") or (
+        (option == "--mode" and place.startswith("verification/leak_check.py")) or place.startswith("kernels/build.py")
     )

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core.arrow_buffers import TextBuffers, slice_spans
-from sanitize.core.distinct_texts import number_marked_texts, number_texts
+from sanitize.core.arrow_buffers import TextBuffers, number_marked_texts, number_texts, slice_spans
 from sanitize.kernels import distinct_texts as kernel
 
 DATA = b"ab abab\xc3\xa9 \x00\x00ab"

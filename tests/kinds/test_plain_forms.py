@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.core.byte_automaton import build_automaton
 from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder, _DistinctCandidates
+from sanitize.kinds.byte_automaton import build_automaton
 from sanitize.kinds.kind import Kind, builtin_kinds, known_countries
 from sanitize.kinds.plain_forms import AS_WRITTEN, EVERYWHERE, LOWER_CASE, FormTable, PlainForm, keep_only
 

@@ -101,7 +101,7 @@ BAD_FILES: dict[str, tuple[bytes, list[str | None], dict[str, int]]] = {
     "bomb.jsonl.gz": (gzip.compress(JSON_LINES_WITH_LONG_TEXT), ["a", "b"], {"too_large": 1}),
     "bomb.jsonl.zst": (pa.compress(JSON_LINES_WITH_LONG_TEXT, "zstd", asbytes=True), ["a", "b"], {"too_large": 1}),
     "one-line.jsonl": (b'{"text": "' + b"x" * 2_000_000, [], {"not_json": 1}),
-    "deep.jsonl": (to_jsonl({"text": "a"}, b'{"text": ' + b"[" * 50_000 + b"\n", {"text": "b"}), ["a", "b"], {"not_json": 1}),
+    "deep.jsonl": (to_jsonl({"text": "a"}, b'{"text": ' + b"[" * 50_000 + b"\n", {"text": "b"}), ["a", "b"], {"too_deep": 1}),
     "wide-number.jsonl": (
         to_jsonl({"text": "a"}, b'{"text": "b", "n": ' + b"9" * 5_000 + b"}\n", {"text": "c"}), ["a", "c"], {"not_json": 1},
     ),

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sanitize.array_types import I64
 from sanitize.kinds.kind import get_kind
 from sanitize.stages.aggregates import COMPONENT_PATTERNS, MAX_COMPONENT_BYTES
-from sanitize.storage.parsed_text import parse_json
+from sanitize.storage.files import parse_json
 
 MAX_POOL_SIZE = 1 << 16
 

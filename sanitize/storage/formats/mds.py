@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from sanitize.array_types import I64
 from sanitize.errors import OutputBroken, UsageError
+from sanitize.storage.files import parse_json
 from sanitize.storage.formats import iter_shard_batches
-from sanitize.storage.parsed_text import parse_json
 
 NAME, SUFFIX = "mds", ".mds"
 MDS_VERSION = 2

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core.byte_automaton import ByteAutomaton, build_automaton
+from sanitize.kinds.byte_automaton import ByteAutomaton, build_automaton
 
 ATOMS = st.sampled_from(["a", "b", "[ab]", "[^a]", "[a-c]", ".", r"\.", "[.-]", "0", "[0-9]"])
 QUANTIFIERS = st.sampled_from(["", "", "?", "*", "+", "{2}", "{0,2}", "{1,}", "{0}"])
