@@ -186,6 +186,7 @@ class RunState:
         return {
             "rows_per_shard": settings.rows_per_shard,
             "max_doc_bytes": settings.max_doc_bytes,
+            "max_doc_matches": settings.max_doc_matches,
             "verify": settings.verify,
             "sample": settings.sample,
             "roles": asdict(settings.columns.roles),

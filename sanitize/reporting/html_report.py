@@ -187,11 +187,12 @@ def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
         "sample": f"{settings.get('sample', 1.0):.4g} of the documents" if settings.get("sample", 1.0) != 1.0 else "all documents",
         "documents per shard": _format_number(settings.get("rows_per_shard")),
         "largest document": _format_size(settings.get("max_doc_bytes")),
+        "matches in a document": _format_number(settings.get("max_doc_matches")),
         "list of known values": "given" if settings.get("known") else "none",
         "format of the shards": str(settings.get("format", "parquet")),
         "erasure requests": _format_number(dict(settings.get("erased") or {}).get("erasures", 0)),
     }
-    named = {"roles", "sample", "rows_per_shard", "max_doc_bytes", "known", "format", "erased", "verify"}
+    named = {"roles", "sample", "rows_per_shard", "max_doc_bytes", "max_doc_matches", "known", "format", "erased", "verify"}
     others = [(name.replace("_", " "), _format_words(value)) for name, value in sorted(settings.items()) if name not in named]
     return [*known.items(), *others] if settings else []
 
