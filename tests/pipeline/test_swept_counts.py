@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from sanitize.cli.console import format_kind_counts
 ROWS = [
     "bob.mann@example.com and ｂｏｂ.mann@example.com",
     "bob.mann@example.com",
-    "bob%2Emann%40example.com",
+    f"sent as {base64.b64encode(b'write to bob.mann@example.com').decode()}",
     "ann.roe@example.com, 192.0.2.7",
 ]
 
