@@ -36,7 +36,7 @@ from sanitize.core.arrow_buffers import make_byte_table, to_large_string
 from sanitize.core.keys import Draws, Key, compute_value_ids, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor
 from sanitize.editors.synthesis import identities
-from sanitize.editors.synthesis.component_pools import draw_extra_digits
+from sanitize.editors.synthesis.component_pools import draw_extension
 from sanitize.errors import PlanError, ResourceError
 from sanitize.kinds.kind import Kind, digit_mask, from_byte_matrix, get_kind, to_byte_matrix
 from sanitize.storage import table_schemas
@@ -402,7 +402,7 @@ def _draw_surrogates(kind: Kind, values: pl.Series, draws: Draws, attempt: int, 
     surrogates = kind.make_surrogates(values, draws, reserved and attempt < _RESERVED_ATTEMPTS)
     if attempt < _EXTEND_AFTER:
         return to_large_string(surrogates)
-    longer_by = pl.Series("more", draw_extra_digits(draws.u32_pair(1 << 20)[0], attempt - (_EXTEND_AFTER - 1)))
+    longer_by = pl.Series("more", draw_extension(draws.u32_pair(1 << 20)[0], attempt - (_EXTEND_AFTER - 1))).cast(pl.String)
     frame = pl.DataFrame({"fake": surrogates, "more": longer_by})
     halves = surrogates.str.extract_groups(r"\A(?<before>[^A-Za-z0-9]*[A-Za-z0-9]+)(?<after>[\s\S]*)\z").struct.unnest()
     inner = halves.with_columns(longer_by).select(pl.concat_str("before", "more", "after")).to_series().fill_null("")

@@ -39,13 +39,22 @@ import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr
 
 from sanitize.array_types import I64, U64, Mask
-from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.arrow_buffers import TextBuffers, to_large_string
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor, PriorValues
 from sanitize.editors.synthesis import identities
-from sanitize.editors.synthesis.component_pools import ComponentDrawer, ComponentPool, build_pool_entries, curated_pool, draw_extra_digits
+from sanitize.editors.synthesis.component_pools import (
+    COMPONENTS,
+    ComponentPool,
+    PoolTable,
+    VariantDrawer,
+    build_pool_entries,
+    curated_pool,
+    draw_extension,
+)
 from sanitize.editors.synthesis.identities import Entities, load_entities
 from sanitize.errors import PlanError
+from sanitize.kernels import value_sets
 from sanitize.kinds.kind import Kind, get_kind
 
 Anchor = Literal["first", "last", "domain", "tld"]
@@ -54,6 +63,8 @@ _OWN_COMPONENT_AFTER = 24  # from this attempt on, a drawn component may equal t
 _MAX_ATTEMPTS = 64
 _STRATEGY_ENDS = (1, _EXTEND_AFTER, _OWN_COMPONENT_AFTER, _MAX_ATTEMPTS)  # attempts at which the way of drawing changes
 _MIN_DRAWS_PER_CALL = 256  # fewer draws than this cost no more than the call itself
+_COMPONENT_BIT = {name: 1 << number for number, name in enumerate(COMPONENTS)}
+_DOC_FACTOR = 0x9E3779B97F4A7C15  # odd: documents differ in the numbers that it gives (2 ** 64 divided by the golden ratio)
 _EXHAUSTED = -2  # group number of occurrences that are out of attempts
 _ANCHOR_LANE = 1 << 20  # the lane that chooses the anchor of a name; above those of its words
 _ANCHOR_NUMBERS = {"first": identities.GIVEN_ROLE, "last": identities.SURNAME_ROLE, "domain": identities.DOMAIN, "tld": identities.TLD}
@@ -73,7 +84,7 @@ class Rmft(LinkingEditor):
     reserved: bool = False
     _key: Key = PrivateAttr()
     _corpus_ids: dict[str, _IdSet] = PrivateAttr(default_factory=dict)
-    _pools: dict[tuple[str, str], ComponentPool] = PrivateAttr(default_factory=dict)
+    _pools: dict[str, PoolTable] = PrivateAttr(default_factory=dict)
     _prior_values: PriorValues = PrivateAttr()
     _entities: Entities = PrivateAttr()
 
@@ -129,7 +140,7 @@ class Rmft(LinkingEditor):
         if self.linked:
             self._entities = load_entities(aggregates.tables["entity_values"], aggregates.tables["entity_values"].stat().st_mtime_ns)
         self._corpus_ids, self._pools = _load_corpus_values(
-            ids, pools, self.kinds, self.stores, ids.stat().st_mtime_ns, pools.stat().st_mtime_ns
+            ids, pools, self.kinds, self.stores, self.anchors, ids.stat().st_mtime_ns, pools.stat().st_mtime_ns
         )
 
     def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
@@ -171,7 +182,7 @@ class Rmft(LinkingEditor):
             # found by the leak check, and not written as the value even in compatibility form: it gets the kind's label
             valid_rows = np.flatnonzero(~is_invalid)
             rows, doc_no, draws, values = rows[valid_rows], doc_no[valid_rows], draws.take(valid_rows), values.take(pa.array(valid_rows))
-        if kind.split_components is not None:
+        if kind.locate_components is not None:
             draw_texts = self._build_variant_drawer(kind, values, doc_no)
         else:
             draw_texts = (
@@ -215,37 +226,36 @@ class Rmft(LinkingEditor):
     def _build_tail_drawer(self, groups: identities.PersonGroups) -> identities.TailDrawer:
         """A function that draws the text from the @ on for variants of addresses: its own domain where that is the anchor, else one from
         the pool."""
-        whole_host = "tld" not in self.anchors
-        split = get_kind(identities.EMAIL_ADDRESS).split_components
-        assert split is not None
         if identities.EMAIL_ADDRESS not in self.kinds:
             return lambda rows, draws, anchor: pa.array([], pa.large_string())
-        address_rows = np.flatnonzero((groups.rows["kind"] == identities.EMAIL_ADDRESS).to_numpy())
-        components = split(groups.rows["value"].gather(address_rows))
+        kind = get_kind(identities.EMAIL_ADDRESS)
+        address_rows = np.flatnonzero((groups.rows["kind"] == kind.name).to_numpy())
+        addresses = to_large_string(groups.rows["value"].gather(address_rows))
+        edges = self._locate_components(kind, addresses)
+        edges[:, :4] = edges[:, 4:5]  # the text begins with `at`
+        drawer = VariantDrawer(TextBuffers.from_array(addresses), edges, self._get_pools(kind.name))
         address_no_of_row = np.full(groups.rows.height, -1, np.int64)
         address_no_of_row[address_rows] = np.arange(len(address_rows))
-        if whole_host:
-            components = components.with_columns(domain=pl.concat_str("domain", "dot", "tld"), dot=pl.lit(""), tld=pl.lit(""))
-        domain = ComponentDrawer.from_values(
-            components["domain"], self._get_pool(identities.EMAIL_ADDRESS, "host" if whole_host else "domain")
-        )
-        tld = ComponentDrawer.from_values(components["tld"], self._get_pool(identities.EMAIL_ADDRESS, "tld"))
+        always_kept = sum(_COMPONENT_BIT[name] for name in COMPONENTS if name not in self.anchors or name in ("first", "last"))
 
         def draw_tail(rows: I64, draws: Draws, anchor: I64) -> pa.LargeStringArray:
-            address_no = address_no_of_row[rows]
+            kept = np.full(len(rows), always_kept, np.uint8)
+            for number, name in ((identities.DOMAIN, "domain"), (identities.TLD, "tld")):
+                kept[anchor == number] |= _COMPONENT_BIT[name]
             high, low = draws.u32_pair(0)
-            pieces = [
-                to_large_string(components["at"].gather(address_no)),
-                domain.draw(address_no, address_no, high, anchor == identities.DOMAIN)[0],
-            ]
-            if not whole_host:
-                pieces += [
-                    to_large_string(components["dot"].gather(address_no)),
-                    tld.draw(address_no, address_no, low, anchor == identities.TLD)[0],
-                ]
-            return pc.binary_join_element_wise(*pieces, _string_scalar(""))
+            bits = np.zeros((len(rows), len(COMPONENTS)), np.uint32)
+            bits[:, COMPONENTS.index("domain")], bits[:, COMPONENTS.index("tld")] = high, low
+            return drawer.draw(address_no_of_row[rows], np.zeros(len(rows), np.int64), kept, bits)[0]
 
         return draw_tail
+
+    def _locate_components(self, kind: Kind, values: pa.LargeStringArray) -> I64:
+        """Where the components of values begin; without `tld` among the anchors, the domain includes it."""
+        assert kind.locate_components is not None
+        edges = kind.locate_components(pl.Series(values))
+        if "tld" not in self.anchors:
+            edges[:, 6:8] = edges[:, 8:]
+        return edges
 
     def _replace_in_order(self, kind: Kind, batch: EditBatch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array]:
         """Rows of one kind and their replacements, drawn in corpus order. A kept original is replaced too if an earlier variant equals
@@ -274,46 +284,28 @@ class Rmft(LinkingEditor):
         first draw that differs from the original."""
         if kind.ambiguous_text:
             return _draw_until_changed(kind, draw_texts, draws)
+        corpus_ids, used = self._corpus_ids[kind.name].table, _make_id_table(len(draws))
         pending = np.arange(len(draws))
-        texts: list[pa.Array] = []
-        rows: list[npt.NDArray[np.intp]] = []
-        used_pairs: list[U64] = []  # accepted (document, variant) pairs of each attempt, sorted
-        first_draw = np.empty(0, np.intp)  # for each pending occurrence, the position of its first draw of the current call
-        draws_per_row = examined = 0  # draws per occurrence in the current call, and how many of them were examined
-        for attempt in range(_MAX_ATTEMPTS):
-            if examined == draws_per_row:
-                stage_end = _STRATEGY_ENDS[int(np.searchsorted(_STRATEGY_ENDS, attempt, side="right"))]
-                draws_per_row, examined = min(stage_end - attempt, _attempts_per_call(len(pending))), 0
-                every = np.repeat(pending, draws_per_row) if draws_per_row > 1 else pending
-                attempts: int | I64 = attempt + np.tile(np.arange(draws_per_row), len(pending)) if draws_per_row > 1 else attempt
-                text, usable = draw_texts(every, (draws.take(every) if attempt else draws).with_attempt(attempts), attempts)
-                ids = compute_value_ids(to_large_string(kind.normalise(pl.Series(text))), kind.name, self._key)
-                # (document, variant) as one number: of two equal ones in a document the first is accepted
-                pairs = ids.astype(np.uint64) ^ (doc_no[every].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-                usable &= ~self._corpus_ids[kind.name].contains(ids)
-                first_draw = np.arange(len(pending)) * draws_per_row
-            pair, good = pairs[first_draw + examined], usable[first_draw + examined]
-            for earlier in used_pairs:
-                good &= earlier[np.searchsorted(earlier[:-1], pair)] != pair
-            candidates = np.flatnonzero(good)
-            accepted = candidates
-            ordered = np.sort(pair[candidates])
-            if (ordered[1:] == ordered[:-1]).any():
-                ordered, first = np.unique(pair[candidates], return_index=True)
-                accepted = candidates[np.sort(first)]
-            if len(accepted) == len(pending) and not texts and draws_per_row == 1:
+        texts, rows = list[pa.Array](), list[npt.NDArray[np.intp]]()
+        attempt = 0
+        while len(pending) and attempt < _MAX_ATTEMPTS:
+            count = min(_find_strategy_end(attempt) - attempt, _attempts_per_call(len(pending)))
+            each = np.repeat(pending, count)
+            attempts = attempt + np.tile(np.arange(count), len(pending))
+            text, usable = draw_texts(each, draws.take(each).with_attempt(attempts) if attempt else draws, attempts if attempt else 0)
+            ids = compute_value_ids(to_large_string(kind.normalise(pl.Series(text))), kind.name, self._key)
+            accepted = np.empty(len(pending), np.int64)
+            value_sets.accept_new(ids, usable.view(np.uint8), doc_no[pending], _DOC_FACTOR, corpus_ids, used, accepted)
+            is_accepted = accepted >= 0
+            if not attempt and is_accepted.all():
                 return text
-            texts.append(text.take(pa.array(first_draw[accepted] + examined)))
-            rows.append(pending[accepted])
-            if len(accepted):
-                used_pairs.append(ordered)
-            pending, first_draw = np.delete(pending, accepted), np.delete(first_draw, accepted)
-            examined += 1
-            if not len(pending):
-                break
-        else:  # no variant of this shape is left that is new in its document (`http://a` a few dozen times): the rest gets the kind's label
-            texts.append(_repeat_label(kind, len(pending)))
-            rows.append(pending)
+            texts.append(text.take(pa.array(accepted[is_accepted])))
+            rows.append(pending[is_accepted])
+            pending = pending[~is_accepted]
+            attempt += count
+        # no variant of this shape is left that is new in its document (`http://a` a few dozen times): the rest gets the kind's label
+        texts.append(_repeat_label(kind, len(pending)))
+        rows.append(pending)
         return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
 
     def _build_surrogate_drawer(self, kind: Kind, values: pa.Array) -> _TextDrawer:
@@ -351,84 +343,40 @@ class Rmft(LinkingEditor):
 
         return draw
 
-    def _get_pool(self, kind: str, component: str) -> ComponentPool:
-        """The pool that a component of variants is drawn from."""
-        if (kind, component) in self._pools:
-            return self._pools[kind, component]
-        grown = None if self.stores == "curated" else self._prior_values.components(kind, component)
-        if grown is None:
-            return curated_pool(component)
-        return ComponentPool.from_seen(*grown, curated_pool(component).entries, mixed=self.stores == "mixed")
+    def _get_pools(self, kind: str) -> PoolTable:
+        """The pools that the components of variants are drawn from."""
+        if kind in self._pools:
+            return self._pools[kind]
+        pools = {}
+        for component, pool_name in _pool_names(self.anchors).items():
+            curated = curated_pool(pool_name)
+            grown = None if self.stores == "curated" else self._prior_values.components(kind, pool_name)
+            is_mixed = self.stores == "mixed"
+            pools[component] = curated if grown is None else ComponentPool.from_seen(*grown, curated.entries, mixed=is_mixed)
+        return PoolTable(pools)
 
     def _build_variant_drawer(self, kind: Kind, values: pa.Array, doc_no: I64) -> _TextDrawer:
         """A function that draws variants of values with components: the anchor is the value's own, the others come from the pools."""
-        encoded = values.dictionary_encode()
-        code = np.asarray(encoded.indices, np.int64)
-        assert kind.split_components is not None
-        components = kind.split_components(pl.Series(encoded.dictionary))
-        if "tld" not in self.anchors:
-            components = components.with_columns(domain=pl.concat_str("domain", "dot", "tld"), dot=pl.lit(""), tld=pl.lit(""))
-        single = (components["last"] == "").to_numpy()
-        drawers = {
-            "first": ComponentDrawer.from_values(components["first"], self._get_pool(kind.name, "first")),
-            "local": ComponentDrawer.from_values(components["first"], self._get_pool(kind.name, "local")),
-            "last": ComponentDrawer.from_values(components["last"], self._get_pool(kind.name, "last")),
-            "domain": ComponentDrawer.from_values(
-                components["domain"], self._get_pool(kind.name, "domain" if "tld" in self.anchors else "host")
-            ),
-        }
-        if "tld" in self.anchors:
-            drawers["tld"] = ComponentDrawer.from_values(components["tld"], self._get_pool(kind.name, "tld"))
-        between = {name: to_large_string(components[name]) for name in ("lead", "sep", "at", "dot")}
-        names = ("first", "last", "domain", "tld")
-        many = np.array([names.index(name) for name in self.anchors], np.int64)
-        few = np.array([names.index(name) for name in self.anchors if name != "last"], np.int64)
+        edges = self._locate_components(kind, values)
+        drawer = VariantDrawer(TextBuffers.from_array(values), edges, self._get_pools(kind.name))
+        has_last = edges[:, 3] < edges[:, 4]
+        many = np.array([_COMPONENT_BIT[name] for name in self.anchors], np.uint8)
+        few = np.array([_COMPONENT_BIT[name] for name in self.anchors if name != "last"], np.uint8)
+        always_kept = np.where(has_last, 0, _COMPONENT_BIT["last"]) | (0 if "tld" in self.anchors else _COMPONENT_BIT["tld"])
 
         def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, Mask]:
-            value_no, docs, stage = code[rows], doc_no[rows], np.max(attempt)
-            alone = single[value_no]
-            choose, draw_first = (
-                draws.with_attempt(0).u32_pair(0) if stage == 0 else (draws.with_attempt(0).u32_pair(0)[0], draws.u32_pair(0)[1])
-            )
-            draw_last, draw_domain = draws.u32_pair(1)
-            anchor = np.full(len(rows), -1, np.int64)
-            for which, choices in ((~alone, many), (alone, few)):
+            stage, kept, is_long = np.max(attempt), always_kept[rows].astype(np.uint8), has_last[rows]
+            choose = draws.with_attempt(0).u32_pair(0)[0]  # the anchor is the same in all attempts
+            for which, choices in ((is_long, many), (~is_long, few)):
                 if len(choices):
-                    anchor[which] = choices[draw_index(choose[which], len(choices))]
-            strict = stage < _OWN_COMPONENT_AFTER
-            usable = np.ones(len(rows), np.bool_)
-            first, is_other = drawers["first"].draw(value_no, docs, draw_first, (anchor == 0) | alone)
-            usable &= is_other
-            if alone.any():
-                local, is_other = drawers["local"].draw(value_no, docs, draw_first, (anchor == 0) | ~alone)
-                first = pc.if_else(pa.array(alone), local, first)
-                usable &= is_other
-            last, is_other = drawers["last"].draw(value_no, docs, draw_last, (anchor == 1) | alone)
-            usable &= is_other
-            domain, is_other = drawers["domain"].draw(value_no, docs, draw_domain, anchor == 2)
-            usable &= is_other
-            pieces = [first, between["sep"].take(pa.array(value_no)), last, between["at"].take(pa.array(value_no)), domain]
-            if "tld" in drawers:
-                tld, is_other = drawers["tld"].draw(value_no, docs, draws.u32_pair(2)[0], anchor == 3)
-                usable &= is_other
-                pieces += [between["dot"].take(pa.array(value_no)), tld]
-            if stage >= _EXTEND_AFTER:
-                digits = draw_extra_digits(draws.u32_pair(3)[0], attempt - (_EXTEND_AFTER - 1))
-                # the digits extend the local part, unless it is the anchor and has a single component
-                at_last, at_domain = ~alone & (anchor != 1), alone & (anchor == 0)
-                pieces[0] = pc.if_else(
-                    pa.array(~at_last & ~at_domain), pc.binary_join_element_wise(pieces[0], digits, _string_scalar("")), pieces[0]
-                )
-                pieces[2] = pc.if_else(pa.array(at_last), pc.binary_join_element_wise(pieces[2], digits, _string_scalar("")), pieces[2])
-                pieces[4] = pc.if_else(
-                    pa.array(at_domain),
-                    pc.binary_join_element_wise(_string_scalar("x"), digits, _string_scalar("."), pieces[4], _string_scalar("")),
-                    pieces[4],
-                )
-            if pc.any(pc.not_equal(between["lead"], "")).as_py():
-                pieces.insert(0, between["lead"].take(pa.array(value_no)))
-            text = pc.binary_join_element_wise(*pieces, _string_scalar(""))
-            return text, usable if strict else np.ones(len(rows), np.bool_)
+                    kept[which] |= choices[draw_index(choose[which], len(choices))]
+            bits = np.empty((len(rows), len(COMPONENTS)), np.uint32)
+            bits[:, 0] = draws.u32_pair(0)[1]
+            bits[:, 1], bits[:, 2] = draws.u32_pair(1)
+            bits[:, 3] = draws.u32_pair(2)[0] if "tld" in self.anchors else 0
+            extensions = draw_extension(draws.u32_pair(3)[0], attempt - (_EXTEND_AFTER - 1)) if stage >= _EXTEND_AFTER else None
+            text, is_new = drawer.draw(rows, doc_no[rows], kept, bits, extensions)
+            return text, is_new if stage < _OWN_COMPONENT_AFTER else np.ones(len(rows), np.bool_)
 
         return draw
 
@@ -531,21 +479,29 @@ def _read_values(kind: Kind, occurrences: pl.DataFrame, key: Key) -> tuple[pa.Ar
 
 @functools.lru_cache(maxsize=2)
 def _load_corpus_values(
-    value_ids_path: Path, pools_path: Path, kinds: tuple[str, ...], source: str, *_mtimes: int
-) -> tuple[dict[str, _IdSet], dict[tuple[str, str], ComponentPool]]:
-    """The value ids of each kind in the corpus, and the component pools by (kind, component)."""
+    value_ids_path: Path, pools_path: Path, kinds: tuple[str, ...], source: str, anchors: tuple[Anchor, ...], *_mtimes: int
+) -> tuple[dict[str, _IdSet], dict[str, PoolTable]]:
+    """The value ids of each kind in the corpus, and the component pools of each."""
     ids = pq.read_table(value_ids_path, columns=["value_id", "kind"], partitioning=None)
     components = pq.read_table(pools_path, partitioning=None)
     corpus_ids: dict[str, _IdSet] = {}
-    pools: dict[tuple[str, str], ComponentPool] = {}
+    pools: dict[str, PoolTable] = {}
     for name in kinds:
         corpus_ids[name] = _IdSet(np.asarray(ids.filter(pc.equal(ids.column("kind"), name)).column("value_id"), np.int64))
-        if get_kind(name).split_components is not None:
+        if get_kind(name).locate_components is not None:
             rows = components.filter(pc.equal(components.column("kind"), name))
-            for component in ("first", "last", "local", "domain", "host", "tld"):
-                found = rows.filter(pc.equal(rows.column("component"), component)).column("text").cast(pa.large_string())
-                pools[name, component] = ComponentPool(build_pool_entries(component, pc.unique(found.combine_chunks()), source))
+            pools_of_kind = {}
+            for component, pool_name in _pool_names(anchors).items():
+                found = rows.filter(pc.equal(rows.column("component"), pool_name)).column("text").cast(pa.large_string())
+                pools_of_kind[component] = ComponentPool(build_pool_entries(pool_name, pc.unique(found.combine_chunks()), source))
+            pools[name] = PoolTable(pools_of_kind)
     return corpus_ids, pools
+
+
+def _pool_names(anchors: tuple[Anchor, ...]) -> dict[str, str]:
+    """The pool that each component is drawn from: whole hosts for the domain, unless the top-level domain is a component of its own."""
+    names = {"first": "first", "local": "local", "last": "last"}
+    return {**names, "domain": "domain", "tld": "tld"} if "tld" in anchors else {**names, "domain": "host"}
 
 
 def _draw_until_changed(kind: Kind, draw_texts: _TextDrawer, draws: Draws) -> pa.Array:
@@ -569,23 +525,28 @@ def _repeat_label(kind: Kind, count: int) -> pa.LargeStringArray:
     return pa.array([f"[{kind.name}]"] * count, pa.large_string())
 
 
+def _find_strategy_end(attempt: int) -> int:
+    """The first later attempt at which the way of drawing changes."""
+    return next(end for end in _STRATEGY_ENDS if end > attempt)
+
+
+def _make_id_table(count: int) -> U64:
+    """An empty hash table for `count` ids; see kernels/value_sets.py."""
+    return np.zeros(1 << int(2 * count).bit_length(), np.uint64)
+
+
 class _IdSet:
-    """A set of ids with membership tests for whole columns: a bitmap excludes most ids, a sorted array decides the rest."""
+    """A set of value ids."""
 
     def __init__(self, ids: I64) -> None:
-        self.ids = np.unique(ids)
-        self.bit_count = max(10, int(len(self.ids)).bit_length() + 3)
-        self.bitmap = np.zeros(1 << self.bit_count, np.bool_)
-        self.bitmap[self.ids & ((1 << self.bit_count) - 1)] = True
+        self.table = _make_id_table(len(ids))
+        value_sets.insert(ids, self.table)
 
     def contains(self, ids: I64) -> Mask:
         """True for every id of the column that is in the set."""
-        maybe = np.flatnonzero(self.bitmap[ids & ((1 << self.bit_count) - 1)])
-        out = np.zeros(len(ids), np.bool_)
-        if len(maybe):
-            at = np.minimum(np.searchsorted(self.ids, ids[maybe]), len(self.ids) - 1)
-            out[maybe] = self.ids[at] == ids[maybe]
-        return out
+        found = np.empty(len(ids), np.bool_)
+        value_sets.contains(np.ascontiguousarray(ids, np.int64), self.table, found.view(np.uint8))
+        return found
 
 
 def _string_scalar(text: str) -> pa.Scalar:

@@ -80,6 +80,7 @@ class _ManifestSettings(BaseModel):
     max_doc_matches: int = Field(default=1_000_000, ge=1)
     verify: str
     sample: float = Field(default=1.0, gt=0, le=1)
+    per_split: bool = False
     format: str = "parquet"
     roles: _ManifestRoles
     erased: dict[str, int] = Field(default_factory=dict)
@@ -176,6 +177,7 @@ def replay(
         max_quarantine=1.0,  # the original run already accepted the share of quarantined records
         verify=original.settings.verify,
         sample=original.settings.sample,
+        per_split=original.settings.per_split,
         format=original.settings.format,
         known=Path(known) if known is not None else None,
         progress=progress,

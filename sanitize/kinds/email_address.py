@@ -28,9 +28,10 @@ import unicodedata
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
+from sanitize.array_types import I64
 from sanitize.core.keys import Draws, draw_index
+from sanitize.kernels import address_components
 from sanitize.kinds.kind import (
     BEYOND_ASCII,
     BOUNDARY,
@@ -38,10 +39,7 @@ from sanitize.kinds.kind import (
     LETTERS,
     Alternative,
     Kind,
-    byte_table,
-    first_marked,
     flatten_strings,
-    last_marked,
     redraw_characters,
 )
 from sanitize.kinds.plain_forms import LOWER_CASE, OUTSIDE_ID_FIELDS, UNMARKED, PlainForm
@@ -128,8 +126,6 @@ _PROSE_DETERMINERS = "the a an this that these those any every each some all my 
 _FILE_EXTENSIONS = (
     "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"  # none of them a top-level domain
 )
-_IS_LETTER = byte_table(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + bytes(range(128, 256)))  # bytes of other alphabets too
-_IS_ALNUM = _IS_LETTER | byte_table(b"0123456789")
 _KEPT_TLDS = ("com", "org", "net", "edu", "gov", "info", "biz")  # a surrogate keeps these and the two-letter ones
 
 
@@ -228,41 +224,27 @@ def _decode_punycode(value: str) -> str:
     return f"{local}@{'.'.join(labels)}"
 
 
-def _split_components(values: pl.Series) -> pl.DataFrame:
-    """The components of addresses: columns `lead first sep last at domain dot tld`; joined in this order they are the value.
+def _locate_components(values: pl.Series) -> I64:
+    """Where the components of addresses begin, and where each address ends; see `Kind.locate_components`.
 
     `first` is the first run of letters and digits, `sep` all characters up to the next run, `last` the rest of the local part. `domain` is
     the host without its last label; `dot` and `tld` are empty for hosts that do not end in a name.
     """
-    hidden = ~values.str.contains("@", literal=True) | values.str.contains(rf"{_OPEN_BRACKET}|{_SPELLED_DOT}| @ |\\")
-    if hidden.any() and not hidden.all():
-        rows, others = hidden.arg_true(), (~hidden).arg_true()
-        both = pl.concat([_split_obfuscated(values.gather(rows)), _split_components(values.gather(others))])
-        return both[pl.concat([rows, others]).arg_sort()]
-    if hidden.any():
-        return _split_obfuscated(values)
     flat, offsets = flatten_strings(values)
-    starts, ends = offsets[:-1], offsets[1:]
-    is_alnum = _IS_ALNUM[flat]
-    at = last_marked(flat == ord("@"), starts, ends)
-    after = np.minimum(at + 1, ends)
-    at = at - ((at > starts) & (flat[at - 1] == ord('"')))  # the quote that ends a local part belongs to `at`
-    first = first_marked(is_alnum, starts, at)
-    sep = first_marked(~is_alnum, first, at)
-    last = first_marked(is_alnum, sep, at)
-    # the host ends in a name if the last byte that cannot be in a name is a dot, and a letter follows
-    last_other = last_marked(~is_alnum & (flat != ord("-")), after, ends)
-    padded = np.append(flat, np.zeros(2, np.uint8))
-    named = (last_other < ends) & (padded[last_other] == ord(".")) & (last_other + 1 < ends) & _IS_LETTER[padded[last_other + 1]]
-    dot, tld = np.where(named, last_other, ends), np.where(named, last_other + 1, ends)
-    edges = np.column_stack([starts, first, sep, last, at, after, dot, tld]).ravel()
-    pieces = pa.LargeStringArray.from_buffers(len(edges), pa.py_buffer(np.append(edges, offsets[-1])), pa.py_buffer(flat))
-    names = ("lead", "first", "sep", "last", "at", "domain", "dot", "tld")
-    return pl.DataFrame({name: pieces.take(pa.array(np.arange(number, len(edges), 8))) for number, name in enumerate(names)})
+    edges, unusual = np.empty((len(values), 9), np.int64), np.empty(len(values), np.uint8)
+    address_components.locate(flat, offsets, edges, unusual)
+    rows = np.flatnonzero(unusual)
+    if len(rows):
+        candidates = values.gather(rows)
+        is_obfuscated = ~candidates.str.contains("@", literal=True) | candidates.str.contains(rf"{_OPEN_BRACKET}|{_SPELLED_DOT}| @ |\\")
+        rows = rows[is_obfuscated.to_numpy()]
+        sizes = _split_obfuscated(values.gather(rows)).select(pl.all().str.len_bytes().cast(pl.Int64)).to_numpy()
+        edges[rows, 1:] = offsets[rows, None] + np.cumsum(sizes, axis=1)
+    return edges
 
 
 def _split_obfuscated(values: pl.Series) -> pl.DataFrame:
-    """The columns of `_split_components` for obfuscated addresses: `at` and `dot` are as written."""
+    """The components of obfuscated addresses, in order, as columns: `at` and `dot` are as written."""
     at = rf"{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?| (?:at|AT|At|@) |{_ENCODED_AT}|[@\uff20]"
     dot = rf"{_SPELLED_DOT}|[.\uff0e\u3002]"
     letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
@@ -290,7 +272,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     two-letter top-level domains are kept, others are redrawn. The domain may exist; with `reserved` it is one of RFC 2606, which cannot.
     """
     firsts, lasts, words = _component_pools()
-    parts = _split_components(values)
+    parts = KIND.split_components(values)  # type: ignore[misc]
     single = (parts["last"] == "").to_numpy()
     first_bits, last_bits = draws.u32_pair(0)
     word_bits, more_bits = draws.u32_pair(1)
@@ -371,7 +353,7 @@ KIND = Kind(
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     components=("first", "last", "domain", "tld"),
-    split_components=_split_components,
+    locate_components=_locate_components,
     # `bob@example.com2nd` and `bob@example.com_x` contain an address too
     not_followed_by=b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     prefix_pattern=f"=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From ",

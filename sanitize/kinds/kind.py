@@ -61,6 +61,8 @@ BOUNDARY = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the U
 # separators between the groups of a number, as people, typesetters and web pages write them, for use in a character class; no line ends
 BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # space; no-break, figure, thin, narrow and ideographic spaces
 HYPHENS = "\u2010-\u2015\u2212\ufe58\ufe63\uff0d-"  # hyphens, dashes, minus sign; the ASCII hyphen is last, so that it forms no range
+# the components of a value in their order; the others than first, last, domain and tld are separators
+COMPONENT_COLUMNS = ("lead", "first", "sep", "last", "at", "domain", "dot", "tld")
 WIDE_GAP = f"[{BLANKS}{HYPHENS}]{{2,3}}"  # two or three separators in a row
 _PATTERN_TOKEN = re.compile(r"(\(\?-u:\\b\)|\\.|\{[^}]*\}|\[[^\]]*\]|.)(\?|\{)?", re.DOTALL)
 
@@ -127,9 +129,9 @@ class Kind:
 
     prefix_pattern, suffix_pattern   Regular expressions for text that the pattern may match before and after the value but that is no
                part of it, such as `=3D` or `NHS number: `. The finder cuts it off, and checks no boundary on that side.
-    components The columns of `split_components` that a variant can keep as its anchor, by name; the other columns are separators.
-               Empty: values have no components.
-    split_components   For kinds with components in a fixed order: a frame whose columns give the value back when joined in order.
+    components The components that a variant can keep as its anchor, by name. Empty: values have no components.
+    locate_components   For kinds whose values consist of `COMPONENT_COLUMNS`, each of which may be empty: an array with a row for each
+               value, where in the bytes of all values (see `flatten_strings`) its components begin, and where it ends.
     make_variants   For kinds whose components have no fixed order: (values, draws, anchor) -> surrogates in which one component of each
                value is kept. `anchor` is its index in `components`, or -1 for none. A value with a single component keeps nothing.
     plain_forms   The forms of most values, about which a compiled loop decides instead of `accepts`, `check`, `needs_context` and
@@ -177,7 +179,7 @@ class Kind:
     prefix_pattern: str | None = None
     suffix_pattern: str | None = None
     components: tuple[str, ...] = ()
-    split_components: Callable[[pl.Series], pl.DataFrame] | None = None
+    locate_components: Callable[[pl.Series], I64] | None = None
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
     plain_forms: tuple[PlainForm, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
@@ -201,6 +203,12 @@ class Kind:
         if not self.pattern:
             return "by other finders than patterns"
         return "where find.kinds names it" if self.opt_in else "always"
+
+    @property
+    def split_components(self) -> Callable[[pl.Series], pl.DataFrame] | None:
+        """A function that gives a frame with `COMPONENT_COLUMNS`, which give the value back when joined in order; None for kinds without
+        components in a fixed order."""
+        return None if self.locate_components is None else functools.partial(_split_components, self.locate_components)
 
     def list_alternatives(self) -> tuple[Alternative, ...]:
         """The alternatives of the pattern; the pattern itself where none has a condition."""
@@ -339,6 +347,15 @@ def always_needs_context(values: pl.Series) -> pl.Series:
     return pl.Series([True], dtype=pl.Boolean).new_from_index(0, len(values))
 
 
+def _split_components(locate_components: Callable[[pl.Series], I64], values: pl.Series) -> pl.DataFrame:
+    """The components of values as columns, one for each of `COMPONENT_COLUMNS`."""
+    flat, offsets = flatten_strings(values)
+    edges, width = locate_components(values), len(COMPONENT_COLUMNS)
+    bounds = np.append(edges[:, :width].ravel(), offsets[-1])  # the end of a value is the start of the next
+    pieces = pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(flat))
+    return pl.DataFrame({name: pieces.take(pa.array(np.arange(no, len(pieces), width))) for no, name in enumerate(COMPONENT_COLUMNS)})
+
+
 def redraw_characters(values: pl.Series, draws: Draws, keep: Mask | None = None, first_lane: int = 0) -> pl.Series:
     """The values with every ASCII letter and digit redrawn within its class (upper, lower, digit); all other bytes stay.
 
@@ -387,13 +404,6 @@ def first_marked(marked: Mask, starts: I64, ends: I64) -> I64:
     """The first marked position of each range, or the range's end; `marked` has one entry for each byte of `flatten_strings`."""
     places = np.append(np.flatnonzero(marked), len(marked))
     return np.asarray(np.minimum(places[np.searchsorted(places, starts)], ends), np.int64)
-
-
-def last_marked(marked: Mask, starts: I64, ends: I64) -> I64:
-    """The last marked position of each range, or the range's end."""
-    places = np.flatnonzero(marked)
-    found = np.append(places, -1)[np.searchsorted(places, ends) - 1]
-    return np.asarray(np.where(found >= starts, found, ends), np.int64)
 
 
 def to_byte_matrix(values: pl.Series, min_width: int = 4) -> U8:

@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core import text_cells
+from sanitize.readers.dataset_features import read_features
 from sanitize.readers.mail import parse_mail
+from sanitize.readers.record_shapes import find_shape_faults
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
@@ -53,6 +55,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         with pq.ParquetFile(path, pre_buffer=False) as file:
             meta, schema = file.metadata, file.schema_arrow
         groups = _validate_row_groups(meta, os.path.getsize(path))
+        features = read_features(schema)
         has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), to_plain_schema(schema)
     except MemoryError:
         raise UnreadableFile("memory") from None
@@ -79,7 +82,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         rows = sum(groups[number][0] for number in unit_groups)
         pieces.append(replace(whole_file, row_groups=tuple(unit_groups), rows=rows, start=first))
         first += rows
-    return FileSurvey(schema=schema, is_inferred=False, units=tuple(pieces))
+    return FileSurvey(schema=schema, is_inferred=False, units=tuple(pieces), features=features)
 
 
 def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: int) -> bool:
@@ -92,7 +95,10 @@ def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: 
         ):
             if int(sizes.max(initial=0)) > max_doc_bytes or batch.nbytes > MAX_IN_PLACE_GROUP_BYTES:
                 return False
-            rows += standardize_batch(batch, unit.column_mapping, layout.schema).num_rows
+            standardized = standardize_batch(batch, unit.column_mapping, layout.schema)
+            if layout.roles.shape and find_shape_faults(standardized, layout.roles.shape):
+                return False
+            rows += standardized.num_rows
             row_sizes.append(sizes)
     except _READ_ERRORS:
         return False
@@ -200,7 +206,7 @@ def standardize_with_mails(
     standardized = standardize_batch(batch, unit.column_mapping, layout.schema)
     if users is not None and "user_id" not in (name for _, name in unit.column_mapping):
         standardized = standardized.set_column(1, layout.schema.field(1), pa.array(users, TEXT_TYPE))
-    return standardized, find_faults(standardized, limit) | faults
+    return standardized, find_faults(standardized, limit, layout.roles.shape) | faults
 
 
 def _text_sizes(batch: pa.RecordBatch, roles: Roles) -> I64:

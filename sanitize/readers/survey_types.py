@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from sanitize.errors import UsageError, suggest_names
+from sanitize.readers.record_shapes import RecordShape
 
 # The reasons for a quarantine, with their explanation. The quarantine table holds the keys and no other text.
 REASONS = {
+    "bad_arguments": "the arguments of a tool call are not valid JSON",
     "bomb": "it claims far more than a file of its size can hold",
     "crashed": "the process that read it crashed",
     "empty_file": "it has no bytes",
@@ -19,6 +23,7 @@ REASONS = {
     "new_column": "it has a key that no sampled record of its file has",
     "no_header": "its first line does not name each of its columns once, including the main text's column (set by --text-column)",
     "no_text": "it has no main text",
+    "no_turns": "its conversation has no turns",
     "not_a_file": "it is a pipe, a socket or a device",
     "not_analysed": "a finder ran out of time on it, or failed",
     "not_an_object": "it is JSON, but not an object",
@@ -32,6 +37,7 @@ REASONS = {
     "too_many_matches": "the finders match more in it than --max-doc-matches",
     "truncated": "it ends too early, or its compressed data is damaged",
     "unknown_format": "its format is not supported, or its content does not match its name",
+    "unknown_role": "a role in its conversation is none that chat data has; --text-column with the path of the texts accepts any role",
     "unreadable": "the system or the format's library cannot read it",
     "wrong_cells": "it has more or fewer cells than its file has columns",
     "wrong_schema": "its columns are not those of the corpus",
@@ -50,12 +56,14 @@ class Roles:
     user   The column with the user of each document; None: `user_id`, if there is one.
     id     The column with the document id; None: `doc_id`, if there is one.
     split  What a document is in plain text files: the `file`, or each of its `paragraphs` or `lines`.
+    shape  The recognised shape of the records (record_shapes.py), set by the survey; None where the user names the texts.
     """
 
     text: tuple[str, ...] = ("text",)
     user: str | None = None
     id: str | None = None
     split: str = "file"
+    shape: RecordShape | None = None
 
     def __post_init__(self) -> None:
         if self.split not in TEXT_SPLITS:
@@ -74,6 +82,7 @@ class InputUnit:
     start, end         The bytes in which its records begin, where a large file is cut; None: to its end. Parquet: start is its first row.
     file_formats       How each of several files is read: `mail`, `mbox`, `text`, or the reason why it cannot be read.
     quarantine_reason  The reason why all of its records are quarantined; "" where they are read.
+    split              The split that it belongs to (splits.py); "" where the corpus has none.
     """
 
     no: int
@@ -88,6 +97,7 @@ class InputUnit:
     end: int | None = None
     file_formats: tuple[str, ...] = ()
     quarantine_reason: str = ""
+    split: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,7 @@ class StagingLayout:
 
     @property
     def main_column(self) -> str:
-        """The name of the column with the main text: `text`, or the column's own where it is nested."""
+        """The name of the column with the main text."""
         return str(self.schema.field(2).name)
 
     @property
@@ -125,12 +135,13 @@ class IndexedInput:
 
     schema: pa.Schema
     known_paths: frozenset[str]
+    features: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
     """The result of a survey of the inputs. `units` and `files` are in corpus order; files in `unreadable` are also in `units`, with one
-    record each.
+    record each. `features`: those of `datasets` (dataset_features.py) by column, empty where a file has none.
     """
 
     units: list[InputUnit]
@@ -138,6 +149,7 @@ class Survey:
     unreadable: list[tuple[str, str]]
     ignored: list[str]
     layout: StagingLayout
+    features: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -167,12 +179,14 @@ class FileSurvey:
     is_inferred     True where columns and types are provisional (JSON: from a sample; CSV: from the header); types may be widened.
     units           The units that the file is cut into; the survey of all files sets their `no` and `column_mapping`.
     column_mapping  (column in the file, column in standard form), where the format defines it; else the user's column roles do.
+    features        The features of `datasets` in its metadata, as JSON; "" where it has none.
     """
 
     schema: pa.Schema
     is_inferred: bool
     units: tuple[InputUnit, ...]
     column_mapping: tuple[tuple[str, str], ...] = ()
+    features: str = ""
 
 
 class UnreadableFile(Exception):

@@ -21,9 +21,10 @@ from typing import Any
 
 from sanitize.core.part_protocols import list_part_names, load_part
 from sanitize.core.table_rendering import escape_controls
-from sanitize.core.verdict import describe_verdict
+from sanitize.core.verdict import count_unchanged, describe_verdict
 from sanitize.errors import PlanError
-from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_svg
+from sanitize.readers.dataset_features import to_yaml_list
+from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_narrow_svg, render_svg
 from sanitize.storage.views import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
 
@@ -111,7 +112,8 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
     )
     canaries = {"documents": 0, "by_form": {}, "untested_kinds": []} | dict(summary.get("canaries") or {})
     defaults = {"by_kind": {}, "looked_for": [], "not_looked_for": [], "stays_by_plan": [], "staying_kinds": [], "publishable": False}
-    verdict = describe_verdict({**defaults, **summary, "verify": verify, "canaries": canaries})
+    facts = {**defaults, **summary, "verify": verify, "canaries": canaries}
+    verdict = describe_verdict(facts)
     inputs = [{"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)]
     outputs = summary.get("outputs", ())
     shards = [] if isinstance(outputs, int) else [dict(one) for one in outputs if isinstance(one, Mapping)]
@@ -123,7 +125,7 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "editor_reports": [dict(one) | {"by_field": _header_field_counts(one)} for one in summary.get("editor_reports", ())],
         "quarantined": summary["quarantined"],
         "occurrences": summary["occurrences"],
-        "kept_originals": summary["kept_originals"],
+        "unchanged_occurrences": count_unchanged(facts),
         "replaced": summary["replaced"],
         "leaks": summary["leaks"],
         "kinds": kind_rows,
@@ -140,6 +142,8 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "plan_hash": summary.get("plan_hash", ""),
         "about": dict(summary.get("plan", {})).get("about", ""),
         "columns": [{"name": "", "policy": ""} | dict(column) for column in summary.get("columns", ())],
+        "splits": _count_splits(shards),
+        "features": [_VerbatimText(json.dumps(one, ensure_ascii=False)) for one in to_yaml_list(dict(summary.get("features", {})))],
         "quarantine": sorted(dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])),
         "versions": sorted(dict(summary.get("versions", {})).items()),
         "settings": _describe_settings(dict(summary.get("settings", {}))),
@@ -153,6 +157,17 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "mb_per_s": summary.get("mb_per_s"),
         "peak_rss_mb": summary.get("peak_rss_mb"),
     }
+
+
+def _count_splits(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Name, documents and bytes of each split, in corpus order; all shards are `train` where the corpus has no splits."""
+    counts: dict[str, dict[str, Any]] = {}
+    for shard in shards:
+        name = str(shard.get("split", "train"))
+        split = counts.setdefault(name, {"name": _VerbatimText(name), "rows": 0, "bytes": 0})
+        for count_name in ("rows", "bytes"):
+            split[count_name] += shard[count_name] or 0
+    return list(counts.values())
 
 
 def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
@@ -343,10 +358,11 @@ def _location_bars(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables)
 
 
 def _svg_markup(chart: Chart) -> Any:
-    """A figure as markup that the page takes as it is: `svg` escapes every text in it."""
+    """A figure as markup that the page takes as it is (`charts` escapes every text in it); bars in both forms, broad and narrow."""
     from markupsafe import Markup
 
-    return Markup(render_svg(chart))  # noqa: S704 - the only place where markup is generated outside the template
+    forms = [render_svg(chart), *([render_narrow_svg(chart)] if isinstance(chart, ShareBars) else [])]
+    return Markup("\n".join(forms))  # noqa: S704 - the only place where markup is generated outside the template
 
 
 # -------------------------------------------------------------------------------------------------------------------------- samples

@@ -1,35 +1,42 @@
 """Component pools: names, domains and top-level domains that variants are drawn from, of the corpus itself or curated lists.
 
-`ComponentPool` holds the entries; `ComponentDrawer` draws one component for many values, in the letter case of the component it replaces.
-editors/rmft.py joins the components.
+`ComponentPool` holds the entries; `VariantDrawer` keeps some components of values and draws the others, each in the letter case of the one
+that it replaces.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.array_types import I64, U64, Mask
-from sanitize.core.arrow_buffers import to_large_string
+from sanitize.array_types import I64, U8, U64, Mask
+from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import draw_index
+from sanitize.kernels import component_variants
+from sanitize.kinds.kind import COMPONENT_COLUMNS, unflatten_strings
 
 _MIN_POOL_SIZE = 2  # a corpus pool with fewer entries is filled up with the curated ones
+COMPONENTS = ("first", "last", "domain", "tld")  # a set of components is a number with a bit for each
+_POOLS = (*COMPONENTS, "local")  # `local`: of `first` in values without `last`
+_NOT_ASCII = 3  # a letter case that the kernel does not know
 
 
 @dataclass(frozen=True, repr=False)
 class ComponentPool:
-    """The entries of one pool, in lower case.
+    """The entries of one pool, in lower case and in ASCII.
 
     A growing pool (`first_doc_no` is set) begins with the entries seen in the corpus, in order of appearance; `first_doc_no` is the
-    document of each. A document draws from the entries seen up to it. `mixed`: curated entries are drawn as well.
+    document of each. A document draws from the entries seen up to it: where these are too few, from the curated entries instead, and
+    with `mixed` from both.
     """
 
-    entries: pa.Array
+    entries: pa.LargeStringArray
     first_doc_no: I64 | None = None
     mixed: bool = False
 
@@ -38,58 +45,84 @@ class ComponentPool:
         """A growing pool: the entries seen in the corpus, followed by the curated entries."""
         return cls(pa.concat_arrays([seen, curated]), first_doc_no, mixed)
 
-    def pick_entries(self, bits: U64, doc_no: I64) -> I64:
-        """The index of an entry for each draw (32 bits) in a document."""
-        if self.first_doc_no is None:
-            return draw_index(bits, len(self.entries))
-        seen, visible = len(self.first_doc_no), np.searchsorted(self.first_doc_no, doc_no, side="right")
-        curated_count = len(self.entries) - seen
-        if self.mixed:
-            drawn = draw_index(bits, (visible + curated_count).astype(np.uint64))
-            return np.where(drawn < visible, drawn, seen + drawn - visible)
-        return np.where(visible >= _MIN_POOL_SIZE, draw_index(bits, visible.astype(np.uint64)), seen + draw_index(bits, curated_count))
+
+class PoolTable:
+    """The pools of all components in one table, as `kernels/component_variants.py` reads them."""
+
+    def __init__(self, pools: Mapping[str, ComponentPool]) -> None:
+        """`pools` has those of `first`, `last`, `domain`, `tld` and `local`; a component whose pool is missing is never drawn."""
+        entries = [pools[name].entries if name in pools else pa.array([], pa.large_string()) for name in _POOLS]
+        self.texts = TextBuffers.from_array(pa.concat_arrays(entries))
+        self.first_doc_no = np.zeros(len(self.texts.offsets) - 1, np.int64)
+        self.bounds = np.zeros((len(_POOLS), 6), np.int64)
+        end = 0
+        for number, name in enumerate(_POOLS):
+            start, end = end, end + len(entries[number])
+            seen_end, mixed = end, False
+            if name in pools and (first_doc_no := pools[name].first_doc_no) is not None:
+                seen_end, mixed = start + len(first_doc_no), pools[name].mixed
+                self.first_doc_no[start:seen_end] = first_doc_no
+            is_growing = name in pools and pools[name].first_doc_no is not None
+            self.bounds[number] = start, seen_end, end, is_growing, mixed, _MIN_POOL_SIZE
 
 
-@dataclass(frozen=True, repr=False)
-class ComponentDrawer:
-    """Draws one component for the distinct values of a batch from a pool."""
+class VariantDrawer:
+    """Draws variants of some values with components from pools."""
 
-    texts: pa.Array  # the component of each distinct value
-    lowercase: pa.Array  # the same in lower case
-    letter_case: I64  # 0 lower (and mixed), 1 upper, 2 title
-    pool: ComponentPool
+    def __init__(self, values: TextBuffers, edges: I64, pools: PoolTable) -> None:
+        """`edges` are those of `Kind.locate_components`; an empty component is drawn as well, unless it is kept."""
+        self._values, self._edges, self._pools = values, edges, pools
+        self._letter_cases = np.empty((len(edges), len(COMPONENTS)), np.uint8)
+        component_variants.find_letter_cases(values.data, edges, self._letter_cases)
+        for number, name in enumerate(COMPONENTS):
+            rows = np.flatnonzero(self._letter_cases[:, number] == _NOT_ASCII)
+            if len(rows):
+                edge = COMPONENT_COLUMNS.index(name)
+                self._letter_cases[rows, number] = _find_letter_cases(values.data, edges[rows, edge], edges[rows, edge + 1])
 
-    @classmethod
-    def from_values(cls, values: pl.Series, pool: ComponentPool) -> ComponentDrawer:
-        lower, case = values, np.zeros(len(values), np.int64)
-        cased = values.str.contains("[^\\x00-@\\[-\\x7f]").arg_true()  # texts with upper-case or non-ASCII letters
-        if len(cased):
-            cased_values = values.gather(cased)
-            small, upper, title = cased_values.str.to_lowercase(), cased_values.str.to_uppercase(), cased_values.str.to_titlecase()
-            case[cased.to_numpy()] = np.where(
-                (cased_values == upper) & (cased_values != small), 1, np.where((cased_values == title) & (cased_values != small), 2, 0)
+    def draw(
+        self, value_no: I64, doc_no: I64, kept: U8, bits: npt.NDArray[np.uint32], extensions: I64 | None = None
+    ) -> tuple[pa.LargeStringArray, Mask]:
+        """A variant of value `value_no` for each draw, and whether all its drawn components differ from those of the value.
+
+        `kept` has a bit for each of `COMPONENTS` that is kept; `bits` has 32 random bits for each (one row for each draw). `extensions`
+        are numbers that are added to a component that is not kept; -1: none.
+        """
+        edges, texts = self._edges, self._pools.texts
+        extensions = np.full(len(value_no), -1) if extensions is None else extensions
+        offsets, is_new = np.empty(len(value_no) + 1, np.int64), np.empty(len(value_no), np.bool_)
+        needed, out = int((edges[value_no, -1] - edges[value_no, 0]).sum()) + 32 * len(value_no), np.empty(0, np.uint8)
+        while needed > len(out):  # a second time where many drawn components are longer than those of the values
+            out = np.empty(needed, np.uint8)
+            needed = component_variants.draw(
+                self._values.data,
+                edges,
+                self._letter_cases,
+                value_no,
+                doc_no,
+                kept,
+                bits,
+                extensions,
+                self._pools.bounds,
+                texts.data,
+                texts.offsets,
+                self._pools.first_doc_no,
+                out,
+                offsets,
+                is_new.view(np.uint8),
             )
-            lower = values.clone().scatter(cased, small)
-        return cls(to_large_string(values), to_large_string(lower), case, pool)
+        return pa.LargeStringArray.from_buffers(len(value_no), pa.py_buffer(offsets), pa.py_buffer(out)), is_new
 
-    def draw(self, value_index: I64, doc_no: I64, bits: U64, keep: Mask) -> tuple[pa.Array, Mask]:
-        """The component of each occurrence, and whether it is allowed: its own where `keep` is true, else an entry of the pool in the same
-        letter case, which is allowed if it differs from its own."""
-        redrawn = np.flatnonzero(~keep)
-        drawn = self.pool.entries.take(pa.array(self.pool.pick_entries(bits, doc_no)[redrawn]))
-        is_other = np.ones(len(value_index), np.bool_)
-        is_other[redrawn] = pc.not_equal(drawn, self.lowercase.take(pa.array(value_index[redrawn])))
-        case = self.letter_case[value_index[redrawn]]
-        for number in (1, 2) if case.any() else ():
-            to_convert = pl.Series(drawn.filter(pa.array(case == number))).str
-            drawn = pc.replace_with_mask(
-                drawn, pa.array(case == number), to_large_string(to_convert.to_uppercase() if number == 1 else to_convert.to_titlecase())
-            )
-        if len(redrawn) == len(value_index):
-            return drawn, is_other
-        index = value_index.copy()
-        index[redrawn] = len(self.texts) + np.arange(len(redrawn))
-        return pa.concat_arrays([self.texts, drawn]).take(pa.array(index)), is_other
+
+def _find_letter_cases(data: U8, starts: I64, ends: I64) -> U8:
+    """The letter case of each text, by the rules of Unicode: 0 lower or mixed, 1 upper, 2 title."""
+    sizes = ends - starts
+    texts = unflatten_strings(
+        np.concatenate([data[start:end] for start, end in zip(starts, ends, strict=True)]), np.concatenate([[0], np.cumsum(sizes)])
+    )
+    is_cased = texts != texts.str.to_lowercase()
+    is_upper, is_title = is_cased & (texts == texts.str.to_uppercase()), is_cased & (texts == texts.str.to_titlecase())
+    return np.where(is_upper, 1, np.where(is_title, 2, 0)).astype(np.uint8)
 
 
 def build_pool_entries(component: str, corpus_entries: pa.Array, source: str) -> pa.Array:
@@ -103,9 +136,9 @@ def build_pool_entries(component: str, corpus_entries: pa.Array, source: str) ->
     return entries.take(pc.sort_indices(entries))
 
 
-def draw_extra_digits(bits: U64, extra_attempts: int | I64) -> pa.LargeStringArray:
-    """Digits that extend surrogates when the pools are exhausted: a number below 10 ** `extra_attempts`, nine digits at most."""
-    return pa.array(draw_index(bits, 10 ** np.minimum(np.asarray(extra_attempts, np.uint64), np.uint64(9))).astype(str), pa.large_string())
+def draw_extension(bits: U64, extra_attempts: int | I64) -> I64:
+    """Numbers that extend surrogates when the pools are exhausted: below 10 ** `extra_attempts`, of nine digits at most."""
+    return draw_index(bits, 10 ** np.minimum(np.asarray(extra_attempts, np.uint64), np.uint64(9)))
 
 
 @functools.cache
