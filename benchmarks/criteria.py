@@ -80,8 +80,7 @@ def read_own_corpus(arguments: argparse.Namespace, folder: Path) -> Path | None:
         return None
     import sanitize
 
-    columns = {"text_column": (arguments.text_column,)}
-    sanitize.run([arguments.data], folder / "own", plan="baseline", **columns, seed=0, workers=1)
+    sanitize.run([arguments.data], folder / "own", plan="baseline", text_column=(arguments.text_column,), seed=0, workers=1)
     if arguments.documents is None:
         return folder / "own" / "data"
     table = sanitize.Corpus.open(folder / "own").table(["doc_id", "text"])

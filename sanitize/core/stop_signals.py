@@ -22,13 +22,17 @@ _CANCEL = b"\0"
 
 @contextlib.contextmanager
 def end_on_signals(message: str) -> Iterator[None]:
-    """Within the block, the first stop signal prints `message` and raises SystemExit(128 + signal); a second one ends the process at once.
-    To be used in the main thread."""
+    """Within the block, the first stop signal prints `message` and raises SystemExit(128 + signal), and leaving the block then ends the
+    process; a second one ends the process at once. To be used in the main thread, around all that a command does."""
     previous = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
 
+    received_number = 0
+
     def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal received_number
+        received_number = number
         for one in _STOP_SIGNALS:
             signal.signal(one, signal.SIG_DFL)
         sys.stderr.write(message + "\n")
@@ -57,3 +61,12 @@ def end_on_signals(message: str) -> Iterator[None]:
         watcher.join()
         os.close(write_end)
         os.close(read_end)
+        if received_number:
+            end_process(128 + received_number)
+
+
+def end_process(code: int) -> None:
+    """End the process without the interpreter's finalization, which takes seconds where torch is loaded."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
