@@ -238,7 +238,7 @@ class RunResult(CommandResult):
     documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was checked (`verify="off"`). `changed` is
     False if OUT was up to date already. `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people first,
     `stays_by_plan` what it finds and does not remove completely, in words; of these `staying_kinds` were found. `kept_values` are the
-    values that stay in kept columns. `verdict` has all of this as lines. Sizes are in bytes or MB (1e6 bytes), times in seconds.
+    values that stay in kept columns, `shape` that of chat or instruction data. `verdict` has all of this as lines. Sizes are in bytes or MB (1e6 bytes), times in seconds.
     """
 
     documents_in: int
@@ -278,6 +278,7 @@ class RunResult(CommandResult):
     stays_by_plan: Sequence[str] = ()
     staying_kinds: Sequence[str] = ()
     kept_values: Sequence[KeptValues] = ()
+    shape: str = field(default="", metadata=IF_SET)
 
     @property
     def verdict(self) -> list[VerdictLine]:
@@ -504,6 +505,7 @@ class ExplainResult(CommandResult):
     unreadable: Sequence[str] = ()
     quarantine: Mapping[str, int] = field(default_factory=dict)
     refusal: str | None = field(default=None, metadata=IF_SET)
+    shape: str = field(default="", metadata=IF_SET)
 
     def summary_table(self) -> SummaryTable:
         estimate = self.estimate

@@ -1,6 +1,6 @@
 """Text cells of a document: lists the string leaves of a schema, flattens each into a column of texts, and writes texts back.
 
-A *leaf* is a path to strings inside a column: `text`, `tags[]`, `messages[].content`. Cell 0 of a document is its main text; the
+A *leaf* is a path to strings inside a column: `text`, `tags[]`, `messages[].content`, `call.arguments{}` (the strings inside JSON). Cell 0 of a document is its main text; the
 other leaves follow in schema order, the elements of a nested leaf one after the other. Uses Arrow only; finding a leaf copies no text.
 """
 
@@ -14,17 +14,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64
+from sanitize.core.json_strings import list_strings, replace_strings
+
+JSON_STEP = "{}"  # the last step of a leaf: the strings inside a string of JSON
 
 
 @dataclass(frozen=True)
 class LeafPath:
-    """A path to strings: the column, then `[]` for every list and a name for every struct field on the way down."""
+    """A path to strings: the column, then `[]` for every list and a name for every struct field on the way down; at last `{}` for the
+    strings inside JSON."""
 
     column: str
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.column + "".join(step if step == "[]" else f".{step}" for step in self.steps)
+        return self.column + "".join(step if step in ("[]", JSON_STEP) else f".{step}" for step in self.steps)
+
+    @property
+    def stored(self) -> LeafPath:
+        """The path to the strings that are stored: of a leaf inside JSON, the JSON."""
+        return LeafPath(self.column, self.steps[:-1]) if self.steps[-1:] == (JSON_STEP,) else self
 
 
 def is_text_type(data_type: pa.DataType) -> bool:
@@ -117,6 +126,10 @@ def flatten_leaf(column: pa.Array, leaf: LeafPath) -> FlatTexts:
             lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
             rows = np.repeat(rows, lengths)
             array = array.flatten()
+        elif step == JSON_STEP:
+            strings = [list_strings(text) for text in array.to_pylist()]
+            rows = np.repeat(rows, [len(found) for found in strings])
+            array = pa.array([text for found in strings for text in found], pa.large_string())
         else:
             array = pc.struct_field(array, step)
     if not leaf.steps:
@@ -134,6 +147,10 @@ def _rebuild(array: pa.Array, steps: tuple[str, ...], texts: pa.Array) -> pa.Arr
     # Not nested in `replace_leaf_texts`: a recursive closure would keep the texts alive in a reference cycle.
     if not steps:
         return texts
+    if steps[0] == JSON_STEP:
+        rest = iter(texts.to_pylist())
+        replaced = [replace_strings(text, [next(rest) for _ in list_strings(text)]) for text in array.to_pylist()]
+        return pa.array(replaced, pa.large_string())
     mask = array.is_null() if array.null_count else None
     if steps[0] == "[]":
         lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)

@@ -102,7 +102,7 @@ def explain_with_settings(
         sample, quarantine = _write_sample(engine, survey, Path(folder), settings)
         sample_settings = replace(
             settings,
-            text_column=(survey.layout.main_path,),
+            text_column=settings.text_column if survey.roles.shape else (survey.layout.main_path,),
             user_column=None,
             id_column=None,
             workers=1,
@@ -168,6 +168,7 @@ def explain_with_settings(
         unreadable=[format_refusal(path, reason) for path, reason in survey.unreadable[:_MAX_LISTED_FILES]],
         quarantine=loss.reasons,
         refusal=refusal,
+        shape=survey.roles.shape.describe() if survey.roles.shape else "",
     )
 
 

@@ -81,12 +81,13 @@ def build_summary(
     blacklist: Mapping[str, Any] | None = None,
     ledger: Sequence[Mapping[str, Any]] = (),
     kept_values: Sequence[Mapping[str, Any]] = (),
+    shape: str = "",
 ) -> dict[str, Any]:
     """The part of the summary that follows from input, plan and key alone; the manifest contains it too.
 
     `dropped`: how many documents each part dropped, and why. `editor_reports`: what editors report beyond the counts of their kinds.
     `blacklist`: how many n-grams are listed, if the plan has a blacklist. `ledger`: what mechanisms with a privacy claim spent, if any.
-    `kept_values`: the decisions on values in kept columns (kept_columns.py).
+    `kept_values`: the decisions on values in kept columns (kept_columns.py). `shape`: that of the records, if one was recognised.
     """
     for kind, entry in kinds.items():
         if kind in plan.editor_no_by_kind:
@@ -137,6 +138,7 @@ def build_summary(
         "stays_by_plan": describe_staying(coverage),
         "staying_kinds": [kind for kind in list_staying_kinds(coverage) if kinds.get(kind, {}).get("occurrences")],
         "kept_values": [dict(decision) for decision in kept_values],
+        **({"shape": shape} if shape else {}),
     }
 
 

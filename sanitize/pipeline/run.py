@@ -195,6 +195,7 @@ def summarize(
         public_key=state.index.key.is_public,
         ledger=ledger,
         kept_values=state.index.kept_values,
+        shape=state.index.survey.roles.shape.describe() if state.index.survey.roles.shape else "",
     )
 
 

@@ -188,7 +188,8 @@ class RunState:
             "max_doc_bytes": settings.max_doc_bytes,
             "verify": settings.verify,
             "sample": settings.sample,
-            "roles": asdict(settings.columns.roles),
+            # without the shape: a later run recognises it again
+            "roles": {name: value for name, value in asdict(settings.columns.roles).items() if name != "shape"},
             "erased": self.erased.counts,
             **({} if self.format == formats.PARQUET else {"format": self.format}),
             **({"known": True} if settings.known else {}),  # only that the user gave a list, none of its contents

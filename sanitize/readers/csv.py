@@ -19,6 +19,7 @@ from io import BufferedReader
 import pyarrow as pa
 
 from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, looks_like_text, open_stream, read_guarded
+from sanitize.readers.record_shapes import recognize_shape
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
@@ -44,11 +45,12 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
     """The columns of the header line. One unit: whether a position is inside quotes is known only when the file is read from its start."""
     names = _read_header(path, format, roles.text[0])[1]
     unit = InputUnit(no=0, path=path, format=format, files=(path,))
-    return FileSurvey(schema=pa.schema([(name, TEXT_TYPE) for name in names]), is_inferred=True, units=(unit,))
+    return FileSurvey(schema=_text_schema(names), is_inferred=True, units=(unit,))
 
 
 def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[str]]:
-    """(separator, column names) of a file. Raises UnreadableFile where no separator gives a header with the main text's column."""
+    """(separator, column names) of a file. Raises UnreadableFile where no separator gives a header with the main text's column, or with
+    those of a shape (record_shapes.py)."""
     for separator in SEPARATORS[format]:
         with open_stream(path) as stream:
             try:
@@ -56,7 +58,7 @@ def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[st
             except TruncatedStream:
                 raise UnreadableFile("truncated") from None
         cells = _parse_cells(record, separator)[0] if record is not None else None
-        if cells and main_column in cells:
+        if cells and (main_column in cells or (main_column == "text" and recognize_shape(_text_schema(cells)))):
             break
     else:
         raise UnreadableFile("no_header")
@@ -70,6 +72,10 @@ def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[st
     if len(set(names)) < len(names) or any("\r" in name for name in names):  # a file whose lines end in a bare CR is one line here
         raise UnreadableFile("no_header")
     return separator, names
+
+
+def _text_schema(names: list[str]) -> pa.Schema:
+    return pa.schema([(name, TEXT_TYPE) for name in dict.fromkeys(names)])
 
 
 def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:

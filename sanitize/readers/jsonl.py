@@ -21,6 +21,7 @@ import pyarrow as pa
 from sanitize.core import text_cells
 from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, detect_compression, looks_like_text, open_stream, read_guarded
 from sanitize.readers.json_array import iter_elements
+from sanitize.readers.record_shapes import infer_turns
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
 from sanitize.readers.standard_form import MAX_NESTING_LEVELS, TEXT_TYPE, find_faults, find_leaf, nesting_levels
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
@@ -92,7 +93,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
     elif not values:
         # of records that cannot be read for several reasons, the file is not what its name says
         raise UnreadableFile("truncated" if is_truncated else reasons.pop() if len(reasons) == 1 and "" not in reasons else "not_json")
-    schema = pa.schema([(key, _infer_type(column) if column else pa.null()) for key, column in values.items()])
+    schema = pa.schema([(key, _infer_type(infer_turns(column)) if column else pa.null()) for key, column in values.items()])
     pieces = [
         InputUnit(no=0, path=path, format=format, files=(path,), start=start, end=stop)
         for start, stop in zip(cuts, [*cuts[1:], None], strict=True)
@@ -243,7 +244,7 @@ def _build_batch(
                     column[row], faults[row] = None, "new_column"
         arrays.append(_build_array(column, field.type, faults))
     batch = pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
-    return batch, find_faults(batch, limit) | faults
+    return batch, find_faults(batch, limit, layout.roles.shape) | faults
 
 
 def _fits_type(value: Any, data_type: pa.DataType) -> bool:

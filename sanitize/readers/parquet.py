@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I64
 from sanitize.core import text_cells
 from sanitize.readers.mail import parse_mail
+from sanitize.readers.record_shapes import find_shape_faults
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
@@ -92,7 +93,10 @@ def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: 
         ):
             if int(sizes.max(initial=0)) > max_doc_bytes or batch.nbytes > MAX_IN_PLACE_GROUP_BYTES:
                 return False
-            rows += standardize_batch(batch, unit.column_mapping, layout.schema).num_rows
+            standardized = standardize_batch(batch, unit.column_mapping, layout.schema)
+            if layout.roles.shape and find_shape_faults(standardized, layout.roles.shape):
+                return False
+            rows += standardized.num_rows
             row_sizes.append(sizes)
     except _READ_ERRORS:
         return False
@@ -200,7 +204,7 @@ def standardize_with_mails(
     standardized = standardize_batch(batch, unit.column_mapping, layout.schema)
     if users is not None and "user_id" not in (name for _, name in unit.column_mapping):
         standardized = standardized.set_column(1, layout.schema.field(1), pa.array(users, TEXT_TYPE))
-    return standardized, find_faults(standardized, limit) | faults
+    return standardized, find_faults(standardized, limit, layout.roles.shape) | faults
 
 
 def _text_sizes(batch: pa.RecordBatch, roles: Roles) -> I64:

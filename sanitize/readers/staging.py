@@ -15,7 +15,7 @@ from sanitize.errors import InputRefused
 from sanitize.readers.survey import InputUnit, StagingLayout, Survey, quarantine_unit, stage_unit
 from sanitize.storage.corpus import DocumentFile, Documents
 
-VERSION = 3  # raise it when staging gives other documents for the same input
+VERSION = 4  # raise it when staging gives other documents for the same input
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,6 +158,6 @@ class RecordBatcher(Generic[Record]):
 
 def build_text_batch(rows: list[TextDocument | None], schema: pa.Schema) -> pa.RecordBatch:
     """Texts and their user ids in standard form; all other columns are null."""
-    columns = {"text": [row and row[0] for row in rows], "user_id": [row and row[1] for row in rows]}
+    columns = {schema.field(2).name: [row and row[0] for row in rows], "user_id": [row and row[1] for row in rows]}
     arrays = [pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(len(rows), f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,7 +1,7 @@
-"""The standard form of documents: `doc_id`, `user_id`, the main text, then the other columns.
+"""The standard form of documents: `doc_id`, `user_id`, the main text under its own name, then the other columns.
 
 All columns have the plain types of `core.text_cells`. A column that has a role is not repeated. A further column whose name is reserved in
-the standard form (`doc_no`, `doc_id`, `user_id`, `text`) gets `_` appended, as often as necessary. Pure functions on schemas and batches;
+the standard form (`doc_no`, `doc_id`, `user_id`, that of the main text) gets `_` appended, as often as necessary. Pure functions on schemas and batches;
 no file is opened here.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,12 @@ import pyarrow.compute as pc
 
 from sanitize.core import text_cells
 from sanitize.errors import InputRefused, UsageError, shell_quote, suggest_names
+from sanitize.readers.record_shapes import RecordShape, find_shape_faults, recognize_shape
 from sanitize.readers.survey_types import Roles, printable_path
 
 TEXT_TYPE = pa.large_string()
 ColumnMapping = tuple[tuple[str, str], ...]
+_RESERVED_NAMES = ("doc_no", "doc_id", "user_id")
 MAX_NESTING_LEVELS = 60  # of a column in Parquet, where a list takes two; Arrow cannot read back a footer with more than 64
 
 
@@ -71,9 +74,12 @@ def is_binary(data_type: pa.DataType) -> bool:
 
 
 def main_text_column(roles: Roles, schema: pa.Schema) -> str:
-    """The main text's column in standard form: `text`, or the column's own name where the main text is nested."""
+    """The main text's column in standard form: its own name; `text` where it is made from mails, where that name is reserved, and where
+    the file has no such column."""
     leaf = find_leaf(roles.text[0], schema)
-    return leaf.column if leaf and leaf.steps else "text"
+    if leaf is None or leaf.column in _RESERVED_NAMES or is_binary(schema.field(leaf.column).type):
+        return "text"
+    return leaf.column
 
 
 def list_text_candidates(schema: pa.Schema, roles: Roles) -> list[str]:
@@ -110,7 +116,7 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
                 f"--text-column takes a column of strings, or of mails as bytes.{hint}"
             )
         if number == 0:
-            mapping.append((leaf.column, leaf.column if leaf.steps else "text"))
+            mapping.append((leaf.column, main_text_column(roles, schema)))
     main = mapping[0][1]
     for option, given, standard in (("user-column", roles.user, "user_id"), ("id-column", roles.id, "doc_id")):
         name = given or standard
@@ -121,11 +127,11 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
             mapping.append((name, standard))
         elif given:
             raise missing_column(option, given)
-    mapped, used_names = {source for source, _ in mapping}, {"doc_no", "doc_id", "user_id", main, *schema.names}
+    mapped, used_names = {source for source, _ in mapping}, {*_RESERVED_NAMES, main, *schema.names}
     for name in schema.names:
         if name not in mapped:
             standard = name
-            if name in ("doc_no", "doc_id", "user_id", main):
+            if name in (*_RESERVED_NAMES, main):
                 while standard in used_names:
                     standard += "_"
                 used_names.add(standard)
@@ -236,8 +242,16 @@ def standardize_batch(batch: pa.RecordBatch, mapping: ColumnMapping, schema: pa.
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def find_faults(batch: pa.RecordBatch, max_doc_bytes: int) -> dict[int, str]:
-    """Row -> reason for the rows that must be quarantined: strings that are not UTF-8, or more than `max_doc_bytes` of text."""
+def with_shape(roles: Roles, schema: pa.Schema) -> Roles:
+    """The roles with the texts of the shape of these columns, if the user named no text, there is no column `text`, and they have one."""
+    if roles.text != Roles().text or "text" in schema.names or (shape := recognize_shape(schema)) is None:
+        return roles
+    return replace(roles, text=shape.texts, shape=shape)
+
+
+def find_faults(batch: pa.RecordBatch, max_doc_bytes: int, shape: RecordShape | None = None) -> dict[int, str]:
+    """Row -> reason for the rows that must be quarantined: strings that are not UTF-8, more than `max_doc_bytes` of text, or records that
+    do not have the shape of the corpus."""
     reason_by_row: dict[int, str] = {}
     sizes = np.zeros(batch.num_rows, np.int64)
     for leaf in text_cells.list_text_leaves(batch.schema):
@@ -252,6 +266,10 @@ def find_faults(batch: pa.RecordBatch, max_doc_bytes: int) -> dict[int, str]:
                     (value.as_py() or b"").decode()
                 except UnicodeDecodeError:
                     reason_by_row[row] = "not_utf8"
+    if shape is not None and not reason_by_row:
+        reason_by_row = find_shape_faults(batch, shape)
+    elif shape is not None:  # strings that are not UTF-8 cannot be read
+        reason_by_row = find_shape_faults(null_out_rows(batch, reason_by_row), shape) | reason_by_row
     return reason_by_row | dict.fromkeys(np.flatnonzero(sizes > max_doc_bytes).tolist(), "too_large")
 
 

@@ -50,10 +50,12 @@ from sanitize.readers.standard_form import (
     CorpusSchema,
     find_faults,
     find_leaf,
+    main_text_column,
     map_columns,
     null_out_rows,
     standard_fields,
     standardize_batch,
+    with_shape,
 )
 from sanitize.readers.survey_types import (
     REASONS,
@@ -172,6 +174,9 @@ def survey_inputs(
                 f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)} files). {_SUPPORTED_FORMATS_HINT}."
             )
         files += surveyed_files
+    roles = _find_shape(files, roles, indexed)
+    schemas = [file.survey.schema for file in files if file.survey is not None and not file.survey.column_mapping]
+    main_name = next((main_text_column(roles, schema) for schema in schemas if find_leaf(roles.text[0], schema)), "text")
     corpus_schema = CorpusSchema()
     if indexed:
         corpus_schema.add_file("the earlier input", list(indexed.schema), is_inferred=False)
@@ -191,7 +196,7 @@ def survey_inputs(
             files[number] = dataclasses.replace(file, format="", reason="no_text", survey=None)
             continue
         try:
-            mapping = file.survey.column_mapping or map_columns(schema, roles, file.path)
+            mapping = _name_main_text(file.survey.column_mapping, main_name) or map_columns(schema, roles, file.path)
             if is_inferred:  # the column of a role may first occur after the sample
                 mapped = {standard for _, standard in mapping}
                 mapping += tuple((name, name) for name in ("doc_id", "user_id") if name not in mapped)
@@ -215,6 +220,19 @@ def survey_inputs(
         ignored=[file.path for file in files if not file.format and not file.reason],
         layout=layout,
     )
+
+
+def _find_shape(files: Sequence[InputFile], roles: Roles, indexed: IndexedInput | None) -> Roles:
+    """The roles with the shape of the earlier input, else of the first file with columns that it does not define itself."""
+    if indexed:
+        return with_shape(roles, indexed.schema)
+    schemas = [file.survey.schema for file in files if file.survey is not None and not file.survey.column_mapping]
+    return with_shape(roles, schemas[0]) if schemas else roles
+
+
+def _name_main_text(mapping: ColumnMapping, main_name: str) -> ColumnMapping:
+    """The columns that a format defines, with the main text under the name that it has in files with columns."""
+    return tuple((source, main_name if standard == "text" else standard) for source, standard in mapping)
 
 
 def with_sample(survey: Survey, sample: DocumentSample) -> Survey:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from sanitize.errors import UsageError, suggest_names
+from sanitize.readers.record_shapes import RecordShape
 
 # The reasons for a quarantine, with their explanation. The quarantine table holds the keys and no other text.
 REASONS = {
+    "bad_arguments": "the arguments of a tool call are not valid JSON",
     "bomb": "it claims far more than a file of its size can hold",
     "crashed": "the process that read it crashed",
     "empty_file": "it has no bytes",
@@ -19,6 +21,7 @@ REASONS = {
     "new_column": "it has a key that no sampled record of its file has",
     "no_header": "its first line does not name each of its columns once, including the main text's column (set by --text-column)",
     "no_text": "it has no main text",
+    "no_turns": "its conversation has no turns",
     "not_a_file": "it is a pipe, a socket or a device",
     "not_analysed": "a finder ran out of time on it, or failed",
     "not_an_object": "it is JSON, but not an object",
@@ -31,6 +34,7 @@ REASONS = {
     "too_large": "it is larger than --max-doc-bytes",
     "truncated": "it ends too early, or its compressed data is damaged",
     "unknown_format": "its format is not supported, or its content does not match its name",
+    "unknown_role": "a role in its conversation is none that chat data has; --text-column with the path of the texts accepts any role",
     "unreadable": "the system or the format's library cannot read it",
     "wrong_cells": "it has more or fewer cells than its file has columns",
     "wrong_schema": "its columns are not those of the corpus",
@@ -49,12 +53,14 @@ class Roles:
     user   The column with the user of each document; None: `user_id`, if there is one.
     id     The column with the document id; None: `doc_id`, if there is one.
     split  What a document is in plain text files: the `file`, or each of its `paragraphs` or `lines`.
+    shape  The recognised shape of the records (record_shapes.py), set by the survey; None where the user names the texts.
     """
 
     text: tuple[str, ...] = ("text",)
     user: str | None = None
     id: str | None = None
     split: str = "file"
+    shape: RecordShape | None = None
 
     def __post_init__(self) -> None:
         if self.split not in TEXT_SPLITS:
@@ -109,7 +115,7 @@ class StagingLayout:
 
     @property
     def main_column(self) -> str:
-        """The name of the column with the main text: `text`, or the column's own where it is nested."""
+        """The name of the column with the main text."""
         return str(self.schema.field(2).name)
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sanitize.core.text_cells import JSON_STEP
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import table_schemas
@@ -193,7 +194,7 @@ def _documents_view(documents: Sequence[DocumentFileLike]) -> SqlView:
 def _indexed_leaves(work: Path) -> list[tuple[str, ...]]:
     """The text leaves that the index lists: column, then the steps of the path in it."""
     listed = _read_json_object(work / "index.json").get("leaf_paths") or [["text"]]
-    return [tuple(str(step) for step in leaf) for leaf in listed]
+    return [tuple(str(step) for step in leaf if step != JSON_STEP) for leaf in listed]
 
 
 def _with_raw_tables(statement: str, views: Mapping[str, SqlView], *names: str) -> str:

@@ -349,6 +349,7 @@ class _FileCheck:
             low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
             batch_kept = kept[int(low) : int(high)]
             leaves = [leaf for leaf in task.leaves if leaf.column in table.column_names]
+            stored_leaves = {leaf.stored for leaf in leaves}
             for column in flatten_cells(table, leaves) if not skips_texts else ():
                 texts = fill_null_texts(column.flat.texts)
                 self._count_bytes("rows", texts)
@@ -376,7 +377,7 @@ class _FileCheck:
                                 )
                             )
             for leaf in list_text_leaves(table.schema):
-                if leaf not in leaves:
+                if leaf not in stored_leaves:
                     texts = flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                     self._count_bytes("rows", texts)
                     self.counted = (rows,) if leaf.column in row_only_columns else (rows, page_rows)

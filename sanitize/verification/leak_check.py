@@ -93,6 +93,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         batch_kept, found_in_batch = kept[int(low) : int(high)], 0
         searched_kept = batch_kept.filter(~pl.Series(is_unsearched[int(low) : int(high)])) if is_unsearched.any() else batch_kept
         leaves = [leaf for leaf in task.leaves if leaf.column in table.column_names]
+        stored_leaves = {leaf.stored for leaf in leaves}
         columns = flatten_cells(table, leaves)
         for column in columns:
             texts = fill_null_texts(column.flat.texts)
@@ -114,7 +115,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
             found_in_batch = _count_kept(searched_kept, columns, doc_no, task, matchers)
         kept_found += found_in_batch
         for leaf in list_text_leaves(table.schema):
-            if leaf not in leaves:
+            if leaf not in stored_leaves:
                 texts = fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts)
                 text_bytes += len(TextBuffers.from_array(texts).data)
                 for matcher, matches, _ in find_matches(matchers, texts):

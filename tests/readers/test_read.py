@@ -159,12 +159,12 @@ CHATS = [
     ("rows", "roles", "names", "first"),
     [
         ([ROW], Roles(), ["doc_id", "user_id", "text", "n"], {"text": "Call Ann", "n": 1}),
-        ([{"a": "A", "b": "B"}], Roles(text=("b", "a")), ["doc_id", "user_id", "text", "a"], {"text": "B", "a": "A"}),
+        ([{"a": "A", "b": "B"}], Roles(text=("b", "a")), ["doc_id", "user_id", "b", "a"], {"b": "B", "a": "A"}),
         (
             [{"b": "B", "text": "T", "text_": "U"}],
             Roles(text=("b",)),
-            ["doc_id", "user_id", "text", "text__", "text_"],
-            {"text__": "T"},
+            ["doc_id", "user_id", "b", "text", "text_"],
+            {"b": "B", "text": "T"},
         ),
         ([{"text": "T", "doc_no": 3}], Roles(), ["doc_id", "user_id", "text", "doc_no_"], {"doc_no_": 3}),
         (

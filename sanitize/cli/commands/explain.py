@@ -60,6 +60,7 @@ def format_preview(preview: ExplainResult) -> str:
     if preview.refusal:
         facts.append(("refused", f"a run would stop: {preview.refusal}"))
     facts += [
+        *([("shape", preview.shape)] if preview.shape else []),
         ("columns", format_policies(preview.columns)),
         ("estimate", f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out, {estimate.workspace_mb:,} MB private"),
         *(("missing", message) for message in preview.missing_requirements),

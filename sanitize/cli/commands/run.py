@@ -85,6 +85,8 @@ def _format_summary(summary: RunResult) -> str:
     facts = [(line.name, line.text) for line in summary.verdict]
     if not summary.publishable and check.mode != "full":
         facts.append(("publish", f"run again without --verify {check.mode}, with --replace"))
+    if summary.shape:
+        facts.append(("shape", summary.shape))
     facts.append(("columns", format_policies(summary.columns)))
     if summary.blacklist:
         facts.append(("blacklist", format_blacklist(summary.blacklist)))

@@ -369,7 +369,7 @@ class IndexBuilder:
         leaves = kept_columns.kept_leaves(state.survey.schema, state.policies)
         if tasks:
             kept_columns.check_names(state.survey.schema, state.policies, plan, tasks[0])
-        if fields := kept_columns.list_person_fields(state.survey.schema, state.policies, state.leaves[0]):
+        if fields := kept_columns.list_person_fields(state.leaves):
             state.notes.append(
                 f"{', '.join(fields)}: named like fields that name people. They are searched like any text: a user name alone is not found"
             )

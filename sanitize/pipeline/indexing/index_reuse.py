@@ -16,6 +16,7 @@ from sanitize.pipeline.indexing import index_increments
 from sanitize.pipeline.indexing.index_increments import IndexIncrement
 from sanitize.pipeline.indexing.index_state import IndexState, stat_file
 from sanitize.plans.detection_spec import describe_difference
+from sanitize.readers.standard_form import with_shape
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Documents
@@ -38,7 +39,8 @@ def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | No
         )
     state.closed_increments = index_increments.parse_closed_increments(index_json)
     open_increment = increments[-1] if len(state.closed_increments) < len(increments) else None
-    documents, roles = Documents.from_json(index_json["documents"], state.workspace), state.settings.columns.roles
+    documents = Documents.from_json(index_json["documents"], state.workspace)
+    roles = with_shape(state.settings.columns.roles, documents.schema)
     empty_survey = Survey(units=[], files=[], unreadable=[], ignored=[], layout=StagingLayout(schema=documents.schema, roles=roles))
     state.set_survey(empty_survey)
     _check_same_index(state, index_json, increments)

@@ -71,7 +71,8 @@ class IndexState:
         """The paths of the text cells of a document, the main text first."""
         excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
         main = main_leaf_at(self.survey.layout.main_path, self.survey.schema)
-        return tuple(cell_leaves(self.survey.schema, main, excluded))
+        leaves, shape = cell_leaves(self.survey.schema, main, excluded), self.survey.roles.shape
+        return tuple(shape.select_cells(leaves) if shape else leaves)
 
     @property
     def has_second_round(self) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sanitize.core.text_cells import LeafPath, list_text_leaves
+from sanitize.core.text_cells import JSON_STEP, LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
@@ -64,10 +64,12 @@ def refuse_person_columns(results: Sequence[Mapping[str, Any]], columns: Sequenc
         raise make_undecided_error(undecided)
 
 
-def list_person_fields(schema: pa.Schema, policies: Mapping[str, str], main_leaf: LeafPath) -> list[str]:
-    """The paths of sanitized strings inside of objects whose last name names people, such as `messages[].author`."""
-    leaves = [leaf for leaf in list_text_leaves(schema) if leaf.steps and policies[leaf.column] == "sanitize" and leaf != main_leaf]
-    last_names = [next((step for step in reversed(leaf.steps) if step != "[]"), "") for leaf in leaves]
+def list_person_fields(leaves: Collection[LeafPath]) -> list[str]:
+    """The paths of strings inside of objects that are searched (`leaves`, the main text first) and whose last name names people, such as
+    `messages[].author`."""
+    _, *others = leaves
+    leaves = [leaf for leaf in others if leaf.steps]
+    last_names = [next((step for step in reversed(leaf.steps) if step not in ("[]", JSON_STEP)), "") for leaf in leaves]
     return [str(leaf) for leaf, name in zip(leaves, last_names, strict=True) if name and names_people(name)]
 
 
