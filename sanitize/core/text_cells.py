@@ -1,7 +1,8 @@
 """Text cells of a document: lists the string leaves of a schema, flattens each into a column of texts, and writes texts back.
 
-A *leaf* is a path to strings inside a column: `text`, `tags[]`, `messages[].content`, `call.arguments{}` (the strings inside JSON). Cell 0 of a document is its main text; the
-other leaves follow in schema order, the elements of a nested leaf one after the other. Uses Arrow only; finding a leaf copies no text.
+A *leaf* is a path to strings inside a column: `text`, `tags[]`, `messages[].content`, `call.arguments{}` (the strings inside JSON).
+Cell 0 of a document is its main text; the other leaves follow in schema order, the elements of a nested leaf one after the other. Uses
+Arrow only; finding a leaf copies no text.
 """
 
 from __future__ import annotations

@@ -79,6 +79,7 @@ class _ManifestSettings(BaseModel):
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
     verify: str
     sample: float = Field(default=1.0, gt=0, le=1)
+    per_split: bool = False
     format: str = "parquet"
     roles: _ManifestRoles
     erased: dict[str, int] = Field(default_factory=dict)
@@ -174,6 +175,7 @@ def replay(
         max_quarantine=1.0,  # the original run already accepted the share of quarantined records
         verify=original.settings.verify,
         sample=original.settings.sample,
+        per_split=original.settings.per_split,
         format=original.settings.format,
         known=Path(known) if known is not None else None,
         progress=progress,

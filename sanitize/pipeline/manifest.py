@@ -164,17 +164,22 @@ def build_manifest(
     description: Mapping[str, str],
     increments: Sequence[Mapping[str, int]] = (),
     sidecar_files: Mapping[str, str] | None = None,
+    splits: Sequence[str] = (),
+    features: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256).
 
     `description` is what `describe_dataset` returns. `increments` has the `input_count` and `shard_count` of each output increment;
-    `sidecar_files`, the texts of files beside the shards, by name.
+    `sidecar_files`, the texts of files beside the shards, by name; `splits` the split of each shard, if there are several; `features` those
+    of `datasets`.
     """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
         key |= {"seed": seed, "note": "reproducible, replacements can be guessed, no privacy claim"}
     suffix = formats.format_suffix(settings.get("format", formats.PARQUET))
-    names = [f"data/{name}" for name in shard_names([increment["shard_count"] for increment in increments] or [len(shard_results)], suffix)]
+    shard_counts = [increment["shard_count"] for increment in increments] or [len(shard_results)]
+    names = [f"data/{name}" for name in shard_names(shard_counts, suffix, splits)]
+    own_splits = list(splits) if any(splits) else []
     return {
         "format": MANIFEST_VERSION,
         "tool": {"name": "corpus-sanitize", **get_library_versions(), "formats": get_format_versions()},
@@ -185,8 +190,12 @@ def build_manifest(
         # without names: a file name may be a person's name, and the manifest is published
         "inputs": [{"number": number, "bytes": size, "sha256": sha256} for number, (size, sha256) in enumerate(files)],
         "shards": [
-            {"path": path, **{name: result[name] for name in ("rows", "bytes", "sha256")}}
-            for path, result in zip(names, shard_results, strict=True)
+            {
+                "path": path,
+                **{name: result[name] for name in ("rows", "bytes", "sha256")},
+                **({"split": own_splits[no]} if own_splits else {}),
+            }
+            for no, (path, result) in enumerate(zip(names, shard_results, strict=True))
         ],
         **(
             {"increments": [{"number": number, **increment} for number, increment in enumerate(increments, 1)]}
@@ -199,6 +208,7 @@ def build_manifest(
             else {}
         ),
         "columns": summary["columns"],
+        **({"features": dict(features)} if features else {}),
         "settings": dict(settings),
         "description": dict(description),
         "summary": dict(summary),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from sanitize.core import failpoints
 from sanitize.core.command_results import IndexResult, RunResult
@@ -35,8 +35,9 @@ from sanitize.pipeline.whole_corpus_stages import (
     select_occurrences,
 )
 from sanitize.plans.plan import Plan
-from sanitize.plans.python_api import IndexOptions, RunOptions, public_function
+from sanitize.plans.python_api import IndexOptions, RunOptions, check_argument, name_data_object, public_function
 from sanitize.plans.settings import Settings, flag_of, settings_of
+from sanitize.readers.dataset_features import published_features
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
 from sanitize.stages import privacy_ledger
@@ -48,6 +49,9 @@ from sanitize.storage.files import write_json
 from sanitize.storage.formats import shard_path
 from sanitize.storage.publication import publish_corpus, shard_names
 from sanitize.storage.remote_storage import is_url, require_local_path
+from sanitize.verification.attribution import find_renamed_columns
+
+Data = TypeVar("Data")  # a Dataset, a DatasetDict, a Polars frame or an Arrow table
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,13 @@ class PipelineRun:
         state.index.notes += plan.ineffective_settings
         if state.index.settings.append:
             state.prepare_append()
+        if state.index.settings.per_split:
+            for number, editor in enumerate(plan.editors):
+                if editor.pass_schemas:
+                    raise UsageError(
+                        f"--per-split: edit[{number}].use = {editor.use!r} of plan {plan.name} reads all documents before it edits one; "
+                        "run each split on its own, or leave --per-split out"
+                    )
         if plan.blacklist is not None and plan.blacklist.k > 1:
             # files that are used in place show now whether they name users; for the others this is known after reading
             units = state.index.survey.units
@@ -191,7 +202,7 @@ def summarize(
         editor_reports=summarize_editors(state, shards.aggregates),
         verification=checked_shards.report,
         canaries={**canary_counts, "samples": checked_shards.select_publishable_samples(canary_counts["samples"])},
-        policies=state.index.policies,
+        policies=state.index.published_policies,
         public_key=state.index.key.is_public,
         ledger=ledger,
         kept_values=state.index.kept_values,
@@ -208,7 +219,7 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
     with state.tasks.costs.measure("publish"):
         sidecar_files: dict[str, str] = {}
         if state.format != formats.PARQUET:
-            names_and_paths = list(zip(shard_names(shard_counts, state.suffix), paths, strict=True))
+            names_and_paths = list(zip(shard_names(shard_counts, state.suffix, index.task_splits), paths, strict=True))
             sidecar_files = formats.get_format(state.format).sidecar_files(names_and_paths)
         manifest = build_manifest(
             summary,
@@ -220,6 +231,8 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
             description=_describe_dataset(state, checked_shards),
             increments=increments,
             sidecar_files=sidecar_files,
+            splits=index.task_splits,
+            features=_describe_features(state),
         )
         state.check_manifest(manifest)
         # samples come from the last increment: the input files of earlier ones may be missing now
@@ -241,6 +254,7 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
                 state.output,
                 shards=[(path, result["sha256"]) for path, result in zip(paths, shards.results, strict=True)],
                 shards_per_increment=shard_counts,
+                splits=index.task_splits,
                 text_files={**render_pages(manifest, report_tables), **sidecar_files},
                 manifest=manifest,
                 before_swap=state.confirm_before_swap,
@@ -248,6 +262,12 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
                 mac_key=mac_key,
             )
     return state.output
+
+
+def _describe_features(state: RunState) -> dict[str, Any]:
+    """The features of the columns of OUT, where the input has features."""
+    index, roles = state.index, state.index.settings.columns.roles
+    return published_features(index.survey.features, list(index.published_policies.items()), find_renamed_columns(asdict(roles)))
 
 
 def _describe_dataset(state: RunState, checked_shards: CheckedShards) -> dict[str, str]:
@@ -261,7 +281,7 @@ def _describe_dataset(state: RunState, checked_shards: CheckedShards) -> dict[st
     return describe_dataset(state.description_settings, state.earlier_manifest.get("description", {}))
 
 
-@public_function("run")
+@overload
 def run(
     inputs: Sequence[Path | str] | Path | str,
     out: Path | str,
@@ -270,11 +290,32 @@ def run(
     plan: Plan | Path | str = "rmft",
     work: Path | str | None = None,
     **options: Unpack[RunOptions],
-) -> RunResult:
+) -> RunResult: ...
+@overload
+def run(
+    inputs: Data,
+    out: Path | str | None = None,
+    /,
+    *,
+    plan: Plan | Path | str = "rmft",
+    work: Path | str | None = None,
+    **options: Unpack[RunOptions],
+) -> Data: ...
+@public_function("run")
+def run(
+    inputs: Any,
+    out: Path | str | None = None,
+    /,
+    *,
+    plan: Plan | Path | str = "rmft",
+    work: Path | str | None = None,
+    **options: Unpack[RunOptions],
+) -> Any:
     """Sanitize a corpus: index, rewrite, verify, and publish OUT with one rename.
 
-    inputs   Files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails.
-    out      The folder to publish, or a URL.
+    inputs   Files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails. Or data in memory: a Dataset or DatasetDict of
+             `datasets`, a Polars DataFrame or LazyFrame, an Arrow table; the same type is returned in place of the summary.
+    out      The folder to publish, or a URL. For data in memory it may be left out: then nothing is published.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`.
     work     The private folder with the index and the vault; by default OUT.private, required if OUT is a URL.
     options  The settings of `sanitize run --help`, such as `text_column="messages[].content"`, `workers=2`, `seed=7`; `progress` is called
@@ -290,7 +331,17 @@ def run(
     >>> polars.read_parquet("clean/data/*.parquet")["text"][0]
     'Write to [EMAIL_ADDRESS], or to [EMAIL_ADDRESS].'
     """
-    return run_with_settings(inputs, out, Plan.load(plan), work, settings_of("run", options))
+    settings, chosen = settings_of("run", options), Plan.load(plan)
+    if name_data_object(inputs):
+        from sanitize.pipeline.data_objects import run_on_object
+
+        if out is not None and is_url(out):
+            raise UsageError("run: out is a URL, and inputs is data in memory, which is read back from OUT; give a folder on this machine")
+        return run_on_object(inputs, out, lambda folder, target: run_with_settings(folder, target, chosen, work, settings))
+    check_argument("run", "inputs", inputs, Sequence[Path | str] | Path | str)
+    if out is None:
+        raise UsageError("run: out is missing; write sanitize.run(inputs, out, ...)")
+    return run_with_settings(inputs, out, chosen, work, settings)
 
 
 def run_with_settings(

@@ -74,6 +74,10 @@ class RunState:
         """The numbers of all tasks, which are those of the shards."""
         return range(len(self.index.task_ranges))
 
+    def aggregated_split(self, task_no: int) -> str:
+        """The split over which the aggregates of a task are computed; "" for the whole corpus (without --per-split)."""
+        return self.index.task_splits[task_no] if self.index.settings.per_split else ""
+
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table in the run's folder, one per task."""
         return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]
@@ -89,7 +93,9 @@ class RunState:
 
     def _compute_plan_hash(self, increment_count: int) -> str:
         """The hash of the plan and of everything its results depend on, over this many index increments."""
-        return self.plan.hash(self.index.fingerprints[increment_count - 1], self.index.policies, (rewriting.VERSION, LEAK_CHECK_VERSION))
+        versions = (rewriting.VERSION, LEAK_CHECK_VERSION)
+        per_split = ["per split"] if self.index.settings.per_split else []
+        return self.plan.hash(self.index.fingerprints[increment_count - 1], self.index.policies, versions, *per_split)
 
     def prepare_append(self) -> None:
         """Set up the increment that is added to OUT. Raises UsageError if OUT does not exist (without `--replace`), or holds other files
@@ -192,6 +198,7 @@ class RunState:
             "roles": {name: value for name, value in asdict(settings.columns.roles).items() if name != "shape"},
             "erased": self.erased.counts,
             **({} if self.format == formats.PARQUET else {"format": self.format}),
+            **({"per_split": True} if settings.per_split else {}),
             **({"known": True} if settings.known else {}),  # only that the user gave a list, none of its contents
         }
 

@@ -183,9 +183,11 @@ class _ShardChecks:
         """Search what `verify_task` has not: the other columns, and the bytes of the shards outside of their rows; returns the report of
         both, with `ambiguous` from the texts. The pages of OUT are checked when they are written.
         Raises LeakFound."""
-        state, workspace = self.state, self.state.index.workspace
+        state, index, workspace = self.state, self.state.index, self.state.index.workspace
         with state.tasks.measure("verify"):
-            names = shard_names([increment.end_task - increment.first_task for increment in state.output_increments], state.suffix)
+            names = shard_names(
+                [increment.end_task - increment.first_task for increment in state.output_increments], state.suffix, index.task_splits
+            )
             shards = [(self.create_task(no), f"data/{name}") for no, name in enumerate(names)]
             result = run_full_check(
                 state.tasks.engine,

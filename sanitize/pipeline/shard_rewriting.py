@@ -40,7 +40,7 @@ class RewrittenShards:
     ) -> None:
         self.state, self.erased_mentions, self.occurrence_files = state, erased_mentions, occurrence_files
         self.drop_files, self.blacklist = drop_files, blacklist
-        self.aggregates: dict[OutputIncrement, tuple[Aggregates, ...]] = {}
+        self.aggregates: dict[tuple[OutputIncrement, str], tuple[Aggregates, ...]] = {}  # by increment and, with per_split, split
         self.results: list[dict[str, Any]] = []
         self.sweep_files = state.task_files("sweep")  # what the leak check swept in each shard
 
@@ -136,7 +136,7 @@ class RewrittenShards:
             policies=index.policies,
             key=index.key,
             editors=tuple(state.plan.editors),
-            aggregates=self.aggregates[increment],
+            aggregates=self.aggregates[increment, state.aggregated_split(task_no)],
             by_position=index.has_repeated_ids and not state.has_ordered_editors,
             occurrences=(self.occurrence_files[task_no], *mention_files, *sweep_files),
             excluded_docs=(*excluded_docs.tolist(), *erased_docs),
@@ -196,7 +196,10 @@ def rewrite_shards(
     """Rewrite all shards, or take over those that are published. The aggregates of an increment need the edits of those before it."""
     shards = RewrittenShards(state, erased_mentions, occurrence_files, drop_files, blacklist)
     for increment in state.output_increments:
-        shards.aggregates[increment] = aggregate_increment(state, increment, erased_mentions, occurrence_files, drop_files, blacklist)
+        for split in dict.fromkeys(map(state.aggregated_split, range(increment.first_task, increment.end_task))):
+            shards.aggregates[increment, split] = aggregate_increment(
+                state, increment, erased_mentions, occurrence_files, drop_files, blacklist, split
+            )
         shards.results += (
             shards.reuse(increment)
             if state.is_reusable(increment)
@@ -206,11 +209,13 @@ def rewrite_shards(
     return shards
 
 
-def summarize_editors(state: RunState, aggregates: Mapping[OutputIncrement, tuple[Aggregates, ...]]) -> list[dict[str, Any]]:
+def summarize_editors(state: RunState, aggregates: Mapping[tuple[OutputIncrement, str], tuple[Aggregates, ...]]) -> list[dict[str, Any]]:
     """What editors report beyond the counts of their kinds, from the aggregates of the last increment."""
-    last_aggregates = aggregates[state.output_increments[-1]]
+    last = state.output_increments[-1]
     return [
-        {"part": editor.use, **report}
+        {"part": editor.use, **({"split": split} if split else {}), **report}
+        for (increment, split), last_aggregates in aggregates.items()
+        if increment == last
         for editor, editor_aggregates in zip(state.plan.editors, last_aggregates, strict=True)
         if (report := editor.summarize(editor_aggregates))
     ]

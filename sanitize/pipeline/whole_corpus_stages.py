@@ -124,9 +124,12 @@ def aggregate_increment(
     occurrence_files: Sequence[Path],
     drop_files: tuple[Path, ...],
     blacklist: WordBlacklist | None,
+    split: str = "",
 ) -> tuple[Aggregates, ...]:
-    """The aggregates that the editors need for an increment, in plan order; they cover the corpus up to its end."""
+    """The aggregates that the editors need for an increment, in plan order; they cover the corpus up to its end, or with `split` only that
+    split of it. Values that a variant must not equal are always those of the whole corpus."""
     index = state.index
+    split_tasks = [no for no in range(increment.end_task) if not split or index.task_splits[no] == split]
     excluded = (*(erased_mentions.document_files if erased_mentions.document_count else ()), *drop_files)
     replacement_id_files = _collect_replacement_ids(state, increment)
     needs_corpus_pass = any(editor.pass_schemas for editor in state.plan.editors)
@@ -137,8 +140,8 @@ def aggregate_increment(
         aggregates = aggregate_for_editors(
             state.tasks.engine,
             tuple(state.plan.editors),
-            occurrences=occurrence_files[: increment.end_task],
-            is_selection=bool(state.plan.find.selection_rules),
+            occurrences=[occurrence_files[no] for no in split_tasks],
+            is_selection=bool(state.plan.find.selection_rules or split),
             value_counts_file=index.value_counts_file,
             value_files=index.task_files("vault", "values")[: increment.end_task],
             drop_files=excluded,
@@ -151,7 +154,7 @@ def aggregate_increment(
             "editors": [{name: os.path.relpath(path, index.workspace) for name, path in tables.tables.items()} for tables in aggregates]
         }
 
-    folder = state.folder / f"counts{increment.record_suffix}"
+    folder = state.folder / f"counts{increment.record_suffix}{f'-{split}' if split else ''}"
     with state.tasks.measure("aggregate"):
         depends_on = [
             "paths relative to WORK",

@@ -22,6 +22,7 @@ from sanitize.errors import SanitizeError, UsageError, is_command_line, suggest_
 from sanitize.plans.settings import COMMAND_SETTINGS, Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_DATA_OBJECTS = {"datasets": ("Dataset", "DatasetDict"), "polars": ("DataFrame", "LazyFrame"), "pyarrow": ("Table",)}
 Names = str | Sequence[str]
 PathLike = str | Path
 
@@ -86,6 +87,7 @@ class RunOptions(IndexOptions, total=False):
     """The keyword arguments of `run`."""
 
     sample: float | str
+    per_split: bool
     verify: str
     format: str
     keep_versions: bool
@@ -112,7 +114,7 @@ def public_function(command: str = "") -> Callable[[Function], Function]:
                 hints = _parameter_types(function)
                 for name, value in bound.arguments.items():
                     if name in hints and signature.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
-                        _check_argument(function.__name__, name, value, hints[name])
+                        check_argument(function.__name__, name, value, hints[name])
                 return function(*arguments, **keywords)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -191,7 +193,17 @@ def _parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def _check_argument(function: str, name: str, value: object, expected: Any) -> None:
+def name_data_object(value: object) -> str:
+    """The name of the type of data in memory that `run` takes: Dataset, DatasetDict, DataFrame, LazyFrame or Table; "" for anything else.
+    Nothing is imported: a value of such a type exists only if its package is."""
+    package = type(value).__module__.partition(".")[0]
+    for base in type(value).__mro__:
+        if base.__name__ in _DATA_OBJECTS.get(package, ()):
+            return base.__name__
+    return ""
+
+
+def check_argument(function: str, name: str, value: object, expected: Any) -> None:
     """Raise UsageError unless the value has the expected type."""
     if _has_type(value, expected):
         return

@@ -214,6 +214,9 @@ class Settings:
     sample: float = _option(
         1.0, "only this share of the documents, drawn by their ids", functools.partial(_read_share, above=0.0), "SHARE", "100%"
     )
+    per_split: bool = _option(
+        False, "keep and number values in each split for itself (default: over all, train first, then validation, test, others)", _read_flag
+    )
     verify: str = _choice(
         "full", "leak check: full (every byte, all forms); fast (plain forms only) or off, then not publishable", _list_check_modes
     )
@@ -271,6 +274,7 @@ class Settings:
             "max_quarantine",
             "strict",
             "sample",
+            "per_split",
             "verify",
             "format",
             "keep_versions",
@@ -310,7 +314,7 @@ _INDEX_SETTINGS = (
 )
 # the settings of each command, in the order of its --help
 COMMAND_SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "run": (*_INDEX_SETTINGS, "sample", "verify", "format", "replace", "keep_versions", "append", *DESCRIPTION_SETTINGS),
+    "run": (*_INDEX_SETTINGS, "sample", "per_split", "verify", "format", "replace", "keep_versions", "append", *DESCRIPTION_SETTINGS),
     "index": (*_INDEX_SETTINGS, "replace"),
     "stream": (
         *(name for name in COLUMN_SETTINGS if name != "split"),

@@ -12,6 +12,7 @@ from io import BufferedReader
 import pyarrow as pa
 
 from sanitize.readers.byte_streams import TruncatedStream, open_stream
+from sanitize.readers.dataset_features import read_features
 from sanitize.readers.parquet import standardize_with_mails
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
 from sanitize.readers.standard_form import MAX_NESTING_LEVELS, nesting_levels, null_out_rows, to_plain_schema
@@ -36,7 +37,8 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
     """The columns, from the schema at the start of the file. Raises UnreadableFile."""
     try:
         with open_stream(path) as stream:
-            schema = _open_reader(stream).schema
+            schema = _open_batches(stream)[0]
+        features = read_features(schema)
         has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), to_plain_schema(schema)
     except TruncatedStream:
         raise UnreadableFile("truncated") from None
@@ -48,14 +50,24 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         raise UnreadableFile("unreadable")
     if any(nesting_levels(field.type) > MAX_NESTING_LEVELS for field in schema):
         raise UnreadableFile("too_deep")
-    return FileSurvey(schema=schema, is_inferred=False, units=(InputUnit(no=0, path=path, format=format, files=(path,)),))
+    return FileSurvey(
+        schema=schema, is_inferred=False, units=(InputUnit(no=0, path=path, format=format, files=(path,)),), features=features
+    )
 
 
-def _open_reader(stream: BufferedReader) -> pa.RecordBatchReader:
-    """A reader of the stream from its start. An IPC file is a stream with eight bytes before it and a footer behind it."""
-    if stream.peek(len(_FILE_MAGIC)).startswith(_FILE_MAGIC):
+def _open_batches(stream: BufferedReader) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The schema and the batches of a stream. An IPC file is mostly a stream with eight bytes before it and a footer behind it; one without
+    the schema at its start, as Polars writes it, is read by its footer."""
+    head = stream.peek(len(_FILE_MAGIC) + len(_STREAM_MAGIC))
+    if not head.startswith(_FILE_MAGIC):
+        reader = pa.ipc.open_stream(stream)
+        return reader.schema, iter(reader)
+    if head[len(_FILE_MAGIC) :].startswith(_STREAM_MAGIC):
         stream.read(len(_FILE_MAGIC))
-    return pa.ipc.open_stream(stream)
+        reader = pa.ipc.open_stream(stream)
+        return reader.schema, iter(reader)
+    file = pa.ipc.open_file(stream)
+    return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
 
 
 def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:
@@ -85,7 +97,7 @@ def _iter_batches(path: str) -> Iterator[tuple[pa.RecordBatch | None, str]]:
     """(batch, "") for every batch of a file; if reading fails, (None, reason) as the last item."""
     try:
         with open_stream(path) as stream:
-            yield from ((batch, "") for batch in _open_reader(stream))
+            yield from ((batch, "") for batch in _open_batches(stream)[1])
     except TruncatedStream as error:
         yield None, error.reason
     except MemoryError:

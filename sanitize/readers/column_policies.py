@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy
 from sanitize.core.text_cells import is_list_type, is_text_type, list_text_leaves
 from sanitize.errors import UsageError, shell_quote, suggest_names
+from sanitize.readers.dataset_features import is_media
 from sanitize.readers.survey import Roles
 
 # names of columns that name people: whole names, and last words of names (`post_author`, `senderName`)
@@ -40,10 +42,14 @@ class Columns:
         return {**{name: option for option, name in column_by_option.items() if name}, **self.policies}
 
 
-def resolve_column_policies(schema: pa.Schema, main_column: str, columns: Columns) -> dict[str, str]:
-    """The policy of every column: texts are sanitized, `user_id` is pseudonymised, other binary columns are dropped, all others kept.
-    Raises UsageError.
+def resolve_column_policies(
+    schema: pa.Schema, main_column: str, columns: Columns, features: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """The policy of every column: texts are sanitized, `user_id` is pseudonymised, images, sound and other binary columns are dropped, all
+    others kept. With the `features` of a data set, columns that no file has are dropped. Raises UsageError.
     """
+    features = features or {}
+    added = {name for name in list_added_columns(columns.roles, features) if name not in columns.policies}
     output_names = {columns.roles.id: "doc_id", columns.roles.user: "user_id"}
     for name, policy in columns.policies.items():
         if name not in schema.names and name in output_names:
@@ -58,8 +64,11 @@ def resolve_column_policies(schema: pa.Schema, main_column: str, columns: Column
     )
     for column in schema:
         holds_text = bool(list_text_leaves(pa.schema([column])))
-        default = "sanitize" if holds_text else "drop" if _holds_binary(column.type) else "keep"
-        policy = columns.policies.get(column.name, {"doc_id": "keep", "user_id": "pseudonymize"}.get(column.name, default))
+        is_file = is_media(features.get(column.name)) or (_holds_binary(column.type) and not holds_text)
+        default = "drop" if is_file or column.name in added else "sanitize" if holds_text else "keep"
+        if column.name not in added:
+            default = {"doc_id": "keep", "user_id": "pseudonymize"}.get(column.name, default)
+        policy = columns.policies.get(column.name, default)
         if column.name == main_column and policy != "sanitize":
             raise UsageError(
                 f"--{policy} {column.name}: it is the main text, which is always sanitized; name another column with --text-column"
@@ -70,6 +79,12 @@ def resolve_column_policies(schema: pa.Schema, main_column: str, columns: Column
             raise UsageError(f"--pseudonymize {column.name}: {column.type} is not a plain string column; use --sanitize, --keep or --drop")
         policy_by_column[column.name] = policy
     return policy_by_column
+
+
+def list_added_columns(roles: Roles, features: Mapping[str, Any]) -> list[str]:
+    """The columns of the standard form that no file of a data set with these features has; none without features."""
+    sources = {"doc_id": roles.id or "doc_id", "user_id": roles.user or "user_id"}
+    return [name for name, source in sources.items() if features and source not in features]
 
 
 def names_people(column: str) -> bool:

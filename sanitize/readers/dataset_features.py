@@ -1,6 +1,6 @@
-"""Features of `datasets`: what its files say about their columns beyond Arrow types (class labels, images, ...), carried from input to output.
+"""Features of `datasets`: what its files say about their columns beyond Arrow types (class labels, images, ...), from input to output.
 
-The description lies in the metadata of the Arrow schema, key `huggingface`, as JSON. It is kept as it is, for the columns of the output, and
+The description lies in the metadata of the Arrow schema, key `huggingface`, as JSON. It is kept as it is for the columns of the output, and
 written to the card in the hub's YAML, from which `load_dataset` restores it. `datasets` itself is not needed.
 """
 
@@ -63,8 +63,8 @@ def merge_features(found: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return merged
 
 
-def _iterate_types(feature: Any) -> Iterator[object]:
-    """The types inside a feature."""
+def _iterate_types(feature: Any) -> Iterator[str]:
+    """The types inside a feature; "" for what is no feature."""
     if isinstance(feature, list):
         for inner in feature:
             yield from _iterate_types(inner)
@@ -76,7 +76,7 @@ def _iterate_types(feature: Any) -> Iterator[object]:
         for inner in feature.values():
             yield from _iterate_types(inner)
     else:
-        yield None
+        yield ""
 
 
 def is_media(feature: Any) -> bool:
@@ -130,7 +130,7 @@ def _to_yaml(feature: Any) -> dict[str, Any]:
         return settings
     if type_name is None:
         return {"struct": [{"name": name, **_to_yaml(inner)} for name, inner in feature.items()]}
-    snake_name = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[a-z])(?=[0-9])", "_", type_name).lower()
+    snake_name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type_name).lower()
     if type_name == "ClassLabel":
         settings = {"names": {str(number): name for number, name in enumerate(settings.get("names") or ())}}
     return {"dtype": {snake_name: settings} if settings else snake_name}

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core import text_cells
+from sanitize.readers.dataset_features import read_features
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.record_shapes import find_shape_faults
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
@@ -54,6 +55,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         with pq.ParquetFile(path, pre_buffer=False) as file:
             meta, schema = file.metadata, file.schema_arrow
         groups = _validate_row_groups(meta, os.path.getsize(path))
+        features = read_features(schema)
         has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), to_plain_schema(schema)
     except MemoryError:
         raise UnreadableFile("memory") from None
@@ -80,7 +82,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         rows = sum(groups[number][0] for number in unit_groups)
         pieces.append(replace(whole_file, row_groups=tuple(unit_groups), rows=rows, start=first))
         first += rows
-    return FileSurvey(schema=schema, is_inferred=False, units=tuple(pieces))
+    return FileSurvey(schema=schema, is_inferred=False, units=tuple(pieces), features=features)
 
 
 def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: int) -> bool:

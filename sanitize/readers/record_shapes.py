@@ -138,7 +138,9 @@ def find_shape_faults(batch: pa.RecordBatch, shape: RecordShape) -> dict[int, st
     return reason_by_row
 
 
-def _add_faults(batch: pa.RecordBatch, path: str, reason: str, is_valid: Callable[[str | None], bool], reason_by_row: dict[int, str]) -> None:
+def _add_faults(
+    batch: pa.RecordBatch, path: str, reason: str, is_valid: Callable[[str | None], bool], reason_by_row: dict[int, str]
+) -> None:
     """Adds the rows with an invalid string at a path. Each distinct string is checked once."""
     leaf = next((leaf for leaf in list_text_leaves(batch.schema) if str(leaf) == path), None)
     if leaf is None:

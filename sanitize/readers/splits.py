@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sanitize.errors import InputRefused
 from sanitize.readers.survey_types import printable_path
@@ -45,20 +45,21 @@ def find_splits(files: Sequence[tuple[str, str, str]]) -> list[str]:
     """
     if len(files) == 1 and files[0][0] == files[0][1]:
         return [""]
-    found = [_find_split(path, root) if format in _FORMATS else "" for path, root, format in files]
+    is_dict = functools.cache(lambda folder: os.path.isfile(os.path.join(folder, "dataset_dict.json")))
+    found = [_find_split(path, root, is_dict) if format in _FORMATS else "" for path, root, format in files]
     if set(found) <= {"", TRAIN}:
         return [""] * len(files)
     return [split or TRAIN for split in found]
 
 
-def _find_split(path: str, root: str) -> str:
-    """The split of a file with columns, "" if its path names none."""
+def _find_split(path: str, root: str, is_dataset_dict: Callable[[str], bool]) -> str:
+    """The split of a file with columns, "" if its path names none. `is_dataset_dict`: whether `DatasetDict.save_to_disk` wrote a folder."""
     relative = os.path.relpath(path, root) if path != root else os.path.basename(path)
     *folders, name = relative.split(os.sep)
     folder = os.path.dirname(path)
     for depth in range(len(folders)):
         dict_folder, split = os.path.join(root, *folders[:depth]), folders[depth]
-        if _is_dataset_dict(dict_folder):
+        if is_dataset_dict(dict_folder):
             if SPLIT_NAME.fullmatch(split) is None:
                 raise InputRefused(
                     f"{printable_path(os.path.join(dict_folder, split))}: the name of this split is not one that `datasets` can have in "
@@ -70,9 +71,3 @@ def _find_split(path: str, root: str) -> str:
     if match := _KNOWN_FILE.fullmatch(name.partition(".")[0]):
         return _KNOWN_NAMES[match[1]]
     return next((_KNOWN_NAMES[folder] for folder in reversed(folders) if folder in _KNOWN_NAMES), "")
-
-
-@functools.lru_cache(maxsize=256)
-def _is_dataset_dict(folder: str) -> bool:
-    """True for a folder that `DatasetDict.save_to_disk` wrote."""
-    return os.path.isfile(os.path.join(folder, "dataset_dict.json"))

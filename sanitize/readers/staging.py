@@ -53,7 +53,7 @@ def build_documents(survey: Survey, staging_results: Mapping[int, Mapping[str, A
         else:
             rows, path = int(staging_results[unit.no]["rows"]), os.path.abspath(workspace / "documents" / f"{unit.no:05d}.parquet")
             columns = {name: name for name in survey.schema.names}
-        sources.append(DocumentFile(path=path, rows=rows, first_doc_no=first_doc_no, columns=columns))
+        sources.append(DocumentFile(path=path, rows=rows, first_doc_no=first_doc_no, columns=columns, split=unit.split))
         first_doc_no += rows
     if not first_doc_no and survey.layout.sample:
         raise InputRefused("the sample holds no record; give a larger share with --sample")

@@ -1,8 +1,8 @@
 """The standard form of documents: `doc_id`, `user_id`, the main text under its own name, then the other columns.
 
 All columns have the plain types of `core.text_cells`. A column that has a role is not repeated. A further column whose name is reserved in
-the standard form (`doc_no`, `doc_id`, `user_id`, that of the main text) gets `_` appended, as often as necessary. Pure functions on schemas and batches;
-no file is opened here.
+the standard form (`doc_no`, `doc_id`, `user_id`, that of the main text) gets `_` appended, as often as necessary. Pure functions on schemas
+and batches; no file is opened here.
 """
 
 from __future__ import annotations

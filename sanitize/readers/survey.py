@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import os
 import pkgutil
 import stat
@@ -35,6 +36,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pyarrow as pa
 
@@ -42,8 +44,10 @@ from sanitize.core.text_cells import list_text_leaves
 from sanitize.errors import InputRefused, SanitizeError, UsageError
 from sanitize.readers import mail, parquet
 from sanitize.readers.byte_streams import read_head
+from sanitize.readers.dataset_features import merge_features
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.parquet import is_readable_in_place
+from sanitize.readers.splits import find_splits, split_rank
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter, TextDocument, build_text_batch
 from sanitize.readers.standard_form import (
     ColumnMapping,
@@ -128,6 +132,7 @@ class InputFile:
     mail_only          It counts only if it is mail: a dot name, or a file beside `cur` and `new` of a maildir.
     format             How it is read; "" where it is not read: for `reason`, or without a reason because it does not count.
     is_format_certain  Its name gives its format, not only its first bytes.
+    split              The split that it belongs to; "" where the corpus has none.
     """
 
     path: str
@@ -137,6 +142,7 @@ class InputFile:
     format: str = ""
     reason: str = ""
     is_format_certain: bool = False
+    split: str = ""
     survey: FileSurvey | None = None
 
     @property
@@ -174,6 +180,7 @@ def survey_inputs(
                 f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)} files). {_SUPPORTED_FORMATS_HINT}."
             )
         files += surveyed_files
+    files = _order_by_split(files)
     roles = _find_shape(files, roles, indexed)
     schemas = [file.survey.schema for file in files if file.survey is not None and not file.survey.column_mapping]
     main_name = next((main_text_column(roles, schema) for schema in schemas if find_leaf(roles.text[0], schema)), "text")
@@ -219,7 +226,23 @@ def survey_inputs(
         unreadable=[(file.path, file.reason or reason_by_path[file.path]) for file in files if file.reason or file.path in reason_by_path],
         ignored=[file.path for file in files if not file.format and not file.reason],
         layout=layout,
+        features=_find_features(files, indexed),
     )
+
+
+def _order_by_split(files: list[InputFile]) -> list[InputFile]:
+    """The files with their splits, split after split; within one in the order of the inputs."""
+    splits = find_splits([(file.path, file.input_path, file.format) for file in files])
+    return sorted(
+        (dataclasses.replace(file, split=split) for file, split in zip(files, splits, strict=True)), key=lambda file: split_rank(file.split)
+    )
+
+
+def _find_features(files: list[InputFile], indexed: IndexedInput | None) -> dict[str, Any]:
+    """The features of the corpus: those that all of its files have. Files that cannot be read do not count."""
+    found = [(file.path, file.survey.features) for file in files if file.survey is not None]
+    earlier = [("the earlier input", json.dumps(indexed.features) if indexed.features else "")] if indexed else []
+    return merge_features([*earlier, *found])
 
 
 def _find_shape(files: Sequence[InputFile], roles: Roles, indexed: IndexedInput | None) -> Roles:
@@ -462,11 +485,15 @@ def _group_into_units(
                     rows=rows,
                     files=tuple(file.path for file in pending),
                     file_formats=file_formats,
+                    split=pending[0].split,
                 )
             )
             pending.clear()
 
     for file in files:
+        if pending and pending[-1].split != file.split:
+            flush()
+            size = 0
         if (
             file.format in single_document_formats
             or (file.format in multi_document_formats and file.size <= SMALL_MBOX_BYTES)
@@ -482,7 +509,9 @@ def _group_into_units(
             size = 0
             mapping, reason = mappings.get(file.path, ()), quarantine_reasons.get(file.path, "")
             units += [
-                dataclasses.replace(p, column_mapping=mapping, quarantine_reason=reason, in_place=p.in_place and not reason)
+                dataclasses.replace(
+                    p, column_mapping=mapping, quarantine_reason=reason, in_place=p.in_place and not reason, split=file.split
+                )
                 for p in file.survey.units
             ]
     flush()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -79,6 +81,7 @@ class InputUnit:
     start, end         The bytes in which its records begin, where a large file is cut; None: to its end. Parquet: start is its first row.
     file_formats       How each of several files is read: `mail`, `mbox`, `text`, or the reason why it cannot be read.
     quarantine_reason  The reason why all of its records are quarantined; "" where they are read.
+    split              The split that it belongs to (splits.py); "" where the corpus has none.
     """
 
     no: int
@@ -93,6 +96,7 @@ class InputUnit:
     end: int | None = None
     file_formats: tuple[str, ...] = ()
     quarantine_reason: str = ""
+    split: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,12 +134,13 @@ class IndexedInput:
 
     schema: pa.Schema
     known_paths: frozenset[str]
+    features: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
     """The result of a survey of the inputs. `units` and `files` are in corpus order; files in `unreadable` are also in `units`, with one
-    record each.
+    record each. `features`: those of `datasets` (dataset_features.py) by column, empty where a file has none.
     """
 
     units: list[InputUnit]
@@ -143,6 +148,7 @@ class Survey:
     unreadable: list[tuple[str, str]]
     ignored: list[str]
     layout: StagingLayout
+    features: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -172,12 +178,14 @@ class FileSurvey:
     is_inferred     True where columns and types are provisional (JSON: from a sample; CSV: from the header); types may be widened.
     units           The units that the file is cut into; the survey of all files sets their `no` and `column_mapping`.
     column_mapping  (column in the file, column in standard form), where the format defines it; else the user's column roles do.
+    features        The features of `datasets` in its metadata, as JSON; "" where it has none.
     """
 
     schema: pa.Schema
     is_inferred: bool
     units: tuple[InputUnit, ...]
     column_mapping: tuple[tuple[str, str], ...] = ()
+    features: str = ""
 
 
 class UnreadableFile(Exception):

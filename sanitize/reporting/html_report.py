@@ -23,6 +23,7 @@ from sanitize.core.part_protocols import list_part_names, load_part
 from sanitize.core.table_rendering import escape_controls
 from sanitize.core.verdict import describe_verdict
 from sanitize.errors import PlanError
+from sanitize.readers.dataset_features import to_yaml_list
 from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_svg
 from sanitize.storage.views import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
@@ -140,6 +141,8 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "plan_hash": summary.get("plan_hash", ""),
         "about": dict(summary.get("plan", {})).get("about", ""),
         "columns": [{"name": "", "policy": ""} | dict(column) for column in summary.get("columns", ())],
+        "splits": _count_splits(shards),
+        "features": [_VerbatimText(json.dumps(one, ensure_ascii=False)) for one in to_yaml_list(dict(summary.get("features", {})))],
         "quarantine": sorted(dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])),
         "versions": sorted(dict(summary.get("versions", {})).items()),
         "settings": _describe_settings(dict(summary.get("settings", {}))),
@@ -153,6 +156,17 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "mb_per_s": summary.get("mb_per_s"),
         "peak_rss_mb": summary.get("peak_rss_mb"),
     }
+
+
+def _count_splits(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Name, documents and bytes of each split, in corpus order; all shards are `train` where the corpus has no splits."""
+    counts: dict[str, dict[str, Any]] = {}
+    for shard in shards:
+        name = str(shard.get("split", "train"))
+        split = counts.setdefault(name, {"name": _VerbatimText(name), "rows": 0, "bytes": 0})
+        for count_name in ("rows", "bytes"):
+            split[count_name] += shard[count_name] or 0
+    return list(counts.values())
 
 
 def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:

@@ -48,6 +48,7 @@ def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "versions": {name: version for name, version in manifest["tool"].items() if name not in ("name", "formats")},
         "inputs": [{**file, "name": f"input {file['number'] + 1}"} for file in manifest["inputs"]],
         "outputs": manifest["shards"],
+        "features": manifest.get("features", {}),
     }
 
 

@@ -39,6 +39,7 @@ class DocumentFile:
     first_doc_no: int
     columns: Mapping[str, str]  # standard name -> name in the file; a standard column that is not listed is null
     bytes: int = 0
+    split: str = ""  # that it belongs to; "" where the corpus has none
 
     def is_available(self) -> bool:
         """True if the file can still be read and has the expected number of rows and the expected columns."""
@@ -177,6 +178,7 @@ class Shard:
     path: Path
     rows: int
     sha256: str
+    split: str = ""  # "" where the corpus has no splits
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
         """The shard as a table. For formats other than Parquet the column types are inferred from the values. Raises UsageError for an
@@ -254,7 +256,24 @@ class Corpus:
     @property
     def shards(self) -> list[Shard]:
         """The shards in corpus order."""
-        return [Shard(self.path / entry["path"], entry["rows"], entry["sha256"]) for entry in self.manifest["shards"]]
+        entries = self.manifest["shards"]
+        return [Shard(self.path / entry["path"], entry["rows"], entry["sha256"], entry.get("split", "")) for entry in entries]
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """The number of documents of each split, in corpus order; empty where the corpus has no splits."""
+        counts: dict[str, int] = {}
+        for shard in self.shards:
+            if shard.split:
+                counts[shard.split] = counts.get(shard.split, 0) + shard.rows
+        return counts
+
+    def list_shards(self, split: str | None = None) -> list[Shard]:
+        """The shards of one split, or all of them. Raises UsageError for an unknown split."""
+        if split is not None and split not in self.splits:
+            advice = suggest_names(split, list(self.splits)) if self.splits else "the corpus has no splits; leave it out"
+            raise UsageError(f"{self.path}: there is no split {split}; {advice}")
+        return [shard for shard in self.shards if split is None or shard.split == split]
 
     @property
     def sidecar_files(self) -> Mapping[str, str]:
@@ -278,9 +297,9 @@ class Corpus:
             if name not in present or file_sha256(self.path / "data" / name) != sha256:
                 raise OutputBroken(f"{self.path}/data: {name} is missing or not the file that was published; run again with --replace")
 
-    def table(self, columns: list[str] | None = None) -> pa.Table:
-        """All shards as one table, in corpus order. Raises UsageError for an unknown column in `columns`."""
-        return pa.concat_tables([shard.read(columns) for shard in self.shards])
+    def table(self, columns: list[str] | None = None, split: str | None = None) -> pa.Table:
+        """All shards as one table, or those of one split, in corpus order. Raises UsageError for an unknown column or split."""
+        return pa.concat_tables([shard.read(columns) for shard in self.list_shards(split)])
 
 
 def _require_columns(path: Path, columns: Sequence[str] | None, schema: pa.Schema) -> None:

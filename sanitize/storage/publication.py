@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ def publish_corpus(
     *,
     shards: Sequence[tuple[Path, str]],
     shards_per_increment: Sequence[int] = (),
+    splits: Sequence[str] = (),
     text_files: Mapping[str, str],
     manifest: Mapping[str, Any],
     find_leaks: Callable[[dict[str, str]], Sequence[tuple[str, str]]],
@@ -45,8 +47,8 @@ def publish_corpus(
     """Builds a corpus in a staging folder beside OUT and swaps it in: shards (source, SHA-256), then text files, manifest and SHA256SUMS.
 
     `find_leaks` gets the text files and the manifest by name and returns (file name, kind) for each removed value in them; LeakFound is
-    raised if there is any. `mac_key` is that of SHA256SUMS (checksums.py). `shards_per_increment` has the number of shards of each
-    increment, if there are several.
+    raised if there is any. `mac_key` is that of SHA256SUMS (checksums.py). `splits` has the split of each shard, `shards_per_increment` the
+    number of shards of each increment, if there are several.
 
     The caller holds the lock of OUT (locks.py), so no other run builds there. `before_swap` is called just before the swap with the SHA-256
     of manifest.json, and raises if OUT must not be replaced.
@@ -57,7 +59,8 @@ def publish_corpus(
         with translate_disk_errors(out.parent):
             suffix = "".join(shards[0][0].suffixes) if shards else ".parquet"
             named_shards = [
-                (*shard, name) for shard, name in zip(shards, shard_names(shards_per_increment or [len(shards)], suffix), strict=True)
+                (*shard, name)
+                for shard, name in zip(shards, shard_names(shards_per_increment or [len(shards)], suffix, splits), strict=True)
             ]
             _build(folder, named_shards, text_files, manifest, find_leaks, mac_key)
             before_swap(file_sha256(folder / "manifest.json"))
@@ -124,16 +127,23 @@ def _build(
     failpoints.hit("publish:folder_complete")
 
 
-def shard_name(number: int, count: int, increment: int = 1, suffix: str = ".parquet") -> str:
+def shard_name(number: int, count: int, increment: int = 1, suffix: str = ".parquet", split: str = "") -> str:
     """The file name of an output shard, in the form that `datasets` expects; shards of appended increments have a prefix such as b0002-."""
-    return f"train-{f'b{increment:04d}-' if increment > 1 else ''}{number:05d}-of-{count:05d}{suffix}"
+    return f"{split or 'train'}-{f'b{increment:04d}-' if increment > 1 else ''}{number:05d}-of-{count:05d}{suffix}"
 
 
-def shard_names(shards_per_increment: Sequence[int], suffix: str = ".parquet") -> list[str]:
-    """The file names of all shards, given the number of shards of each increment; their sorted order is corpus order."""
-    return [
-        shard_name(number, count, increment, suffix) for increment, count in enumerate(shards_per_increment, 1) for number in range(count)
-    ]
+def shard_names(shards_per_increment: Sequence[int], suffix: str = ".parquet", splits: Sequence[str] = ()) -> list[str]:
+    """The file names of all shards, given the number of shards of each increment and the split of each shard (empty: there is one split).
+    Within a split their sorted order is corpus order.
+    """
+    names: list[str] = []
+    for increment, count in enumerate(shards_per_increment, 1):
+        own_splits = splits[len(names) : len(names) + count] if splits else [""] * count
+        counts, numbers = Counter(own_splits), Counter[str]()
+        for split in own_splits:
+            names.append(shard_name(numbers[split], counts[split], increment, suffix, split))
+            numbers[split] += 1
+    return names
 
 
 def swap_folders(new: Path, out: Path) -> None:

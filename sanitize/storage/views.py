@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sanitize.core.text_cells import JSON_STEP
 from sanitize.core.table_rendering import escape_controls
+from sanitize.core.text_cells import JSON_STEP
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import table_schemas
 from sanitize.storage.files import parse_json

@@ -101,7 +101,11 @@ GOOD = {"messages": [{"role": "assistant", "content": "Hi", "tool_calls": [CALL]
         ({"messages": [{"role": "Larry", "content": "Hi", "tool_calls": []}]}, "unknown_role"),
         ({"messages": [{"role": None, "content": "Hi", "tool_calls": []}]}, "unknown_role"),
         (
-            {"messages": [{"role": "assistant", "content": "", "tool_calls": [{**CALL, "function": {"name": "f", "arguments": "{to: x"}}]}]},
+            {
+                "messages": [
+                    {"role": "assistant", "content": "", "tool_calls": [{**CALL, "function": {"name": "f", "arguments": "{to: x"}}]}
+                ]
+            },
             "bad_arguments",
         ),
     ],

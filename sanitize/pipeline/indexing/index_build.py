@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
@@ -44,7 +45,7 @@ from sanitize.readers.staging import build_documents
 from sanitize.readers.survey import DocumentSample, IndexedInput, Survey, with_sample
 from sanitize.stages import aggregates, detection, second_round_input
 from sanitize.storage import private_folder, queries, table_schemas
-from sanitize.storage.corpus import Documents
+from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.disk_errors import DISK_ERRNOS, get_disk_errno, make_disk_error, translate_disk_errors
 from sanitize.storage.files import read_json
 from sanitize.storage.locks import lock_output, lock_workspace
@@ -215,10 +216,10 @@ class IndexBuilder:
             state.documents = self._combine_documents(staged)
             quarantined = self._write_staging_quarantine()
         size, first_new_doc = state.settings.rows_per_shard, state.earlier_documents.count if state.closed_increments else 0
-        task_starts = range(first_new_doc, state.documents.count, size)
+        new_files = [file for file in state.documents.files if file.first_doc_no >= first_new_doc]
         state.task_ranges = [
             *(state.earlier_task_ranges if state.closed_increments else ()),
-            *((low, min(low + size, state.documents.count)) for low in task_starts),
+            *cut_tasks(new_files, size),
         ]
         reused = bool(earlier_index.get("complete")) and earlier_index.get("fingerprint") == state.fingerprint
         state.write_index_json(is_complete=reused)
@@ -368,7 +369,7 @@ class IndexBuilder:
         tasks = [self._create_find_task(*state.task_ranges[task_no], quarantined, f"columns-{task_no}") for task_no in task_nos]
         leaves = kept_columns.kept_leaves(state.survey.schema, state.policies)
         if tasks:
-            kept_columns.check_names(state.survey.schema, state.policies, plan, tasks[0])
+            kept_columns.check_names(state.survey.schema, state.policies, plan, tasks[0], state.survey.features)
         if fields := kept_columns.list_person_fields(state.leaves):
             state.notes.append(
                 f"{', '.join(fields)}: named like fields that name people. They are searched like any text: a user name alone is not found"
@@ -518,6 +519,14 @@ class IndexBuilder:
 
 def _is_compressed(path: str) -> bool:
     return path.endswith((".parquet", ".gz", ".zst"))
+
+
+def cut_tasks(files: Sequence[DocumentFile], task_rows: int) -> Iterator[tuple[int, int]]:
+    """Ranges of `task_rows` documents; a task ends with its split, so that no shard has documents of two splits."""
+    for _, split_files in itertools.groupby(files, lambda file: file.split):
+        first, *_, last = [*(split_list := list(split_files)), split_list[-1]]
+        end = last.first_doc_no + last.rows
+        yield from ((low, min(low + task_rows, end)) for low in range(first.first_doc_no, end, task_rows))
 
 
 def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -39,7 +39,7 @@ _UNIT_FOLDERS = ("documents", "documents/quarantined", "tasks/read")
 @dataclass(frozen=True, kw_only=True)
 class IndexIncrement:
     """The files that one command added: (bytes, sha256) and hashed path of each, in corpus order; the numbers of survey units, documents
-    and tasks that they make; and whether an output with them was published."""
+    and tasks that they make; the split of each unit, empty where there are none; and whether an output with them was published."""
 
     files: tuple[tuple[int, str], ...]
     path_hashes: tuple[str, ...]
@@ -47,10 +47,11 @@ class IndexIncrement:
     document_count: int = 0
     task_count: int = 0
     published: bool = False
+    splits: tuple[str, ...] = ()
 
     def hash_inputs(self, roles: object) -> str:
-        """A hash of the files' bytes, their order and the column roles; independent of their paths."""
-        return hash_json([sha256 for _, sha256 in self.files], str(roles))
+        """A hash of the files' bytes, their order, splits and the column roles; independent of their paths."""
+        return hash_json([sha256 for _, sha256 in self.files], str(roles), *([self.splits] if self.splits else []))
 
     def to_json(self) -> dict[str, Any]:
         """The entry of index.json from which `parse_increments` restores this increment."""
@@ -61,7 +62,12 @@ def parse_increments(index_json: Mapping[str, Any]) -> tuple[IndexIncrement, ...
     """The increments of an index, from its index.json."""
     return tuple(
         IndexIncrement(
-            **{**entry, "files": tuple((size, sha256) for size, sha256 in entry["files"]), "path_hashes": tuple(entry["path_hashes"])}
+            **{
+                **entry,
+                "files": tuple((size, sha256) for size, sha256 in entry["files"]),
+                "path_hashes": tuple(entry["path_hashes"]),
+                "splits": tuple(entry.get("splits", ())),
+            }
         )
         for entry in index_json["increments"]
     )

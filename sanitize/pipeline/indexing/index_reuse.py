@@ -40,8 +40,10 @@ def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | No
     state.closed_increments = index_increments.parse_closed_increments(index_json)
     open_increment = increments[-1] if len(state.closed_increments) < len(increments) else None
     documents = Documents.from_json(index_json["documents"], state.workspace)
-    roles = with_shape(state.settings.columns.roles, documents.schema)
-    empty_survey = Survey(units=[], files=[], unreadable=[], ignored=[], layout=StagingLayout(schema=documents.schema, roles=roles))
+    roles, features = with_shape(state.settings.columns.roles, documents.schema), index_json.get("features", {})
+    empty_survey = Survey(
+        units=[], files=[], unreadable=[], ignored=[], layout=StagingLayout(schema=documents.schema, roles=roles), features=features
+    )
     state.set_survey(empty_survey)
     _check_same_index(state, index_json, increments)
     closed_unit_count = sum(increment.unit_count for increment in state.closed_increments)
@@ -60,7 +62,7 @@ def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | No
         _refuse_grown_files(state, [*given, *unchanged], new)
         if new:
             known_paths = frozenset(path for no, (path, _, _) in enumerate(given) if no not in set(new))
-            found = survey_inputs(IndexedInput(schema=documents.schema, known_paths=known_paths))
+            found = survey_inputs(IndexedInput(schema=documents.schema, known_paths=known_paths, features=features))
             index_increments.check_same_columns(documents.schema, found.schema)
             state.set_survey(replace(found, units=[replace(unit, no=unit.no + closed_unit_count) for unit in found.units]))
         if moved:

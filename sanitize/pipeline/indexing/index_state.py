@@ -6,6 +6,7 @@ what is built so far; stored in index.json of WORK.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import os
 from collections import Counter
@@ -26,7 +27,7 @@ from sanitize.pipeline.manifest import get_library_versions
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.settings import Settings
 from sanitize.readers import staging
-from sanitize.readers.column_policies import resolve_column_policies
+from sanitize.readers.column_policies import list_added_columns, resolve_column_policies
 from sanitize.readers.remote_input import InputSet
 from sanitize.readers.staging import main_leaf_at
 from sanitize.readers.survey import Survey
@@ -110,6 +111,7 @@ class IndexState:
             files=tuple((size, sha256) for size, sha256 in self.new_files),
             path_hashes=tuple(index_increments.hash_path(self.input_set.location_of(path), self.key) for path, _ in self.survey.files),
             unit_count=len(self.survey.units),
+            splits=self._unit_splits,
         )
         return (*self.closed_increments, new_increment)
 
@@ -134,7 +136,21 @@ class IndexState:
             [str(leaf) for leaf in self.leaves],
             self.detection_settings,
             *self.sample_fingerprint,
+            *([self.survey.features] if self.survey.features else []),
         )
+
+    @property
+    def published_policies(self) -> dict[str, str]:
+        """The policies of the columns that the files have."""
+        added = list_added_columns(self.survey.roles, self.survey.features)
+        return {name: policy for name, policy in self.policies.items() if name not in added}
+
+    @property
+    def task_splits(self) -> list[str]:
+        """The split of each task, "" where the corpus has none: a task covers documents of one split."""
+        files = [file for file in self.documents.files if file.rows]
+        firsts = [file.first_doc_no for file in files]
+        return [files[bisect.bisect_right(firsts, low) - 1].split for low, _ in self.task_ranges]
 
     @property
     def sample_fingerprint(self) -> list[object]:
@@ -183,6 +199,7 @@ class IndexState:
                 "documents": self.documents.to_json(self.workspace),
                 "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
+                "features": dict(self.survey.features),
                 "task_ranges": self.task_ranges,
             },
         )
@@ -238,13 +255,19 @@ class IndexState:
         return self.file_hashes[path][1]
 
     def hash_inputs(self) -> str:
-        """A hash of the bytes of the files to read, their order and the column roles; independent of their paths."""
-        return hash_json(self.input_hashes, str(self.survey.roles))
+        """A hash of the bytes of the files to read, their order, splits and the column roles; independent of their paths."""
+        return hash_json(self.input_hashes, str(self.survey.roles), *([self._unit_splits] if self._unit_splits else []))
+
+    @property
+    def _unit_splits(self) -> tuple[str, ...]:
+        """The split of each unit of this command's files; empty where they have none."""
+        splits = tuple(unit.split for unit in self.survey.units)
+        return splits if any(splits) else ()
 
     def set_survey(self, survey: Survey) -> None:
         """Set the survey of the input to read, and resolve its column policies."""
         self.survey = survey
-        self.policies = resolve_column_policies(survey.schema, survey.layout.main_column, self.settings.columns)
+        self.policies = resolve_column_policies(survey.schema, survey.layout.main_column, self.settings.columns, survey.features)
 
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table of WORK, one per task."""

@@ -24,6 +24,7 @@ from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
 from sanitize.readers.column_policies import make_undecided_error, names_people
+from sanitize.readers.dataset_features import list_label_names
 from sanitize.stages.detection import FindTask, find_in_texts
 from sanitize.verification.attribution import describe_column
 
@@ -73,14 +74,22 @@ def list_person_fields(leaves: Collection[LeafPath]) -> list[str]:
     return [str(leaf) for leaf, name in zip(leaves, last_names, strict=True) if name and names_people(name)]
 
 
-def check_names(schema: pa.Schema, policies: Mapping[str, str], plan: Plan, task: FindTask) -> None:
-    """Raises LeakFound for a value in the name of a column or of a struct field that would be published. `task` has the finders."""
+def check_names(
+    schema: pa.Schema, policies: Mapping[str, str], plan: Plan, task: FindTask, features: Mapping[str, Any] | None = None
+) -> None:
+    """Raises LeakFound for a value in the name of a column, of a struct field or of a class label that would be published. `task` has the
+    finders.
+    """
     names: list[str] = []
     locations: list[str] = []
     for column in (column for column in schema if policies[column.name] != "drop"):
         field_names = _list_field_names(column.type)
         names += [column.name, *field_names]
         locations += ["column names", *(f"names of fields inside column {column.name}" for _ in field_names)]
+    for column_name, label_name in list_label_names(features or {}):
+        if policies.get(column_name, "drop") != "drop":
+            names.append(label_name)
+            locations.append(f"names of class labels of column {column_name}")
     found: Counter[tuple[str, str]] = Counter()
     value_columns: set[str] = set()  # a name that is a value is not printed
     for kind, text_nos in find_in_texts(task, pa.array(names, pa.large_string())).items():
@@ -91,8 +100,8 @@ def check_names(schema: pa.Schema, policies: Mapping[str, str], plan: Plan, task
         hidden = {f"names of fields inside column {name}": "names of fields inside such a column" for name in value_columns}
         where = "; ".join(f"{hidden.get(location, location)}: {count} {kind}" for (location, kind), count in sorted(found.items()))
         raise LeakFound(
-            f"values that the plan removes are in names that the output keeps ({where}); nothing was published. Rename the column whose "
-            "name is a value, in the input, or leave it out (--drop COLUMN). Then run again"
+            f"values that the plan removes are in names that the output keeps ({where}); nothing was published. Rename the column or the "
+            "class label whose name is a value, in the input, or leave the column out (--drop COLUMN). Then run again"
         )
 
 

@@ -1,0 +1,188 @@
+"""Runs over objects in memory: a Dataset or DatasetDict of `datasets`, a Polars frame (also lazy) or an Arrow table goes in, and the same
+type comes back.
+
+    object -> Arrow files, one a split -> a run -> OUT -> columns, types and order of the object
+
+The files lie in a temporary folder while the run lasts. They are decoded into the private folder, so that it does not depend on them.
+`datasets` is imported only if an object of it is given.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sanitize.core.command_results import RunResult
+from sanitize.errors import UsageError
+from sanitize.plans.python_api import name_data_object
+from sanitize.readers.splits import SPLIT_NAME
+from sanitize.storage.corpus import Corpus
+
+_BATCH_ROWS = 5_000
+_SINGLE_SPLIT = ""  # the name of the only table of an object that is no DatasetDict
+
+
+def run_on_object(data: Any, out: Path | str | None, run: Callable[[Path, Path | str], RunResult]) -> Any:
+    """The object with its texts sanitized, as the same type. `run` gets the folder of the input and OUT, which is temporary without `out`.
+
+    Rows that the plan drops or that are quarantined are missing; a warning tells how many. Columns that are dropped are missing, and
+    pseudonymized ones are strings. Raises UsageError for an object that cannot be written as Arrow data, and what a run raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="sanitize-object-") as name:
+        folder = Path(name)
+        (folder / "in").mkdir()
+        schemas = _write_object(data, folder / "in")
+        target = folder / "out" if out is None else out
+        result = run(folder / "in", target)
+        missing = result.documents_dropped + result.quarantined
+        if missing:
+            reasons = [*(f"{drop.documents:,} dropped by {drop.part}" for drop in result.dropped)]
+            reasons += [f"{count:,} quarantined: {reason}" for reason, count in result.quarantine.items()]
+            warnings.warn(f"{missing:,} of {result.documents_in:,} rows are not in the result ({', '.join(reasons)})", stacklevel=5)
+        corpus = Corpus.open(target)
+        policies = {column.name: column.policy for column in result.columns}
+        splits = corpus.splits
+        tables = {}
+        for split, schema in schemas.items():
+            source_names = _source_names(schema, corpus.manifest["settings"]["roles"], policies)
+            table = corpus.table(split=split if splits else None) if not splits or split in splits else None
+            tables[split] = _restore_table(table, schema, source_names, policies)
+        return _build_object(data, tables)
+
+
+# ------------------------------------------------------------------------------------------------------------------------ reading
+
+
+def _write_object(data: Any, folder: Path) -> dict[str, pa.Schema]:
+    """Writes the tables of an object to files; returns the schema of each."""
+    if name_data_object(data) == "LazyFrame":  # written batch by batch: the frame need not fit into memory
+        _check_frame(data.collect_schema())
+        data.sink_ipc(folder / "rows.arrow", compression="uncompressed", compat_level=pl.CompatLevel.oldest())
+        with pa.ipc.open_file(folder / "rows.arrow") as file:
+            return {_SINGLE_SPLIT: file.schema}
+    return {split: _write_table(split, schema, batches, folder) for split, (schema, batches) in _read_object(data).items()}
+
+
+def _check_frame(schema: Mapping[str, Any]) -> None:
+    """Raise UsageError for columns of a Polars frame that have no Arrow type."""
+    objects = [name for name, dtype in schema.items() if dtype == pl.Object]
+    if objects:
+        raise UsageError(f"run: column {objects[0]} holds Python objects; expected types that Arrow has. Convert or drop it")
+
+
+def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
+    """The schema and the record batches of each table of an object."""
+    kind = name_data_object(data)
+    if kind == "DatasetDict":
+        for split in data:
+            if SPLIT_NAME.fullmatch(str(split)) is None:
+                raise UsageError("run: a split of the DatasetDict has no name for a file; expected letters, digits, _ and dots. Rename it")
+        return {str(split): _read_dataset(dataset) for split, dataset in data.items()}
+    if kind == "Dataset":
+        return {_SINGLE_SPLIT: _read_dataset(data)}
+    if kind == "Table":
+        return {_SINGLE_SPLIT: (data.schema, data.to_batches(max_chunksize=_BATCH_ROWS))}
+    _check_frame(data.schema)
+    table = data.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return {_SINGLE_SPLIT: (table.schema, table.to_batches(max_chunksize=_BATCH_ROWS))}
+
+
+def _read_dataset(dataset: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """The rows of a Dataset in its order, with its selection of rows."""
+    schema = dataset.features.arrow_schema
+
+    def iterate() -> Iterable[pa.RecordBatch]:
+        for table in dataset.with_format("arrow").iter(batch_size=_BATCH_ROWS):
+            yield from table.cast(schema).to_batches()
+
+    return schema, iterate()
+
+
+def _write_table(split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], folder: Path) -> pa.Schema:
+    """Writes the batches to one Arrow file, in the hub's layout if there are splits; returns their schema."""
+    if len(set(schema.names)) < len(schema.names):
+        raise UsageError("run: two columns have the same name; rename one of them")
+    path = folder / ("data" if split else "") / (f"{split}-00000-of-00001.arrow" if split else "rows.arrow")
+    path.parent.mkdir(exist_ok=True)
+    with pa.ipc.new_stream(path, schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return schema
+
+
+# ------------------------------------------------------------------------------------------------------------------------ writing
+
+
+def _source_names(schema: pa.Schema, roles: Mapping[str, Any], policies: Mapping[str, str]) -> dict[str, str]:
+    """The column of OUT for each column of the object that is in it."""
+    renamed = {roles.get("id") or "doc_id": "doc_id", roles.get("user") or "user_id": "user_id"}
+    names = {name: renamed.get(name, name) for name in schema.names}
+    return {name: source for name, source in names.items() if policies.get(source, "drop") != "drop"}
+
+
+def _restore_table(table: pa.Table | None, schema: pa.Schema, source_names: Mapping[str, str], policies: Mapping[str, str]) -> pa.Table:
+    """The columns of OUT under the names, in the order and in the types that they have in the object; no rows where `table` is None."""
+    columns, fields = [], []
+    for field in schema:
+        if field.name not in source_names:
+            continue
+        source = source_names[field.name]
+        data_type = pa.string() if policies[source] == "pseudonymize" else field.type
+        column = pa.chunked_array([], data_type) if table is None else _restore_type(table.column(source), data_type)
+        columns.append(column)
+        fields.append(pa.field(field.name, column.type))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _restore_type(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
+    """A column as the type that it has in the object."""
+    if pa.types.is_dictionary(data_type):
+        return pc.dictionary_encode(column.cast(data_type.value_type)).cast(data_type)
+    if isinstance(data_type, pa.BaseExtensionType):
+        storage = column.cast(data_type.storage_type)
+        return pa.chunked_array([pa.ExtensionArray.from_storage(data_type, chunk) for chunk in storage.chunks], data_type)
+    return column.cast(data_type)
+
+
+def _build_object(data: Any, tables: Mapping[str, pa.Table]) -> Any:
+    """An object of the type of `data` from the restored tables."""
+    kind = name_data_object(data)
+    if kind == "DatasetDict":
+        return type(data)({split: _build_dataset(data[split], table) for split, table in tables.items()})
+    (table,) = tables.values()
+    if kind == "Dataset":
+        return _build_dataset(data, table)
+    if kind == "Table":
+        return table.replace_schema_metadata(data.schema.metadata)
+    dtypes = data.collect_schema() if kind == "LazyFrame" else data.schema
+    frame = pl.DataFrame([_restore_dtype(pl.Series(name, table.column(name)), dtypes[name]) for name in table.column_names])
+    return frame.lazy() if kind == "LazyFrame" else frame
+
+
+def _restore_dtype(series: pl.Series, dtype: Any) -> pl.Series:
+    """A series in its type before; strings stay strings where an enumeration does not have a replacement."""
+    try:
+        return series.cast(dtype)
+    except pl.exceptions.PolarsError:
+        return series
+
+
+def _build_dataset(dataset: Any, table: pa.Table) -> Any:
+    """A Dataset of the table with the features of an earlier one; a pseudonymized column is a string."""
+    import datasets
+
+    text = datasets.Value("string")
+    types = {field.name: field.type for field in dataset.features.arrow_schema}
+    features = datasets.Features(
+        {name: dataset.features[name] if table.schema.field(name).type == types[name] else text for name in table.column_names}
+    )
+    info = dataset.info.copy()
+    info.features = features
+    return datasets.Dataset(datasets.table.InMemoryTable(table.cast(features.arrow_schema)), info=info, split=dataset.split)

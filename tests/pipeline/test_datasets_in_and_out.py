@@ -1,0 +1,117 @@
+"""A folder of `datasets` goes through a run and keeps its splits, features, columns and row order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import sanitize
+
+datasets = pytest.importorskip("datasets")
+
+
+def make_features(**more: Any) -> Any:
+    columns = {
+        "label": datasets.ClassLabel(names=["neg", "pos"]),
+        "notes": datasets.Value("string"),
+        "text": datasets.Value("string"),
+        "tags": datasets.List(datasets.Value("string")),
+        "n": datasets.Value("int32"),
+    }
+    return datasets.Features({**columns, **more})
+
+
+def make_dataset(split: str, rows: int) -> Any:
+    columns = {
+        "label": [row % 2 for row in range(rows)],
+        "notes": ["x"] * rows,
+        "text": [f"{split} {row}: write to ann.roe@example.com or bob{row}@example.com" for row in range(rows)],
+        "tags": [["a", None]] * rows,
+        "n": list(range(rows)),
+    }
+    return datasets.Dataset.from_dict(columns, features=make_features())
+
+
+@pytest.fixture(scope="module")
+def dataset_dict() -> Any:
+    return datasets.DatasetDict({name: make_dataset(name, rows) for name, rows in (("test", 3), ("train", 5), ("extra", 2))})
+
+
+@pytest.fixture(scope="module")
+def saved(dataset_dict: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved") / "in"
+    dataset_dict.save_to_disk(folder)
+    return folder
+
+
+def load(folder: Path) -> Any:
+    return datasets.load_dataset(str(folder), cache_dir=str(folder.parent / "cache"))
+
+
+def test_splits_and_features_survive(dataset_dict: Any, saved: Path, tmp_path: Path) -> None:
+    result = sanitize.run(saved, tmp_path / "out", plan="rmft", workers=1, seed=1)
+    assert [column.name for column in result.columns] == ["text", "label", "notes", "tags", "n"]
+    corpus = sanitize.Corpus.open(tmp_path / "out")
+    assert corpus.splits == {"train": 5, "test": 3, "extra": 2}
+    loaded = load(tmp_path / "out")
+    for split, data in dataset_dict.items():
+        assert loaded[split].features == data.features
+        assert loaded[split]["n"][:] == data["n"][:] and loaded[split]["tags"][:] == data["tags"][:]
+        assert [text.partition(":")[0] for text in loaded[split]["text"]] == [text.partition(":")[0] for text in data["text"]]
+    kept = {split: sum("ann.roe@example.com" in text for text in data["text"]) for split, data in loaded.items()}
+    assert kept == {"train": 1, "test": 0, "extra": 0}  # over all splits: the first is in train
+    assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
+    with pytest.raises(sanitize.SanitizeError, match="there is no split dev"):
+        corpus.table(split="dev")
+
+
+def test_per_split_keeps_the_first_of_each(saved: Path, tmp_path: Path) -> None:
+    sanitize.run(saved, tmp_path / "out", plan="rmft", workers=1, seed=1, per_split=True)
+    corpus = sanitize.Corpus.open(tmp_path / "out")
+    for split in corpus.splits:
+        texts = corpus.table(["text"], split=split).column("text").to_pylist()
+        assert ["ann.roe@example.com" in text for text in texts] == [True] + [False] * (len(texts) - 1)
+    assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
+
+
+def test_shards_hold_one_split_whatever_their_size(saved: Path, tmp_path: Path) -> None:
+    sanitize.run(saved, tmp_path / "out", plan="redact", workers=1, rows_per_shard=2)
+    names = [shard.path.name for shard in sanitize.Corpus.open(tmp_path / "out").shards]
+    assert names == [
+        *(f"train-{no:05d}-of-00003.parquet" for no in range(3)),
+        *(f"test-{no:05d}-of-00002.parquet" for no in range(2)),
+        "extra-00000-of-00001.parquet",
+    ]
+
+
+def test_append_keeps_splits(saved: Path, tmp_path: Path) -> None:
+    sanitize.run(saved, tmp_path / "out", plan="redact", workers=1, seed=1)
+    datasets.DatasetDict({"test": make_dataset("late", 2), "train": make_dataset("later", 1)}).save_to_disk(tmp_path / "more")
+    sanitize.run(tmp_path / "more", tmp_path / "out", plan="redact", workers=1, seed=1, append=True)
+    assert sanitize.Corpus.open(tmp_path / "out").splits == {"train": 6, "test": 5, "extra": 2}
+    assert load(tmp_path / "out")["test"].features == make_features()
+    assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
+
+
+def test_images_are_dropped_unless_they_are_kept(tmp_path: Path) -> None:
+    pixels = bytes.fromhex("89504e470d0a1a0a")
+    features = make_features(image=datasets.Image(decode=False))
+    rows = {**make_dataset("a", 2).to_dict(), "image": [{"bytes": pixels, "path": None}] * 2}
+    datasets.Dataset.from_dict(rows, features=features).save_to_disk(tmp_path / "in")
+    sanitize.run(tmp_path / "in", tmp_path / "out", plan="redact", workers=1)
+    assert load(tmp_path / "out")["train"].features == make_features()
+    sanitize.run(tmp_path / "in", tmp_path / "kept", plan="redact", workers=1, keep="image")
+    kept = load(tmp_path / "kept")["train"]
+    assert isinstance(kept.features["image"], datasets.Image)
+    assert pq.read_table(next((tmp_path / "kept/data").iterdir())).column("image").to_pylist()[0]["bytes"] == pixels
+
+
+def test_a_value_as_the_name_of_a_label_stops_the_run(tmp_path: Path) -> None:
+    features = datasets.Features({"text": datasets.Value("string"), "who": datasets.ClassLabel(names=["ann.roe@example.com", "none"])})
+    datasets.Dataset.from_dict({"text": ["a"], "who": [0]}, features=features).save_to_disk(tmp_path / "in")
+    with pytest.raises(sanitize.LeakFound, match="names of class labels of column who: 1 EMAIL_ADDRESS"):
+        sanitize.run(tmp_path / "in", tmp_path / "out", plan="redact", workers=1)
+    sanitize.run(tmp_path / "in", tmp_path / "out", plan="redact", workers=1, drop="who")
