@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from sanitize.storage.conversations import ChatTemplate, list_turns
 from sanitize.storage.record_shapes import canonical_schema, recognize_shape
 
 CHATML = (
-    "{%- for message in messages %}\n{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] | trim + '<|im_end|>\\n' }}\n{%- endfor %}\n"
+    "{%- for message in messages %}\n"
+    "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] | trim + '<|im_end|>\\n' }}\n{%- endfor %}\n"
     "{%- if add_generation_prompt %}\n{{- '<|im_start|>assistant\\n' }}\n{%- endif %}"
 )
 ALTERNATING = (
@@ -89,7 +91,7 @@ def test_what_templates_refuse_is_told_without_texts() -> None:
     with pytest.raises(InputRefused, match="cannot write a conversation of 2 turns") as refusal:
         ChatTemplate(ALTERNATING).render([{"role": "assistant", "content": "secret"}, *TURNS[:1]])
     assert "secret" not in str(refusal.value)
-    with pytest.raises(UsageError, match="not a valid Jinja template"):
+    with pytest.raises(UsageError, match="not a valid .*template"):
         ChatTemplate("{% for %}").render(TURNS)
 
 
@@ -97,7 +99,5 @@ def test_what_templates_refuse_is_told_without_texts() -> None:
     "source", ["{{ messages.__class__.__mro__ }}", "{{ ''.__class__.__base__.__subclasses__() }}", "{% include 'x' %}"]
 )
 def test_templates_run_in_a_sandbox(source: str) -> None:
-    try:
+    with contextlib.suppress(InputRefused):
         assert "class" not in ChatTemplate(source).render(TURNS)
-    except InputRefused:
-        pass

@@ -98,9 +98,8 @@ def test_loss_on_the_assistant_only(recipe: Any, tmp_path: Path) -> None:
     ],
 )
 def test_other_shapes(recipe: Any, tmp_path: Path, record: dict[str, Any]) -> None:
-    rows = train.stream_batches(
-        recipe(write_lines(tmp_path / "a.jsonl", [record] * 4), data={"layout": "document", "answers_only": True})
-    ).rows
+    source = write_lines(tmp_path / "a.jsonl", [record] * 4)
+    rows = train.stream_batches(recipe(source, data={"layout": "document", "answers_only": True})).rows
     assert 0 < rows.loss_mask.sum() < len(rows.token_ids)
 
 
