@@ -3,7 +3,7 @@ BIN := .venv/bin
 KERNELS := $(wildcard sanitize/kernels/*.py)
 
 .DEFAULT_GOAL := setup
-.PHONY: help setup demo check test docs generate papers bench soak wheel
+.PHONY: help setup demo check test docs generate papers bench soak wheels
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -43,8 +43,10 @@ soak: .venv/.dev  ## the long tests (about an hour): random kills (SOAK_KILLS=30
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
-wheel: .venv/.dev  ## build the wheel into dist/
-	$(BIN)/python -m build --wheel --no-isolation
+wheels: .venv/.dev  ## build the source archive, and from it the wheel of this platform for every supported Python, into dist/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang auditwheel
+	SANITIZE_GLIBC=2.17 $(BIN)/python -m build --no-isolation
+	if [ "$$(uname)" = Linux ]; then $(BIN)/python -m auditwheel show dist/*-cp311-abi3-manylinux_2_17_*.whl; fi
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

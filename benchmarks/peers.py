@@ -8,10 +8,10 @@ Three tables:
 *Rewriting*: Parquet in, every found value replaced, Parquet out, on generated mail. Once for e-mail addresses alone, which every tool
 supports, once for all kinds of a tool (they differ: the table lists them, and how many documents each one changed). Each tool replaces
 with its own functions: Presidio's analyzer over a blank spaCy pipeline with its anonymizer, scrubadub's scrubber, datatrove's formatter,
-and as a floor `re.sub`. sanitize is measured as the whole command `sanitize run`, including what the others do not have: the index, the
-leak check, the report. The plain copy reads and writes the same shards and is an upper bound for any tool. Slow tools get fewer documents
-of the same corpus; rates are MB of text per CPU-second after imports and a warm-up (for sanitize too: the sum of its stages), and of the
-whole process.
+the Polars plugin of maskops and the cleaner of piicleaner (both in Rust, over whole batches), and as a floor `re.sub`. sanitize is
+measured as the whole command `sanitize run`, including what the others do not have: the index, the leak check, the report. The plain copy
+reads and writes the same shards and is an upper bound for any tool. Slow tools get fewer documents of the same corpus; rates are MB of
+text per CPU-second after imports and a warm-up (for sanitize too: the sum of its stages), and of the whole process.
 
 *Near-duplicates*: texts to candidate pairs, 128 permutations, shingles of five words, the same bands, in datasketch and rensa.
 
@@ -41,7 +41,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -50,7 +53,7 @@ if str(ROOT) not in sys.path:
 
 from benchmarks import detection  # noqa: E402
 
-Clean = Callable[[list[str]], list[str]]
+Clean = Callable[["pa.Array"], "pa.Array"]
 EMAIL = "EMAIL_ADDRESS"
 # MB of text that each gets: some seconds of work each
 MB = {
@@ -58,12 +61,22 @@ MB = {
     "sanitize": 100.0,
     "re": 20.0,
     "datatrove": 20.0,
+    "maskops": 20.0,
+    "piicleaner": 20.0,
     "scrubadub": 4.0,
     "presidio": 1.5,
     "near_dup": 20.0,
     "datasketch": 4.0,
     "rensa": 20.0,
 }
+# what `maskops.mask_pii` looks for where no patterns are named (version 2.1.0)
+MASKOPS_PATTERNS = tuple(
+    (
+        "email phone ip iban vat dni nie nin personalausweis us_passport curp rut cpf cnpj ssn arg_dni co_cc co_nit "
+        "ec_cedula credit_card npi mbi nhs pe_dni nir codice_fiscale uy_ci sin tfn pesel bsn personnummer my_number rrn "
+        "za_id il_id "
+    ).split()
+)
 JOBS = ("addresses", "all kinds")
 DISTRIBUTIONS = {"presidio": ("presidio-analyzer", "presidio-anonymizer"), "re": ()}
 PAPER = {"rmft": 15 * 60 + 25, "header_dedup": 10 * 60 + 12}  # seconds
@@ -79,22 +92,52 @@ def plain_re(job: str) -> tuple[Clean, Sequence[str]]:
     kinds = [EMAIL] if job == "addresses" else [kind for kind in detection.PLAIN if kind not in ("PERSON", "DATE_TIME", "AGE")]
     made = [(f"[{kind}]", re.compile(detection.PLAIN[kind])) for kind in kinds]
 
-    def clean(texts: list[str]) -> list[str]:
-        out = []
-        for text in texts:
-            for label, pattern in made:
-                text = pattern.sub(label, text)
-            out.append(text)
-        return out
+    def clean(text: str) -> str:
+        for label, pattern in made:
+            text = pattern.sub(label, text)
+        return text
 
-    return clean, kinds
+    return _text_by_text(clean), kinds
+
+
+def _text_by_text(clean: Callable[[str], str]) -> Clean:
+    """A function of one text, for an array of texts."""
+    import pyarrow as pa
+
+    return lambda texts: pa.array([clean(text) for text in texts.to_pylist()], texts.type)
 
 
 def datatrove(job: str) -> tuple[Clean, Sequence[str]]:
     from datatrove.pipeline.formatters import PIIFormatter
 
     block = PIIFormatter(remove_ips=job != "addresses")
-    return lambda texts: [block.format(text) for text in texts], [EMAIL] if job == "addresses" else [EMAIL, "IP_ADDRESS"]
+    return _text_by_text(block.format), [EMAIL] if job == "addresses" else [EMAIL, "IP_ADDRESS"]
+
+
+def maskops(job: str) -> tuple[Clean, Sequence[str]]:
+    """All patterns are those that it uses unless some are named."""
+    import maskops as package
+    import polars as pl
+
+    patterns = ["email"] if job == "addresses" else None
+    masked = package.mask_pii("text", patterns=patterns)
+
+    def clean(texts: pa.Array) -> pa.Array:
+        return pl.DataFrame({"text": pl.Series(texts)}).select(masked)["text"].to_arrow().cast(texts.type)
+
+    return clean, patterns or MASKOPS_PATTERNS
+
+
+def piicleaner(job: str) -> tuple[Clean, Sequence[str]]:
+    import pyarrow as pa
+    from piicleaner import Cleaner, get_available_cleaners
+
+    cleaner = Cleaner("email" if job == "addresses" else "all")
+
+    def clean(texts: pa.Array) -> pa.Array:
+        return pa.array(cleaner.clean_pii_list(texts.to_pylist(), "redact"), texts.type)
+
+    return clean, ["email"] if job == "addresses" else sorted(get_available_cleaners())
 
 
 def scrubadub(job: str) -> tuple[Clean, Sequence[str]]:
@@ -105,7 +148,7 @@ def scrubadub(job: str) -> tuple[Clean, Sequence[str]]:
         for name in list(scrubber._detectors):
             if name != "email":
                 scrubber.remove_detector(name)
-    return lambda texts: [scrubber.clean(text) for text in texts], sorted(scrubber._detectors)
+    return _text_by_text(scrubber.clean), sorted(scrubber._detectors)
 
 
 def presidio(job: str) -> tuple[Clean, Sequence[str]]:
@@ -115,18 +158,17 @@ def presidio(job: str) -> tuple[Clean, Sequence[str]]:
     kinds = [EMAIL] if job == "addresses" else [kind for kind in wanted if kind != "DATE_TIME"]
     anonymizer = AnonymizerEngine()
 
-    def clean(texts: list[str]) -> list[str]:
-        return [
-            str(anonymizer.anonymize(text=text, analyzer_results=analyzer.analyze(text=text, language="en", entities=kinds)).text)
-            for text in texts
-        ]
+    def clean(text: str) -> str:
+        return str(anonymizer.anonymize(text=text, analyzer_results=analyzer.analyze(text=text, language="en", entities=kinds)).text)
 
-    return clean, kinds
+    return _text_by_text(clean), kinds
 
 
 REWRITERS: dict[str, Callable[[str], tuple[Clean, Sequence[str]]]] = {
     "re": plain_re,
     "datatrove": datatrove,
+    "maskops": maskops,
+    "piicleaner": piicleaner,
     "scrubadub": scrubadub,
     "presidio": presidio,
 }
@@ -140,12 +182,13 @@ def _cpu_seconds() -> float:
 def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, Any]:
     """Read the first documents of a corpus, replace, write them again: rate, share of documents changed, memory."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     pa.set_cpu_count(1)
     clean, kinds = (None, []) if name == "plain copy" else REWRITERS[name](job)
     if clean:
-        clean([f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)])  # warm-up
+        clean(pa.array([f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)]))  # warm-up
     began, wall = _cpu_seconds(), time.perf_counter()
     bytes_in = documents = changed = 0
     with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
@@ -154,14 +197,12 @@ def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, An
             with pq.ParquetWriter(f"{scratch}/{no}.parquet", shard.schema_arrow, compression="zstd", compression_level=1) as out:
                 for batch in shard.iter_batches(1_000 if clean else 10_000, use_threads=False):
                     place = batch.schema.get_field_index("text")
+                    texts = batch.column(place)
+                    bytes_in += texts.nbytes
                     if clean:
-                        texts = batch.column(place).to_pylist()
                         made = clean(texts)
-                        changed += sum(one != other for one, other in zip(texts, made, strict=True))
-                        batch = batch.set_column(place, batch.schema.field(place), pa.array(made, batch.schema.field(place).type))
-                        bytes_in += sum(len(text.encode()) for text in texts)
-                    else:
-                        bytes_in += batch.column(place).nbytes
+                        changed += pc.sum(pc.not_equal(texts, made)).as_py()
+                        batch = batch.set_column(place, batch.schema.field(place), made)
                     documents += len(batch)
                     out.write_batch(batch)
                     if bytes_in >= megabytes * 1e6:

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from sanitize.core.command_results import BlacklistCounts, CommandResult, KindCounts
+from sanitize.core.command_results import BlacklistCounts, CommandResult, KindCounts, tabulate_kinds
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import ResourceError
 from sanitize.storage.disk_errors import DISK_ERRNOS
@@ -73,8 +73,7 @@ def format_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 def format_kind_counts(kind_counts: Mapping[str, KindCounts]) -> str:
     """A table of the counts of every kind, most occurrences first."""
-    rows = [(kind, entry.occurrences, entry.values, entry.kept, entry.replaced, entry.left_by_plan) for kind, entry in kind_counts.items()]
-    return format_table(("kind", "occurrences", "values", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))
+    return format_table(*tabulate_kinds(kind_counts))
 
 
 LABEL_WIDTH = 16  # of the names of the lines of a summary

@@ -95,8 +95,9 @@ def _json_names(dataclass_type: type[Any]) -> dict[str, tuple[str, Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class KindCounts:
-    """Counts of one kind: `kept`, `replaced` and `left_by_plan` add up to `occurrences`; `values` are distinct, `skipped` counts the
-    candidates that were refused, by reason."""
+    """Counts of one kind: `kept`, `replaced` and `left_by_plan` add up to `occurrences`. Of these the finders missed `swept`, which the
+    leak check added; the others are the rows of the table `occurrences`. `values` are distinct, `skipped` counts the candidates that were
+    refused, by reason."""
 
     occurrences: int
     values: int
@@ -105,6 +106,7 @@ class KindCounts:
     replaced: int
     left_by_plan: int
     skipped: Mapping[str, int]
+    swept: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,19 +300,24 @@ class RunResult(CommandResult):
             ("report", f"{self.out}/report.html"),
         ]
         done = "" if self.changed else " (was complete already; nothing changed)"
-        return SummaryTable(
-            title=f"sanitize run: {self.out}, plan {self.plan_name}{done}", facts=facts, header=_KIND_HEADER, rows=_kind_rows(self.by_kind)
-        )
+        header, rows = tabulate_kinds(self.by_kind)
+        return SummaryTable(title=f"sanitize run: {self.out}, plan {self.plan_name}{done}", facts=facts, header=header, rows=rows)
 
 
-_KIND_HEADER = ("kind", "occurrences", "values", "kept", "replaced", "left by plan")
-
-
-def _kind_rows(by_kind: Mapping[str, KindCounts]) -> list[tuple[Any, ...]]:
-    rows = [
-        (kind, counts.occurrences, counts.values, counts.kept, counts.replaced, counts.left_by_plan) for kind, counts in by_kind.items()
-    ]
-    return sorted(rows, key=lambda row: (-row[1], row[0]))
+def tabulate_kinds(by_kind: Mapping[str, KindCounts]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Header and rows of the counts of every kind, most occurrences first; with a column `swept` if there are such."""
+    columns = {
+        "occurrences": "occurrences",
+        "values": "values",
+        "kept": "kept",
+        "replaced": "replaced",
+        "left_by_plan": "left by plan",
+        "swept": "swept",
+    }
+    if not any(counts.swept for counts in by_kind.values()):
+        del columns["swept"]
+    rows = [(kind, *(getattr(counts, name) for name in columns)) for kind, counts in by_kind.items()]
+    return ("kind", *columns.values()), sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -521,7 +528,8 @@ class ExplainResult(CommandResult):
             *(("note", message) for message in self.notes),
             *((pair.kind, f"{pair.before} → {pair.after}{' (by shape)' if pair.line_before is None else ''}") for pair in self.examples),
         ]
-        return SummaryTable(title="sanitize explain", facts=facts, header=_KIND_HEADER, rows=_kind_rows(self.sample.by_kind))
+        header, rows = tabulate_kinds(self.sample.by_kind)
+        return SummaryTable(title="sanitize explain", facts=facts, header=header, rows=rows)
 
 
 # ----------------------------------------------------------------------------------------- verify, replay, report, status, doctor

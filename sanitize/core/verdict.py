@@ -50,10 +50,10 @@ def describe_coverage(looked_for: Sequence[str], not_looked_for: Sequence[str]) 
 
 def stays_in_output(summary: Mapping[str, Any]) -> bool:
     """True if something that was found stays in the output, whole or in part."""
-    return bool(_count_unchanged(summary) or summary["staying_kinds"] or summary.get("kept_values"))
+    return bool(count_unchanged(summary) or summary["staying_kinds"] or summary.get("kept_values"))
 
 
-def _count_unchanged(summary: Mapping[str, Any]) -> int:
+def count_unchanged(summary: Mapping[str, Any]) -> int:
     """How many found occurrences stay as they are."""
     left: int = sum(counts["left_by_plan"] for counts in summary["by_kind"].values())
     return left + int(summary["kept_originals"])
@@ -61,7 +61,7 @@ def _count_unchanged(summary: Mapping[str, Any]) -> int:
 
 def describe_stays(summary: Mapping[str, Any]) -> list[str]:
     """What stays in the output, and why: by plan, with the number of occurrences, and in columns that are kept."""
-    kept, stays = _count_unchanged(summary), list(summary["stays_by_plan"])
+    kept, stays = count_unchanged(summary), list(summary["stays_by_plan"])
     if kept:
         stays.append(f"in all {kept:,} found occurrences stay as they are, by plan")
     elif stays and not summary["staying_kinds"]:

@@ -26,6 +26,7 @@ from sanitize.engines.worker_process import (
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import with_custom_kinds
 from sanitize.storage.disk_errors import get_disk_errno, make_disk_error
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.storage.views import escape_glob, quote_literal, quote_name
 
 T = TypeVar("T")
@@ -97,10 +98,8 @@ class LocalEngine:
     def sql(self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object) -> None:
         """Writes the result of a query to the Parquet file `out`, in the order of the query."""
         with self._open_session(tables) as database:
-            database.execute(
-                f"COPY ({_strip_semicolon(query)}) TO {quote_literal(str(out))} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE 65536)",
-                parameters or None,
-            )
+            options = f"FORMAT parquet, COMPRESSION {TABLE_CODEC}, COMPRESSION_LEVEL {TABLE_CODEC_LEVEL}, ROW_GROUP_SIZE 65536"
+            database.execute(f"COPY ({_strip_semicolon(query)}) TO {quote_literal(str(out))} ({options})", parameters or None)
 
     def scalar(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Any:
         """The first column of the first row of a query's result; None where it has no row."""

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -309,8 +310,18 @@ def _translate_error(error: BaseException) -> BaseException:
     code = next((code for text, code in (("No space left", "ENOSPC"), ("OutOfMemoryError", "memory")) if text in message), None)
     if code:
         return ResourceError(f"Spark ran out of memory or disk ({code}); give it more, then run the same command again to continue")
+    return ResourceError(
+        f"Spark failed ({_describe_cause(error)}); run the same command again to continue. If it fails again, report this line"
+    )
+
+
+def _describe_cause(error: BaseException) -> str:
+    """The condition of a Spark error, the file that it names, and the classes of the exceptions that caused it; none of their texts."""
     condition = error.getCondition() if hasattr(error, "getCondition") else None
-    return ResourceError(f"Spark failed ({condition or type(error).__name__}); read its log, then run the same command again")
+    parameters = (error.getMessageParameters() or {}) if hasattr(error, "getMessageParameters") else {}
+    file_name = os.path.basename(urlsplit(parameters["path"]).path) if "path" in parameters else ""
+    causes = [name.rpartition(".")[2] for name in re.findall(r"Caused by: ([\w.$]+)", str(error))]
+    return ", ".join([condition or type(error).__name__, *([f"file {file_name}"] if file_name else []), *dict.fromkeys(causes)])
 
 
 # ---- descriptors and answers ----

@@ -29,6 +29,7 @@ from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
 from sanitize.kinds.kind import all_kinds
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
 
 FINDER_NAME = "known"
@@ -188,7 +189,8 @@ def write_known_terms(
     terms = terms.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
     terms = terms.filter(pl.col("form").str.len_bytes() > 1).sort("form", "kind", -pl.col("score"), "value_id", "spelled", nulls_last=True)
     terms = terms.unique(["form", "kind"], keep="first", maintain_order=True)
-    pq.write_table(terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_TERM_SCHEMA), out, compression="lz4")
+    table = terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_TERM_SCHEMA)
+    pq.write_table(table, out, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)
     return terms.height
 
 

@@ -9,8 +9,9 @@ identifiers are selected by country, and opt-in kinds on request. Names and free
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -38,6 +39,7 @@ from sanitize.text.regex_threads import run_in_regex_thread
 from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs
 
 FINDER_NAME = "patterns"
+NO_MATCH_LIMIT = (1 << 63) - 1
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
 _LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
@@ -59,7 +61,8 @@ class Detections:
 
     `start_byte` and `end_byte` count from the text's first byte; `value_no` indexes `distinct`; `section_no` indexes `section_names`, -1
     outside mail. `skipped` counts candidates that were rejected, by (kind index, reason). `score` is the confidence of each occurrence;
-    None means 1 for all.
+    None means 1 for all. `match_counts` is the number of matches in each text, accepted or not; the search of a text with more than
+    `max_matches` ends, and its occurrences are not complete.
     """
 
     text_no: I64
@@ -72,15 +75,38 @@ class Detections:
     section_names: list[str]
     distinct: DistinctValues
     skipped: dict[tuple[int, str], int]
+    match_counts: I64
     score: F32 | None = None
+
+    def split(self, sizes: Sequence[int]) -> list[Detections]:
+        """The occurrences in consecutive parts of the column, of these numbers of texts. All parts have the same distinct values; the first
+        has the counts of rejected candidates."""
+        ends = np.cumsum(sizes)
+        bounds = [0, *np.searchsorted(self.text_no, ends).tolist()]
+        parts = []
+        for number, (low, high, end, size) in enumerate(zip(bounds, bounds[1:], ends.tolist(), sizes, strict=False)):
+            part = self.select(slice(low, high))
+            match_counts = self.match_counts[end - size : end]
+            parts.append(
+                replace(part, text_no=part.text_no - (end - size), skipped={} if number else self.skipped, match_counts=match_counts)
+            )
+        return parts
+
+    def select(self, rows: Mask | slice) -> Detections:
+        """Some of the occurrences, with all values and counts."""
+        names = ("text_no", "start_byte", "end_byte", "start", "end", "value_no", "section_no")
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
+        return replace(self, **columns, score=None if self.score is None else self.score[rows])
 
 
 class PatternFinder:
     """Finder of all kinds in sanitize/kinds/ that have a pattern, with one key; of national identifiers only those of `countries`, of
-    opt-in kinds only `opt_in_kinds`."""
+    opt-in kinds only `opt_in_kinds`. `max_matches`: the search of a text with more matches ends (see `Detections`)."""
 
-    def __init__(self, key: Key, countries: Iterable[str] = (), opt_in_kinds: Iterable[str] = ()) -> None:
-        self.key = key
+    def __init__(
+        self, key: Key, countries: Iterable[str] = (), opt_in_kinds: Iterable[str] = (), *, max_matches: int = NO_MATCH_LIMIT
+    ) -> None:
+        self.key, self._max_matches = key, max_matches
         self.kinds: list[Kind] = [kind for kind in list_kinds(countries, opt_in_kinds).values() if kind.pattern]
         self._phases = sorted({kind.phase for kind in self.kinds})
         self._not_before, self._not_after = boundary_tables(self.kinds)
@@ -98,7 +124,8 @@ class PatternFinder:
     def run(self, texts: pa.LargeStringArray) -> Detections:
         """Returns all occurrences in a column of texts; a null text has none."""
         buffers = TextBuffers.from_array(fill_null_texts(texts))
-        spans, sections = self._search(buffers, with_sections=True)
+        match_counts = np.zeros(len(buffers.lengths), np.int64)
+        spans, sections = self._search(buffers, with_sections=True, match_counts=match_counts)
         spans = self._search_inside_values(spans)
         text_no, starts, stops, value_no, candidate_no = spans.text_no, spans.starts, spans.ends, spans.value_no, spans.candidate_no
         if not spans.is_sorted:
@@ -117,13 +144,21 @@ class PatternFinder:
             section_names=sections.section_names,
             distinct=spans.distinct,
             skipped=spans.skipped,
+            match_counts=match_counts,
         )
 
     def _search(
-        self, buffers: TextBuffers, *, with_sections: bool = False, excluded_kinds: tuple[str, ...] = (), text_counts: I64 | None = None
+        self,
+        buffers: TextBuffers,
+        *,
+        with_sections: bool = False,
+        excluded_kinds: tuple[str, ...] = (),
+        text_counts: I64 | None = None,
+        match_counts: I64 | None = None,
     ) -> tuple[_CandidateSpans, Sections]:
         """Searches phase by phase, each in the text that the earlier phases left; returns the spans, and the section of every candidate
-        (always -1 without `with_sections`). `text_counts` is how often each text occurs, for the counts in `skipped`."""
+        (always -1 without `with_sections`). `text_counts` is how often each text occurs, for the counts in `skipped`. The matches of each
+        text are added to `match_counts`; of a text with more than the limit no more candidates are resolved."""
         spans, phase_sections, headers = _CandidateSpans.empty(), list[Sections](), HeaderBlocks(buffers)
         pieces: TextPieces | None = None  # searched by the first phase of digit_lines_only kinds and the phases after it
         for phase in self._phases:
@@ -137,6 +172,11 @@ class PatternFinder:
             low, high = self._find_matches(searched, phase, kinds)
             starts, stops = (low, high) if pieces is None else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
+            if match_counts is not None:
+                match_counts += np.bincount(text_no, minlength=len(match_counts))
+                if (is_over := match_counts > self._max_matches).any():
+                    rest = ~is_over[text_no]
+                    low, high, starts, stops, text_no = low[rest], high[rest], starts[rest], stops[rest], text_no[rest]
             sections = headers.find_sections(text_no, starts) if with_sections else Sections(np.full(len(starts), -1, np.int32), [])
             phase_sections.append(sections)
             field_flags = sections.is_id_field * 2 + sections.is_address_field

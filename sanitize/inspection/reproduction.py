@@ -77,6 +77,7 @@ class _ManifestRoles(BaseModel):
 class _ManifestSettings(BaseModel):
     rows_per_shard: int = Field(ge=1, le=1 << 19)
     max_doc_bytes: int = Field(ge=1, le=1 << 29)
+    max_doc_matches: int = Field(default=1_000_000, ge=1)
     verify: str
     sample: float = Field(default=1.0, gt=0, le=1)
     per_split: bool = False
@@ -172,6 +173,7 @@ def replay(
         memory_limit=memory_limit,
         rows_per_shard=original.settings.rows_per_shard,
         max_doc_bytes=original.settings.max_doc_bytes,
+        max_doc_matches=original.settings.max_doc_matches,
         max_quarantine=1.0,  # the original run already accepted the share of quarantined records
         verify=original.settings.verify,
         sample=original.settings.sample,

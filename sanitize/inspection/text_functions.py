@@ -103,10 +103,10 @@ def _detect_in_memory(column: pl.Series, plan: Plan) -> pl.DataFrame:
             doc_nos = pa.array(np.arange(low, low + len(texts)))
             doc_ids = pa.array([str(number) for number in range(low, low + len(texts))], pa.large_string())
             table = pa.table({"doc_no": doc_nos, "doc_id": doc_ids, "text": to_large_string(texts)})
-            table, by_column, not_analysed = finder_pass.find_in_batch(table)
-            unread += not_analysed
-            for cells, found in by_column:
-                rows = np.asarray(table.column("doc_no"), np.int64)[cells.flat.rows[found.text_no]]
+            table, by_group, not_analysed = finder_pass.find_in_batch(table)
+            unread += [doc_no for doc_no, _ in not_analysed]
+            for group, found in by_group:
+                rows = np.asarray(table.column("doc_no"), np.int64)[group.rows[found.text_no]]
                 spans = {"text_index": rows, "start": found.start, "end": found.end, "score": found.score}
                 frames.append(pl.DataFrame(spans).with_columns(kind=kind_names.gather(found.kind)).select(list(DETECT_SCHEMA)))
     if unread:

@@ -6,6 +6,9 @@ modules use Python's stable ABI: one build serves every supported version of Pyt
     python sanitize/kernels/build.py            compile what is out of date, beside the sources
     python sanitize/kernels/build.py --checked  with checks of every index, for tests and fuzzing
     python sanitize/kernels/build.py --sanitize with checks, under AddressSanitizer (load libasan first)
+
+With `SANITIZE_GLIBC=2.17`, ziglang compiles for that version of the C library on Linux, whatever the machine has: the wheel serves all
+distributions since (PEP 600).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import sys
 import sysconfig
@@ -33,7 +37,7 @@ class KernelBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Build hook of hatchling: compiles the kernels beside their sources and adds them to the wheel."""
 
     def dependencies(self) -> list[str]:
-        return [] if find_compiler() else ["ziglang"]
+        return [] if find_compiler() and not _target_glibc() else ["ziglang"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
@@ -58,7 +62,7 @@ def compile_kernels(*, checked: bool = False, address_sanitizer: bool = False) -
     import Cython
 
     sources = [path for path in sorted(FOLDER.glob("*.py")) if path.name not in ("__init__.py", Path(__file__).name)]
-    options = f"{Cython.__version__} {checked} {address_sanitizer} {_digest(Path(__file__))}"
+    options = f"{Cython.__version__} {checked} {address_sanitizer} {_target_glibc()} {_digest(Path(__file__))}"
     record_path = FOLDER / "compiled.json"
     try:
         record = json.loads(record_path.read_bytes())
@@ -85,8 +89,9 @@ def _compile(names: list[str], *, with_shared: bool, checked: bool, address_sani
     flags = ["-O3", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unreachable-code"]
     if address_sanitizer:
         flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"]
-    if find_compiler() is None:
-        os.environ["CC"] = f"{sys.executable} -m ziglang cc"
+    if find_compiler() is None or _target_glibc():
+        target = f" -target {platform.machine()}-linux-gnu.{_target_glibc()}" if _target_glibc() else ""
+        os.environ["CC"] = f"{sys.executable} -m ziglang cc{target}"
         os.environ["LDSHARED"] = f"{os.environ['CC']} -shared"
         flags.append("-fno-sanitize=undefined")
     before = Path.cwd()
@@ -133,7 +138,14 @@ def _digest(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
+def _target_glibc() -> str:
+    """The version of glibc that is compiled for, or an empty text for that of the machine."""
+    return os.environ.get("SANITIZE_GLIBC", "") if sys.platform == "linux" else ""
+
+
 def _platform_tag() -> str:
+    if _target_glibc():
+        return f"manylinux_{_target_glibc().replace('.', '_')}_{platform.machine()}"
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 

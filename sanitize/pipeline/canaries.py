@@ -303,6 +303,7 @@ def _run_pipeline(
         **task_args,
         key=key,
         max_doc_bytes=1 << 20,
+        max_doc_matches=1 << 20,
         output_columns=("doc_id", "text"),
         quarantined_docs=(),
         folder=folder,

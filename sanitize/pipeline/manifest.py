@@ -35,8 +35,8 @@ def summarize_kinds(
     documents_by_kind: Mapping[str, int],
     remaining: Mapping[str, Mapping[str, int]] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Counts by kind of the plan: occurrences, distinct values, documents, and refused candidates by reason (`skipped`). `kept`, `replaced`
-    and `left_by_plan` are 0 until `build_summary` fills them in.
+    """Counts by kind of the plan: occurrences, distinct values, documents, and refused candidates by reason (`skipped`). `kept`,
+    `replaced`, `left_by_plan` and `swept` are 0 until `build_summary` fills them in.
 
     `remaining` has the first three for the documents that remain, if some were dropped. Refused candidates are those of all documents.
     """
@@ -50,6 +50,7 @@ def summarize_kinds(
             "kept": 0,
             "replaced": 0,
             "left_by_plan": 0,
+            "swept": 0,
             "skipped": {},
         }
         for kind, times, values in rows
@@ -92,7 +93,7 @@ def build_summary(
     for kind, entry in kinds.items():
         if kind in plan.editor_no_by_kind:
             # counted again from the edited shards: they include the occurrences that the sweep added
-            for count_name in ("occurrences", "kept"):
+            for count_name in ("occurrences", "kept", "swept"):
                 entry[count_name] = sum(result["by_kind"].get(kind, {}).get(count_name, 0) for result in shard_results)
         erased = sum(result["erased"].get(kind, 0) for result in shard_results)
         entry["replaced"] = entry["occurrences"] - entry["kept"] if kind in plan.editor_no_by_kind else erased

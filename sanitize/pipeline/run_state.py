@@ -192,6 +192,7 @@ class RunState:
         return {
             "rows_per_shard": settings.rows_per_shard,
             "max_doc_bytes": settings.max_doc_bytes,
+            "max_doc_matches": settings.max_doc_matches,
             "verify": settings.verify,
             "sample": settings.sample,
             # without the shape: a later run recognises it again

@@ -53,6 +53,7 @@ class CorpusOptions(RedactOptions, total=False):
     rows_per_shard: int
     max_quarantine: float | str
     max_doc_bytes: int | str
+    max_doc_matches: int
     progress: ProgressCallback
 
 

@@ -210,6 +210,13 @@ class Settings:
         0.10, "the largest share of records that may be quarantined; beyond it the run stops", _read_share, shown_default="10%"
     )
     max_doc_bytes: int = _option(32 << 20, "larger documents are quarantined", _read_document_size, "SIZE", "32MB")
+    max_doc_matches: int = _option(
+        1_000_000,
+        "documents in which the finders match more are quarantined",
+        _read_integer,
+        shown_default=1_000_000,
+        minimum=1,
+    )
     strict: bool = _option(False, "quarantine nothing: stop at the first bad record", _read_flag)
     sample: float = _option(
         1.0, "only this share of the documents, drawn by their ids", functools.partial(_read_share, above=0.0), "SHARE", "100%"
@@ -271,6 +278,7 @@ class Settings:
             "memory_limit",
             "rows_per_shard",
             "max_doc_bytes",
+            "max_doc_matches",
             "max_quarantine",
             "strict",
             "sample",
@@ -310,7 +318,7 @@ DESCRIPTION_SETTINGS = ("dataset_name", "purpose", "responsible", "license")  # 
 _INDEX_SETTINGS = (
     *COLUMN_SETTINGS,
     *("seed", "key", "known", "workers", "engine", "master", "remote", "memory_limit", "rows_per_shard"),
-    *("max_quarantine", "max_doc_bytes", "strict"),
+    *("max_quarantine", "max_doc_bytes", "max_doc_matches", "strict"),
 )
 # the settings of each command, in the order of its --help
 COMMAND_SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -318,7 +326,7 @@ COMMAND_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "index": (*_INDEX_SETTINGS, "replace"),
     "stream": (
         *(name for name in COLUMN_SETTINGS if name != "split"),
-        *("seed", "key", "workers", "batch", "rows_per_shard", "max_quarantine", "max_doc_bytes", "verify"),
+        *("seed", "key", "workers", "batch", "rows_per_shard", "max_quarantine", "max_doc_bytes", "max_doc_matches", "verify"),
     ),
     "explain": COLUMN_SETTINGS,
     "redact": (*(name for name in COLUMN_SETTINGS if name != "split"), "seed", "key"),

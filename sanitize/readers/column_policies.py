@@ -22,8 +22,9 @@ _PERSON_COLUMNS = frozenset(
     "employee_name contact_name person_name author_name sender_name recipient_name from_name to_name owner_name member_name".split()
 )
 _PERSON_WORDS = frozenset(
-    "author authors sender senders recipient recipients username usernames fullname firstname lastname surname forename nickname handle "
-    "login person patient customer employee creator poster commenter reviewer speaker correspondent addressee".split()
+    "author authors sender senders recipient recipients username usernames fullname firstname lastname realname displayname screenname "
+    "surname forename nickname nick handle login person patient customer employee creator poster commenter reviewer speaker writer "
+    "correspondent addressee owner assignee custodian".split()
 )
 COLUMN_POLICIES = ("sanitize", "keep", "pseudonymize", "drop")
 

@@ -34,6 +34,7 @@ REASONS = {
     "timed_out": "reading it takes far longer than its size explains",
     "too_deep": "its brackets are nested more than 200 deep, or its lists more than 30",
     "too_large": "it is larger than --max-doc-bytes",
+    "too_many_matches": "the finders match more in it than --max-doc-matches",
     "truncated": "it ends too early, or its compressed data is damaged",
     "unknown_format": "its format is not supported, or its content does not match its name",
     "unknown_role": "a role in its conversation is none that chat data has; --text-column with the path of the texts accepts any role",

@@ -72,7 +72,12 @@ Chart = RankCurves | ShareBars
 
 def render_svg(chart: Chart) -> str:
     """A chart as one `svg` element to embed in a page: well-formed XML without references."""
-    return _render_curves(chart) if isinstance(chart, RankCurves) else _render_bars(chart)
+    return _render_curves(chart) if isinstance(chart, RankCurves) else _render_bars(chart, _BROAD_BARS)
+
+
+def render_narrow_svg(bars: ShareBars) -> str:
+    """Bars for a screen of a telephone's width, with each name above its bar: an `svg` element of class `narrow`."""
+    return _render_bars(bars, _NARROW_BARS)
 
 
 def _occurrences_at_rank(steps: FrequencySteps, rank: int) -> int:
@@ -110,7 +115,7 @@ def _render_curves(curves: RankCurves) -> str:
         return bottom - (bottom - _MARGIN_TOP) * math.log10(count) / up
 
     description = f"{curves.name}: occurrences by rank, before and after; the numbers are in the table below"
-    parts = [_svg_start_tag(_WIDTH, _HEIGHT, description)]
+    parts = [_svg_start_tag(_WIDTH, _HEIGHT, description, "curves")]
     for power in range(0, across + 1, 1 + across // 6):
         position = f"{x(10**power):.1f}"
         parts.append(f'<line class="grid" x1="{position}" x2="{position}" y1="{_MARGIN_TOP}" y2="{bottom}"/>')
@@ -147,29 +152,54 @@ def _format_points(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{left:.1f},{top:.1f}" for left, top in kept)
 
 
-_BARS_WIDTH, _BAR_ROW_HEIGHT, _NAMES_WIDTH, _TOTALS_WIDTH = (
-    760,
-    26,
-    150,
-    72,
-)  # of bars: the whole width, a row, the names on the left, the totals on the right
+@dataclass(frozen=True, kw_only=True)
+class _BarLayout:
+    """Where the parts of a row of bars are, in pixels from its left and its top; names and totals are (x, text anchor)."""
+
+    css_class: str
+    width: int
+    row_height: int
+    bar_left: int
+    bar_width: int
+    bar_top: int
+    name: tuple[int, str]
+    total: tuple[int, str]
+    baseline: int
 
 
-def _render_bars(bars: ShareBars) -> str:
-    height = _BAR_ROW_HEIGHT * len(bars.rows) + 4
+_BAR_HEIGHT = 20
+_BROAD_BARS = _BarLayout(
+    css_class="broad",
+    width=760,
+    row_height=26,
+    bar_left=150,
+    bar_width=538,
+    bar_top=0,
+    name=(142, "end"),
+    total=(696, "start"),
+    baseline=15,
+)
+_NARROW_BARS = _BarLayout(
+    css_class="narrow", width=340, row_height=46, bar_left=0, bar_width=340, bar_top=17, name=(0, "start"), total=(340, "end"), baseline=12
+)
+
+
+def _render_bars(bars: ShareBars, layout: _BarLayout) -> str:
     descriptions = [
         f"{name}: " + ", ".join(f"{count:,} {SEGMENTS[segment][0]}" for segment, count in _nonzero_segments(bars, counts))
         for name, counts in bars.rows
     ]
-    elements = [_svg_start_tag(_BARS_WIDTH, height, f"{bars.name}. {'; '.join(descriptions)}")]
+    height = layout.row_height * len(bars.rows) + 4
+    elements = [_svg_start_tag(layout.width, height, f"{bars.name}. {'; '.join(descriptions)}", layout.css_class)]
     for number, (name, counts) in enumerate(bars.rows):
-        top, total, left = number * _BAR_ROW_HEIGHT + 4, sum(counts), float(_NAMES_WIDTH)
-        elements.append(_svg_text(_truncate_name(name), _NAMES_WIDTH - 8, top + 15, "end"))
+        top, total, left = number * layout.row_height + 4, sum(counts), float(layout.bar_left)
+        elements.append(_svg_text(_truncate_name(name), layout.name[0], top + layout.baseline, layout.name[1]))
         for segment, count in _nonzero_segments(bars, counts):
-            width = (_BARS_WIDTH - _NAMES_WIDTH - _TOTALS_WIDTH) * count / total
-            elements.append(f'<rect class="part {segment}" x="{left:.1f}" y="{top}" width="{width:.1f}" height="{_BAR_ROW_HEIGHT - 6}"/>')
+            width = layout.bar_width * count / total
+            place = f'x="{left:.1f}" y="{top + layout.bar_top}" width="{width:.1f}" height="{_BAR_HEIGHT}"'
+            elements.append(f'<rect class="part {segment}" {place}/>')
             left += width
-        elements.append(_svg_text(f"{total:,}", _BARS_WIDTH - _TOTALS_WIDTH + 8, top + 15, "start"))
+        elements.append(_svg_text(f"{total:,}", layout.total[0], top + layout.baseline, layout.total[1]))
     return "".join([*elements, "</svg>"])
 
 
@@ -177,8 +207,8 @@ def _nonzero_segments(bars: ShareBars, counts: Sequence[int]) -> list[tuple[str,
     return [(segment, count) for segment, count in zip(bars.segments, counts, strict=True) if count]
 
 
-def _svg_start_tag(width: int, height: int, description: str) -> str:
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(escape_controls(description))}">'
+def _svg_start_tag(width: int, height: int, description: str, css_class: str) -> str:
+    return f'<svg class="{css_class}" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(escape_controls(description))}">'
 
 
 def _svg_text(text: str, x: float | str, y: float | str, anchor: str) -> str:

@@ -21,10 +21,10 @@ from typing import Any
 
 from sanitize.core.part_protocols import list_part_names, load_part
 from sanitize.core.table_rendering import escape_controls
-from sanitize.core.verdict import describe_verdict
+from sanitize.core.verdict import count_unchanged, describe_verdict
 from sanitize.errors import PlanError
 from sanitize.readers.dataset_features import to_yaml_list
-from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_svg
+from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_narrow_svg, render_svg
 from sanitize.storage.views import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
 
@@ -112,7 +112,8 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
     )
     canaries = {"documents": 0, "by_form": {}, "untested_kinds": []} | dict(summary.get("canaries") or {})
     defaults = {"by_kind": {}, "looked_for": [], "not_looked_for": [], "stays_by_plan": [], "staying_kinds": [], "publishable": False}
-    verdict = describe_verdict({**defaults, **summary, "verify": verify, "canaries": canaries})
+    facts = {**defaults, **summary, "verify": verify, "canaries": canaries}
+    verdict = describe_verdict(facts)
     inputs = [{"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)]
     outputs = summary.get("outputs", ())
     shards = [] if isinstance(outputs, int) else [dict(one) for one in outputs if isinstance(one, Mapping)]
@@ -124,7 +125,7 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "editor_reports": [dict(one) | {"by_field": _header_field_counts(one)} for one in summary.get("editor_reports", ())],
         "quarantined": summary["quarantined"],
         "occurrences": summary["occurrences"],
-        "kept_originals": summary["kept_originals"],
+        "unchanged_occurrences": count_unchanged(facts),
         "replaced": summary["replaced"],
         "leaks": summary["leaks"],
         "kinds": kind_rows,
@@ -201,11 +202,12 @@ def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
         "sample": f"{settings.get('sample', 1.0):.4g} of the documents" if settings.get("sample", 1.0) != 1.0 else "all documents",
         "documents per shard": _format_number(settings.get("rows_per_shard")),
         "largest document": _format_size(settings.get("max_doc_bytes")),
+        "matches in a document": _format_number(settings.get("max_doc_matches")),
         "list of known values": "given" if settings.get("known") else "none",
         "format of the shards": str(settings.get("format", "parquet")),
         "erasure requests": _format_number(dict(settings.get("erased") or {}).get("erasures", 0)),
     }
-    named = {"roles", "sample", "rows_per_shard", "max_doc_bytes", "known", "format", "erased", "verify"}
+    named = {"roles", "sample", "rows_per_shard", "max_doc_bytes", "max_doc_matches", "known", "format", "erased", "verify"}
     others = [(name.replace("_", " "), _format_words(value)) for name, value in sorted(settings.items()) if name not in named]
     return [*known.items(), *others] if settings else []
 
@@ -356,10 +358,11 @@ def _location_bars(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables)
 
 
 def _svg_markup(chart: Chart) -> Any:
-    """A figure as markup that the page takes as it is: `svg` escapes every text in it."""
+    """A figure as markup that the page takes as it is (`charts` escapes every text in it); bars in both forms, broad and narrow."""
     from markupsafe import Markup
 
-    return Markup(render_svg(chart))  # noqa: S704 - the only place where markup is generated outside the template
+    forms = [render_svg(chart), *([render_narrow_svg(chart)] if isinstance(chart, ShareBars) else [])]
+    return Markup("\n".join(forms))  # noqa: S704 - the only place where markup is generated outside the template
 
 
 # -------------------------------------------------------------------------------------------------------------------------- samples

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ from sanitize.array_types import I64, Mask
 from sanitize.core.engine import Engine
 from sanitize.core.intervals import enumerate_ranges, find_overlapping_rows, flatten_spans, pack_pairs
 from sanitize.storage import queries
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 
 # rows without a section: how often each value occurs in the output (`result_id`: value_id of an original, hash of a surrogate's text, 0 for
 # what is no value any more); rows with a section: the same occurrences by their location in the input
@@ -100,7 +102,8 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
     summed = _sum_outcomes(kind[row] * len(_OUTCOMES) + outcome, np.where(is_value, result_id, 0), section[row], kinds, sections)
     target = task.temp_path or task.outcomes_path
     summed = summed.take(np.argsort(np.asarray(summed.column("result_id")), kind="stable"))
-    with pq.ParquetWriter(target, OUTCOME_SCHEMA, compression="lz4", write_statistics=["result_id"], write_page_checksum=True) as out:
+    codec: dict[str, Any] = {"compression": TABLE_CODEC, "compression_level": TABLE_CODEC_LEVEL}
+    with pq.ParquetWriter(target, OUTCOME_SCHEMA, **codec, write_statistics=["result_id"], write_page_checksum=True) as out:
         out.write_table(summed, row_group_size=_ROW_GROUP_SIZE)
     target.rename(task.outcomes_path)
 

@@ -219,13 +219,14 @@ class BatchRewriter:
                 self._splice(column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits)
 
     def count_outcomes(self) -> dict[str, dict[str, int]]:
-        """Numbers of occurrences and of kept ones, by kind."""
+        """Numbers of occurrences, and of those the kept and the swept ones, by kind."""
         counts: dict[str, dict[str, int]] = {}
         names = self.occurrences.kind_names.to_pylist()
-        for outcome, kinds in (("occurrences", self.occurrences.kind), ("kept", self.occurrences.kind[self.kept_rows])):
+        kind_no = self.occurrences.kind
+        for outcome, kinds in (("occurrences", kind_no), ("kept", kind_no[self.kept_rows]), ("swept", kind_no[self.occurrences.swept])):
             for kind, count in enumerate(np.bincount(kinds, minlength=len(names)).tolist()):
                 if count:
-                    counts.setdefault(names[kind], {"occurrences": 0, "kept": 0})[outcome] += count
+                    counts.setdefault(names[kind], {"occurrences": 0, "kept": 0, "swept": 0})[outcome] += count
         return counts
 
     # ---- proposals ----

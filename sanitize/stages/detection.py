@@ -49,6 +49,7 @@ class FindTask:
     leaves: tuple[LeafPath, ...]
     key: Key
     max_doc_bytes: int
+    max_doc_matches: int  # what the finders may match in a document
     output_columns: tuple[str, ...]  # columns of the output: their strings must be readable
     quarantined_docs: tuple[int, ...]  # documents of the range that were quarantined when they were staged or in the first round
     folder: Path  # attempts are written here: <table>.parquet
@@ -84,20 +85,20 @@ def find_task(task: FindTask) -> dict[str, Any]:
     spec, id_key = task.detection_spec, task.key.subkey("doc_id")
     string_columns = sorted(name for name in task.output_columns if list_text_leaves(pa.schema([task.documents.schema.field(name)])))
     columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *string_columns, "doc_id"])]
-    finder_pass = FinderPass(spec, task.leaves, task.key)
+    finder_pass = FinderPass(spec, task.leaves, task.key, max_doc_matches=task.max_doc_matches)
     with OccurrenceTableWriter(task.folder, finder_pass.finder_names) as tables, finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table, unreadable = _split_readable_rows(table.combine_chunks(), task)
             tables.quarantine_rows += [task.quarantine_row(doc_no, reason) for doc_no, reason in unreadable]
             if table.num_rows:
-                table, column_occurrences, not_analysed = finder_pass.find_in_batch(table)
-                tables.quarantine_rows += [task.quarantine_row(doc_no, "not_analysed") for doc_no in not_analysed]
+                table, group_occurrences, unread = finder_pass.find_in_batch(table)
+                tables.quarantine_rows += [task.quarantine_row(doc_no, reason) for doc_no, reason in unread]
             if not table.num_rows:
                 continue
             documents += table.num_rows
-            text_bytes += sum(int(pc.sum(pc.binary_length(column.flat.texts)).as_py() or 0) for column, _ in column_occurrences)
+            text_bytes += sum(int(pc.sum(pc.binary_length(group.texts)).as_py() or 0) for group, _ in group_occurrences)
             tables.document_ids.append(siphash(table.column("doc_id").chunk(0), id_key))
-            tables.add_batch(np.asarray(table.column("doc_no"), np.int64), column_occurrences)
+            tables.add_batch(np.asarray(table.column("doc_no"), np.int64), group_occurrences)
     has_second_round = any(finder.second_round for finder in spec.finders)
     tables.write_first_round(finder_pass.distinct_links() if has_second_round else None)
     return {
@@ -150,19 +151,20 @@ def find_in_columns_task(task: FindTask) -> dict[str, Any]:
     with FinderPass(_select_text_finders(task.detection_spec), task.leaves, task.key) as finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table, _ = _split_readable_rows(table.combine_chunks(), task)
-            for number, name in enumerate(task.person_columns if table.num_rows else ()):
-                found_names, filled = count_name_cells(table.column(name).chunk(0))
-                cells[number] = cells[number][0] + found_names, cells[number][1] + filled
+            if table.num_rows:
+                counts = count_name_cells([table.column(name).chunk(0) for name in task.person_columns])
+                cells = [(names + more_names, filled + more) for (names, filled), (more_names, more) in zip(cells, counts, strict=True)]
             if not task.leaves:
                 continue
-            column_occurrences = finder_pass.find_in_batch(table)[1] if table.num_rows else []
-            for leaf_no, (column, found) in enumerate(column_occurrences):
-                is_code = np.asarray(pc.fill_null(pc.match_substring_regex(column.flat.texts, _CODE_PATTERN), False))
-                codes[leaf_no] += int(is_code.sum())
+            for group, found in finder_pass.find_in_batch(table)[1] if table.num_rows else []:
+                is_code = np.asarray(pc.fill_null(pc.match_substring_regex(group.texts, _CODE_PATTERN), False))
+                for leaf_no, times in zip(*np.unique(group.leaf_no[is_code], return_counts=True), strict=True):
+                    codes[leaf_no] += int(times)
                 for kind_no in np.unique(found.kind).tolist():
                     text_no = found.text_no[found.kind == kind_no]
-                    by_kind[leaf_no][kind_names[kind_no]] += len(text_no)
-                    in_codes[leaf_no][kind_names[kind_no]] += int(is_code[text_no].sum())
+                    for counters, rows in ((by_kind, text_no), (in_codes, text_no[is_code[text_no]])):
+                        for leaf_no, times in zip(*np.unique(group.leaf_no[rows], return_counts=True), strict=True):
+                            counters[leaf_no][kind_names[kind_no]] += int(times)
     return {
         "values": [*map(dict, by_kind)],
         "values_in_codes": [*map(dict, in_codes)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,16 @@ from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import FoundSpans, TextColumn
 from sanitize.core.text_cells import LeafPath
 from sanitize.finders import patterns
+from sanitize.finders.patterns import NO_MATCH_LIMIT
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.scanner import Scanner
 from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
-from sanitize.storage.corpus import CellColumn, flatten_cells
+from sanitize.storage.corpus import CellGroup, flatten_cells, group_cells
 from sanitize.text.mail_headers import find_sections
 
+TOO_MANY_MATCHES = "too_many_matches"  # reason of a quarantine
+_GROUP_BYTES = 256 << 10  # columns with less text in a batch are searched together
 _FINDER_VIEW_COLUMNS = ("text_no", "start_byte", "end_byte", "kind", "value_id")  # what a finder is shown of the spans that others found
 
 
@@ -46,6 +49,7 @@ class ColumnOccurrences:
     score: F32
     values: pl.DataFrame
     skipped: dict[tuple[int, str], int]
+    match_counts: I64  # of each text: what the finders matched, accepted or not
 
     def finder_view(self) -> pl.DataFrame:
         """The occurrences as later finders see them: the columns `_FINDER_VIEW_COLUMNS`, with the name of the kind."""
@@ -60,10 +64,19 @@ class FinderPass:
     """Runs the finders of one round of a task, and merges what they find. A context manager: opens the finders on entry and closes them on
     exit."""
 
-    def __init__(self, spec: DetectionSpec, leaves: Sequence[LeafPath], key: Key, second_round_input: Path | None = None) -> None:
-        """`leaves` are the paths of the text cells. `second_round_input`: what the finders of the second round load; None in the first."""
-        self.leaves, self.key, self.second_round_input = leaves, key, second_round_input
-        self.scanner = Scanner(key, spec) if second_round_input is None else None
+    def __init__(
+        self,
+        spec: DetectionSpec,
+        leaves: Sequence[LeafPath],
+        key: Key,
+        second_round_input: Path | None = None,
+        *,
+        max_doc_matches: int = NO_MATCH_LIMIT,
+    ) -> None:
+        """`leaves` are the paths of the text cells. `second_round_input`: what the finders of the second round load; None in the first.
+        `max_doc_matches`: what the finders of the first round may match in one document."""
+        self.leaves, self.key, self.second_round_input, self._max_doc_matches = leaves, key, second_round_input, max_doc_matches
+        self.scanner = Scanner(key, spec, max_matches=max_doc_matches) if second_round_input is None else None
         self.finder_names = [finder.use for finder in spec.finders]
         self.kind_numbers = {name: number for number, name in enumerate(all_kinds())}
         is_second_round = second_round_input is not None
@@ -91,22 +104,27 @@ class FinderPass:
         """The distinct pairs of values that belong to one person: `value_id`, `other`."""
         return pl.concat([pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64}), *self._links]).unique().sort("value_id", "other")
 
-    def find_in_batch(self, table: pa.Table) -> tuple[pa.Table, list[tuple[CellColumn, ColumnOccurrences]], list[int]]:
-        """Run the first round on a batch of documents. Returns the batch without the documents that a finder could not analyse, the
-        occurrences in each column of cells, and the `doc_no` of the documents left out. If there are any, the rest is searched again."""
-        unread: list[int] = []
+    def find_in_batch(self, table: pa.Table) -> tuple[pa.Table, list[tuple[CellGroup, ColumnOccurrences]], list[tuple[int, str]]]:
+        """Run the first round on a batch of documents. Returns the batch without the documents that are to be quarantined, the occurrences
+        in each group of cells, and (doc_no, reason) of the documents left out: those that a finder could not analyse, and those in which
+        the finders match more than `max_doc_matches`. If there are any, the rest is searched again."""
+        unread: list[tuple[int, str]] = []
         while True:
             doc_no, doc_id = np.asarray(table.column("doc_no"), np.int64), table.column("doc_id").chunk(0)
-            self._batch_results, is_unread, column_occurrences = [], np.zeros(table.num_rows, np.bool_), []
-            for column in flatten_cells(table, list(self.leaves)):
-                rows = column.flat.rows
-                positions = (doc_no[rows], doc_id.take(pa.array(rows)), column.cell) if self.active_finders else (None, None, None)
-                column_occurrences.append((column, self.find_in_texts(column.flat.texts, *positions)))
+            self._batch_results, is_unread, group_occurrences = [], np.zeros(table.num_rows, np.bool_), []
+            match_counts = np.zeros(table.num_rows, np.int64)
+            for group in group_cells(flatten_cells(table, list(self.leaves)), _GROUP_BYTES):
+                rows = group.rows
+                positions = (doc_no[rows], doc_id.take(pa.array(rows)), group.cell) if self.active_finders else (None, None, None)
+                group_occurrences.append((group, self.find_in_texts(group.texts, *positions)))
                 is_unread[rows[self._unread_texts]] = True
-            if not is_unread.any():
+                np.add.at(match_counts, rows, group_occurrences[-1][1].match_counts)
+            is_over = match_counts > self._max_doc_matches
+            if not (is_unread | is_over).any():
                 break
-            unread += doc_no[is_unread].tolist()
-            table = table.filter(pa.array(~is_unread)).combine_chunks()
+            unread += [(number, TOO_MANY_MATCHES) for number in doc_no[is_over].tolist()]
+            unread += [(number, "not_analysed") for number in doc_no[is_unread & ~is_over].tolist()]
+            table = table.filter(pa.array(~(is_unread | is_over))).combine_chunks()
             if not table.num_rows:
                 return table, [], unread
         self._links += [spans.person_links for _, spans in self._batch_results if spans.person_links is not None]
@@ -115,7 +133,7 @@ class FinderPass:
                 self.matched_by_finder[self.finder_names[number]] = (
                     self.matched_by_finder.get(self.finder_names[number], 0) + spans.matched_count
                 )
-        return table, column_occurrences, unread
+        return table, group_occurrences, unread
 
     def find_in_texts(
         self,
@@ -132,19 +150,19 @@ class FinderPass:
             TextColumn(texts, occurrences.finder_view() if self.active_finders else pl.DataFrame(), doc_no, doc_id, cell), occurrences
         )
 
-    def find_again(self, table: pa.Table, first_round_rows: pl.DataFrame) -> Iterator[tuple[CellColumn, ColumnOccurrences]]:
-        """Run the second round on a batch of documents; yields the occurrences in each column of cells. `first_round_rows` are the batch's
+    def find_again(self, table: pa.Table, first_round_rows: pl.DataFrame) -> Iterator[tuple[CellGroup, ColumnOccurrences]]:
+        """Run the second round on a batch of documents; yields the occurrences in each group of cells. `first_round_rows` are the batch's
         rows of the table `occurrences`."""
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        for column in flatten_cells(table, list(self.leaves)):
+        for group in group_cells(flatten_cells(table, list(self.leaves)), _GROUP_BYTES):
             text_nos = pl.DataFrame(
-                {"doc_no": doc_no[column.flat.rows], "cell": column.cell, "text_no": np.arange(len(column.cell))},
+                {"doc_no": doc_no[group.rows], "cell": group.cell, "text_no": np.arange(len(group.cell))},
                 schema={"doc_no": pl.Int64, "cell": pl.Int32, "text_no": pl.Int64},
             )
-            column_rows = first_round_rows.join(text_nos, on=["doc_no", "cell"], how="inner", maintain_order="left")
-            yield column, self._find_again_in_column(column.flat.texts, column_rows)
+            group_rows = first_round_rows.join(text_nos, on=["doc_no", "cell"], how="inner", maintain_order="left")
+            yield group, self._find_again_in_texts(group.texts, group_rows)
 
-    def _find_again_in_column(self, texts: pa.LargeStringArray, first_round_rows: pl.DataFrame) -> ColumnOccurrences:
+    def _find_again_in_texts(self, texts: pa.LargeStringArray, first_round_rows: pl.DataFrame) -> ColumnOccurrences:
         """Second round on a column of texts. `first_round_rows` are its rows of the table `occurrences`, with the `text_no` of each."""
         texts = fill_null_texts(texts)
         first_round_rows = first_round_rows.sort("text_no", "start_byte", -pl.col("end_byte"), maintain_order=True)
@@ -162,6 +180,7 @@ class FinderPass:
             finder=first_round_rows["finder"].replace_strict(finder_no, return_dtype=pl.Int32).to_numpy(),
             values=NO_VALUES,
             skipped={},
+            match_counts=np.zeros(len(texts), np.int64),
         )
         self._batch_results = []
         return self._merge_finders(TextColumn(texts, occurrences.finder_view()), occurrences)
@@ -187,11 +206,16 @@ class FinderPass:
             score=np.ones(len(found.text_no), np.float32) if found.score is None else found.score,
             values=pl.DataFrame(values, schema=NO_VALUES.schema),
             skipped={(int(codes[kind]), reason): times for (kind, reason), times in found.skipped.items()},
+            match_counts=found.match_counts,
         )
 
     def _merge_finders(self, column: TextColumn, occurrences: ColumnOccurrences) -> ColumnOccurrences:
         """Run the active finders on a column and merge their spans into `occurrences` by the rules of sanitize/stages/span_conflicts.py."""
+        if len(occurrences.match_counts) != len(column.texts):  # without the finder `patterns`
+            occurrences = replace(occurrences, match_counts=np.zeros(len(column.texts), np.int64))
         finder_spans = [(finder_no, finder.find_spans(column)) for finder_no, finder in self.active_finders]
+        for _, spans in finder_spans:
+            np.add.at(occurrences.match_counts, spans.text_no, 1)
         self._batch_results += finder_spans
         self._unread_texts = np.unique(
             np.concatenate([np.empty(0, np.int64), *(s.unreadable_texts for _, s in finder_spans if s.unreadable_texts is not None)])
@@ -250,7 +274,7 @@ class FinderPass:
         values = pl.concat([occurrences.values, new_occurrences.values])
         if len(lost):
             values = values.filter(pl.col("value_id").is_in(pl.Series(np.unique(kept["value_id"])).implode()))
-        return ColumnOccurrences(**kept, section_names=names, values=values, skipped=skipped)
+        return ColumnOccurrences(**kept, section_names=names, values=values, skipped=skipped, match_counts=occurrences.match_counts)
 
     def _complete_spans(self, texts: pa.LargeStringArray, spans: CompetingSpans, given_value_ids: I64) -> ColumnOccurrences:
         """Add code point offsets, sections, value ids and spellings to sorted spans. Where `given_value_ids` is -1 the id is computed."""
@@ -291,6 +315,7 @@ class FinderPass:
             score=spans.score,
             values=pl.concat(frames),
             skipped={},
+            match_counts=np.zeros(len(texts), np.int64),
         )
 
 
@@ -300,11 +325,24 @@ class TextSearch:
     What a stream finds in a record. `kinds` is the list that the kind numbers of its results index.
     """
 
-    def __init__(self, key: Key, spec: DetectionSpec) -> None:
-        self._finder_pass = FinderPass(spec, (), key)
+    def __init__(self, key: Key, spec: DetectionSpec, *, max_doc_matches: int = NO_MATCH_LIMIT) -> None:
+        """The search of a text with more than `max_doc_matches` ends (see `Detections`)."""
+        self._finder_pass = FinderPass(spec, (), key, max_doc_matches=max_doc_matches)
         assert self._finder_pass.scanner is not None
         self._scanner, self._is_open = self._finder_pass.scanner, False
         self.kinds = list(all_kinds().values()) if self._finder_pass.active_finders else self._scanner.kinds
+
+    def run_columns(self, columns: Sequence[pa.LargeStringArray]) -> list[patterns.Detections]:
+        """All occurrences in each of several columns of texts. Small columns are searched together."""
+        found, first, size = list[patterns.Detections](), 0, 0
+        for number, column_size in enumerate([*(column.nbytes for column in columns), _GROUP_BYTES + 1]):
+            if number > first and size + column_size > _GROUP_BYTES:
+                part = columns[first:number]
+                joined = part[0] if len(part) == 1 else pa.concat_arrays(part)
+                found += self.run(joined).split([len(column) for column in part])
+                first, size = number, 0
+            size += column_size
+        return found
 
     def run(self, texts: pa.LargeStringArray) -> patterns.Detections:
         """All occurrences in a column of texts; a null text has none."""
@@ -338,5 +376,6 @@ class TextSearch:
                 value_id=spellings["value_id"].to_numpy(),
             ),
             skipped=found.skipped,
+            match_counts=found.match_counts,
             score=found.score,
         )

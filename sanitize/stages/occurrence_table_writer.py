@@ -17,7 +17,7 @@ from sanitize.array_types import I32, I64
 from sanitize.kinds.kind import all_kinds
 from sanitize.stages.finder_pass import NO_VALUES, ColumnOccurrences
 from sanitize.storage import table_schemas
-from sanitize.storage.corpus import CellColumn
+from sanitize.storage.corpus import CellGroup
 from sanitize.storage.parquet_files import open_table_writer, write_table_rows
 
 LINK_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.int64())])
@@ -57,11 +57,11 @@ class OccurrenceTableWriter:
             self.skipped[numbers[row["kind"]], row["reason"]] = row["candidates"]
         self.has_first_round = True
 
-    def add_batch(self, doc_no: I64, columns: Iterable[tuple[CellColumn, ColumnOccurrences]]) -> None:
-        """Add the occurrences of a batch of documents, given for each of its columns of cells."""
+    def add_batch(self, doc_no: I64, groups: Iterable[tuple[CellGroup, ColumnOccurrences]]) -> None:
+        """Add the occurrences of a batch of documents, given for each of its groups of cells."""
         batch = _OccurrenceBatch(self, doc_no)
-        for column, occurrences in columns:
-            batch.add(occurrences, column.flat.rows, column.cell)
+        for group, occurrences in groups:
+            batch.add(occurrences, group.rows, group.cell)
         if batch.pieces:
             rows = batch.build_table()
             self._writer.write_table(rows, row_group_size=rows.num_rows)

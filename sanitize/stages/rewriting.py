@@ -206,7 +206,7 @@ class _OutcomeCounts:
     def add(self, rewriter: BatchRewriter) -> None:
         names = rewriter.occurrences.kind_names.to_pylist()
         for name, counts in rewriter.count_outcomes().items():
-            total = self.by_kind.setdefault(name, {"occurrences": 0, "kept": 0})
+            total = self.by_kind.setdefault(name, dict.fromkeys(counts, 0))
             for outcome, count in counts.items():
                 total[outcome] += count
         self.masked_count += rewriter.masked_count

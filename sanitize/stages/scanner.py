@@ -34,7 +34,7 @@ from sanitize.core.arrow_buffers import (
 from sanitize.core.intervals import expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.finders.known import CollapsedTexts
-from sanitize.finders.patterns import Detections, DistinctValues, PatternFinder
+from sanitize.finders.patterns import NO_MATCH_LIMIT, Detections, DistinctValues, PatternFinder
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, boundary_tables, unflatten_strings
 from sanitize.plans.detection_spec import DetectionSpec
@@ -49,8 +49,9 @@ _WORD_BYTES = make_byte_table(ASCII_WORD_CHARS)
 class Scanner:
     """Runs the built-in patterns and the custom kinds of a plan. `kinds` is the list that the kind numbers of its results index."""
 
-    def __init__(self, key: Key, spec: DetectionSpec) -> None:
-        self._patterns = PatternFinder(key, spec.countries, spec.opt_in_kinds)
+    def __init__(self, key: Key, spec: DetectionSpec, *, max_matches: int = NO_MATCH_LIMIT) -> None:
+        """The search of a text with more than `max_matches` ends (see `Detections`)."""
+        self._patterns = PatternFinder(key, spec.countries, spec.opt_in_kinds, max_matches=max_matches)
         self._custom_scanners = [_CustomKindScanner(custom, key) for custom in spec.custom_kinds]
         self.kinds: list[Kind] = [*self._patterns.kinds, *(one.kind for one in self._custom_scanners)]
 
@@ -76,6 +77,7 @@ class _CustomKindSpans:
     normalised: pa.LargeStringArray
     value_id: I64
     skipped: dict[str, int]
+    match_counts: I64  # of each text: what its pattern and words match, accepted or not
 
 
 class _CustomKindScanner:
@@ -103,9 +105,11 @@ class _CustomKindScanner:
 
         low, high = find_matches(buffers, custom.pattern) if custom.pattern else (np.empty(0, np.int64), np.empty(0, np.int64))
         low, high = low[high > low], high[high > low]
+        match_counts = _count_in_texts(buffers, low)
         low, high = reject("boundary", self._keeps_boundary(buffers, low, high), low, high)
         if custom.words:
             word_spans = self._find_words(buffers)
+            match_counts += _count_in_texts(buffers, word_spans[0])
             low, high = np.concatenate([low, word_spans[0]]), np.concatenate([high, word_spans[1]])
             # sorted by start, longest first; duplicates removed
             order = sort_spans(low, high)
@@ -127,7 +131,8 @@ class _CustomKindScanner:
         base = buffers.offsets[text_no]
         normalised = to_large_string(self.kind.normalise(values))
         value_ids = compute_value_ids(normalised, self.kind.name, self.key)
-        return _CustomKindSpans(text_no, low - base, high - base, score, value_no, to_large_string(values), normalised, value_ids, skipped)
+        columns = text_no, low - base, high - base, score, value_no
+        return _CustomKindSpans(*columns, to_large_string(values), normalised, value_ids, skipped, match_counts)
 
     def _keeps_boundary(self, buffers: TextBuffers, low: I64, high: I64) -> Mask:
         """True for spans whose neighbouring bytes their kind's boundary rule allows."""
@@ -166,6 +171,11 @@ class _CustomKindScanner:
             window = unflatten_strings(buffers.data[expand_ranges(begin, end)], np.concatenate([[0], np.cumsum(end - begin)]))
             has_context |= window.str.contains(self._context_pattern).to_numpy()
         return has_context
+
+
+def _count_in_texts(buffers: TextBuffers, starts: I64) -> I64:
+    """The number of spans in each text."""
+    return np.bincount(np.searchsorted(buffers.offsets, starts, side="right") - 1, minlength=len(buffers.lengths))
 
 
 def _trim_cut_characters(data: U8, start: I64, end: I64) -> tuple[I64, I64]:
@@ -263,5 +273,6 @@ def _merge_found(texts: pa.LargeStringArray, builtin: Detections, custom: Sequen
         section_names=names,
         distinct=distinct,
         skipped=skipped,
+        match_counts=builtin.match_counts + sum(one.match_counts for one in custom),
         score=claims.score[winners],
     )

@@ -244,7 +244,7 @@ class _GramCodec:
 
 def _open_number_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     """A Parquet writer for a table of numbers: the first column delta-encoded, users dictionary-encoded. Ascending numbers take less space
-    and time than with lz4."""
+    and time than compressed."""
     return pq.ParquetWriter(
         path,
         schema,

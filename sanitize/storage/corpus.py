@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sanitize.array_types import I64
 from sanitize.core.table_rendering import SummaryTable, escape_controls
 from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_text_leaves, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
@@ -152,6 +153,36 @@ class CellColumn:
     leaf: LeafPath
     flat: FlatTexts
     cell: np.ndarray[Any, np.dtype[np.int32]]
+
+
+@dataclass(frozen=True, repr=False)
+class CellGroup:
+    """The text cells of one or several leaves in a batch, which are searched together: their texts, and of each the row, the cell number
+    and the index of its leaf among all leaves."""
+
+    texts: pa.LargeStringArray
+    rows: I64
+    cell: np.ndarray[Any, np.dtype[np.int32]]
+    leaf_no: I64
+
+
+def group_cells(columns: Sequence[CellColumn], group_bytes: int) -> Iterator[CellGroup]:
+    """The cells of consecutive columns, joined while they have at most `group_bytes` of text; a larger column is a group by itself.
+
+    What costs time for each column, such as the call of a regular expression, is paid once for many small ones."""
+    first, size = 0, 0
+    sizes = [column.flat.texts.nbytes for column in columns]
+    for number, column_size in enumerate([*sizes, group_bytes + 1]):
+        if number > first and size + column_size > group_bytes:
+            part = columns[first:number]
+            yield CellGroup(
+                texts=part[0].flat.texts if len(part) == 1 else pa.concat_arrays([column.flat.texts for column in part]),
+                rows=np.concatenate([column.flat.rows for column in part]),
+                cell=np.concatenate([column.cell for column in part]),
+                leaf_no=np.repeat(np.arange(first, number), [len(column.cell) for column in part]),
+            )
+            first, size = number, 0
+        size += column_size
 
 
 def cell_leaves(schema: pa.Schema, main: LeafPath, exclude: frozenset[str] = frozenset()) -> list[LeafPath]:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I64
 from sanitize.errors import OutputBroken
 
+TABLE_CODEC, TABLE_CODEC_LEVEL = "zstd", 1  # of the tables of WORK: every engine reads it; Spark refuses some LZ4 pages
 ROW_GROUP_ROWS = 5_000  # rows of an output row group, unless its texts are long; a change alters the bytes of output files
 ROW_GROUP_BYTES = 64 << 20
 _CHECK_BATCH_ROWS = 10_000
@@ -166,12 +167,13 @@ def open_text_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def open_table_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A writer for the tables of WORK: fast compression, and statistics on `doc_no`, so that readers can select ranges of documents."""
+    """A writer for the tables of WORK: `TABLE_CODEC`, and statistics on `doc_no`, so that readers can select ranges of documents."""
     dictionary_columns = [field.name for field in schema if pa.types.is_dictionary(field.type) or field.name in ("score", "entity_id")]
     return pq.ParquetWriter(
         path,
         schema,
-        compression="lz4",
+        compression=TABLE_CODEC,
+        compression_level=TABLE_CODEC_LEVEL,
         use_dictionary=dictionary_columns,
         write_statistics=["doc_no"] if "doc_no" in schema.names else False,
         write_page_checksum=True,

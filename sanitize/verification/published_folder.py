@@ -146,7 +146,7 @@ def require_run_tables(work: Path, run_folder: Path, shard_count: int) -> None:
         if not is_same:
             raise OutputBroken(
                 f"{work}: {table.relative_to(work).as_posix()} is missing or not the file that the run wrote, so there is nothing to check "
-                "the output against. Restore the private folder, or move the output away and run the same command again"
+                "the output against. Restore the private folder, or move it and the output away and run the same command again"
             )
 
 

@@ -7,6 +7,7 @@ import base64
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,6 +163,14 @@ CASES = (
         ["run texts.jsonl -o out --plan redact", "edit out/README.md"],
     ),
     Case(
+        "an emptied vault",
+        "verify out",
+        r"(move) it and the output away and run the same command again",
+        ["{0} out.private away.private", "{0} out away", "run texts.jsonl -o out --plan redact", "verify out"],
+        3,
+        ["run texts.jsonl -o out --plan redact", "delete out.private/vault"],
+    ),
+    Case(
         "an append to what does not exist",
         "run texts.jsonl -o out --plan redact --append",
         r"run the same command without (--append); to add them to what is published, give its (-o) and --work",
@@ -222,16 +231,18 @@ def write_inputs(folder: Path) -> None:
 
 @pytest.fixture()
 def run(console: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in the folder of the inputs; `edit FILE TEXT` and `delete FILE` change files."""
+    """Runs a command line in the folder of the inputs; `edit FILE TEXT`, `delete FILE` and `move FILE NAME` change files and folders."""
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
 
     def run_line(line: str) -> tuple[int, str]:
         arguments = shlex.split(line)
-        if arguments[0] in ("edit", "delete"):
+        if arguments[0] in ("edit", "delete", "move"):
             path = Path(arguments[1])
-            if arguments[0] == "delete":
-                path.unlink()
+            if arguments[0] == "move":
+                path.rename(arguments[2])
+            elif arguments[0] == "delete":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
             else:
                 path.write_text((path.read_text() if path.exists() else "") + " ".join(arguments[2:] or ["edited"]))
             return 0, ""

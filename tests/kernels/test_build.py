@@ -99,3 +99,32 @@ def test_kernels_compile_without_a_compiler_of_the_machine(copied: Path, monkeyp
         binary.unlink()
     assert "siphash" in load_build(copied).compile_kernels()
     assert import_kernels(copied) == ""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("option", ["--checked", "--sanitize"])
+def test_kernels_stay_within_their_arrays(tmp_path: Path, option: str) -> None:
+    """The tests of the kernels, on a build that checks every index, and on one under AddressSanitizer."""
+    root = FOLDER.parents[1]
+    copied = tmp_path / "checkout"
+    for name in ("sanitize", "train", "eval", "sql", "tests"):
+        shutil.copytree(root / name, copied / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.so", "compiled.json"))
+    shutil.copy(root / "pyproject.toml", copied)
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "ASAN_OPTIONS": "detect_leaks=0"}
+    subprocess.run([sys.executable, "sanitize/kernels/build.py", option], cwd=copied, env=environment, check=True, timeout=600)
+    if option == "--sanitize":
+        libraries = [_compiler_library(name) for name in ("libasan.so", "libubsan.so", "libstdc++.so")]
+        environment["LD_PRELOAD"] = " ".join(libraries)
+    tests = ["tests/kernels", "tests/finders/test_patterns.py", "--ignore", "tests/kernels/test_build.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(command, cwd=copied, env=environment, capture_output=True, text=True, timeout=1500)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def _compiler_library(name: str) -> str:
+    """The path of a library of the C compiler; skips the test where it is not installed."""
+    done = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=False)
+    path = done.stdout.strip()
+    if not Path(path).is_absolute():
+        pytest.skip(f"needs {name} of the C compiler")
+    return path

@@ -17,10 +17,11 @@ from sanitize.readers.column_policies import Columns, names_people, resolve_colu
 PERSON_COLUMNS = [
     *("author", "Author", "sender", "from", "From", "to", "cc", "username", "user", "user_name", "name", "full_name", "firstName"),
     *("last-name", "surname", "post_author", "mail.sender", "created_by", "patient", "display name", "screenName", "speaker", "login"),
+    *("owner", "repo_owner", "assignee", "custodian", "realname", "screenname", "nick", "writer"),
 ]
 OTHER_COLUMNS = [
     *("text", "title", "subject", "file_name", "model_name", "dataset_name", "user_agent", "from_date", "n_authors_found", "source", "url"),
-    *("role", "tokens", "language", "nameplate", "fromage", "usernames_count", "author_bio"),
+    *("role", "tokens", "language", "nameplate", "fromage", "usernames_count", "author_bio", "owner_type"),
 ]
 
 

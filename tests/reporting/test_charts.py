@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sanitize.errors import MissingExtra, UsageError
 from sanitize.reporting import charts
-from sanitize.reporting.charts import Chart, RankCurves, ShareBars, render_svg, write_charts
+from sanitize.reporting.charts import Chart, RankCurves, ShareBars, render_narrow_svg, render_svg, write_charts
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -86,6 +86,17 @@ def test_bars_fill_the_row_width(rows: list[tuple[int, int]]) -> None:
         assert sum(widths) == pytest.approx(538, abs=0.2)
         assert [str(rect.get("class")) for rect in rects] == [f"part {part}" for part, n in zip(("kept", "label"), row, strict=True) if n]
         assert widths[0] == pytest.approx(538 * next(n for n in row if n) / sum(row), abs=0.1)
+
+
+def test_narrow_bars_have_their_names_above_them() -> None:
+    element = Xml.fromstring(render_narrow_svg(BARS))
+    assert (element.get("class"), element.get("viewBox")) == ("narrow", "0 0 340 96")
+    rows = [(node.get("x"), node.get("y"), node.get("text-anchor"), node.text) for node in element.iter("text")]
+    assert rows[:2] == [("0", "16", "start", "EMAIL_ADDRESS"), ("340", "16", "end", "40")]
+    assert [text for *_, text in rows[2:]] == ["US_SSN", "7"]
+    bars = [(rect.get("x"), rect.get("y"), rect.get("width")) for rect in element.iter("rect")]
+    assert bars == [("0.0", "21", "255.0"), ("255.0", "21", "85.0"), ("0.0", "67", "340.0")]
+    assert element.get("aria-label") == parse_svg(BARS).get("aria-label")
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -182,7 +182,7 @@ def test_page_loads_no_external_resources() -> None:
     assert not {"script", "link", "img", "iframe", "object", "form", "base"} & set(page.tags)
     assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("href", "src", "style", "xlink:href")]
     assert "url(" not in html and "@import" not in html and "prefers-color-scheme: dark" in html and "@media print" in html
-    assert page.tags.count("polyline") == 5 and page.tags.count("rect") == 17
+    assert page.tags.count("polyline") == 5 and page.tags.count("rect") == 26
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -313,6 +313,28 @@ def test_page_claims_only_what_was_checked(facts: dict[str, Any], on_page: str, 
 def test_the_verdict_is_good_only_where_nothing_that_was_found_stays(facts: dict[str, Any], level: str) -> None:
     html = render_report({**changed_summary(verify=FULL_CHECK), **facts})
     assert re.findall(r'class="verdict (\w+)"', html) == [level]
+
+
+@pytest.mark.parametrize(
+    ("kept", "left", "level"),
+    [(300, 50, "care"), (0, 50, "care"), (0, 0, "good")],
+)
+def test_what_stays_is_counted_with_what_the_plan_leaves(kept: int, left: int, level: str) -> None:
+    kinds = copy.deepcopy(SUMMARY["by_kind"])
+    kinds["URL"]["left_by_plan"] = left
+    html = render_report(changed_summary(kept_originals=kept, by_kind=kinds))
+    tile = re.search(r'<li class="(\w+)"><b>([\d,]+)</b><span>of 1,250 occurrences found stay as they are, by plan</span>', html)
+    assert tile and tile.groups() == (level, f"{kept + left}")
+    sentence = f"{kept + left} found occurrences are in the texts unchanged, by plan"
+    for page in (html, render_card(changed_summary(kept_originals=kept, by_kind=kinds))):
+        assert (sentence in page) == bool(kept + left)
+
+
+def test_what_was_not_given_is_named_on_both_pages() -> None:
+    html, markdown = render_report(SUMMARY), render_card(SUMMARY)
+    rows = dict(re.findall(r"<tr><th>(.*?)</th><td>(.*?)</td></tr>", html))
+    for name in ("name", "date", "purpose", "responsible", "license"):
+        assert "not given" in rows[name] and f"| {name} | not given |" in markdown
 
 
 def test_the_description_is_on_both_pages() -> None:

@@ -193,14 +193,20 @@ def test_light_and_dark(out: Path, profile: Path, tmp_path: Path) -> None:
 def test_narrow_screen_needs_no_horizontal_scrolling(out: Path, profile: Path, tmp_path: Path) -> None:
     narrow = tmp_path / "narrow.html"
     page = (out / "report.html").read_text("utf-8")
-    measuring_script = "<script>parent.postMessage(document.documentElement.scrollWidth, '*')</script></body>"
+    measuring_script = (
+        "<script>const bars = [...document.querySelectorAll('figure.bars')], svgs = [...document.querySelectorAll('figure.bars > svg')];"
+        "const cut = bars.filter(bar => bar.scrollWidth > bar.clientWidth).length;"
+        "const shown = svgs.filter(svg => svg.getBoundingClientRect().width).map(svg => svg.getAttribute('class'));"
+        "parent.postMessage(`${document.documentElement.scrollWidth} cut ${cut} ${shown}`, '*')</script></body>"
+    )
     narrow.write_text(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</body>", measuring_script), "utf-8")
     frame = tmp_path / "frame.html"  # a window of Chromium is at least 500 pixels wide, a frame may be as wide as a telephone
     script = "<script>onmessage = event => document.title = 'wide ' + event.data</script>"
     frame.write_text(f'{script}<iframe src="narrow.html" width="400" height="900" style="border: 0"></iframe>', "utf-8")
     dom, _ = browse(frame, "--dump-dom", "--window-size=500,1000", "--virtual-time-budget=5000", profile=profile)
-    width = re.search(r"<title>wide (\d+)", dom)
-    assert width and int(width[1]) <= 400
+    measured = re.search(r"<title>wide (\d+) cut (\d+) ([\w,]+)", dom)
+    assert measured and int(measured[1]) <= 400
+    assert measured.groups()[1:] == ("0", "narrow,narrow")  # the bars are drawn to their end, in the form for narrow screens
 
 
 def test_print_layout(out: Path, profile: Path, tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ def make_occurrences() -> pa.Table:
     return make_table("occurrences", rows)
 
 
+def make_swept() -> pa.Table:
+    (row,) = make_occurrences().slice(0, 1).to_pylist()
+    return make_table("swept", [{**row, "start": 90, "end": 116, "start_byte": 90, "end_byte": 116, "finder": "sweep"}])
+
+
 def make_value_counts(rows: list[tuple[int, str, int, int, int, int, int]]) -> pa.Table:
     return make_table("value_counts", [dict(zip(table_schemas.VALUE_COUNTS.schema.names, row, strict=True)) for row in rows])
 
@@ -90,6 +95,7 @@ def small_tables() -> dict[str, pa.Table]:
     return {
         "occurrences": make_occurrences(),
         "remaining_occurrences": make_occurrences(),
+        "swept": make_swept(),
         "partial_counts": make_value_counts(
             [(ADA, MAIL, 2, 2, 0, 0, 6), (TEL, PHONE, 1, 1, 0, 0, 40), (BEA, MAIL, 1, 1, 1, 0, 50), (ADA, MAIL, 1, 1, 3, 1, 0)]
         ),
@@ -221,6 +227,11 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         (1, MAIL, "ada.quill@mail.example.org", 3, 3),
         (2, MAIL, "bea@lab.example.net", 1, 1),
         (3, PHONE, "+1 (555) 010-0199", 1, 1),
+    ],
+    "occurrences_by_finder": [
+        (MAIL, "patterns", 4, 3),
+        (MAIL, "sweep", 1, 1),
+        (PHONE, "patterns", 1, 1),
     ],
     "kind_counts": [(MAIL, 2, 4, 3, 0.5), (PHONE, 1, 1, 1, 1.0)],
     "frequency_histogram": [(MAIL, 1, 1), (MAIL, 3, 1), (PHONE, 1, 1)],

@@ -354,6 +354,7 @@ class IndexBuilder:
             leaves=state.leaves,
             key=state.key,
             max_doc_bytes=state.settings.max_doc_bytes,
+            max_doc_matches=state.settings.max_doc_matches,
             output_columns=tuple(name for name, policy in state.policies.items() if policy != "drop"),
             quarantined_docs=tuple(row for row in quarantined if low <= row < high),
             folder=state.workspace / "spill" / spill,

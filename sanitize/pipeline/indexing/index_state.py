@@ -132,7 +132,7 @@ class IndexState:
             self.key.id,
             (table_schemas.VERSION, staging.VERSION, detection.VERSION),
             detection.hash_kind_sources(),
-            (settings.rows_per_shard, settings.max_doc_bytes),
+            (settings.rows_per_shard, settings.max_doc_bytes, settings.max_doc_matches),
             [str(leaf) for leaf in self.leaves],
             self.detection_settings,
             *self.sample_fingerprint,

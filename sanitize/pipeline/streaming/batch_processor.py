@@ -31,7 +31,7 @@ from sanitize.pipeline.streaming.record_batches import TextColumns
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
-from sanitize.stages.finder_pass import TextSearch
+from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
@@ -86,14 +86,15 @@ class StreamPriorValues:
 
 @dataclass(frozen=True, repr=False)
 class BatchResult:
-    """A processed batch: its table with the new texts, the rows that were edited, and the documents that were quarantined.
+    """A processed batch: its table with the new texts, the rows that were edited, and the documents that were quarantined, each with the
+    reason.
 
     `new_ids` and `new_tags` are to be added to the `ValueLog`; `by_kind` counts occurrences, kept ones, and those that the plan leaves.
     """
 
     table: pa.Table
     edited_rows: I64
-    quarantined_doc_nos: list[int]
+    quarantined_docs: dict[int, str]
     new_ids: I64
     new_tags: U32
     by_kind: dict[str, dict[str, int]]
@@ -166,6 +167,7 @@ class BatchProcessor:
     prior_values: StreamPriorValues
     component_pools: ComponentLog | None
     check_mode: str = "full"  # leak check: full, fast (without the forms of `SweepTerms`) or off
+    max_doc_matches: int = patterns.NO_MATCH_LIMIT  # what the finders may match in a document
     checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
@@ -193,9 +195,11 @@ class BatchProcessor:
         """Process one batch: `text_columns`, its cells, and what was found in each column of cells. `has_any_field(row, names)` is
         True if a record of the batch has a field with one of these names."""
         doc_nos = np.asarray(text_columns.table.column("doc_no"), np.int64)
-        occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column)
+        is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
+        too_many_matches = set(doc_nos[is_over].tolist())
+        occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column, is_over)
         forbidden_values = _ForbiddenValues.build(self._select_checked(occurrences.values), self.check_mode)
-        quarantined: set[int] = set()
+        quarantined: set[int] = set(too_many_matches)
         to_sweep = SweepSpans.empty()
         swept_count = 0
         while True:
@@ -221,7 +225,17 @@ class BatchProcessor:
                 quarantined |= set(attempt.to_sweep.doc_no.tolist())
         edited_rows = np.searchsorted(np.asarray(table.column("doc_no")), np.unique(attempt.rewriter.edits.column("doc_no")))
         ids, tags = self._list_new_tags(attempt.selection)
-        return BatchResult(attempt.rewriter.table, edited_rows, sorted(quarantined), ids, tags, attempt.count_by_kind(), swept_count)
+        reasons = {doc_no: TOO_MANY_MATCHES if doc_no in too_many_matches else "leak" for doc_no in sorted(quarantined)}
+        return BatchResult(attempt.rewriter.table, edited_rows, reasons, ids, tags, attempt.count_by_kind(), swept_count)
+
+    def _has_too_many_matches(
+        self, document_count: int, cell_columns: Sequence[CellColumn], found_by_column: Sequence[patterns.Detections]
+    ) -> Mask:
+        """True for documents of the batch in which the finders match more than `max_doc_matches`."""
+        match_counts = np.zeros(document_count, np.int64)
+        for column, found in zip(cell_columns, found_by_column, strict=True):
+            np.add.at(match_counts, column.flat.rows, found.match_counts)
+        return match_counts > self.max_doc_matches
 
     def _list_new_tags(self, selection: _KeptSelection) -> tuple[I64, U32]:
         """What the batch adds to the `ValueLog`: values that are new or counted again, and the variants that it generated."""
@@ -234,12 +248,14 @@ class BatchProcessor:
         return np.concatenate([selection.value_ids[is_new], surrogate_ids]), np.concatenate([value_tags, surrogate_tags])
 
     def _gather_occurrences(
-        self, doc_nos: I64, cell_columns: Sequence[CellColumn], found_by_column: Sequence[patterns.Detections]
+        self, doc_nos: I64, cell_columns: Sequence[CellColumn], found_by_column: Sequence[patterns.Detections], is_left_out: Mask
     ) -> _BatchOccurrences:
-        """The occurrences of all columns of cells as one, in corpus order."""
+        """The occurrences of all columns of cells as one, in corpus order, without those of documents that are left out."""
         chunks_by_name: dict[str, list[npt.NDArray[Any]]] = {name: [np.empty(0, np.int64)] for name in (*_SPAN_COLUMNS, "kind", "value_id")}
         frames = [pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String})]
         for column, found in zip(cell_columns, found_by_column, strict=True):
+            if is_left_out.any():
+                found = found.select(~is_left_out[column.flat.rows[found.text_no]])
             if not len(found.text_no):
                 continue
             chunks_by_name["doc_no"].append(doc_nos[column.flat.rows[found.text_no]])

@@ -199,7 +199,9 @@ class StreamProcessor:
             os.truncate(self._quarantine_file, int(self._saved_state.get("quarantine_bytes", 0)))
         self._pending_quarantine: list[bytes] = []
         prior_values = StreamPriorValues(self.value_log, self.component_pools)
-        self.processor = BatchProcessor(self.plan, self.key, prior_values, self.component_pools, self.settings.verify)
+        self.processor = BatchProcessor(
+            self.plan, self.key, prior_values, self.component_pools, self.settings.verify, self.settings.max_doc_matches
+        )
 
     def _check_fingerprint(self) -> None:
         """Raise UsageError unless the state has the same version, plan, key and column roles: what was seen is only valid for these."""
@@ -226,11 +228,11 @@ class StreamProcessor:
         """The processed batches, in order. The caller must pass each to `add_result` before it requests the next one."""
         for batch, text_columns, columns, get_detections in self._find_ahead(batches):
             result = self.processor.process(text_columns, columns, get_detections(), batch.has_any_field)
-            for doc_no in result.quarantined_doc_nos:
+            for doc_no, reason in result.quarantined_docs.items():
                 row = doc_no - self.position
-                batch.quarantined[row] = QuarantineEntry("leak", raw=batch.encode_record(row))
+                batch.quarantined[row] = QuarantineEntry(reason, raw=batch.encode_record(row))
             table = result.table
-            if len(result.quarantined_doc_nos):
+            if result.quarantined_docs:
                 remaining = [place for place, row in enumerate(text_columns.record_rows.tolist()) if row not in batch.quarantined]
                 text_columns = replace(text_columns, table=table, record_rows=text_columns.record_rows[remaining])
             yield ProcessedBatch(batch, batch.rewrite(text_columns, table, result.edited_rows, self.layout, self.key), result)
@@ -242,13 +244,13 @@ class StreamProcessor:
         first_doc_no = self.position
         worker_count = self.settings.workers or 1
         if worker_count == 1:
-            finder = TextSearch(self.key, self._detection_spec)
+            finder = TextSearch(self.key, self._detection_spec, max_doc_matches=self.settings.max_doc_matches)
             for batch in batches:
                 text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
                 first_doc_no += len(batch)
                 yield batch, text_columns, columns, functools.partial(_scan_columns, finder, texts)
             return
-        workers = _FinderWorkers(worker_count, self.key, self._detection_spec)
+        workers = _FinderWorkers(worker_count, self.key, self._detection_spec, self.settings.max_doc_matches)
         waiting: deque[tuple[StreamBatch, TextColumns, Sequence[CellColumn], Future[Sequence[patterns.Detections]]]] = deque()
         try:
             for batch in batches:
@@ -479,8 +481,8 @@ class _FinderWorkers:
     """Worker processes that search batches ahead. One thread waits for each of them; they end with the stream, and also if this process
     dies."""
 
-    def __init__(self, workers: int, key: Key, detection_spec: DetectionSpec) -> None:
-        self._search_args = key.secret, key.is_public, detection_spec
+    def __init__(self, workers: int, key: Key, detection_spec: DetectionSpec, max_doc_matches: int) -> None:
+        self._search_args = key.secret, key.is_public, detection_spec, max_doc_matches
         self._children = [WorkerProcess() for _ in range(workers)]
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
         for child in self._children:
@@ -515,14 +517,14 @@ _worker_context = contextlib.ExitStack()  # holds the custom kinds of that strea
 
 
 def _scan_columns(search: TextSearch, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Detections]:
-    return [search.run(column) for column in texts]
+    return search.run_columns(texts)
 
 
-def _scan_in_worker(task: tuple[bytes, bool, DetectionSpec, list[pa.LargeStringArray]]) -> Sequence[patterns.Detections]:
-    secret, public, detection_spec, texts = task
+def _scan_in_worker(task: tuple[bytes, bool, DetectionSpec, int, list[pa.LargeStringArray]]) -> Sequence[patterns.Detections]:
+    secret, public, detection_spec, max_doc_matches, texts = task
     if not _worker_search:
         _worker_context.enter_context(custom_kinds(detection_spec.custom_kinds))
-        _worker_search.append(TextSearch(Key(secret, public), detection_spec))
+        _worker_search.append(TextSearch(Key(secret, public), detection_spec, max_doc_matches=max_doc_matches))
     return _scan_columns(_worker_search[0], texts)
 
 
