@@ -48,7 +48,6 @@ from sanitize.readers.byte_streams import read_head
 from sanitize.readers.dataset_features import merge_features
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.parquet import is_readable_in_place
-from sanitize.readers.splits import find_splits, split_rank
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter, TextDocument, build_text_batch
 from sanitize.readers.standard_form import (
     ColumnMapping,
