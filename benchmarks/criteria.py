@@ -80,12 +80,16 @@ def read_own_corpus(arguments: argparse.Namespace, folder: Path) -> Path | None:
         return None
     import sanitize
 
-    sanitize.run([arguments.data], folder / "own", plan="baseline", text_column=(arguments.text_column,), seed=0, workers=1)
-    if arguments.documents is None:
+    sanitize.run([arguments.data], folder / "own", plan="baseline", text_column=arguments.text_column, seed=0, workers=1)
+    corpus = sanitize.Corpus.open(folder / "own")
+    names = [column["name"] for column in corpus.manifest["columns"]]
+    text = arguments.text_column if arguments.text_column in names else "text"  # mails are always text
+    if arguments.documents is None and text == "text":
         return folder / "own" / "data"
-    table = sanitize.Corpus.open(folder / "own").table(["doc_id", "text"])
+    table = corpus.table(["doc_id", text]).rename_columns(["doc_id", "text"])
     (folder / "own-some").mkdir()
-    pq.write_table(sample_documents(table, arguments.documents), folder / "own-some" / "texts.parquet")
+    table = table if arguments.documents is None else sample_documents(table, arguments.documents)
+    pq.write_table(table, folder / "own-some" / "texts.parquet")
     return folder / "own-some"
 
 

@@ -27,7 +27,7 @@ from .language_model import resolve_device
 from .metric import EvalContext, Metric, load_metric
 from .run_folder import RunFolder
 from .suite import MessageCallback, measure_runs
-from .texts_and_prompts import make_web_prompts, read_tables, read_texts
+from .texts_and_prompts import make_web_prompts, read_texts
 
 DEFAULT_PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "baseline": ("baseline", ()),
@@ -108,7 +108,9 @@ def split_corpus(corpus: str | Path, folder: Path, settings: FrontierSettings, p
         replace=True,
         text_column=settings.text_column,
     )
-    frame = pl.concat(frame for _, frame in read_tables(folder / "read" / "data"))
+    frame = pl.DataFrame(sanitize.Corpus.open(folder / "read").table())  # all splits: they are drawn again here
+    if settings.text_column != "text" and settings.text_column in frame.columns:  # mails are called text already
+        frame = frame.drop("text", strict=False).rename({settings.text_column: "text"})
     if settings.limit is not None and settings.limit < frame.height:
         frame = frame[np.sort(np.argsort(_hash_doc_ids(frame["doc_id"], settings.seed, b"limit"), kind="stable")[: settings.limit])]
     is_held_out = _hash_doc_ids(frame["doc_id"], settings.seed, b"split") < np.uint64(int(settings.test_share * 2**64))

@@ -37,6 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sanitize.errors import UsageError, describe_validation_error, suggest_names
 from sanitize.storage.files import parse_toml
+from sanitize.storage.splits import TRAIN
 
 from .language_model import LanguageModel
 from .measurement_records import Measurement, MeasurementRecords
@@ -58,6 +59,7 @@ class TextSetSettings(_SuiteSection):
 
     path: Path
     column: str = "text"
+    split: str = TRAIN  # of data that has splits
     part: TextSection = "whole"
     most: int | None = Field(default=None, ge=1)
 
@@ -153,7 +155,8 @@ class Suite(_SuiteSection):
             seed=self.seed,
             baseline=self.baseline,
             text_sets={
-                name: read_texts(one.path, text_column=one.column, section=one.part, most=one.most) for name, one in self.texts.items()
+                name: read_texts(one.path, text_column=one.column, section=one.part, most=one.most, split=one.split)
+                for name, one in self.texts.items()
             },
             original_addresses=original_addresses,
             unseen_addresses=tuple(sorted((unseen or {}).keys() - original_addresses.keys())),

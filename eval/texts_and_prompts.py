@@ -17,8 +17,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from sanitize.errors import OutputBroken, UsageError
+from sanitize.errors import OutputBroken, UsageError, suggest_names
+from sanitize.storage.conversations import ChatTemplate, list_turns
 from sanitize.storage.corpus import Corpus, Shard
+from sanitize.storage.record_shapes import canonical_schema, recognize_shape
+from sanitize.storage.splits import TRAIN, find_splits
 
 ADDRESS_KIND = "EMAIL_ADDRESS"
 # a block of header fields at a text's start, folded lines included, and the blank line after it
@@ -47,14 +50,22 @@ class TextSet:
 
 
 def read_texts(
-    path: str | Path, *, text_column: str = "text", id_column: str = "doc_id", section: TextSection = "whole", most: int | None = None
+    path: str | Path,
+    *,
+    text_column: str = "text",
+    id_column: str = "doc_id",
+    section: TextSection = "whole",
+    most: int | None = None,
+    split: str = TRAIN,
+    template: ChatTemplate | None = None,
 ) -> TextSet:
     """Read the texts of a published folder, or of a file or folder of Parquet, JSON lines or packed shards; empty ones are left out.
 
-    With section `body`, the header block of mails is removed. A missing id becomes the row number as text. Raises UsageError if there is
-    nothing to read.
+    Chat and instruction data without a column `text` becomes texts by a template, by default one line for each turn. Of data with splits,
+    one is read. With section `body`, the header block of mails is removed. A missing id becomes the row number as text. Raises UsageError
+    if there is nothing to read.
     """
-    frame = _read_frame(Path(path), text_column, id_column)
+    frame = _read_frame(Path(path), text_column, id_column, split, template or ChatTemplate())
     if section == "body":
         frame = frame.with_columns(pl.col("text").str.replace(_MAIL_HEADER, ""))
     frame = frame.filter(pl.col("text").str.len_bytes() > 0)
@@ -63,10 +74,14 @@ def read_texts(
     return TextSet(tuple(frame["doc_id"].to_list()), tuple(frame["text"].to_list())).subsample(most)
 
 
-def _read_frame(path: Path, text_column: str, id_column: str) -> pl.DataFrame:
+def _read_frame(path: Path, text_column: str, id_column: str, split: str, template: ChatTemplate) -> pl.DataFrame:
     """Return `doc_id` and `text` of all documents, in order."""
     frames = []
-    for file, frame in read_tables(path):
+    for file, frame in read_tables(path, split):
+        reads_turns = text_column == "text" and "text" not in frame.columns
+        if reads_turns and (shape := recognize_shape(canonical_schema(frame.to_arrow().schema))) is not None:
+            conversations = [template.render(list_turns(record, shape)) for record in frame.iter_rows(named=True)]
+            frame = frame.with_columns(text=pl.Series(conversations, dtype=pl.String))
         if text_column not in frame.columns:
             raise UsageError(f"{file}: no column {text_column}; it has {', '.join(sorted(frame.columns))}")
         name = pl.col(id_column) if id_column in frame.columns else pl.lit(None)
@@ -74,15 +89,22 @@ def _read_frame(path: Path, text_column: str, id_column: str) -> pl.DataFrame:
     return pl.concat(frames).with_columns(pl.coalesce(pl.col("doc_id"), pl.int_range(pl.len()).cast(pl.String)))
 
 
-def read_tables(path: Path) -> Iterator[tuple[Path, pl.DataFrame]]:
-    """Yield (path, table) of each file of documents, in order: the shards of a published folder in any of its formats, else all files.
+def read_tables(path: Path, split: str = TRAIN) -> Iterator[tuple[Path, pl.DataFrame]]:
+    """Yield (path, table) of each file of documents, in order: the shards of a published folder in any of its formats, else all files; of
+    data with splits those of one.
 
     Raises UsageError if there is no file, OutputBroken if one cannot be read.
     """
     if (path / "manifest.json").is_file():
-        files = [shard.path for shard in Corpus.open(path).shards]
+        corpus = Corpus.open(path)
+        files = [shard.path for shard in corpus.list_shards(split if corpus.splits else None)]
     elif path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
+        splits = find_splits([(str(file), str(path), "parquet") for file in files])
+        if any(splits):
+            if split not in splits:
+                raise UsageError(f"{path}: there is no split {split}; {suggest_names(split, sorted(set(splits)))}")
+            files = [file for file, own in zip(files, splits, strict=True) if own == split]
     else:
         files = [path]
     if not files or not all(file.is_file() for file in files):

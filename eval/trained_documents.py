@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import OutputBroken
+from sanitize.storage.conversations import ChatTemplate
 from sanitize.storage.files import parse_json
+from sanitize.storage.splits import TRAIN
 
 from .texts_and_prompts import read_texts
 
@@ -42,15 +44,19 @@ def read_trained_documents(recipe_path: Path, data: Path | None = None) -> Train
     Raises OutputBroken if recipe.json does not name them, UsageError if they do not exist.
     """
     try:
-        settings: dict[str, Any] = parse_json(recipe_path.read_text("utf-8"))["recipe"]["data"]
+        run: dict[str, Any] = parse_json(recipe_path.read_text("utf-8"))
+        settings: dict[str, Any] = run["recipe"]["data"]
         path, text, ids = Path(settings["path"]), str(settings["text_column"]), str(settings["id_column"])
         columns = list(settings["prompt_columns"]) if settings["prompts"] == "include" else []
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutputBroken(f"{recipe_path}: does not say what the run is trained on ({type(error).__name__}); train again") from None
-    found = read_texts(data or path, text_column=text, id_column=ids)
+    split, template = str(settings.get("split", TRAIN)), None
+    if "chat_template" in run:
+        template = ChatTemplate(str(run["chat_template"]["source"]), tuple(map(tuple, run["chat_template"]["tokens"])))
+    found = read_texts(data or path, text_column=text, id_column=ids, split=split, template=template)
     prompts = dict.fromkeys(found.doc_ids, "")
     for column in columns:
-        prompt_part = read_texts(data or path, text_column=column, id_column=ids)
+        prompt_part = read_texts(data or path, text_column=column, id_column=ids, split=split)
         for doc_id, part in zip(prompt_part.doc_ids, prompt_part.texts, strict=True):  # one prompt a document; a handful of columns
             if doc_id in prompts:
                 prompts[doc_id] += f"{part}\n"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sanitize.inspection.preview import explain
     from sanitize.inspection.reproduction import replay
     from sanitize.inspection.sql_api import sql, status, top
-    from sanitize.inspection.text_functions import detect, redact
+    from sanitize.inspection.text_functions import detect, redact, redact_batch
     from sanitize.kinds.kind import Kind, list_kinds
     from sanitize.pipeline.erasure.subject_request import subject
     from sanitize.pipeline.run import index, run
@@ -68,6 +68,7 @@ _EXPORTS = {
     "index": "pipeline.run",
     "list_kinds": "kinds.kind",
     "redact": "inspection.text_functions",
+    "redact_batch": "inspection.text_functions",
     "replay": "inspection.reproduction",
     "report": "reporting.report_data",
     "run": "pipeline.run",
@@ -108,6 +109,7 @@ __all__ = [
     "index",
     "list_kinds",
     "redact",
+    "redact_batch",
     "replay",
     "report",
     "run",

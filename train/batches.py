@@ -63,6 +63,7 @@ class TokenBatch:
     word_ids: I32 | None = None
     is_maskable: Mask | None = None
     labels: I64 | None = None
+    document_starts: I64 | None = None  # the column where the document of each token begins, if documents are kept apart
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,6 +79,7 @@ class TokenRows:
     doc_labels: I64 | None  # one per document, not per token
     doc_ids: pa.Array
     pad_id: int
+    isolates_documents: bool = False  # tokens attend to their own document only
 
     def __len__(self) -> int:
         return len(self.row_starts) - 1
@@ -102,8 +104,17 @@ class TokenRows:
             token_positions=positions,
             word_ids=None if self.word_ids is None else np.where(mask, self.word_ids[positions], NO_WORD),
             is_maskable=None if self.is_maskable is None else mask & self.is_maskable[positions],
+            document_starts=self._find_document_starts(row_numbers, positions) if self.isolates_documents else None,
             labels=None if self.doc_labels is None else self.doc_labels[self.doc_numbers[self.row_starts[row_numbers]]],
         )
+
+    def _find_document_starts(self, row_numbers: I64, positions: I64) -> I64:
+        """Return the column of the first token of each token's document in its row, [rows, tokens]."""
+        docs = self.doc_numbers[positions]
+        is_start = np.ones(docs.shape, bool)
+        is_start[:, 1:] = docs[:, 1:] != docs[:, :-1]
+        found: I64 = np.maximum.accumulate(np.where(is_start, np.arange(docs.shape[1]), 0), axis=1)
+        return found
 
     def list_row_document_pairs(self) -> tuple[I64, I32]:
         """Return all pairs (row, document with tokens in it) as two arrays; once for each contiguous run of tokens."""
@@ -124,6 +135,7 @@ def pack_rows(
     suffix: tuple[int, ...] = (),
     specials_per_piece: bool = False,
     overlong: Literal["split", "cut"] = "split",
+    isolates_documents: bool = False,
 ) -> TokenRows:
     """Pack tokens into rows of at most `context_length`. `prefix` and `suffix` are the special tokens around a document.
 
@@ -174,6 +186,7 @@ def pack_rows(
         doc_labels=tokens.doc_labels,
         doc_ids=tokens.doc_ids,
         pad_id=pad_id,
+        isolates_documents=isolates_documents and layout == "packed",
     )
 
 

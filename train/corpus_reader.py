@@ -21,9 +21,14 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.storage.conversations import ChatTemplate, list_turns
 from sanitize.storage.corpus import Corpus, Shard
 from sanitize.storage.files import file_sha256
+from sanitize.storage.record_shapes import RecordShape, canonical_schema, recognize_shape
+from sanitize.storage.splits import TRAIN, find_splits
 
+TURNS = "turns"  # the column with the turns of conversations, as JSON
+_SPANS_TYPE = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
 _EMPTY_STRING, _NEWLINE = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".mds", ".arrow")
 
@@ -93,6 +98,23 @@ class DocumentTable:
         return replace(self, table=self.table.append_column("pii_spans", column))
 
     @property
+    def has_turns(self) -> bool:
+        """True for conversations; `text` has them with one line for each turn."""
+        return TURNS in self.table.column_names
+
+    def with_template(self, template: ChatTemplate, *, with_spans: bool) -> DocumentTable:
+        """Return the conversations as texts by a chat template, with the spans of what the assistant says (`loss_spans`) if requested."""
+        conversations = [json.loads(turns) for turns in self.table.column(TURNS).to_pylist()]
+        table = self.table.drop_columns(["text"])
+        if not with_spans:
+            texts = [template.render(turns) for turns in conversations]
+            return replace(self, table=table.append_column("text", pa.array(texts, pa.large_string())))
+        rendered = [template.render_with_spans(turns) for turns in conversations]
+        spans = [[{"start": start, "end": end} for start, end in found] for _, found in rendered]
+        table = table.append_column("text", pa.array([text for text, _ in rendered], pa.large_string()))
+        return replace(self, table=table.append_column("loss_spans", pa.array(spans, _SPANS_TYPE)))
+
+    @property
     def doc_ids(self) -> pa.Array:
         """Return the id of each document."""
         column = self.table.column("doc_id").combine_chunks()
@@ -119,24 +141,30 @@ def read_documents(
     user_column: str | None = None,
     prompt_columns: Sequence[str] = (),
     with_pii_spans: bool = False,
+    split: str = TRAIN,
 ) -> DocumentTable:
     """Read the documents of a folder or file, with the named columns.
 
-    A missing id becomes the row number as text; single shards may lack `pii_spans`. Raises InputRefused if there is nothing to read or a
-    file cannot be read, OutputBroken if a published folder is incomplete, UsageError if a column is missing.
+    A missing id becomes the row number as text; single shards may lack `pii_spans`. Where there is no column `text` and none is named, chat
+    and instruction data is read as conversations (`has_turns`). Of data with splits, one is read. Raises InputRefused if there is nothing
+    to read or a file cannot be read, OutputBroken if a published folder is incomplete, UsageError if a column or split is missing.
     """
     source = Path(path)
     published = (source / "manifest.json").is_file()
     if published:
         corpus = Corpus.open(source)
         corpus.check()
-        files = [(shard.path, shard.sha256) for shard in corpus.shards]
+        files = [(shard.path, shard.sha256) for shard in corpus.list_shards(split if corpus.splits else None)]
     else:
-        files = [(file, file_sha256(file)) for file in _find_files(source)]
+        files = [(file, file_sha256(file)) for file in _find_files(source, split)]
+    text_column = _main_text_column(corpus, text_column) if published else text_column
     tables, shards = [], []
     for file, digest in files:
         table = _read_table(file)
         shards.append({"name": file.name, "rows": table.num_rows, "sha256": digest})
+        reads_turns = text_column == "text" and "text" not in table.column_names and not prompt_columns
+        if reads_turns and (shape := recognize_shape(canonical_schema(table.schema))) is not None:
+            table = _with_conversations(table, shape)
         column_names = {
             "text": text_column,
             "doc_id": id_column,
@@ -152,6 +180,8 @@ def read_documents(
             for name, column in column_names.items()
             if column and column in table.column_names
         }
+        if TURNS in table.column_names:
+            columns[TURNS] = table.column(TURNS)
         if prompt_columns:
             columns["prompt"] = _join_prompts([_to_strings(table.column(column), "prompt", file) for column in prompt_columns])
         tables.append(pa.table(columns))
@@ -166,7 +196,24 @@ def read_documents(
     return DocumentTable(merged.append_column("doc_id", ids), source.resolve(), tuple(shards))
 
 
-def _find_files(path: Path) -> list[Path]:
+def _main_text_column(corpus: Corpus, text_column: str) -> str:
+    """The column named, or the main text of the run that published the corpus, if the default is not a column of it."""
+    names = [column["name"] for column in corpus.manifest.get("columns", ()) if column["policy"] != "drop"]
+    given = corpus.manifest.get("settings", {}).get("roles", {}).get("text") or ("text",)
+    return given[0] if text_column == "text" and "text" not in names and given[0] in names else text_column
+
+
+def _with_conversations(table: pa.Table, shape: RecordShape) -> pa.Table:
+    """Add the columns `text`, each conversation with one line for each turn, and TURNS, the turns as JSON."""
+    columns = [name for name in table.column_names if any(name == path.partition("[")[0] for path in shape.texts)]
+    template = ChatTemplate()
+    turns = [list_turns(record, shape) for record in table.select(columns).to_pylist()]
+    texts = pa.array([template.render(conversation) for conversation in turns], pa.large_string())
+    encoded = pa.array([json.dumps(conversation, ensure_ascii=False) for conversation in turns], pa.large_string())
+    return table.append_column("text", texts).append_column(TURNS, encoded)
+
+
+def _find_files(path: Path, split: str) -> list[Path]:
     if path.is_file():
         if not path.name.endswith(SUFFIXES):
             raise InputRefused(f"{path}: expected {', '.join(SUFFIXES)}, or a folder of such files")
@@ -177,6 +224,11 @@ def _find_files(path: Path) -> list[Path]:
     found = sorted(
         (file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file()), key=lambda file: str(file).encode()
     )
+    splits = find_splits([(str(file), str(path), "parquet") for file in found])
+    if any(splits):
+        if split not in splits:
+            raise UsageError(f"{path}: there is no split {split}; {suggest_names(split, sorted(set(splits)))}")
+        found = [file for file, own in zip(found, splits, strict=True) if own == split]
     if not found:
         raise InputRefused(f"{path}: no manifest.json and no {', '.join(SUFFIXES)} inside; expected a folder of shards")
     return found

@@ -39,8 +39,12 @@ class DataSettings(_RecipeSection):
     label_column: str = "label"  # read by classify only
     prompt_columns: tuple[str, ...] = ()  # instruction, input, ...: joined by line ends, before the text
     prompts: Literal["include", "remove"] = "include"  # instruction tuning, or domain adaptation on the same data (paper 002, section 3.5)
-    answers_only: bool = False  # prompt tokens are in no loss
+    answers_only: bool = False  # prompt tokens are in no loss; of conversations only what the assistant says is
+    chat_template: str = ""  # a Jinja file that writes conversations (default: the tokenizer's own, else one line a turn)
+    split: str = "train"  # of data that has splits
+    validation_split: str = "validation"  # of validation data that has splits
     layout: Literal["packed", "document"] = "packed"  # full rows across document borders, or one document per row
+    attention: Literal["row", "document"] = "row"  # layout = "packed": tokens attend to their row, or to their own document only
     overlong: Literal["split", "cut"] = "split"  # layout = "document": a long document becomes several rows, or is cut to one
     limit: int | None = Field(default=None, ge=1)  # train on at most this many documents, drawn by the seed
     leave_out: str = ""  # a text file with ids of documents that are not trained on (forgotten ones), one a line
@@ -177,6 +181,9 @@ class Recipe(_RecipeSection):
             for key in keys:
                 table[section].pop(key, None)
         table.pop("name"), table.pop("about")
+        for key in ("split", "validation_split", "attention"):  # keeps the hashes of recipes that are older than these keys
+            if table["data"][key] == DataSettings.model_fields[key].default:
+                table["data"].pop(key)
         for section in ("privacy", "base"):
             if table[section] is None:
                 table.pop(section)  # keeps the hashes of recipes that are older than this section
@@ -187,7 +194,7 @@ class Recipe(_RecipeSection):
 
 # the contents of paths are hashed separately; the other keys do not change the weights
 _KEYS_NOT_HASHED = {
-    "data": ("path", "validation", "leave_out"),
+    "data": ("path", "validation", "leave_out", "chat_template"),
     "model": ("path",),
     "tokenizer": ("path", "corpus"),
     "run": ("device", "state_every", "log_every"),
@@ -232,8 +239,12 @@ def _validate_recipe(table: Mapping[str, Any], where: str) -> Recipe:
         raise UsageError(f"{where}: model.arch = {recipe.model.arch} cannot learn {objective.use}; expected gpt2 or gpt_neo")
     if objective.HEAD == "masked" and recipe.model.arch in ("gpt2", "gpt_neo"):
         raise UsageError(f"{where}: model.arch = {recipe.model.arch} cannot learn {objective.use}; expected bert or roberta")
-    if recipe.data.answers_only and (recipe.data.prompts == "remove" or not recipe.data.prompt_columns):
-        raise UsageError(f'{where}: data.answers_only needs data.prompt_columns and prompts = "include"; there is no prompt to leave out')
+    if recipe.data.answers_only and recipe.data.prompts == "remove":
+        raise UsageError(f'{where}: data.answers_only needs prompts = "include"; there is no prompt to leave out')
+    if recipe.data.attention == "document" and recipe.data.layout == "packed" and not objective.SUPPORTS_DOCUMENT_ATTENTION:
+        raise UsageError(
+            f'{where}: data.attention = "document" cannot be combined with objective {objective.use}; set data.layout = "document"'
+        )
     if recipe.data.spans_from and not recipe.data.leave_out_pii:
         raise UsageError(f"{where}: data.spans_from gives the spans that data.leave_out_pii = true leaves out; set both, or neither")
     if getattr(objective, "direct", "type") == "occurrence" and not recipe.data.leave_out_pii:

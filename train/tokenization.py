@@ -54,7 +54,8 @@ def tokenize_documents(
     select_maskable_words: Callable[[Sequence[Sequence[str]]], list[Mask]] | None = None,
     rewrite_texts: Callable[[Sequence[str]], Sequence[str]] | None = None,
 ) -> TokenizedDocuments:
-    """Tokenize all documents. A prompt, if the documents have one, comes before the text; with `answers_only` it is in no loss.
+    """Tokenize all documents. A prompt, if the documents have one, comes before the text; with `answers_only` it is in no loss, and of
+    conversations only `loss_spans` are.
 
     `leave_out_pii` leaves tokens that overlap `pii_spans` out of losses; `select_maskable_words` returns which words of each text may be
     masked; `rewrite_texts` changes texts beforehand.
@@ -69,7 +70,8 @@ def tokenize_documents(
     word_ids: list[I32] = []
     maskable: list[Mask] = []
     word_count = 0
-    needs_offsets = spans is not None or select_maskable_words is not None or (prompts is not None and answers_only)
+    answers = table.column("loss_spans").combine_chunks() if answers_only and "loss_spans" in table.column_names else None
+    needs_offsets = spans is not None or answers is not None or select_maskable_words is not None or (prompts is not None and answers_only)
     for first in range(0, len(documents), BATCH_SIZE):
         texts: Sequence[str] = table.column("text").slice(first, BATCH_SIZE).to_pylist()
         if rewrite_texts is not None:
@@ -89,6 +91,8 @@ def tokenize_documents(
             in_loss = np.ones(len(spans_of_text), bool)
             if prompt_batch is not None and answers_only:
                 in_loss &= spans_of_text[:, 1] > prompt_lengths[number]
+            if answers is not None:
+                in_loss &= _overlaps_any_span(spans_of_text, _pii_spans_of_row(answers, first + number))
             if spans is not None:
                 in_loss &= ~_overlaps_any_span(spans_of_text, _pii_spans_of_row(spans, first + number) + prompt_lengths[number])
             loss_masks.append(in_loss)

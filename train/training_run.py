@@ -13,7 +13,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from sanitize.core.command_results import IF_SET, CommandResult
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import InputRefused, ResourceError, UsageError
+from sanitize.storage.conversations import PLAIN_TEMPLATE, ChatTemplate
 from sanitize.storage.files import file_sha256, read_json, write_json
 from sanitize.storage.locks import hold_lock
 
@@ -132,7 +133,7 @@ class _TrainingRun:
     def execute(self) -> dict[str, Any]:
         recipe, started = self.recipe, time.perf_counter()
         data = read_recipe_documents(recipe, recipe.data.path)
-        validation = read_recipe_documents(recipe, recipe.data.validation) if recipe.data.validation else None
+        validation = read_recipe_documents(recipe, recipe.data.validation, is_validation=True) if recipe.data.validation else None
         identity = compute_run_identity(recipe, data, validation)
         existing = self._read_existing_run(identity)
         finished_summary = read_json(self.folder / "train.json")
@@ -302,6 +303,7 @@ class _TrainingRun:
                 "data": data.describe(),
                 "validation": None if validation is None else validation.describe(),
                 "tokenizer_sha256": tokenizer_sha256(tokenizer),
+                **({"chat_template": asdict(find_chat_template(recipe, tokenizer))} if data.has_turns else {}),
                 "base_model": str(Path(recipe.model.path).resolve()) if recipe.model.path else None,
                 "processes": self.processes.world_size,
                 **(
@@ -422,6 +424,24 @@ def get_tokenizer(recipe: Recipe, documents: DocumentTable) -> Any:
     return train_tokenizer(corpus.texts(), vocab_size=settings.vocab, context_length=recipe.model.context or DEFAULT_CONTEXT)
 
 
+def find_chat_template(recipe: Recipe, tokenizer: Any) -> ChatTemplate:
+    """Return the template that writes conversations: the recipe's, else the tokenizer's own, else one line for each turn. It becomes the
+    tokenizer's, and so is saved with each checkpoint.
+    """
+    path = recipe.data.chat_template
+    name, source = path, tokenizer.chat_template
+    if path:
+        try:
+            source = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"data.chat_template = {path!r}: cannot be read ({type(error).__name__}); expected a Jinja file") from None
+    elif not isinstance(source, str):  # none, or several by name
+        source = (source or {}).get("default", PLAIN_TEMPLATE)
+    tokenizer.chat_template = source
+    tokens = {key: str(token) for key, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
+    return ChatTemplate(source, tuple(tokens.items()), name or "the tokenizer's chat template")
+
+
 def stream_batches(recipe: Recipe | Mapping[str, Any] | str | Path, *, rank: int = 0, world_size: int = 1) -> BatchStream:
     """Return the batches of a recipe as a resumable stream, for a training loop of your own; no model is built.
 
@@ -446,7 +466,7 @@ def make_batch_plan(recipe: Recipe, rows: TokenRows) -> BatchPlan:
     )
 
 
-def read_recipe_documents(recipe: Recipe, path: str) -> DocumentTable:
+def read_recipe_documents(recipe: Recipe, path: str, *, is_validation: bool = False) -> DocumentTable:
     """Read the documents of a path with the columns that a recipe needs.
 
     `leave_out`, `limit` and `spans_from` apply to the training data only, not to validation data.
@@ -458,11 +478,14 @@ def read_recipe_documents(recipe: Recipe, path: str) -> DocumentTable:
         id_column=settings.id_column,
         label_column=settings.label_column if objective.HEAD == "classify" else None,
         user_column=recipe.privacy.user_column
-        if recipe.privacy is not None and recipe.privacy.unit == "user" and path == settings.path
+        if recipe.privacy is not None and recipe.privacy.unit == "user" and not is_validation
         else None,
         prompt_columns=settings.prompt_columns if settings.prompts == "include" else (),
         with_pii_spans=settings.leave_out_pii and not settings.spans_from,
+        split=settings.validation_split if is_validation else settings.split,
     )
+    if is_validation:
+        return documents
     if path == settings.path and settings.spans_from:
         documents = documents.with_pii_spans(settings.spans_from)
     if path == settings.path and settings.leave_out:
@@ -481,6 +504,10 @@ def make_rows(
 ) -> TokenRows:
     """Tokenize the documents and pack them into rows by the recipe's layout."""
     settings = recipe.data
+    if documents.has_turns:
+        documents = documents.with_template(find_chat_template(recipe, tokenizer), with_spans=settings.answers_only)
+    elif settings.answers_only and not settings.prompt_columns:
+        raise UsageError("data.answers_only needs data.prompt_columns or conversations; there is no prompt to leave out")
     rewrites = type(objective).rewrite_texts is not Objective.rewrite_texts
     if rewrites and settings.leave_out_pii:
         raise UsageError(
@@ -510,12 +537,15 @@ def make_rows(
         suffix=suffix,
         specials_per_piece=objective.HEAD != "causal",
         overlong=settings.overlong,
+        isolates_documents=settings.attention == "document",
     )
 
 
 def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None) -> dict[str, Any]:
     """Return what must be equal for a run folder to be resumed: the recipe's hash, and the hashes of the contents of all its paths."""
     paths = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.build_objective().input_paths()}
+    if recipe.data.chat_template:
+        paths["chat template"] = recipe.data.chat_template
     if recipe.data.leave_out:
         paths["list of documents left out"] = recipe.data.leave_out
     return {

@@ -112,7 +112,7 @@ def build_corpora(folder: Path, size: Size, seed: int, arguments: argparse.Names
         columns = {"text_column": "text", "user_column": "user_id", "keep": "user_id"}
     else:
         tables = split_by_person(pq.read_table(arguments.data), seed, arguments)
-        columns = {"text_column": arguments.text_column, "user_column": arguments.user_column, "id_column": "doc_id", "keep": "user_id"}
+        columns = {"text_column": "text", "user_column": arguments.user_column, "id_column": "doc_id", "keep": "user_id"}
     for name, table in tables.items():
         sources[name] = folder / "raw" / f"{name}.parquet"
         sources[name].parent.mkdir(parents=True, exist_ok=True)
@@ -164,10 +164,10 @@ def split_by_person(table: pa.Table, seed: int, arguments: argparse.Namespace) -
 
 
 def select_columns(table: pa.Table, arguments: argparse.Namespace) -> pa.Table:
-    """The columns that are needed, with an id."""
+    """The columns that are needed, with an id; the texts are called `text`."""
     ids = pa.array([str(number) for number in range(table.num_rows)])
     users = pc.fill_null(table[arguments.user_column].cast(pa.string()), "")
-    return pa.table({"doc_id": ids, arguments.text_column: table[arguments.text_column], arguments.user_column: users})
+    return pa.table({"doc_id": ids, "text": table[arguments.text_column], arguments.user_column: users})
 
 
 def make_recipe(

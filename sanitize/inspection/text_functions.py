@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
-from sanitize.core.text_cells import LeafPath, list_text_leaves
+from sanitize.core.text_cells import LeafPath, canonical_type, list_text_leaves
 from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
+from sanitize.pipeline.data_objects import run_on_object
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.record_batches import ArrowBatch
@@ -31,7 +33,7 @@ from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
 from sanitize.plans.plan import Plan, SelectionRules
 from sanitize.plans.python_api import RedactOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.readers.standard_form import find_leaf, is_binary
+from sanitize.readers.standard_form import find_leaf, is_binary, to_plain_schema, with_shape
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.selection import find_unselected
 from sanitize.storage.corpus import Corpus
@@ -212,6 +214,9 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
 
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
     """The frame with the texts of its text columns rewritten, and without the columns that the settings drop."""
+    shape = with_shape(settings.columns.roles, to_plain_schema(frame.to_arrow().schema)).shape if "text" not in frame.columns else None
+    if shape is not None:
+        return _redact_shape(frame, plan, settings)
     texts = {_column_of(path): "text-column" for path in settings.text_column}
     for name, option in {**texts, **settings.columns.option_by_column}.items():
         if name not in frame.columns:
@@ -246,6 +251,17 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     return rest.with_columns(rewritten)
 
 
+def _redact_shape(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
+    """The frame of conversations or instructions rewritten by a run, which knows its roles and the JSON in it."""
+    with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
+
+        def run(inputs: Path, out: Path | str) -> RunResult:
+            return run_with_settings(inputs, out, plan, Path(folder) / "work", replace(settings, workers=1, max_quarantine=1.0))
+
+        clean: pl.DataFrame = run_on_object(frame, None, run)
+    return clean
+
+
 def _column_of(path: str) -> str:
     """The column of a path such as `messages[].content`."""
     return path.partition("[")[0].partition(".")[0]
@@ -272,8 +288,6 @@ def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> pl.Da
 
 def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) -> pl.DataFrame:
     """The rewritten table, from a run in a temporary folder, which is deleted: for plans that need all texts before the first is edited."""
-    if main != "text" and "text" in table.column_names:
-        raise UsageError(f"--text-column {main}: the frame also has a column text, which a run of this plan would write; rename it")
     with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
         source, out = Path(folder) / "texts.parquet", Path(folder) / "out"
         pq.write_table(table, source)
@@ -284,3 +298,47 @@ def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) 
             raise InputRefused(f"redact: {result.quarantined} texts cannot be processed ({reasons})")
         clean = pl.DataFrame(Corpus.open(out).table())
     return clean.rename({"text": main}) if main not in clean.columns else clean
+
+
+@public_function("redact")
+def redact_batch(batch: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]) -> dict[str, list[Any]]:
+    """A batch of a Dataset rewritten: `dataset.map(sanitize.redact_batch, batched=True, fn_kwargs={"plan": "redact"})`.
+
+    batch    Column -> values, as `datasets` passes it.
+    plan     A plan that decides on each value alone: one that keeps first occurrences would keep them in every batch, and is refused; use
+             `sanitize.run(dataset)`.
+    options  As in `redact`. A plan with surrogates or pseudonyms needs `seed` or `key`, so that all batches and processes have one key.
+
+    Columns without texts are returned as they are. Raises what `redact` raises.
+
+    >>> import sanitize
+    >>> sanitize.redact_batch({"text": ["Write to ann.lee@example.com", "no"], "label": [0, 1]})
+    {'text': ['Write to [EMAIL_ADDRESS]', 'no'], 'label': [0, 1]}
+    """
+    if not isinstance(batch, Mapping):
+        raise UsageError(
+            f"redact_batch: batch is of type {type(batch).__name__}; expected column -> values. Use dataset.map(..., batched=True)"
+        )
+    chosen = Plan.load(plan)
+    for number, editor in enumerate(chosen.editors):
+        if editor.keep:
+            raise PlanError(
+                f"plan {chosen.name}: edit[{number}].keep = {editor.keep} counts over the whole corpus, and each batch would keep its own; "
+                "use sanitize.run(dataset), or a plan with keep = 0"
+            )
+        if editor.consistent_kinds and options.get("seed") is None and options.get("key") is None:
+            raise UsageError(
+                f"redact_batch: edit[{number}].use = {editor.use!r} of plan {chosen.name} gives equal values equal replacements, and "
+                "without --key FILE or --seed N each batch has a key of its own; give one of them"
+            )
+    arrays: dict[str, pa.Array] = {}
+    for name, values in batch.items():
+        try:
+            array = pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            continue  # objects such as decoded images have no texts
+        if list_text_leaves(pa.schema([(name, canonical_type(array.type))])) or name in (options.get("text_column") or ()):
+            arrays[name] = array
+    clean = redact(pa.table(arrays), plan=chosen, **options).to_pydict() if arrays else {}
+    dropped = set(arrays) - set(clean)
+    return {name: clean.get(name, list(values)) for name, values in batch.items() if name not in dropped}

@@ -19,10 +19,10 @@ from io import BufferedReader
 import pyarrow as pa
 
 from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, looks_like_text, open_stream, read_guarded
-from sanitize.readers.record_shapes import recognize_shape
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
+from sanitize.storage.record_shapes import recognize_shape
 
 FORMATS = {"csv": (".csv",), "tsv": (".tsv", ".tab")}
 SEPARATORS = {"csv": ",;\t|", "tsv": "\t,;|"}

@@ -31,6 +31,7 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,6 @@ from sanitize.readers.byte_streams import read_head
 from sanitize.readers.dataset_features import merge_features
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.parquet import is_readable_in_place
-from sanitize.readers.splits import find_splits, split_rank
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter, TextDocument, build_text_batch
 from sanitize.readers.standard_form import (
     ColumnMapping,
@@ -74,6 +74,7 @@ from sanitize.readers.survey_types import (
     UnreadableFile,
     printable_path,
 )
+from sanitize.storage.splits import find_splits, split_rank
 
 __all__ = [
     "REASONS",
@@ -325,8 +326,19 @@ def _stat_named_input(path: str) -> InputFile:
             f"{printable_path(path)}: cannot be reached: a folder above it does not permit it. Check its permissions."
         ) from None
     except OSError:
-        raise InputRefused(f"{printable_path(path)}: there is no such file or folder. Check the path.") from None
+        raise InputRefused(f"{printable_path(path)}: there is no such file or folder. {_suggest_download(path)}") from None
     return InputFile(path=path, input_path=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
+
+
+def _suggest_download(path: str) -> str:
+    """What to do about a path that does not exist: one like `squad` or `owner/name` may be the name of a dataset of the hub."""
+    if re.fullmatch(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w-]*", path) is None:
+        return "Check the path."
+    return (
+        "Check the path. If it is the name of a dataset of the hub: nothing is downloaded here. Bring its files with "
+        f"`hf download --repo-type dataset {path} --local-dir FOLDER` and give FOLDER, or pass the object that `datasets.load_dataset` "
+        "returns to sanitize.run in Python"
+    )
 
 
 def _list_files(root: str) -> list[InputFile]:

@@ -106,6 +106,12 @@ class RemoteStorage:
     def __init__(self, url: str, *, is_output: bool = False) -> None:
         self.url, self.redacted_url, self._is_output = check_url(url), redact_url(url), is_output
         self.scheme = urlsplit(url).scheme.lower()
+        if self.scheme == "hf":
+            name = "/".join(urlsplit(url).path.strip("/").split("/")[:2]) or "OWNER/NAME"
+            raise UsageError(
+                f"{self.redacted_url}: is a dataset of the hub, which is not read or written directly. Bring its files with "
+                f"`hf download --repo-type dataset {name} --local-dir FOLDER` and give FOLDER; upload OUT with `hf upload`"
+            )
         try:
             from fsspec.asyn import AsyncFileSystem
             from fsspec.core import url_to_fs

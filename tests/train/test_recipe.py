@@ -53,7 +53,8 @@ SMALL: dict[str, Any] = {"model": {"arch": "gpt2"}}
         ({"model": {"arch": "gpt2", "width": 30, "heads": 4}}, "not a multiple of heads"),
         ({"model": {"arch": "bert"}}, "bert cannot learn causal"),
         ({**SMALL, "objective": {"use": "masked"}}, "gpt2 cannot learn masked"),
-        ({**SMALL, "data": {"answers_only": True}}, "data.prompt_columns"),
+        ({**SMALL, "data": {"answers_only": True, "prompts": "remove"}}, "there is no prompt to leave out"),
+        ({**SMALL, "data": {"attention": "document"}, "objective": {"use": "ngram_penalty"}}, "cannot be combined with objective"),
         ({"model": {"arch": "bert"}, "objective": {"use": "classify"}}, "data.layout"),
     ],
 )

@@ -11,7 +11,7 @@ paper's sum over windows, added to a sum over tokens. Only windows with p near 1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 class NgramPenalty(Causal):
     """`lam` is lambda; with 0 the loss equals `Causal` bit for bit. `reference`: checkpoint folder (default: the model before training)."""
+
+    SUPPORTS_DOCUMENT_ATTENTION: ClassVar[bool] = False  # n-grams of a packed row cross documents
 
     sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(4, 5, 6), min_length=1)
     lam: float = Field(default=10.0, ge=0)

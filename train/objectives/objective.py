@@ -49,6 +49,7 @@ class Objective(BaseModel):
     HEAD: ClassVar[Literal["causal", "masked", "classify"]] = "causal"  # which head the model needs
     ROWS_INDEPENDENT: ClassVar[bool] = True  # false if the loss of a row depends on other rows: then DP-SGD is refused
     IS_UNLEARNING: ClassVar[bool] = False  # true if it makes a trained model forget documents
+    SUPPORTS_DOCUMENT_ATTENTION: ClassVar[bool] = False  # true if tokens of a packed row can be kept from attending to other documents
     NEEDS_WORDS: ClassVar[bool] = False  # true if it masks words of the texts (`select_maskable_words`)
     VERSION: ClassVar[int] = 1  # incremented when the same settings give other weights
 

@@ -550,7 +550,8 @@ def stream(
 ) -> Iterator[Any]:
     """The records one after the other, sanitized: dictionaries for dictionaries, record batches for Arrow tables and batches.
 
-    records  An iterable of dictionaries, Arrow record batches or Arrow tables. Up to `batch` of them are read before the first is
+    records  An iterable of dictionaries, Arrow record batches or Arrow tables; an Arrow table, a RecordBatchReader, or anything that gives
+             an Arrow stream, such as a Polars frame or a relation of DuckDB. Up to `batch` of them are read before the first is
              returned, however slowly they arrive: use a small number for a source that pauses.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`.
     state    A private folder; with it a later call resumes where the last acknowledged batch ended. A batch is acknowledged when the
@@ -567,6 +568,8 @@ def stream(
     >>> list(sanitize.stream(records, plan="redact"))
     [{'text': 'Write to [EMAIL_ADDRESS]'}, {'text': 'no address'}]
     """
+    if hasattr(records, "__arrow_c_stream__"):  # an Arrow table, a Polars frame, a relation of DuckDB, ...
+        records = pa.RecordBatchReader.from_stream(records)
     # check now, not when the first record is requested
     if isinstance(records, str | bytes | Path | Mapping) or not isinstance(records, Iterable):
         raise UsageError(

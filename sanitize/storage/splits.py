@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Sequence
 
 from sanitize.errors import InputRefused
-from sanitize.readers.survey_types import printable_path
 
 TRAIN = "train"
 _ORDER = (TRAIN, "validation", "test")
@@ -61,9 +60,10 @@ def _find_split(path: str, root: str, is_dataset_dict: Callable[[str], bool]) ->
         dict_folder, split = os.path.join(root, *folders[:depth]), folders[depth]
         if is_dataset_dict(dict_folder):
             if SPLIT_NAME.fullmatch(split) is None:
+                shown = os.fsencode(os.path.join(dict_folder, split)).decode("utf-8", "backslashreplace")
                 raise InputRefused(
-                    f"{printable_path(os.path.join(dict_folder, split))}: the name of this split is not one that `datasets` can have in "
-                    "a file name; expected letters, digits, _ and dots between them. Rename the folder, also in dataset_dict.json"
+                    f"{shown}: the name of this split is not one that `datasets` can have in a file name; expected letters, digits, _ and "
+                    "dots between them. Rename the folder, also in dataset_dict.json"
                 )
             return split
     if (match := _HUB_FILE.fullmatch(name)) and (match[1] in _KNOWN_NAMES or os.path.basename(folder) == "data"):

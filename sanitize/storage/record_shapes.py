@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.core.json_strings import is_valid_json
-from sanitize.core.text_cells import JSON_STEP, LeafPath, flatten_leaf, is_list_type, is_text_type, list_text_leaves
+from sanitize.core.text_cells import JSON_STEP, LeafPath, canonical_type, flatten_leaf, is_list_type, is_text_type, list_text_leaves
 
 # the columns of each shape in order of preference: every group must have one of its names; the first is the main text
 _SHAPES: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -68,6 +68,11 @@ class RecordShape:
         """The leaves that are text cells: without roles, and with the inner strings of JSON in place of the JSON."""
         cells = [leaf for leaf in leaves if str(leaf) not in self.roles]
         return [LeafPath(leaf.column, (*leaf.steps, JSON_STEP)) if str(leaf) in self.arguments else leaf for leaf in cells]
+
+
+def canonical_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema in canonical types, as `recognize_shape` expects it."""
+    return pa.schema([(field.name, canonical_type(field.type)) for field in schema])
 
 
 def recognize_shape(schema: pa.Schema) -> RecordShape | None:

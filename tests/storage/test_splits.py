@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sanitize.errors import InputRefused
-from sanitize.readers.splits import split_rank
 from sanitize.readers.survey import Roles, survey_inputs
+from sanitize.storage.splits import split_rank
 from tests.readers.test_read import MAIL, stage_survey, to_json_lines, write_file
 
 LINE = to_json_lines([{"text": "Hi"}])
