@@ -227,8 +227,8 @@ def _print_reports(reports: list[dict[str, Any]], out: Path, as_json: bool) -> N
 
 def main() -> None:
     """Entry point of the console script: every error becomes one line without values of the data, and an exit code."""
-    from sanitize.core.stop_signals import end_on_signals
     from sanitize.errors import SanitizeError, internal_error
+    from sanitize.train.stop_signals import end_on_signals
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:

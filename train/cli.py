@@ -136,8 +136,9 @@ def list_command(as_json: JsonOption = False) -> None:
 
 def main() -> None:
     """Entry point of the console script: every error becomes one line without values of the data, and an exit code."""
-    from sanitize.core.stop_signals import end_on_signals
     from sanitize.errors import SanitizeError, internal_error
+
+    from .stop_signals import end_on_signals
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:

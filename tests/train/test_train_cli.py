@@ -17,7 +17,7 @@ import pytest
 
 import sanitize.train.cli
 from sanitize import train
-from sanitize.core import stop_signals
+from sanitize.train import stop_signals
 from sanitize.train.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from sanitize.core.stop_signals import GRACE_SECONDS, end_on_signals
+from sanitize.train.stop_signals import GRACE_SECONDS, end_on_signals
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import hashlib, sys, time
-from sanitize.core.stop_signals import end_on_signals
+from sanitize.train.stop_signals import end_on_signals
 with end_on_signals("stopped, run it again"):
     print("ready", flush=True)
     {work}
