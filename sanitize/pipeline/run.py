@@ -37,7 +37,7 @@ from sanitize.pipeline.whole_corpus_stages import (
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import IndexOptions, RunOptions, check_argument, name_data_object, public_function
 from sanitize.plans.settings import Settings, flag_of, settings_of
-from sanitize.readers.dataset_features import published_features
+from sanitize.records.dataset_features import published_features
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
 from sanitize.stages import privacy_ledger

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core import text_cells
-from sanitize.readers.dataset_features import read_features
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
+from sanitize.records.dataset_features import read_features
+from sanitize.records.record_shapes import find_shape_faults
 from sanitize.storage import parquet_files
-from sanitize.storage.record_shapes import find_shape_faults
 from sanitize.storage.views import is_queryable_path
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}

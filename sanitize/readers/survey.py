@@ -45,7 +45,6 @@ from sanitize.core.text_cells import list_text_leaves
 from sanitize.errors import InputRefused, SanitizeError, UsageError
 from sanitize.readers import mail, parquet
 from sanitize.readers.byte_streams import read_head
-from sanitize.readers.dataset_features import merge_features
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.parquet import is_readable_in_place
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter, TextDocument, build_text_batch
@@ -74,7 +73,8 @@ from sanitize.readers.survey_types import (
     UnreadableFile,
     printable_path,
 )
-from sanitize.storage.splits import find_splits, split_rank
+from sanitize.records.dataset_features import merge_features
+from sanitize.records.splits import find_splits, split_rank
 
 __all__ = [
     "REASONS",

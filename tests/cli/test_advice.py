@@ -304,8 +304,15 @@ def test_messages_name_commands_and_options_that_exist() -> None:
 
 
 def _belongs_to_others(place: str, option: str) -> bool:
-    """Options of pip and of the script that compiles kernels, and an argument of `sanitize.verify` that is an option only until
+    """Options of pip, of `hf download` and of the script that compiles kernels, and an argument of `sanitize.verify` that is an option only until
     `to_python_names` has translated it."""
-    return option in ("--extra-index-url", "--force-reinstall", "--index-url", "--no-deps", "--upgrade", "--user") or (
-        (option == "--mode" and place.startswith("verification/leak_check.py")) or place.startswith("kernels/build.py")
-    )
+    return option in (
+        "--extra-index-url",
+        "--force-reinstall",
+        "--index-url",
+        "--no-deps",
+        "--upgrade",
+        "--user",
+        "--repo-type",
+        "--local-dir",
+    ) or ((option == "--mode" and place.startswith("verification/leak_check.py")) or place.startswith("kernels/build.py"))

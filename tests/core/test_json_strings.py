@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core.json_strings import is_valid_json, list_strings, replace_strings
-from sanitize.core.text_cells import JSON_STEP, LeafPath, flatten_leaf, replace_leaf_texts
+from sanitize.core.text_cells import JSON_STEP, LeafPath, flatten_leaf, is_valid_json, list_strings, replace_leaf_texts, replace_strings
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -135,10 +135,13 @@ def test_no_public_function_returns_a_mapping() -> None:
     }
     assert {name: text for name, text in returned.items() if text.startswith(("dict[", "Mapping["))} - KIND_LIST.keys() == set()
     functions = [name for name in sanitize.__all__ if inspect.isfunction(getattr(sanitize, name))]
-    assert len(functions) == 18
+    assert len(functions) == 19
 
 
-KIND_LIST = {"sanitize.list_kinds": "kinds by name, which a mapping says best"}
+KIND_LIST = {
+    "sanitize.list_kinds": "kinds by name, which a mapping says best",
+    "sanitize.redact_batch": "columns by name, as `datasets` wants them",
+}
 
 
 def test_results_are_frozen_dataclasses() -> None:
@@ -153,7 +156,7 @@ def test_results_are_frozen_dataclasses() -> None:
 def test_functions_are_documented(name: str) -> None:
     function = getattr(sanitize, name)
     assert inspect.getdoc(function) and "Raises" in (inspect.getdoc(function) or "")
-    positional = "inputs out work manifest texts records match labels others query folder".split()
+    positional = "inputs out work manifest texts batch records match labels others query folder".split()
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY and name not in ("list_kinds", "sql"):
             assert parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.name in positional
@@ -192,7 +195,7 @@ FRAME = pl.DataFrame({"text": ["x"]})
 WRONG_CALLS: dict[str, tuple[Callable[..., object], str]] = {
     "run: no out": (lambda: sanitize.run("in"), r"run: out is missing; write sanitize.run\(inputs, out, ...\)"),
     "run: number": (lambda: sanitize.run(3, "out"), "run: inputs is an int; expected a path or a list of paths"),
-    "run: frame": (lambda: sanitize.run(FRAME, "out"), r"run: inputs is a DataFrame; .*sanitize.redact\(frame\)"),
+    "run: frame": (lambda: sanitize.run(FRAME.to_series(), "out"), r"run: inputs is a Series; .*sanitize.redact\(frame\)"),
     "run: dictionary": (lambda: sanitize.run({"text": "x"}, "out"), "run: inputs is a dict; .*sanitize.stream"),
     "run: list with a number": (lambda: sanitize.run(["in", 3], "out"), "run: inputs is a list; expected a path or a list of paths"),
     "run: plan by position": (lambda: sanitize.run("in", "out", "rmft"), "3 arguments are given by position; it takes 2; name the others"),

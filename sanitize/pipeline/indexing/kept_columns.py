@@ -24,7 +24,7 @@ from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
 from sanitize.readers.column_policies import make_undecided_error, names_people
-from sanitize.readers.dataset_features import list_label_names
+from sanitize.records.dataset_features import list_label_names
 from sanitize.stages.detection import FindTask, find_in_texts
 from sanitize.verification.attribution import describe_column
 

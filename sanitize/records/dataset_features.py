@@ -7,6 +7,7 @@ written to the card in the hub's YAML, from which `load_dataset` restores it. `d
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.errors import InputRefused
-from sanitize.readers.survey_types import printable_path
 
 Features = Mapping[str, Any]
 _METADATA_KEY = b"huggingface"
@@ -52,15 +52,20 @@ def merge_features(found: Sequence[tuple[str, str]]) -> dict[str, Any]:
             unknown = next((type_name for type_name in _iterate_types(feature) if type_name not in KNOWN_TYPES), None)
             if unknown is not None:
                 raise InputRefused(
-                    f"{printable_path(path)}: column {name} has a feature type of `datasets` that is not known; expected one of "
+                    f"{_printable(path)}: column {name} has a feature type of `datasets` that is not known; expected one of "
                     f"{', '.join(sorted(KNOWN_TYPES))}. Cast the column, or write the file without the metadata of `datasets`"
                 )
             if merged.setdefault(name, feature) != feature:
                 raise InputRefused(
-                    f"{printable_path(path)}: column {name} has other features than in an earlier file, such as other class labels; a "
+                    f"{_printable(path)}: column {name} has other features than in an earlier file, such as other class labels; a "
                     "column has the same features in a corpus. Cast one of them, or run these inputs separately"
                 )
     return merged
+
+
+def _printable(path: str) -> str:
+    """A path that can be printed, whatever bytes its name has."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _iterate_types(feature: Any) -> Iterator[str]:

@@ -20,8 +20,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.json_strings import is_valid_json
-from sanitize.core.text_cells import JSON_STEP, LeafPath, canonical_type, flatten_leaf, is_list_type, is_text_type, list_text_leaves
+from sanitize.core.text_cells import (
+    JSON_STEP,
+    LeafPath,
+    canonical_type,
+    flatten_leaf,
+    is_list_type,
+    is_text_type,
+    is_valid_json,
+    list_text_leaves,
+)
 
 # the columns of each shape in order of preference: every group must have one of its names; the first is the main text
 _SHAPES: Mapping[str, tuple[tuple[str, ...], ...]] = {
