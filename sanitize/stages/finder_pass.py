@@ -23,11 +23,10 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.scanner import Scanner
 from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
-from sanitize.storage.corpus import CellGroup, flatten_cells, group_cells
+from sanitize.storage.corpus import GROUP_BYTES, CellGroup, flatten_cells, group_cells
 from sanitize.text.mail_headers import find_sections
 
 TOO_MANY_MATCHES = "too_many_matches"  # reason of a quarantine
-_GROUP_BYTES = 256 << 10  # columns with less text in a batch are searched together
 _FINDER_VIEW_COLUMNS = ("text_no", "start_byte", "end_byte", "kind", "value_id")  # what a finder is shown of the spans that others found
 
 
@@ -113,7 +112,7 @@ class FinderPass:
             doc_no, doc_id = np.asarray(table.column("doc_no"), np.int64), table.column("doc_id").chunk(0)
             self._batch_results, is_unread, group_occurrences = [], np.zeros(table.num_rows, np.bool_), []
             match_counts = np.zeros(table.num_rows, np.int64)
-            for group in group_cells(flatten_cells(table, list(self.leaves)), _GROUP_BYTES):
+            for group in group_cells(flatten_cells(table, list(self.leaves))):
                 rows = group.rows
                 positions = (doc_no[rows], doc_id.take(pa.array(rows)), group.cell) if self.active_finders else (None, None, None)
                 group_occurrences.append((group, self.find_in_texts(group.texts, *positions)))
@@ -154,7 +153,7 @@ class FinderPass:
         """Run the second round on a batch of documents; yields the occurrences in each group of cells. `first_round_rows` are the batch's
         rows of the table `occurrences`."""
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        for group in group_cells(flatten_cells(table, list(self.leaves)), _GROUP_BYTES):
+        for group in group_cells(flatten_cells(table, list(self.leaves))):
             text_nos = pl.DataFrame(
                 {"doc_no": doc_no[group.rows], "cell": group.cell, "text_no": np.arange(len(group.cell))},
                 schema={"doc_no": pl.Int64, "cell": pl.Int32, "text_no": pl.Int64},
@@ -335,8 +334,8 @@ class TextSearch:
     def run_columns(self, columns: Sequence[pa.LargeStringArray]) -> list[patterns.Detections]:
         """All occurrences in each of several columns of texts. Small columns are searched together."""
         found, first, size = list[patterns.Detections](), 0, 0
-        for number, column_size in enumerate([*(column.nbytes for column in columns), _GROUP_BYTES + 1]):
-            if number > first and size + column_size > _GROUP_BYTES:
+        for number, column_size in enumerate([*(column.nbytes for column in columns), GROUP_BYTES + 1]):
+            if number > first and size + column_size > GROUP_BYTES:
                 part = columns[first:number]
                 joined = part[0] if len(part) == 1 else pa.concat_arrays(part)
                 found += self.run(joined).split([len(column) for column in part])

@@ -27,6 +27,7 @@ from sanitize.storage.files import file_sha256, parse_json
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
+GROUP_BYTES = 256 << 10  # columns with less text in a batch are searched together
 MANIFEST_VERSION = 2  # `format` in manifest.json; raise it when a key changes
 _READABLE_MANIFEST_VERSIONS = (1, MANIFEST_VERSION)  # version 1 has other names for the same; its shards can be read
 
@@ -166,7 +167,7 @@ class CellGroup:
     leaf_no: I64
 
 
-def group_cells(columns: Sequence[CellColumn], group_bytes: int) -> Iterator[CellGroup]:
+def group_cells(columns: Sequence[CellColumn], group_bytes: int = GROUP_BYTES) -> Iterator[CellGroup]:
     """The cells of consecutive columns, joined while they have at most `group_bytes` of text; a larger column is a group by itself.
 
     What costs time for each column, such as the call of a regular expression, is paid once for many small ones."""

@@ -145,7 +145,7 @@ class LiteralMatcher:
                 )
                 for rows in (own_spellings, other_spellings):
                     parts.add(rows, _assign_ranges(rows["form"], edges))
-            with pq.ParquetWriter(out, _TERM_SCHEMA, compression="lz4") as writer:
+            with pq.ParquetWriter(out, _TERM_SCHEMA, compression="zstd", compression_level=1) as writer:
                 for rows in parts.drain():
                     # of equal terms the one that is the value's own spelling comes first
                     rows = rows.filter(pl.col("form") != "").sort("wide", maintain_order=True).drop("wide")

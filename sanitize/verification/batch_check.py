@@ -18,7 +18,7 @@ import pyarrow as pa
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
 from sanitize.core.intervals import flatten_spans, is_outermost, pack_pairs
-from sanitize.storage.corpus import CellColumn
+from sanitize.storage.corpus import CellColumn, CellGroup
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.attribution import Attribution, within_kept_originals
 
@@ -88,19 +88,18 @@ def find_matches(matchers: Sequence[LiteralMatcher], texts: pa.LargeStringArray)
 
 def select_residual(
     kept: pl.DataFrame,
-    column: CellColumn,
+    group: CellGroup,
     doc_no: I64,
-    leaf_no: int,
     matcher: LiteralMatcher,
     matches: LiteralMatches,
     *,
     ranks_terms: bool,
 ) -> tuple[ResidualMatches, int]:
-    """The matches in a column of cells that are outside kept originals, and how many kept originals are matched exactly, end to end.
+    """The matches in a group of cells that are outside kept originals, and how many kept originals are matched exactly, end to end.
 
     `doc_no` has the document of each row of the batch. With `ranks_terms` values are ranked in the order of their search terms.
     """
-    docs, cells = doc_no[column.flat.rows[matches.text_no]], column.cell[matches.text_no].astype(np.int64)
+    docs, cells = doc_no[group.rows[matches.text_no]], group.cell[matches.text_no].astype(np.int64)
     in_kept, exact_count = within_kept_originals(kept, docs, cells, matches.start, matches.end)
     rows = np.flatnonzero(~in_kept)
     term = matches.term[rows]
@@ -109,7 +108,7 @@ def select_residual(
         cell=cells[rows],
         start=matches.start[rows],
         end=matches.end[rows],
-        leaf_no=np.full(len(rows), leaf_no, np.int64),
+        leaf_no=group.leaf_no[matches.text_no[rows]],
         kind=matcher.kind[term].astype(np.int64),
         value_id=matcher.value_id[term],
         rank=term.astype(np.int64) if ranks_terms else np.zeros(len(rows), np.int64),

@@ -586,7 +586,9 @@ class _FileCheck:
                 {"word": word, "place": location, "file": self.task.reported_name, "times": count}
                 for (word, location), count in self.digest_words.items()
             ]
-            pq.write_table(pa.Table.from_pylist(rows), self.task.temp_path or self.task.digest_words_path, compression="lz4")
+            pq.write_table(
+                pa.Table.from_pylist(rows), self.task.temp_path or self.task.digest_words_path, compression="zstd", compression_level=1
+            )
             if self.task.temp_path:
                 self.task.temp_path.rename(self.task.digest_words_path)
 

@@ -37,7 +37,7 @@ from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, publication, remote_output, table_schemas, tombstones
-from sanitize.storage.corpus import CellColumn, Corpus, Documents, flatten_cells
+from sanitize.storage.corpus import CellColumn, CellGroup, Corpus, Documents, flatten_cells, group_cells
 from sanitize.storage.files import read_json
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
@@ -91,6 +91,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     plain_bytes = Counter[str]()
     digest_words = DigestWords()
     rows = text_bytes = kept_found = 0
+    leaf_numbers = {leaf: number for number, leaf in enumerate(task.leaves)}
     for table, doc_no in read_shard_batches(task):
         rows += table.num_rows
         low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
@@ -100,28 +101,30 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         stored_leaves = {leaf.stored for leaf in leaves}
         columns = flatten_cells(table, leaves)
         for column in columns:
-            texts = fill_null_texts(column.flat.texts)
-            text_bytes += len(TextBuffers.from_array(texts).data)
             if not column.leaf.steps:
                 plain_bytes[column.leaf.column] += count_plain_bytes(column.flat.texts)
+        task_leaf_no = np.array([leaf_numbers[leaf] for leaf in leaves], np.int64)
+        groups = [dataclasses.replace(group, leaf_no=task_leaf_no[group.leaf_no]) for group in group_cells(columns)]
+        for group in groups:
+            texts = fill_null_texts(group.texts)
+            text_bytes += len(TextBuffers.from_array(texts).data)
             runs = find_coded_runs(texts) if sweep_terms else {}
             if task.digest_words_path is not None:
-                digest_words.add(texts, runs, doc_no[column.flat.rows], column.cell)
-            leaf_no = task.leaves.index(column.leaf)
+                digest_words.add(texts, runs, doc_no[group.rows], group.cell)
             for matcher, matches, is_exact in find_matches(matchers, texts):
-                outside, kept_count = select_residual(batch_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
+                outside, kept_count = select_residual(batch_kept, group, doc_no, matcher, matches, ranks_terms=False)
                 if is_exact and searched_kept is not batch_kept:
-                    _, kept_count = select_residual(searched_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
+                    _, kept_count = select_residual(searched_kept, group, doc_no, matcher, matches, ranks_terms=False)
                 found_in_batch += kept_count if is_exact else 0
                 residual.append(outside)
             for matcher, matches, conclusive in sweep_terms.find(texts, matchers, runs) if sweep_terms else ():
                 for selected, found in ((conclusive, residual), (~conclusive, inconclusive)):
                     some = matches.take(np.flatnonzero(selected))
-                    outside, _ = select_residual(batch_kept, column, doc_no, leaf_no, matcher, some, ranks_terms=False)
+                    outside, _ = select_residual(batch_kept, group, doc_no, matcher, some, ranks_terms=False)
                     found.append(outside)
         if found_in_batch < searched_kept.height:
             # a finder may cut an escape off that stands before a value, such as =09: the value then has no word boundary
-            found_in_batch = _count_kept(searched_kept, columns, doc_no, task, matchers)
+            found_in_batch = _count_kept(searched_kept, groups, doc_no, matchers)
         kept_found += found_in_batch
         for leaf in list_text_leaves(table.schema):
             if leaf not in stored_leaves:
@@ -166,16 +169,14 @@ def verify_with_digests(
     return results, digest_terms
 
 
-def _count_kept(
-    kept: pl.DataFrame, columns: Sequence[CellColumn], doc_no: I64, task: VerifyTask, matchers: Sequence[LiteralMatcher]
-) -> int:
+def _count_kept(kept: pl.DataFrame, groups: Sequence[CellGroup], doc_no: I64, matchers: Sequence[LiteralMatcher]) -> int:
     """How many kept originals stand where they were kept, also without word boundaries."""
     count = 0
-    for column in columns:
-        texts, leaf_no = fill_null_texts(column.flat.texts), task.leaves.index(column.leaf)
+    for group in groups:
+        texts = fill_null_texts(group.texts)
         for matcher in matchers:
             matches = matcher.find(texts, check_boundaries=False)
-            count += select_residual(kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)[1]
+            count += select_residual(kept, group, doc_no, matcher, matches, ranks_terms=False)[1]
     return count
 
 

@@ -137,7 +137,7 @@ class DigestWords:
         is_allowed = within_kept_or_atomic(task, kept, doc_no, cell, np.arange(len(doc_no)), start, end)
         words = sorted(set(np.array(self.words, object)[~is_allowed]))
         path = task.temp_folder / "digest_words.parquet" if task.temp_folder else task.digest_words_path
-        pq.write_table(pa.table([pa.array(words, pa.string())], schema=_WORD_SCHEMA), path, compression="lz4")
+        pq.write_table(pa.table([pa.array(words, pa.string())], schema=_WORD_SCHEMA), path, compression="zstd", compression_level=1)
         path.rename(task.digest_words_path)
         return len(words)
 

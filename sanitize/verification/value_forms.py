@@ -166,7 +166,10 @@ def _write_sweep_terms(partitions: PartitionFiles, folder: Path) -> None:
     """Write the forms of a full check that a sweep can remove from a text: identity forms that differ from every spelling, without short
     ones, and digits of numbers (a match of a short one is counted, and not swept)."""
     with contextlib.ExitStack() as files:
-        writers = [files.enter_context(pq.ParquetWriter(folder / name, TERM_SCHEMA, compression="lz4")) for name in SWEEP_FILES]
+        writers = [
+            files.enter_context(pq.ParquetWriter(folder / name, TERM_SCHEMA, compression="zstd", compression_level=1))
+            for name in SWEEP_FILES
+        ]
         for rows in partitions.drain():
             for writer, terms in zip(writers, _select_sweep_terms(rows), strict=True):
                 # one row group per partition, so that all rows of a form are in one row group

@@ -33,7 +33,7 @@ from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
 from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
-from sanitize.storage.corpus import CellColumn, flatten_cells
+from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.attribution import attribute_matches
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
@@ -394,12 +394,12 @@ class _RewriteAttempt:
         table, kept_originals = self.rewriter.table, pl.DataFrame(self.rewriter.kept)
         doc_no = np.asarray(table.column("doc_no"), np.int64)
         residual = []
-        columns = flatten_cells(table, list(rules.leaves))
-        texts = [fill_null_texts(column.flat.texts) for column in columns]
+        groups = list(group_cells(flatten_cells(table, list(rules.leaves))))
+        texts = [fill_null_texts(group.texts) for group in groups]
         forbidden_values = forbidden_values.with_digests(texts)
-        for leaf_no, column in enumerate(columns):
-            for matcher, matches in forbidden_values.find(texts[leaf_no]):
-                residual.append(select_residual(kept_originals, column, doc_no, leaf_no, matcher, matches, ranks_terms=True)[0])
+        for group, group_texts in zip(groups, texts, strict=True):
+            for matcher, matches in forbidden_values.find(group_texts):
+                residual.append(select_residual(kept_originals, group, doc_no, matcher, matches, ranks_terms=True)[0])
         if not sum(map(len, residual)):
             return
         found = ResidualMatches.concat(residual)
