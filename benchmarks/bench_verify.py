@@ -36,7 +36,8 @@ from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, open_text_writer
 from sanitize.text.literal_search import LiteralMatcher, prepare_terms
 from sanitize.verification.full_check import run_full_check
-from sanitize.verification.value_forms import write_passes, write_sweep_terms
+from sanitize.verification.sweep_terms import prepare_sweep_terms
+from sanitize.verification.value_forms import write_passes
 
 _FILE = 50_000  # values of one file of the vault
 _LEAKS = 100
@@ -128,9 +129,9 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
         written = time.process_time() - began
         found = int(verify_task(task)["swept"])
     elif mode == "further":
-        further = write_sweep_terms(paths, ["EMAIL_ADDRESS"], root / "further")
+        _, sweep_terms = prepare_sweep_terms(paths, ["EMAIL_ADDRESS"], (), (), root, memory)
         LiteralMatcher.write([], ["EMAIL_ADDRESS"], root / "forbidden_values.parquet")
-        task = replace(task, sweep_terms=tuple(prepare_terms(path, path.with_suffix(""), memory) for path in further))
+        task = replace(task, sweep_terms=sweep_terms)
         written = time.process_time() - began
         found = int(verify_task(task)["swept"])
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,12 +70,15 @@ def run(
     if figures is not None:
         charts.check_image_format(format)
     leaks: list[dict[str, Any]] | None = [] if leaked is not None else None
-    reports = [evaluate(suite, leaks=leaks, progress=_print_progress) for suite in suites]
+    # results of single metrics, with which a stopped evaluation continues; with leaked values they lie beside the private list of these
+    records = out / "measured" if leaked is None else leaked.with_name(leaked.name + ".measured")
+    reports = [evaluate(suite, leaks=leaks, records=records, progress=_print_progress) for suite in suites]
     _write_reports(reports, out)
     if leaked is not None and leaks is not None:
         _print_progress(
             f"leaked: {leak_list.write_leak_list(leaks, leaked, reveal=reveal):,} rows in {leaked}, {'not masked' if reveal else 'masked'}"
         )
+    shutil.rmtree(records, ignore_errors=True)
     if figures is not None:
         _print_progress(f"figures: {len(charts.draw_charts(reports, figures, format))} in {figures}")
     _print_reports(reports, out, as_json)
@@ -224,15 +228,14 @@ def _print_reports(reports: list[dict[str, Any]], out: Path, as_json: bool) -> N
 def main() -> None:
     """Entry point of the console script: every error becomes one line without values of the data, and an exit code."""
     from sanitize.errors import SanitizeError, internal_error
+    from sanitize.train.stop_signals import end_on_signals
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:
-        app()
+        with end_on_signals("stopped; run the same command again to continue with the next metric"):
+            app()
     except SystemExit:
         raise
-    except KeyboardInterrupt:
-        typer.echo("stopped; run the same command again: finished training runs are reused, measuring starts again", err=True)
-        sys.exit(130)
     except SanitizeError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)

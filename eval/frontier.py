@@ -10,6 +10,7 @@ is indexed, so that no count of the training part includes the held-out part. `s
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,8 +156,15 @@ def measure_plans(
         train.fit(make_recipe(settings, folder / "data" / name, train_path), folder / "runs" / name)
         runs[name] = RunFolder.open(folder / "runs" / name)
     report = measure_runs(
-        runs, metrics, build_context(train_path, test_path, settings), name="frontier", device=settings.device, progress=progress
+        runs,
+        metrics,
+        build_context(train_path, test_path, settings),
+        name="frontier",
+        device=settings.device,
+        records=folder / "measured",
+        progress=progress,
     )
+    shutil.rmtree(folder / "measured", ignore_errors=True)
     return {
         **report,
         "plans": {name: {"plan": plan, "changes": list(changes), **summaries[name]} for name, (plan, changes) in settings.plans.items()},

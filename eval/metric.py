@@ -82,6 +82,13 @@ class Metric(BaseModel):
         """Return the values behind the counts of the last `on_checkpoint`, for a private list; never part of a report."""
         return ()
 
+    def save_state(self) -> Any:
+        """Return what `aggregate` needs of the last `on_checkpoint` besides its result, as JSON data without values of the data."""
+        return None
+
+    def restore_state(self, state: Any) -> None:
+        """Take over a state that `save_state` returned in an earlier process, instead of a call of `on_checkpoint`."""
+
     def aggregate(self, rows: MetricRows) -> dict[str, Any]:
         """Return results over all checkpoints of all runs; may be empty."""
         return {}

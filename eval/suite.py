@@ -26,6 +26,7 @@ are relative to its file.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -39,6 +40,7 @@ from sanitize.records.splits import TRAIN
 from sanitize.storage.files import parse_toml
 
 from .language_model import LanguageModel
+from .measurement_records import Measurement, MeasurementRecords
 from .metric import EvalContext, Metric, describe_settings, load_metric, resolve_paths
 from .run_folder import Checkpoint, RunFolder
 from .texts_and_prompts import TextSection, count_addresses, read_texts, read_vault_addresses
@@ -161,10 +163,17 @@ class Suite(_SuiteSection):
         )
 
 
-def evaluate(suite: Suite | str | Path, *, leaks: LeakRows | None = None, progress: MessageCallback = lambda line: None) -> dict[str, Any]:
+def evaluate(
+    suite: Suite | str | Path,
+    *,
+    leaks: LeakRows | None = None,
+    records: Path | None = None,
+    progress: MessageCallback = lambda line: None,
+) -> dict[str, Any]:
     """Measure a suite; return one JSON object without values or texts of the data. `progress` is given a line for each checkpoint.
 
-    A list given as `leaks` is filled with the raw values behind the counts, for `leak_list.write_leak_list`.
+    A list given as `leaks` is filled with the raw values behind the counts, for `leak_list.write_leak_list`. `records` is a folder for
+    results of single metrics (`measurement_records`): a call that was stopped continues there; delete it once the report is written.
     """
     if not isinstance(suite, Suite):
         suite = Suite.read(suite)
@@ -178,6 +187,7 @@ def evaluate(suite: Suite | str | Path, *, leaks: LeakRows | None = None, progre
         device=suite.device,
         checkpoints=suite.checkpoints,
         leaks=leaks,
+        records=records,
         progress=progress,
     )
 
@@ -191,25 +201,38 @@ def measure_runs(
     device: str | None = "cpu",
     checkpoints: str | int = "all",
     leaks: LeakRows | None = None,
+    records: Path | None = None,
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Measure runs with metrics; return the report: rows by run and checkpoint, aggregates and figures."""
+    """Measure runs with metrics; return the report: rows by run and checkpoint, aggregates and figures. `leaks`, `records` and `progress`
+    as in `evaluate`."""
     for one in metrics:
         one.setup(context)
+    stored = MeasurementRecords(records, context, device, with_leaks=leaks is not None) if records is not None else None
     rows: dict[str, list[dict[str, Any]]] = {}
     for run_name, run in runs.items():
         rows[run_name] = []
         for checkpoint in select_checkpoints(run, checkpoints):
             progress(f"{run_name}, {checkpoint.name}")
-            model = LanguageModel.load(checkpoint.path, device)
+            model: LanguageModel | None = None  # loaded for the first metric that has no record
             row: dict[str, Any] = {"step": checkpoint.step, "epoch": checkpoint.epoch, "train_loss": checkpoint.train_loss}
             row["validation_loss"] = checkpoint.validation_loss
             for one in metrics:
-                if found := one.on_checkpoint(run, checkpoint, model):
-                    row[one.use] = found
+                measured = stored.find(one, run, checkpoint) if stored else None
+                if measured is not None:
+                    one.restore_state(measured.state)
+                else:
+                    model = model or LanguageModel.load(checkpoint.path, device)
+                    found = json.loads(json.dumps(one.on_checkpoint(run, checkpoint, model)))  # as from a record
+                    values = [leak._asdict() for leak in one.list_leaked_values()] if leaks is not None else []
+                    measured = Measurement(result=found, state=one.save_state() if stored else None, leaks=values)
+                    if stored:
+                        stored.write(one, run, checkpoint, measured)
+                if measured.result:
+                    row[one.use] = measured.result
                 if leaks is not None:
                     where = {"suite": name, "run": run_name, "step": checkpoint.step, "metric": one.use}
-                    leaks += [{**where, **leak._asdict()} for leak in one.list_leaked_values()]
+                    leaks += [{**where, **leak} for leak in measured.leaks]
             rows[run_name].append(row)
     aggregates = {one.use: found for one in metrics if (found := one.aggregate(rows))}
     figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.build_figures(rows, aggregates.get(one.use, {}))]

@@ -89,7 +89,6 @@ if __name__ == "__main__":
     from sanitize.core import failpoints
     from sanitize.kinds.kind import all_kinds
     from sanitize.reporting import html_report
-    from sanitize.text import literal_search
 
     all_kinds()
     assert duckdb and faker
@@ -97,7 +96,5 @@ if __name__ == "__main__":
     typer.main.get_command(main.app)
     for template in (Path(html_report.__file__).parent / "templates").glob("*.j2"):
         html_report._load_template(template.name)
-    for all_changes in (False, True):
-        literal_search._changed_chars_pattern(all_changes)
     serve(sys.argv[1])
     main.main()

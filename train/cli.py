@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -139,10 +138,12 @@ def main() -> None:
     """Entry point of the console script: every error becomes one line without values of the data, and an exit code."""
     from sanitize.errors import SanitizeError, internal_error
 
+    from .stop_signals import end_on_signals
+
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    previous_handlers = {signal_number: signal.signal(signal_number, _exit_on_signal) for signal_number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        app()
+        with end_on_signals("stopped; run the same command again to resume from the last saved state"):
+            app()
     except SystemExit:
         raise
     except SanitizeError as error:
@@ -151,17 +152,6 @@ def main() -> None:
     except BaseException as error:
         typer.echo(f"error: {internal_error(error)}", err=True)
         sys.exit(1)
-    finally:
-        for signal_number, handler in previous_handlers.items():
-            signal.signal(signal_number, handler)
-
-
-def _exit_on_signal(signal_number: int, _frame: object) -> None:
-    """End the command at the first signal; steps after the last saved state are repeated on resume."""
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, signal.SIG_DFL)
-    typer.echo("stopped; run the same command again to resume from the last saved state", err=True)
-    raise SystemExit(128 + signal_number)
 
 
 if __name__ == "__main__":

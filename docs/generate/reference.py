@@ -101,7 +101,7 @@ def plan_page() -> str:
         "A plan is a TOML file, given as `--plan FILE`. An unknown key is refused, with the nearest known one. The tables of parts",
         "(`[[drop]]`, `[[edit]]`, and entries of `find.finders`) are on the page [Parts](parts.md). `--set` changes one key, such as",
         "`--set edit.0.keep=2`. [plan.schema.json](plan.schema.json) is a JSON schema of this format, for editors that check TOML: write",
-        "`#:schema PATH/plan.schema.json` in the first line of a plan.",
+        "`#:schema PATH/plan.schema.json` in the first line of a plan; a file of `sanitize plan init` names the PATH of the installed one.",
         "",
         "## Top level",
         "",

@@ -86,6 +86,16 @@ class Ngram(Metric):
         self._scores_by_number[number] = scores, hits, categorize_texts([texts.texts[row] for row in probe_points.text_numbers])
         return {"number": number, "score": mean_score(scores), "verbatim": int(hits.sum()), "probed_texts": len(hits)}
 
+    def save_state(self) -> dict[str, Any]:
+        """Return the scores of the last checkpoint."""
+        scores, hits, categories = self._scores_by_number[len(self._scores_by_number) - 1]
+        return {"scores": scores.tolist(), "hits": hits.tolist(), "categories": categories}
+
+    def restore_state(self, state: Any) -> None:
+        """Store the scores of a checkpoint that was measured earlier."""
+        columns = np.array(state["scores"], np.float64), np.array(state["hits"], np.bool_), list(state["categories"])
+        self._scores_by_number[len(self._scores_by_number)] = columns
+
     def aggregate(self, rows: MetricRows) -> dict[str, Any]:
         """Return for each run: newly memorized texts by checkpoint, scores before, stopping rules, thresholds compared, and categories.
 

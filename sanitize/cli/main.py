@@ -110,6 +110,7 @@ def main() -> None:
     for name, value in LIBRARY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     _ensure_buffered_stdout()
+    disable_core_dumps()
     _received_signals.clear()
     token = running_command_line.set(True)
     previous_handlers = {number: signal.signal(number, _handle_stop_signal) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -123,6 +124,15 @@ def main() -> None:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in previous_handlers.items():
             signal.signal(number, handler)
+
+
+def disable_core_dumps() -> None:
+    """Let a crash of this process or of a worker leave no image of its memory on disk: it would hold raw values and the key."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _ensure_buffered_stdout() -> None:

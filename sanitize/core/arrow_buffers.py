@@ -6,7 +6,7 @@ All functions work on the whole column at once; no text is copied document by do
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +23,7 @@ BLOCK_BYTES = 1 << 18  # bytes per block: intermediate arrays of this size stay 
 _INLINE_BYTES = 12  # longest text that Arrow stores inside its string view (Arrow columnar format, variable-size binary view)
 MASKED_BYTE = 127  # replaces bytes that patterns must not see: no pattern matches a control byte
 _HASH_KEY = secrets.token_bytes(16)  # no result depends on it; texts that were made to share a hash would be slow
+_EXPECTED_ROWS = 4096
 _MATCH_START, _MATCH_END = 1, 2  # sentinel bytes around a match; no pattern matches a control byte, so they may be masked in the texts
 
 
@@ -252,3 +253,13 @@ def number_marked_texts(data: U8, starts: I64, ends: I64, marks: I32 | I64) -> t
     first_spans = np.empty(len(present), np.int64)
     first_spans[numbers[::-1]] = np.arange(len(pairs) - 1, -1, -1)  # the last assignment is the first span
     return numbers, first_spans
+
+
+def fill_columns(kernel: Callable[..., int], column_count: int, expected_rows: int = _EXPECTED_ROWS) -> tuple[I64, ...]:
+    """The columns of numbers that a kernel writes. It is called with room for `expected_rows`, and once more if it reports more rows."""
+    while True:
+        columns = tuple(np.empty(expected_rows, np.int64) for _ in range(column_count))
+        row_count = kernel(*columns)
+        if row_count <= expected_rows:
+            return tuple(column[:row_count] for column in columns)
+        expected_rows = row_count

@@ -31,7 +31,7 @@ from sanitize.core.arrow_buffers import (
 )
 from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_span_value_ids
-from sanitize.kernels import value_boundaries
+from sanitize.kernels import byte_positions
 from sanitize.kinds.kind import ASCII_WORD_CHARS, Alternative, Kind, boundary_tables, list_kinds, unflatten_strings
 from sanitize.kinds.plain_forms import ADDRESS_FIELD, BRACKETED, ID_FIELD, FormTable
 from sanitize.text.mail_headers import HeaderBlocks, Sections
@@ -306,7 +306,7 @@ class PatternFinder:
         before the value, 2 for after it, 3 for both."""
         violates = np.empty(len(starts), np.bool_)
         tables = self._is_word_byte.view(np.uint8), self._not_before.view(np.uint8), self._not_after.view(np.uint8)
-        value_boundaries.find_forbidden_neighbours(
+        byte_positions.find_forbidden_neighbours(
             buffers.data, buffers.offsets, text_no, starts, ends, kind, cuts, *tables, violates.view(np.uint8)
         )
         return violates

@@ -5,8 +5,9 @@ with these four bytes (`start_filter`); does one begin with these eight, or is i
 of heads); for each length that such a term has, does one end with these eight bytes (`tail_filter`); is it in the table of terms. The last
 answer compares the bytes, so that the search is exact. Terms are in lower case.
 
-A filter has a bit for each value of the highest bits of a hash, in two or more words. A table has its hashes in ascending order, and a
-directory: entry b is the row of the first hash whose highest bits are b or more; it has three or more entries.
+Hashes have a key, two odd numbers that are drawn for each set of terms: neither the texts nor the terms can be made such that many hashes
+are equal. A filter has a bit for each value of the highest bits of a hash, in two or more words. A table has its hashes in ascending
+order, and a directory: entry b is the row of the first hash whose highest bits are b or more; it has three or more entries.
 """
 
 import cython
@@ -45,9 +46,10 @@ def _load(data: cython.pointer[cython.const[uint8_t]], count: int64_t) -> uint64
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _mix(hash: uint64_t, word: uint64_t) -> uint64_t:
-    """A hash that depends on a hash and one more word."""
-    hash = (hash ^ word) * cython.cast(uint64_t, 0x9E3779B97F4A7C15)
+def _mix(hash: uint64_t, word: uint64_t, key: cython.pointer[cython.const[uint64_t]]) -> uint64_t:
+    """A hash that depends on a hash, one more word and a key: two odd numbers. Who does not know them cannot make many hashes equal."""
+    hash = (hash ^ word) * key[0]
+    hash = (hash ^ (hash >> 32)) * key[1]
     return hash ^ (hash >> 32)
 
 
@@ -55,32 +57,32 @@ def _mix(hash: uint64_t, word: uint64_t) -> uint64_t:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _hash_head(head: uint64_t, width: int64_t) -> uint64_t:
+def _hash_head(head: uint64_t, width: int64_t, key: cython.pointer[cython.const[uint64_t]]) -> uint64_t:
     """The hash of the first bytes of a term, `width` of them."""
-    return _mix(_mix(head, 0), width)
+    return _mix(head, width, key)
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _hash_edges(head_hash: uint64_t, tail: uint64_t, length: int64_t) -> uint64_t:
+def _hash_edges(head_hash: uint64_t, tail: uint64_t, length: int64_t, key: cython.pointer[cython.const[uint64_t]]) -> uint64_t:
     """The hash of the first and last bytes of a term and its length."""
-    return _mix(_mix(head_hash, tail), length)
+    return _mix(_mix(head_hash, tail, key), length, key)
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _hash_all(data: cython.pointer[cython.const[uint8_t]], length: int64_t) -> uint64_t:
+def _hash_all(data: cython.pointer[cython.const[uint8_t]], length: int64_t, key: cython.pointer[cython.const[uint64_t]]) -> uint64_t:
     """The hash of all bytes of a term."""
     hash: uint64_t = length
     position: int64_t = 0
     while position < length:
-        hash = _mix(hash, _load(data + position, length - position))
+        hash = _mix(hash, _load(data + position, length - position), key)
         position += 8
-    return _mix(hash, length)
+    return _mix(hash, length, key)
 
 
 @cython.cfunc
@@ -153,6 +155,7 @@ def _find_row(
 def hash_terms(
     data: cython.const[uint8_t][::1],
     offsets: cython.const[int64_t][::1],
+    key: cython.const[uint64_t][::1],
     head_hashes: uint64_t[::1],
     edge_hashes: uint64_t[::1],
     hashes: uint64_t[::1],
@@ -165,6 +168,7 @@ def hash_terms(
     length: int64_t
     width: int64_t
     term: cython.pointer[cython.const[uint8_t]]
+    key_words: cython.pointer[cython.const[uint64_t]] = cython.address(key[0])
     with cython.nogil:
         for row in range(offsets.shape[0] - 1):
             length = offsets[row + 1] - offsets[row]
@@ -172,9 +176,9 @@ def hash_terms(
                 continue
             term = cython.address(data[offsets[row]])
             width = length if length < 8 else 8
-            head_hashes[row] = _hash_head(_load(term, width), width)
-            edge_hashes[row] = _hash_edges(head_hashes[row], _load(term + (length - width), width), length)
-            hashes[row] = _hash_all(term, length)
+            head_hashes[row] = _hash_head(_load(term, width), width, key_words)
+            edge_hashes[row] = _hash_edges(head_hashes[row], _load(term + (length - width), width), length, key_words)
+            hashes[row] = _hash_all(term, length, key_words)
 
 
 def set_start_bits(data: cython.const[uint8_t][::1], offsets: cython.const[int64_t][::1], filter: uint64_t[::1]):
@@ -220,6 +224,7 @@ def find_terms(
     data: cython.const[uint8_t][::1],
     offsets: cython.const[int64_t][::1],
     byte_rules: cython.const[uint8_t][::1],
+    key: cython.const[uint64_t][::1],
     widths: cython.const[uint8_t][::1],
     start_filter: cython.const[uint64_t][::1],
     head_filter: cython.const[uint64_t][::1],
@@ -240,15 +245,18 @@ def find_terms(
     """Writes text number, start in `data` and row of the term of each match, by place; returns how many there are, also where the arrays
     have no room for all of them.
 
-    Text i is data[offsets[i]:offsets[i + 1]]. `byte_rules` has for each byte 1 if it is part of a word, and 2 if no term that begins with
-    a part of a word may follow it. `widths` are the numbers of bytes that the heads have: 8, and the lengths of shorter terms. The
-    length_ranges[h] to length_ranges[h + 1] of `head_lengths` are the lengths of the terms with the hash head_hashes[h].
+    Text i is data[offsets[i]:offsets[i + 1]]. `byte_rules` has for each byte 1 if it is part of a word, 2 if no term that begins with a
+    part of a word may follow it, and 4 if a term begins with it. `widths` are the numbers of bytes that the heads have: 8, and the lengths
+    of shorter terms. The length_ranges[h] to length_ranges[h + 1] of `head_lengths` are the lengths of the terms with the hash
+    head_hashes[h].
     """
     places: int64_t[1024]  # where in a block of so many bytes a term may begin
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t
     place_no: cython.Py_ssize_t
+    begin_count: cython.Py_ssize_t
     place_count: cython.Py_ssize_t
+    place: int64_t
     width_no: cython.Py_ssize_t
     position: int64_t
     block_end: int64_t
@@ -256,6 +264,8 @@ def find_terms(
     room: int64_t
     length: int64_t
     width: int64_t
+    rules: cython.int
+    is_barred: cython.int  # 1 if no term that begins with a part of a word may begin here
     head: int64_t
     entry: int64_t
     length_no: uint32_t
@@ -263,6 +273,7 @@ def find_terms(
     head_hash: uint64_t
     hash: uint64_t
     text: cython.pointer[cython.const[uint8_t]]
+    key_words: cython.pointer[cython.const[uint64_t]] = cython.address(key[0])
     start_shift: cython.int = _find_shift(start_filter.shape[0] * 64)
     head_filter_shift: cython.int = _find_shift(head_filter.shape[0] * 64)
     tail_filter_shift: cython.int = _find_shift(tail_filter.shape[0] * 64)
@@ -271,27 +282,32 @@ def find_terms(
     with cython.nogil:
         for text_no in range(offsets.shape[0] - 1):
             position, text_end = offsets[text_no], offsets[text_no + 1]
+            is_barred = 0
             while position < text_end:
-                # no branches here: which places pass the filter cannot be predicted
+                # no branches in these two loops: which places pass cannot be predicted
                 block_end = min(position + 1024, text_end)
-                place_count = 0
+                begin_count = place_count = 0
                 while position < block_end:
-                    if position + 8 <= data.shape[0]:
-                        memcpy(cython.address(window), cython.address(data[position]), 8)
-                    else:
-                        window = _load(cython.address(data[position]), data.shape[0] - position)
-                    places[place_count] = position
-                    place_count += _has_bit(cython.address(start_filter[0]), start_shift, _hash_start(window))
+                    rules = byte_rules[data[position]]
+                    places[begin_count] = position
+                    begin_count += (rules >> 2) & ~(rules & is_barred)
+                    is_barred = (rules >> 1) & 1
                     position += 1
+                for place_no in range(begin_count):
+                    place = places[place_no]
+                    if place + 8 <= data.shape[0]:
+                        memcpy(cython.address(window), cython.address(data[place]), 8)
+                    else:
+                        window = _load(cython.address(data[place]), data.shape[0] - place)
+                    places[place_count] = place
+                    place_count += _has_bit(cython.address(start_filter[0]), start_shift, _hash_start(window))
                 for place_no in range(place_count):
                     text = cython.address(data[places[place_no]])
-                    if places[place_no] > offsets[text_no] and byte_rules[text[0]] & (byte_rules[data[places[place_no] - 1]] >> 1):
-                        continue
                     room = text_end - places[place_no]
                     window = _load(text, room)
                     for width_no in range(widths.shape[0]):
                         width = widths[width_no]
-                        head_hash = _hash_head(window & (~cython.cast(uint64_t, 0) >> (64 - 8 * width)), width)
+                        head_hash = _hash_head(window & (~cython.cast(uint64_t, 0) >> (64 - 8 * width)), width, key_words)
                         if width > room or not _has_bit(cython.address(head_filter[0]), head_filter_shift, head_hash):
                             continue
                         head = _find_row(cython.address(head_directory[0]), head_shift, cython.address(head_hashes[0]), head_hash)
@@ -301,10 +317,10 @@ def find_terms(
                             length = head_lengths[length_no]
                             if length > room or (length if length < 8 else 8) != width:
                                 continue
-                            hash = _hash_edges(head_hash, _load(text + (length - width), width), length)
+                            hash = _hash_edges(head_hash, _load(text + (length - width), width), length, key_words)
                             if not _has_bit(cython.address(tail_filter[0]), tail_filter_shift, hash):
                                 continue
-                            hash = _hash_all(text, length)
+                            hash = _hash_all(text, length, key_words)
                             entry = _find_row(cython.address(term_directory[0]), term_shift, cython.address(term_hashes[0]), hash)
                             while 0 <= entry < term_hashes.shape[0] and term_hashes[entry] == hash:
                                 if _is_term(text, length, cython.address(term_data[0]), cython.address(term_offsets[term_rows[entry]])):

@@ -39,8 +39,8 @@ from sanitize.stages.corpus_pass import CorpusContext
 from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.task_records import run_job
 from sanitize.text.literal_search import LiteralMatcher
-from sanitize.verification.leak_check import VerifyTask, select_atomic_kinds, verify_task
-from sanitize.verification.sweep_terms import prepare_sweep_terms
+from sanitize.verification.leak_check import VerifyTask, select_atomic_kinds, verify_task, verify_with_digests
+from sanitize.verification.sweep_terms import prepare_digest_terms, prepare_sweep_terms
 
 CANARY_COUNT = 8
 _FINDERS = ("patterns", NAMES_FINDER)  # those that need no model and no list of the user
@@ -370,17 +370,21 @@ def _run_pipeline(
         if mode == "off":
             break
         if mode == "full" and not sweep_terms:
-            _, sweep_terms = prepare_sweep_terms(
-                LocalEngine(workers=1, spill=folder),
-                [verify_spec],
-                [folder / "values.parquet"],
-                plan.leak_checked_kinds,
-                (),
-                (),
-                folder,
-                _SEARCH_MEMORY_BYTES,
+            passes, sweep_terms = prepare_sweep_terms(
+                [folder / "values.parquet"], plan.leak_checked_kinds, (), (), folder, _SEARCH_MEMORY_BYTES
             )
-        result = verify_task(replace(verify_spec, sweep_terms=sweep_terms))
+            find_digests = functools.partial(
+                prepare_digest_terms,
+                LocalEngine(workers=1, spill=folder),
+                passes=passes,
+                folder=folder / "digest_terms",
+                memory_bytes=_SEARCH_MEMORY_BYTES,
+            )
+            verify_spec = replace(verify_spec, sweep_terms=sweep_terms, digest_words_path=folder / "digest_words.parquet")
+            (result,), digest_terms = verify_with_digests([verify_spec], lambda tasks: [verify_task(task) for task in tasks], find_digests)
+            sweep_terms += digest_terms
+        else:
+            result = verify_task(replace(verify_spec, sweep_terms=sweep_terms))
         if not result["swept"]:
             break
         swept = (rewrite_folder / "sweep.parquet",)

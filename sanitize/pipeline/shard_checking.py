@@ -34,8 +34,9 @@ from sanitize.verification.leak_check import (
     raise_on_leaks,
     select_atomic_kinds,
     verify_task,
+    verify_with_digests,
 )
-from sanitize.verification.sweep_terms import prepare_sweep_terms
+from sanitize.verification.sweep_terms import prepare_digest_terms, prepare_sweep_terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,8 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     with state.tasks.measure("verify"):
         checks.prepare(is_full=mode == "full")
     is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
-    results = state.tasks.run("verify", [checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos], function=verify_task)
+    tasks = [checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos]
+    results = checks.verify(tasks)
     append.check_earlier_shards_clean([result for result, reused in zip(results, is_reused, strict=True) if reused], state.output)
     swept_task_nos = [no for no in state.task_nos if results[no]["swept"]]
     swept = sum(results[no]["swept"] for no in swept_task_nos)
@@ -112,7 +114,7 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     }
     if mode == "full":
         ambiguous = sum((Counter(result["ambiguous"]) for result in results), Counter())
-        report |= checks.run_full_check(ambiguous)
+        report |= checks.run_full_check(ambiguous, [result["plain_bytes"] for result in results])
     return CheckedShards(state=state, report=report, forbidden_values=checks.forbidden_values, search_passes=checks.search_passes)
 
 
@@ -125,9 +127,10 @@ class _ShardChecks:
         self.forbidden_values: Path = state.forbidden_values_file
         self.search_passes: Sequence[Path] = ()
         self.sweep_terms: tuple[Path, ...] = ()  # further terms that a full check searches for and its sweep redacts
+        self.digest_words_folder: Path | None = None  # of a full check, for words that may be digests
 
     def prepare(self, *, is_full: bool) -> None:
-        """Prepare the search terms; with `is_full` also those of a full check, from the rewritten shards."""
+        """Prepare the search terms; with `is_full` also those of a full check."""
         state, index = self.state, self.state.index
         spill, memory = index.workspace / "spill", index.settings.memory_bytes
         value_files, kinds = index.task_files("vault", "values"), state.plan.leak_checked_kinds
@@ -147,10 +150,24 @@ class _ShardChecks:
         self.value_count = run_job(job)["values"]
         self.forbidden_values = prepare_terms(state.forbidden_values_file, spill / "search_terms", memory)
         if is_full:
-            tasks = [self.create_task(no) for no in state.task_nos]
-            self.search_passes, self.sweep_terms = prepare_sweep_terms(
-                state.tasks.engine, tasks, value_files, kinds, include_ids, exclude_ids, spill, memory
-            )
+            self.search_passes, self.sweep_terms = prepare_sweep_terms(value_files, kinds, include_ids, exclude_ids, spill, memory)
+            self.digest_words_folder = spill / "digest_words"
+            self.digest_words_folder.mkdir(exist_ok=True)
+
+    def verify(self, tasks: Sequence[VerifyTask]) -> list[dict[str, Any]]:
+        """The results of the tasks. Digests of values that occur in the texts are added to the search terms."""
+
+        def run_tasks(tasks: Sequence[VerifyTask]) -> list[dict[str, Any]]:
+            return self.state.tasks.run("verify", tasks, function=verify_task)
+
+        def prepare_digests(word_files: Sequence[Path]) -> tuple[Path, ...]:
+            folder, memory = self.state.index.workspace / "spill" / "digest_terms", self.state.index.settings.memory_bytes
+            with self.state.tasks.measure("verify"):
+                return prepare_digest_terms(self.state.tasks.engine, word_files, self.search_passes, folder, memory)
+
+        results, digest_terms = verify_with_digests(tasks, run_tasks, prepare_digests)
+        self.sweep_terms += digest_terms
+        return results
 
     def create_task(self, task_no: int, is_recheck: bool = False) -> VerifyTask:
         """The check of one shard. What it sweeps is written for `RewrittenShards.rewrite_again`, unless this is the second check."""
@@ -165,6 +182,7 @@ class _ShardChecks:
             shard_path=shard_path(state.folder, state.format, task_no),
             forbidden_values=self.forbidden_values,
             sweep_terms=self.sweep_terms,
+            digest_words_path=self.digest_words_folder / name if self.digest_words_folder else None,
             kept_originals=state.folder / "kept" / name,
             edits=state.folder / "edits" / name,
             occurrences=index.workspace / "tables" / "occurrences" / name,
@@ -179,9 +197,10 @@ class _ShardChecks:
             columns=tuple(name for name in index.documents.schema.names if index.policies[name] != "drop"),
         )
 
-    def run_full_check(self, ambiguous: Counter[str]) -> dict[str, Any]:
+    def run_full_check(self, ambiguous: Counter[str], checked_bytes: Sequence[dict[str, int]]) -> dict[str, Any]:
         """Search what `verify_task` has not: the other columns, and the bytes of the shards outside of their rows; returns the report of
-        both, with `ambiguous` from the texts. The pages of OUT are checked when they are written.
+        both, with `ambiguous` from the texts. `checked_bytes`: what `verify_task` has read of each shard. The pages of OUT are checked
+        when they are written.
         Raises LeakFound."""
         state, index, workspace = self.state, self.state.index, self.state.index.workspace
         with state.tasks.measure("verify"):
@@ -196,7 +215,7 @@ class _ShardChecks:
                 self.search_passes,
                 workspace / "spill" / "full_check",
                 erased_names=state.erased.names,
-                texts_are_checked=True,
+                checked_bytes=checked_bytes,
             )
         if result["findings"]:
             raise leak_error(

@@ -365,7 +365,7 @@ _TEMPLATE_HEADER = """\
 # A plan for `sanitize run --plan {file}`. `sanitize plan show {file}` says what it looks for and what becomes of it, and
 # `sanitize plan test {file} TEXT` shows what it does with a text. All keys: docs/reference/plan.md.
 #
-# For editors that check TOML, write in the first line: #:schema PATH/docs/reference/plan.schema.json
+# For editors that check TOML, write in the first line: #:schema {schema}
 
 """
 _TEMPLATE_COMMENTS = {  # what begins a line -> the comment above it
@@ -397,6 +397,13 @@ _TEMPLATE_FOOTER = """
 """
 
 
+def locate_plan_schema() -> Path:
+    """The path of the JSON schema of plan files, which the documentation generates from this module."""
+    package = Path(__file__).resolve().parents[1]
+    installed, in_checkout = package / "plans" / "plan.schema.json", package.parent / "docs" / "reference" / "plan.schema.json"
+    return installed if installed.is_file() else in_checkout
+
+
 def write_plan_template(path: Path, name: str) -> None:
     """Writes the file of a shipped plan with comments, to start a plan from. Raises UsageError if the file exists, PlanError for an unknown
     name."""
@@ -409,7 +416,8 @@ def write_plan_template(path: Path, name: str) -> None:
             commented.add(begin)
             lines.append(f"# {_TEMPLATE_COMMENTS[begin]}")
         lines.append(line)
-    text = _TEMPLATE_HEADER.format(file=path.name) + "\n".join(lines) + "\n" + _TEMPLATE_FOOTER.format(file=path.name)
+    header, footer = (part.format(file=path.name, schema=locate_plan_schema()) for part in (_TEMPLATE_HEADER, _TEMPLATE_FOOTER))
+    text = header + "\n".join(lines) + "\n" + footer
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -142,7 +142,8 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
 
 def standard_fields(schema: pa.Schema, mapping: ColumnMapping, roles: Roles) -> list[pa.Field]:
     """A file's columns in standard form, the three roles first; a text role with bytes becomes text."""
-    types = {standard: schema.field(source).type for source, standard in mapping if source in schema.names}
+    source_types = {field.name: field.type for field in schema}  # `schema.names` builds a list each time, and there may be many columns
+    types = {standard: source_types[source] for source, standard in mapping if source in source_types}
     text_columns = {leaf.column for name in roles.text if (leaf := find_leaf(name, schema)) and not leaf.steps}
     types |= {standard: TEXT_TYPE for source, standard in mapping if source in text_columns}
     main = main_text_column(roles, schema)

@@ -6,8 +6,12 @@ must search for them in new texts.
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,15 +56,19 @@ def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tom
     """The tombstones of all erasures in WORK, or of the first `erasures`.
 
     Raises UsageError if they were written with another key than `key`, which would not recognise any value, and OutputBroken for a file
-    that cannot be read.
+    that is missing, cannot be read, or is not as it was written.
     """
     values: set[int] = set()
     names: set[str] = set()
     users: set[int] = set()
     files = _tombstone_files(work)[:erasures]
+    expected_names = [f"{number:05d}.json" for number in range(len(files) if erasures is None else max(erasures, len(files)))]
+    if missing := sorted({*expected_names} - {path.name for path in files}):
+        path = work / "vault" / "tombstones" / missing[0]
+        raise OutputBroken(f"{path}: is missing, so a stored erasure request is not known; restore the file from a backup")
     for path in files:
-        tombstone = read_json(path)
-        if tombstone is None or not {"key_id", "values", "names", "users"} <= tombstone.keys():
+        tombstone = None if path.is_symlink() else read_json(path)
+        if tombstone is None or not {"key_id", "values", "names", "users"} <= tombstone.keys() or not _is_unchanged(tombstone):
             raise OutputBroken(f"{path}: not readable, so the stored erasure requests are not known; restore the file from a backup")
         if key is not None and tombstone["key_id"] != key.id:
             raise UsageError(
@@ -77,7 +85,17 @@ def write(work: Path, key: Key, erasure: Tombstones, date: str) -> None:
     """Stores one erasure as a new file. The caller holds the lock of WORK."""
     folder = private_folder.make_private_folder(work / "vault" / "tombstones")
     tombstone = {"key_id": key.id, "date": date, "values": erasure.value_ids, "names": erasure.names, "users": erasure.user_hashes}
-    write_json(folder / f"{len(_tombstone_files(work)):05d}.json", tombstone)
+    write_json(folder / f"{len(_tombstone_files(work)):05d}.json", {**tombstone, "sha256": _hash_tombstone(tombstone)})
+
+
+def _hash_tombstone(tombstone: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(tombstone, sort_keys=True).encode()).hexdigest()
+
+
+def _is_unchanged(tombstone: Mapping[str, Any]) -> bool:
+    """False if the content does not have the hash that was written with it; one of an earlier version has no hash."""
+    content = {name: value for name, value in tombstone.items() if name != "sha256"}
+    return "sha256" not in tombstone or tombstone["sha256"] == _hash_tombstone(content)
 
 
 def _tombstone_files(work: Path) -> list[Path]:

@@ -8,10 +8,12 @@ is exact, and as fast for many values as for few. It does not use the pattern of
 from __future__ import annotations
 
 import functools
+import secrets
 import shutil
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +28,15 @@ from sanitize.array_types import I32, I64, U8, U32, U64, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     ascii_lower,
-    find_matches,
+    fill_columns,
     make_byte_table,
-    slice_spans,
     to_large_string,
 )
-from sanitize.core.intervals import merge_spans, sort_spans
+from sanitize.core.intervals import sort_spans
 from sanitize.kernels.term_search import find_terms, hash_terms, set_bits, set_start_bits
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
+from sanitize.text.decodings.character_classes import FOLDS, FOLDS_TO_ASCII, find_character_places
+from sanitize.text.decodings.escapes import decode_escapes, decode_places
 from sanitize.text.partition_files import MAX_FILES, open_partitions
 
 LITERAL_FORMS = ("exact", "case-folded", "NFKC")
@@ -43,9 +46,10 @@ _TERM_SCHEMA = pa.schema([("form", pa.large_string()), ("kind", pa.int32()), ("v
 _PARTITIONED_SCHEMA = _TERM_SCHEMA.append(pa.field("wide", pa.bool_()))
 MAX_UNSHARED_TERMS = 100_000  # up to this many terms, each process builds its own index, in a tenth of a second
 BYTES_PER_TERM = 400  # memory per term while the index is built: 332 bytes were measured for addresses of 35 bytes
-_MATCHER_ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "is_forbidden_before", "term_stats")
-_EXPECTED_MATCHES = 4096  # the search is repeated where it finds more
+_MATCHER_ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "is_forbidden_before", "term_stats", "blank_pairs")
 _START_FILTER_BYTES = 1 << 14  # half of the first-level cache
+_BLANK = ord(" ")
+_UPPER, _LOWER = slice(ord("A"), ord("Z") + 1), slice(ord("a"), ord("z") + 1)
 _UNSEARCHED_KIND = -1  # the kind in rows of values that are not searched
 
 
@@ -80,6 +84,7 @@ class LiteralMatcher:
         self.is_forbidden_before: Mask = np.all(self.not_before[kinds_present], axis=0) if len(kinds_present) else np.zeros(256, np.bool_)
         # whether any term has a character beyond ASCII, and the length of the longest term
         self.term_stats = np.array([(buffers.data >= 128).any(), self.lengths.max(initial=0)], np.int64)
+        self.blank_pairs = _find_blank_pairs(buffers)
         self._index = TermIndex.build(buffers)
 
     def _load_kind_rules(self) -> None:
@@ -230,38 +235,20 @@ class LiteralMatcher:
 
         Only the surroundings of such a character can differ from what `find` searches: windows as wide as the longest term are searched.
         """
+        # terms of ASCII are not changed by a character whose compatibility form has none
+        classes = FOLDS if self.term_stats[0] else FOLDS_TO_ASCII
         buffers = TextBuffers.from_array(texts)
-        if not len(self):
+        folded = decode_places(buffers, find_character_places(buffers, classes), _fold_bytes) if len(self) else None
+        if folded is None:
             return _empty_matches()
-        non_ascii_texts = np.flatnonzero(np.diff(np.searchsorted(np.flatnonzero(buffers.data >= 128), buffers.offsets)))
-        if len(non_ascii_texts) < len(texts):
-            found = self.find_nfkc(texts.take(pa.array(non_ascii_texts))) if len(non_ascii_texts) else _empty_matches()
-            return LiteralMatches(non_ascii_texts[found.text_no], found.start, found.end, found.term)
-        starts, stops = find_matches(buffers, _changed_chars_pattern(bool(self.term_stats[0])))
-        if not len(starts):
-            return _empty_matches()
-        text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-        margin = int(self.term_stats[1]) + 4
-        low, high = np.maximum(starts - margin, buffers.offsets[text_no]), np.minimum(stops + margin, buffers.offsets[text_no + 1])
-        # windows of one text that overlap or touch are merged, and no window cuts a character
-        text_no, low, high = merge_spans(text_no, low, high)
-        for edge, step in ((low, -1), (high, 1)):
-            while (inside := (edge < len(buffers.data)) & ((buffers.data[np.minimum(edge, len(buffers.data) - 1)] & 0xC0) == 0x80)).any():
-                edge += step * inside
-        # a loop over windows around rare characters: Unicode's compatibility forms have no columnar implementation
-        raw = slice_spans(buffers, low, high).to_pylist()
-        found = self.find(pa.array([fold_nfkc(window) for window in raw], pa.large_string()))
-        first, last = np.empty(len(found.start), np.int64), np.empty(len(found.start), np.int64)
-        for window_no in np.unique(found.text_no):
-            rows = np.flatnonzero(found.text_no == window_no)
-            first[rows], last[rows] = _to_unfolded_bytes(raw[int(window_no)], found.start[rows], found.end[rows])
-        first, last = first + low[found.text_no], last + low[found.text_no]
-        # a match that does not touch such a character is found by `find` anyway, or is an artefact of the window's edge
-        next_char = np.searchsorted(stops, first, side="left")
-        touches = (next_char < len(starts)) & (starts[np.minimum(next_char, len(starts) - 1)] <= last)
-        text_no, term = text_no[found.text_no][touches], found.term[touches]
-        base = buffers.offsets[text_no]
-        return LiteralMatches(text_no, first[touches] - base, last[touches] - base, term)
+        windows = decode_escapes("NFKC", buffers, folded, int(self.term_stats[1]) + 4)
+        found = self.find(windows.pieces)
+        spans = windows.find_encoded_spans(found.text_no, found.start, found.end)
+        # a match that does not touch such a character is found by `find` anyway
+        base = buffers.offsets[spans.text_no]
+        next_place = np.searchsorted(folded.ends, base + spans.start, side="left")
+        touches = (next_place < len(folded.starts)) & (folded.starts[np.minimum(next_place, len(folded.starts) - 1)] <= base + spans.end)
+        return LiteralMatches(spans.text_no[touches], spans.start[touches], spans.end[touches], found.term[touches])
 
 
 def iter_value_batches(value_files: Sequence[Path]) -> Iterator[pl.DataFrame]:
@@ -351,6 +338,8 @@ def _split_common_values(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
 class TermIndex:
     """The tables and filters by which `find_terms` finds terms (sanitize/kernels/term_search.py); about 60 bytes per term."""
 
+    first_bytes: U8
+    key: U64
     widths: U8
     start_filter: U64
     head_filter: U64
@@ -367,7 +356,8 @@ class TermIndex:
     def build(cls, terms: TextBuffers) -> TermIndex:
         """The index of terms."""
         head_hashes, edge_hashes, hashes = np.zeros((3, len(terms.lengths)), np.uint64)
-        hash_terms(terms.data, terms.offsets, head_hashes, edge_hashes, hashes)
+        key = np.frombuffer(secrets.token_bytes(16), np.uint64) | np.uint64(1)
+        hash_terms(terms.data, terms.offsets, key, head_hashes, edge_hashes, hashes)
         start_filter = np.zeros(_START_FILTER_BYTES // 8, np.uint64)
         set_start_bits(terms.data, terms.offsets, start_filter)
         # the distinct (hash of the head, length), and where those of each hash begin
@@ -378,6 +368,8 @@ class TermIndex:
         heads, lengths, is_new_head = heads[is_new_pair], lengths[is_new_pair], is_new_head[is_new_pair]
         order = np.argsort(hashes, kind="stable")
         return cls(
+            _find_first_bytes(terms),
+            key,
             np.unique(np.minimum(terms.lengths, 8)).astype(np.uint8),
             start_filter,
             _make_filter(heads[is_new_head]),
@@ -403,15 +395,36 @@ class TermIndex:
 
     def find(self, buffers: TextBuffers, byte_rules: U8, term_data: U8, term_offsets: I64) -> tuple[I64, I64, I64]:
         """Returns the text number, start byte and term row of all matches, in order of their starts."""
-        tables = [getattr(self, column.name) for column in fields(self)]
-        capacity = _EXPECTED_MATCHES
-        while True:
-            found = np.empty((3, capacity), np.int64)
-            count = find_terms(buffers.data, buffers.offsets, byte_rules, *tables, term_data, term_offsets, *found)
-            if count <= capacity:
-                text_no, start, row = found[:, :count]
-                return text_no, start, row
-            capacity = count
+        tables = (getattr(self, column.name) for column in fields(self)[1:])
+        rules: U8 = byte_rules | (self.first_bytes << np.uint8(2))
+        text_no, start, row = fill_columns(
+            partial(find_terms, buffers.data, buffers.offsets, rules, *tables, term_data, term_offsets), column_count=3
+        )
+        return text_no, start, row
+
+
+def _find_first_bytes(terms: TextBuffers) -> U8:
+    """1 for each byte, in either letter case, with which a term begins."""
+    table = np.zeros(256, np.uint8)
+    table[terms.data[terms.offsets[:-1][terms.lengths > 0]]] = 1
+    table[_UPPER] = table[_LOWER]
+    return table
+
+
+def _find_blank_pairs(terms: TextBuffers) -> Mask:
+    """True at [a, b] where a blank in a term is between the bytes a and b, in either letter case; any byte is beside one at its end."""
+    table = np.zeros((256, 256), np.bool_)
+    blanks = np.flatnonzero(terms.data == _BLANK)
+    term = np.searchsorted(terms.offsets, blanks, side="right") - 1
+    is_first, is_last = blanks == terms.offsets[term], blanks + 1 == terms.offsets[term + 1]
+    before, after = terms.data[np.maximum(blanks - 1, 0)], terms.data[np.minimum(blanks + 1, len(terms.data) - 1)]
+    table[before[~is_first & ~is_last], after[~is_first & ~is_last]] = True
+    table[:, after[is_first & ~is_last]] = True
+    table[before[~is_first & is_last]] = True
+    table |= bool((is_first & is_last).any())
+    table[_UPPER] |= table[_LOWER]
+    table[:, _UPPER] |= table[:, _LOWER]
+    return table
 
 
 def _make_filter(hashes: U64) -> U64:
@@ -475,6 +488,10 @@ def fold_nfkc(text: str) -> str:
     return text.translate(_NFKC_FOLDING)
 
 
+def _fold_bytes(character: bytes) -> bytes:
+    return fold_nfkc(character.decode()).encode()
+
+
 def list_spellings(value: str) -> list[str]:
     """Returns how a value beyond ASCII may be written in a text, or in a text's compatibility form: each composed and decomposed (NFC,
     NFD)."""
@@ -492,29 +509,3 @@ def expand_spellings(values: pl.DataFrame) -> pl.DataFrame:
         form=pl.Series([list_spellings(form) for form in non_ascii["form"]], dtype=pl.List(pl.String))
     ).explode("form")
     return non_ascii.with_columns(ascii_lower(non_ascii["form"]))
-
-
-@functools.cache
-def _changed_chars_pattern(all_changes: bool) -> str:
-    """Returns a pattern for a run of characters beyond ASCII whose compatibility form contains ASCII, or (`all_changes`) differs from
-    the character itself."""
-    codes = []
-    for code in (*range(0x80, 0xD800), *range(0xE000, 0x20000)):
-        letter = chr(code)
-        if unicodedata.decomposition(letter) or letter.casefold() != letter:
-            folded = _NFKC_FOLDING[code]
-            if folded != letter if all_changes else any(char < "\x80" for char in folded):
-                codes.append(code)
-    edges = np.flatnonzero(np.diff(codes, prepend=-2) != 1)
-    runs = [(codes[low], codes[high - 1]) for low, high in zip(edges, [*edges[1:], len(codes)], strict=True)]
-    return "[" + "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in runs) + "]+"
-
-
-def _to_unfolded_bytes(text: str, folded_starts: I64, folded_ends: I64) -> tuple[I64, I64]:
-    """Maps byte offsets in the compatibility form of a text to byte offsets in the text."""
-    folded_lengths = np.fromiter((len(_NFKC_FOLDING[ord(letter)].encode()) for letter in text), np.int64, len(text))
-    original_lengths = np.fromiter((len(letter.encode()) for letter in text), np.int64, len(text))
-    form_ends, ends = np.cumsum(folded_lengths), np.concatenate([[0], np.cumsum(original_lengths)])
-    first = np.searchsorted(form_ends, folded_starts, side="right")
-    last = np.searchsorted(form_ends, folded_ends, side="left")
-    return ends[first], ends[last + 1]

@@ -1,6 +1,6 @@
 """Finds a list of names in a column of texts: in any letter case and Unicode form, across any white space, also as `Surname, First name`.
 
-Encoded text is searched too (sanitize/text/decodings.py): `Ann=20Roe`, or a base64 part, where the span of a match is the whole run of
+Encoded text is searched too (sanitize/text/decodings): `Ann=20Roe`, or a base64 part, where the span of a match is the whole run of
 base64.
 
 All names form one alternation, run by the linear-time regex engine of Polars; a name is bounded by Unicode's word boundaries. Meant for

@@ -4,7 +4,7 @@ plan leaves, or as none of these (a leak); and maps it to its bytes in the input
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -60,12 +60,13 @@ class VerifyTask:
         None  # where set, a variant may equal a value that first occurs in a later document (not known when it was drawn)
     )
     renamed_columns: Mapping[str, str] = field(default_factory=dict)  # see `find_renamed_columns`
-    sweep_terms: tuple[Path, ...] = ()  # of a full check: identity forms, digits and digests, which are swept as well
-    temp_path: Path | None = None  # where an attempt writes `sweep_path` before it is renamed
+    sweep_terms: tuple[Path, ...] = ()  # of a full check: identity forms, digits and perhaps digests, which are swept as well
+    digest_words_path: Path | None = None  # words that may be digests are written here
+    temp_folder: Path | None = None  # where an attempt writes its files before they are renamed
 
     def for_attempt(self, folder: Path) -> VerifyTask:
-        """The task for one of several concurrent attempts: with a temp path in `folder`."""
-        return replace(self, temp_path=folder / "sweep.parquet")
+        """The task for one of several concurrent attempts: with files in `folder`."""
+        return replace(self, temp_folder=folder)
 
 
 def find_renamed_columns(roles: Mapping[str, Any]) -> dict[str, str]:
@@ -80,8 +81,9 @@ def describe_column(name: str, renamed_columns: Mapping[str, str]) -> str:
     return f"column {name} ({renamed_columns[name]} in the input)" if name in renamed_columns else f"column {name}"
 
 
-def read_shard_batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
-    """Yields the rows of a shard as tables of canonical types, with the `doc_no` of each row. Raises OutputBroken on another row count."""
+def read_shard_batches(task: VerifyTask, columns: Sequence[str] | None = None) -> Iterator[tuple[pa.Table, I64]]:
+    """Yields the rows of a shard as tables of canonical types, with the `doc_no` of each row; of a Parquet file only the given `columns`.
+    Raises OutputBroken on another row count."""
     if (format_module := formats.find_packed_format(task.shard_path)) is not None:
         yield from _read_converted_batches(task, format_module)
         return
@@ -90,10 +92,10 @@ def read_shard_batches(task: VerifyTask) -> Iterator[tuple[pa.Table, I64]]:
         if len(doc_nos) != file.metadata.num_rows:
             raise OutputBroken(f"{task.shard_path}: {file.metadata.num_rows} rows; the run wrote {len(doc_nos)}; run again with --replace")
         next_row = 0
-        for batch in file.iter_batches(5_000, use_threads=False):
+        for batch in file.iter_batches(5_000 if columns is None else 50_000, columns=columns, use_threads=False):
             if batch.num_rows:
-                columns = {name: to_canonical_type(batch.column(name)) for name in batch.schema.names}
-                yield pa.table(columns), doc_nos[next_row : next_row + batch.num_rows]
+                arrays = {name: to_canonical_type(batch.column(name)) for name in batch.schema.names}
+                yield pa.table(arrays), doc_nos[next_row : next_row + batch.num_rows]
                 next_row += batch.num_rows
 
 

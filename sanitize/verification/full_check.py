@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,12 +28,13 @@ from sanitize.array_types import I32, I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_null_texts
 from sanitize.core.engine import Engine
 from sanitize.core.intervals import flatten_spans, overlaps_any
-from sanitize.core.text_cells import flatten_leaf, list_text_leaves
+from sanitize.core.text_cells import flatten_leaf, is_text_type, list_text_leaves
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.corpus import flatten_cells
 from sanitize.storage.formats import find_packed_format
 from sanitize.text import name_search
-from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
+from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
+from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs, find_digests
 from sanitize.verification.attribution import (
     VerifyTask,
     attribute_from_files,
@@ -45,6 +46,7 @@ from sanitize.verification.attribution import (
     within_kept_originals,
 )
 from sanitize.verification.parquet_pages import (
+    RowOnlyColumns,
     as_single_text,
     extract_readable_texts,
     find_row_only_columns,
@@ -83,7 +85,7 @@ class FileCheckTask:
     digest_words_path: Path | None  # words that may be digests are written here, in the first pass
     shard_task: VerifyTask | None = None
     erased_names: tuple[str, ...] = ()  # names of erased persons; searched in the first pass
-    texts_are_checked: bool = False  # `verify_task` has searched the texts in all forms, and the file is as it was written
+    checked_bytes: Mapping[str, int] | None = None  # see `run_full_check`
     temp_path: Path | None = None  # where an attempt writes `digest_words_path` before it is renamed
 
     def for_attempt(self, folder: Path) -> FileCheckTask:
@@ -99,13 +101,14 @@ def run_full_check(
     scratch_folder: Path,
     own_files: Sequence[str] = (),
     erased_names: Sequence[str] = (),
-    texts_are_checked: bool = False,
+    checked_bytes: Sequence[Mapping[str, int]] = (),
 ) -> dict[str, Any]:
     """Search shards (each with its name) and other files for all forms of the values in `pass_folders`.
 
     Temporary files are written below `scratch_folder`. Files that are not in `own_files` are not reported by name. `erased_names` are
-    searched as mentions, also in decoded text. `texts_are_checked`: `verify_task` has searched the texts of the shards in all forms, and
-    their files are as they were written; of a Parquet file only the other columns and the bytes outside of the rows are searched then.
+    searched as mentions, also in decoded text. `checked_bytes`: where `verify_task` has searched the texts of the shards in all forms, and
+    their files are as they were written, what it read of each (`plain_bytes`); of a Parquet file only the other columns and the bytes
+    outside of the rows are searched then.
 
     Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `bytes_searched` (by
     location), and for the shards `rows`, `kept_found` and `kept_expected`.
@@ -116,6 +119,7 @@ def run_full_check(
     all_files: list[tuple[Path, str, VerifyTask | None]] = [(task.shard_path, name, task) for task, name in shards]
     all_files += [(path, name, None) for path, name in files]
     own_names = {*own_files, *(name for _, name in shards)}
+    checked_by_path = {task.shard_path: plain_bytes for (task, _), plain_bytes in zip(shards, checked_bytes, strict=False)}
     foreign = [name for _, name, _ in all_files if name not in own_names]
     tasks = [
         FileCheckTask(
@@ -126,7 +130,7 @@ def run_full_check(
             digest_words_path=None if number else words_folder / f"{no:06d}.parquet",
             shard_task=task,
             erased_names=() if number else tuple(erased_names),
-            texts_are_checked=texts_are_checked and not erased_names and task is not None and find_packed_format(file) is None,
+            checked_bytes=checked_by_path.get(file) if not erased_names and find_packed_format(file) is None else None,
         )
         for number, terms_path in enumerate(pass_folders)
         for no, (file, name, task) in enumerate(all_files)
@@ -262,9 +266,11 @@ class _FileCheck:
         others: list[_FormMatches] = []
         if self.task.erased_names and location:
             self._count_mentions(texts, location, only_forms)
+        runs: CodedRuns | None = None
         if only_forms is None:
             if self.task.digest_words_path is not None:
-                self._collect_digest_words(texts, location, is_allowed)
+                runs = find_coded_runs(texts)
+                self._collect_digest_words(texts, runs, location, is_allowed)
             exact = terms.plain.find(texts, check_boundaries=False)
             has_boundaries = terms.plain.has_valid_boundaries(texts, exact)
             others.append(
@@ -276,9 +282,8 @@ class _FileCheck:
             nfkc_matches = _FormMatches("NFKC", nfkc.text_no, nfkc.start, nfkc.end, nfkc.term, all_true, ~terms.is_short[nfkc.term])
             others.append(nfkc_matches)
             yield nfkc_matches
-        for view in (
-            iter_decodings(texts, terms.max_length + 4) if only_forms is None else iter_decodings(texts, terms.max_length + 4, only_forms)
-        ):
+        forms = ENCODED_FORMS if only_forms is None else only_forms
+        for view in iter_decodings(texts, terms.max_length + 4, forms, runs, terms.plain.blank_pairs):
             is_digits = view.form == "digits"
             matcher = terms.digits if is_digits else terms.plain
             matches = matcher.find(view.pieces, check_boundaries=False)
@@ -312,8 +317,8 @@ class _FileCheck:
                     others.append(form_matches.select(encoded.is_encoded))
                     yield others[-1]
 
-    def _collect_digest_words(self, texts: pa.LargeStringArray, location: str, is_allowed: _PlacePredicate | None) -> None:
-        words, text_no, start, stop = find_digests(texts)
+    def _collect_digest_words(self, texts: pa.LargeStringArray, runs: CodedRuns, location: str, is_allowed: _PlacePredicate | None) -> None:
+        words, text_no, start, stop = find_digests(texts, runs)
         is_outside = ~is_allowed(text_no, start, stop) if words and is_allowed is not None else np.ones(len(words), np.bool_)
         for counts in self.counted:
             counts.digest_words.update(words)
@@ -338,14 +343,19 @@ class _FileCheck:
         kept = pl.DataFrame(pq.read_table(task.kept_originals, partitioning=None))
         kept_doc = kept["doc_no"].to_numpy()
         self.row_counters["kept_expected"] += kept.height
-        self._mask_column_names(read_shard_schema(task))
+        schema = read_shard_schema(task)
+        self._mask_column_names(schema)
         rows, page_rows = _Counts(), _Counts()  # of all columns, and of those whose pages may hold more than the rows
         is_parquet = find_packed_format(task.shard_path) is None
-        row_only_columns = find_row_only_columns(task.shard_path) if is_parquet else frozenset[str]()
-        skips_texts = self.task.texts_are_checked and {leaf.column for leaf in task.leaves} <= row_only_columns
+        row_only = find_row_only_columns(task.shard_path, self.task.checked_bytes or {}) if is_parquet else RowOnlyColumns()
+        text_columns = {leaf.column for leaf in task.leaves}
+        skips_texts = self.task.checked_bytes is not None and text_columns <= row_only.names
+        # a column of lists or structs may have numbers and bytes beside its texts
+        skipped_columns = {name for name in schema.names if skips_texts and name in text_columns and is_text_type(schema.field(name).type)}
+        read_columns = [name for name in schema.names if name not in skipped_columns] if skips_texts else None
         residual: list[tuple[str, _FormMatches, I64, I64, list[str]]] = []
-        for table, doc_no in read_shard_batches(task):
-            self.row_counters["rows"] += table.num_rows
+        for table, doc_no in read_shard_batches(task, read_columns):
+            self.row_counters["rows"] += len(doc_no)
             low, high = np.searchsorted(kept_doc, [doc_no[0], doc_no[-1] + 1])
             batch_kept = kept[int(low) : int(high)]
             leaves = [leaf for leaf in task.leaves if leaf.column in table.column_names]
@@ -353,7 +363,7 @@ class _FileCheck:
             for column in flatten_cells(table, leaves) if not skips_texts else ():
                 texts = fill_null_texts(column.flat.texts)
                 self._count_bytes("rows", texts)
-                self.counted = (rows,) if column.leaf.column in row_only_columns else (rows, page_rows)
+                self.counted = (rows,) if column.leaf.column in row_only.names else (rows, page_rows)
                 is_allowed = partial(within_kept_or_atomic, task, batch_kept, doc_no[column.flat.rows], column.cell.astype(np.int64))
                 for matches in self.search(texts, self._column_location(str(column.leaf)), is_allowed=is_allowed):
                     self._add_counts(matches)
@@ -380,13 +390,13 @@ class _FileCheck:
                 if leaf not in stored_leaves:
                     texts = flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts.fill_null("")
                     self._count_bytes("rows", texts)
-                    self.counted = (rows,) if leaf.column in row_only_columns else (rows, page_rows)
+                    self.counted = (rows,) if leaf.column in row_only.names else (rows, page_rows)
                     self.check_texts(self._column_location(str(leaf)), texts, strict=True)
             for name in table.column_names:
                 self.counted = ()
                 for numbers in _number_texts(table.column(name).chunk(0)):
                     self.check_texts(self._column_location(name), numbers, only_forms=("digits",), strict=True)
-                self.counted = (rows,) if name in row_only_columns else (rows, page_rows)
+                self.counted = (rows,) if name in row_only.names else (rows, page_rows)
                 for raw in _binary_values(table.column(name).chunk(0)):
                     for texts, only_forms in _texts_in_bytes(raw):
                         self.check_texts(self._column_location(name), texts, only_forms=only_forms, strict=True)
@@ -394,7 +404,7 @@ class _FileCheck:
         self._classify_residual(task, residual)
         self._check_collisions(task)
         if is_parquet:
-            pages = partial(read_pages, task.shard_path, row_only_columns)
+            pages = partial(read_pages, task.shard_path, row_only)
             self._check_surplus("a page of", pages, page_rows)
         raw_bytes = read_bytes_outside_pages if skips_texts else read_chunks
         self._check_surplus("raw bytes", lambda: (("", chunk) for chunk in raw_bytes(task.shard_path)), rows)
@@ -593,7 +603,8 @@ def _overlaps_any(found: _FormMatches, others: Sequence[_FormMatches]) -> Mask:
 def _texts_in_bytes(data: U8) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:
     """Yields (texts, forms to search): readable stretches with None for all forms, and all bytes as one text with UTF-16."""
     if len(data):
-        yield extract_readable_texts(data), None
+        if len(texts := extract_readable_texts(data)):
+            yield texts, None
         yield as_single_text(data), ("UTF-16",)
 
 

@@ -43,6 +43,7 @@ from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import read_unselected_values
 from sanitize.text import name_search
+from sanitize.text.decodings.coded_runs import find_coded_runs
 from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, count_common_values, prepare_terms
 from sanitize.verification.attribution import VerifyTask as VerifyTask
 from sanitize.verification.attribution import (
@@ -54,9 +55,9 @@ from sanitize.verification.attribution import (
 )
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
 from sanitize.verification.full_check import LeakFinding, run_full_check
-from sanitize.verification.parquet_pages import read_chunks
+from sanitize.verification.parquet_pages import count_plain_bytes, read_chunks
 from sanitize.verification.published_folder import PAGE_NAMES, ForeignNames, PublishedFolder, describe_changes, require_run_tables
-from sanitize.verification.sweep_terms import SweepTerms
+from sanitize.verification.sweep_terms import DigestWords, SweepTerms
 from sanitize.verification.value_forms import write_passes
 
 _SINGLE_PROCESS_BYTES = 16 << 20  # with fewer bytes of shards one process is faster than starting workers
@@ -73,8 +74,9 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     """Check one shard.
 
     Returns `rows`, `text_bytes`, `kept_found` and `kept_expected` (kept originals found and expected), `swept` (removed values left in
-    texts, written to `task.sweep_path` as occurrences), `ambiguous` (by kind, matches in texts that are too short to be conclusive), and
-    `leaks`: matches that cannot be swept, as (column, kind, doc_no) without any value.
+    texts, written to `task.sweep_path` as occurrences), `ambiguous` (by kind, matches in texts that are too short to be conclusive),
+    `leaks`: matches that cannot be swept, as (column, kind, doc_no) without any value; `plain_bytes`: the bytes of the texts of each column
+    (`count_plain_bytes`); and `digest_words`: how many words are in `task.digest_words_path`.
     """
     matchers = LiteralMatcher.open_partitions(task.forbidden_values)
     sweep_terms = SweepTerms.open(task.sweep_terms) if task.sweep_terms else None
@@ -86,6 +88,8 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
     residual: list[ResidualMatches] = []
     inconclusive: list[ResidualMatches] = []
     leaks: list[tuple[str, str, int]] = []
+    plain_bytes = Counter[str]()
+    digest_words = DigestWords()
     rows = text_bytes = kept_found = 0
     for table, doc_no in read_shard_batches(task):
         rows += table.num_rows
@@ -98,6 +102,11 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         for column in columns:
             texts = fill_null_texts(column.flat.texts)
             text_bytes += len(TextBuffers.from_array(texts).data)
+            if not column.leaf.steps:
+                plain_bytes[column.leaf.column] += count_plain_bytes(column.flat.texts)
+            runs = find_coded_runs(texts) if sweep_terms else {}
+            if task.digest_words_path is not None:
+                digest_words.add(texts, runs, doc_no[column.flat.rows], column.cell)
             leaf_no = task.leaves.index(column.leaf)
             for matcher, matches, is_exact in find_matches(matchers, texts):
                 outside, kept_count = select_residual(batch_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
@@ -105,7 +114,7 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                     _, kept_count = select_residual(searched_kept, column, doc_no, leaf_no, matcher, matches, ranks_terms=False)
                 found_in_batch += kept_count if is_exact else 0
                 residual.append(outside)
-            for matcher, matches, conclusive in sweep_terms.find(texts, matchers) if sweep_terms else ():
+            for matcher, matches, conclusive in sweep_terms.find(texts, matchers, runs) if sweep_terms else ():
                 for selected, found in ((conclusive, residual), (~conclusive, inconclusive)):
                     some = matches.take(np.flatnonzero(selected))
                     outside, _ = select_residual(batch_kept, column, doc_no, leaf_no, matcher, some, ranks_terms=False)
@@ -134,7 +143,27 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
         "swept": len(to_sweep),
         "ambiguous": _count_inconclusive(task, inconclusive, names),
         "leaks": leaks,
+        "plain_bytes": dict(plain_bytes),
+        "digest_words": digest_words.write(task, kept) if task.digest_words_path is not None else 0,
     }
+
+
+def verify_with_digests(
+    tasks: Sequence[VerifyTask],
+    run_tasks: Callable[[Sequence[VerifyTask]], list[dict[str, Any]]],
+    prepare_digests: Callable[[Sequence[Path]], tuple[Path, ...]],
+) -> tuple[list[dict[str, Any]], tuple[Path, ...]]:
+    """Check shards, and those with words that may be digests once more if any of these is the digest of a value. Returns the results, and
+    the search terms of such digests. `prepare_digests` is `prepare_digest_terms` for some files of words."""
+    results = run_tasks(tasks)
+    rows = [row for row, result in enumerate(results) if result["digest_words"]]
+    word_files = [path for row in rows if (path := tasks[row].digest_words_path) is not None]
+    digest_terms = prepare_digests(word_files) if word_files else ()
+    if digest_terms:
+        repeated = [dataclasses.replace(tasks[row], sweep_terms=(*tasks[row].sweep_terms, *digest_terms)) for row in rows]
+        for row, result in zip(rows, run_tasks(repeated), strict=True):
+            results[row] = result
+    return results, digest_terms
 
 
 def _count_kept(
@@ -203,9 +232,9 @@ def _write_sweep(task: VerifyTask, to_sweep: SweepSpans, kind_names: Sequence[st
         (*span, kind, value_id, table_schemas.SWEEP_FINDER, 1.0, None, None)
         for *span, kind, value_id in zip(*(column.tolist() for column in spans), kinds, to_sweep.value_id.tolist(), strict=True)
     ]
-    write_table_rows(task.temp_path or task.sweep_path, table_schemas.OCCURRENCES.schema, rows)
-    if task.temp_path:
-        task.temp_path.rename(task.sweep_path)
+    path = task.temp_folder / "sweep.parquet" if task.temp_folder else task.sweep_path
+    write_table_rows(path, table_schemas.OCCURRENCES.schema, rows)
+    path.rename(task.sweep_path)
 
 
 def _read_input_cells(task: VerifyTask, doc_nos: I64) -> Iterator[tuple[I64, list[CellColumn]]]:

@@ -7,8 +7,8 @@ here (Thrift's compact protocol, PageHeader of parquet-format), and readable str
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -100,16 +100,26 @@ class Page:
     data: U8
 
 
-def read_pages(path: Path, row_only_columns: Set[str] = frozenset()) -> Iterator[tuple[str, U8]]:
-    """Yields (path of the column, bytes) of every decompressed page of a Parquet file; of pages of `row_only_columns` only the levels.
+@dataclass(frozen=True, repr=False)
+class RowOnlyColumns:
+    """The columns of a Parquet file whose pages hold nothing but the values of the rows that pyarrow returns, and the levels of these
+    pages by number of the row group and of the column."""
+
+    names: frozenset[str] = frozenset()
+    levels: Mapping[tuple[int, int], Sequence[U8]] = field(default_factory=dict)
+
+
+def read_pages(path: Path, row_only: RowOnlyColumns) -> Iterator[tuple[str, U8]]:
+    """Yields (path of the column, bytes) of every decompressed page of a Parquet file; of pages of `row_only` columns only the levels.
 
     Raises OutputBroken for a page it cannot read."""
     with pq.ParquetFile(path, pre_buffer=False) as file:
-        for group, number in itertools.product(range(file.metadata.num_row_groups), range(file.metadata.num_columns)):
-            column = file.schema.column(number).path
-            levels_only = any(_is_part_of(column, name) for name in row_only_columns)
-            for page in _read_column_chunk(path, file, group, number):
-                yield column, page.data[: page.levels_size] if levels_only else page.data
+        for chunk in itertools.product(range(file.metadata.num_row_groups), range(file.metadata.num_columns)):
+            column = file.schema.column(chunk[1]).path
+            for data in (
+                row_only.levels[chunk] if chunk in row_only.levels else (page.data for page in _read_column_chunk(path, file, *chunk))
+            ):
+                yield column, data
 
 
 def read_bytes_outside_pages(path: Path) -> Iterator[U8]:
@@ -130,14 +140,37 @@ def read_bytes_outside_pages(path: Path) -> Iterator[U8]:
         yield np.frombuffer(b"\1".join([*parts, raw.read()]), np.uint8)
 
 
-def find_row_only_columns(path: Path) -> frozenset[str]:
+def find_row_only_columns(path: Path, value_bytes: Mapping[str, int]) -> RowOnlyColumns:
     """The columns of a Parquet file whose pages hold nothing but the values of the rows that pyarrow returns.
 
-    All their pages are plain, so that there is no dictionary, and the values in them take as many bytes as those of the rows."""
+    All their pages are plain, so that there is no dictionary, and the values in them take as many bytes as those of the rows. These are in
+    `value_bytes` for columns that were read before (see `count_plain_bytes`); the rows of others are read here."""
     with pq.ParquetFile(path, pre_buffer=False) as file:
-        numbers = range(file.metadata.num_columns)
-        others = [file.schema.column(number).path for number in numbers if not _holds_rows_only(path, file, number)]
-        return frozenset(name for name in file.schema_arrow.names if not any(_is_part_of(column, name) for column in others))
+        paths = [file.schema.column(number).path for number in range(file.metadata.num_columns)]
+        levels = [_read_row_only_levels(path, file, number, value_bytes.get(column)) for number, column in enumerate(paths)]
+        others = [column for column, one in zip(paths, levels, strict=True) if one is None]
+        names = frozenset(name for name in file.schema_arrow.names if not any(_is_part_of(column, name) for column in others))
+    is_row_only = [any(_is_part_of(column, name) for name in names) for column in paths]
+    return RowOnlyColumns(
+        names, {(group, number): pages for number, one in enumerate(levels) if is_row_only[number] for group, pages in enumerate(one or [])}
+    )
+
+
+def _read_row_only_levels(path: Path, file: pq.ParquetFile, number: int, value_bytes: int | None) -> list[list[U8]] | None:
+    """The levels of each page of a column, by row group; None if its pages may hold anything else than the values of its rows."""
+    column = file.schema.column(number)
+    if column.physical_type != "BYTE_ARRAY" and column.physical_type not in _VALUE_WIDTHS:
+        return None
+    levels, page_bytes = [], 0
+    for group in range(file.metadata.num_row_groups):
+        levels.append(list[U8]())
+        for page in _read_column_chunk(path, file, group, number):
+            if not page.is_plain:
+                return None
+            levels[group].append(page.data[: page.levels_size].copy())
+            page_bytes += len(page.data) - page.levels_size
+    # no row group has fewer bytes in its pages than in its rows
+    return levels if page_bytes == (_count_value_bytes(file, number) if value_bytes is None else value_bytes) else None
 
 
 def _is_part_of(path: str, column: str) -> bool:
@@ -145,24 +178,20 @@ def _is_part_of(path: str, column: str) -> bool:
     return path == column or path.startswith(f"{column}.")
 
 
-def _holds_rows_only(path: Path, file: pq.ParquetFile, number: int) -> bool:
+def _count_value_bytes(file: pq.ParquetFile, number: int) -> int:
+    """The bytes that the values of a column take in the plain encoding."""
     column = file.schema.column(number)
     width = _VALUE_WIDTHS.get(column.physical_type)
-    if width is None and column.physical_type != "BYTE_ARRAY":
-        return False
-    for group in range(file.metadata.num_row_groups):
-        page_bytes = 0
-        for page in _read_column_chunk(path, file, group, number):
-            if not page.is_plain:
-                return False
-            page_bytes += len(page.data) - page.levels_size
-        row_bytes = 0
-        for batch in file.iter_batches(5_000, row_groups=[group], columns=[column.path], use_threads=False):
-            values = _only_leaf(batch.column(0)).drop_null()
-            row_bytes += len(values) * width if width else int(pc.sum(pc.binary_length(values)).as_py() or 0) + 4 * len(values)
-        if page_bytes != row_bytes:
-            return False
-    return True
+    value_bytes = 0
+    for batch in file.iter_batches(5_000, columns=[column.path], use_threads=False):
+        values = _only_leaf(batch.column(0)).drop_null()
+        value_bytes += len(values) * width if width else count_plain_bytes(values)
+    return value_bytes
+
+
+def count_plain_bytes(values: pa.Array) -> int:
+    """The bytes that texts, without the nulls among them, take in the plain encoding: each has its length before it."""
+    return int((pc.sum(pc.binary_length(values)).as_py() or 0) + 4 * (len(values) - values.null_count))
 
 
 def _only_leaf(array: pa.Array) -> pa.Array:

@@ -2,36 +2,39 @@
 those digests of values that occur in texts, and values encoded in the text.
 
 A word of hexadecimal digits inside a kept original, or inside an atomic value that the plan leaves, is not swept. A run prepares the terms
-of all removed values as files, which costs one pass over the texts, and the digests of all values if any such word occurs; a stream builds
-those of each batch.
+of all removed values as files, without digests; if words that may be digests occur in the texts, it computes those of all values, and
+checks the shards again if any occurs. A stream builds the terms of each batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts
+from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.engine import Engine
-from sanitize.storage.corpus import flatten_cells
-from sanitize.text.decodings import EncodedSpans, find_digests, iter_decodings
+from sanitize.text.decodings import iter_decodings
+from sanitize.text.decodings.coded_runs import CodedRuns, find_digests
+from sanitize.text.decodings.decoded_pieces import EncodedSpans
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, prepare_terms
-from sanitize.verification.attribution import VerifyTask, read_shard_batches, within_kept_or_atomic
+from sanitize.verification.attribution import VerifyTask, within_kept_or_atomic
 from sanitize.verification.value_forms import (
+    SWEEP_FILES,
     TERM_SCHEMA,
     SearchTerms,
     build_sweep_terms,
     is_conclusive,
     match_value_digests,
     write_passes,
-    write_sweep_terms,
 )
 
 _WORD_SCHEMA = pa.schema([("word", pa.string())])
@@ -43,18 +46,18 @@ class SweepTerms:
 
     identity: tuple[LiteralMatcher, ...]
     digits: tuple[LiteralMatcher, ...]
-    digests: tuple[LiteralMatcher, ...]
+    digests: tuple[LiteralMatcher, ...] = ()
 
     @classmethod
     def open(cls, paths: Sequence[Path]) -> SweepTerms:
-        """The terms that `prepare_sweep_terms` prepared."""
+        """The terms that `prepare_sweep_terms` prepared, and those of `prepare_digest_terms` if there are any."""
         return cls(*(LiteralMatcher.open_partitions(path) for path in paths))
 
     @classmethod
     def from_values(cls, values: pl.DataFrame) -> SweepTerms:
         """The terms of a few values: columns value_id, kind (a name), value, normalised. Without digests: see `with_digests`."""
         identity, digits = build_sweep_terms(values)
-        return cls(_build_matchers(identity), _build_matchers(digits), ())
+        return cls(_build_matchers(identity), _build_matchers(digits))
 
     def with_digests(self, texts: Sequence[pa.LargeStringArray], values: pl.DataFrame) -> SweepTerms:
         """The terms with the digests of these values that occur in some texts."""
@@ -63,18 +66,19 @@ class SweepTerms:
         return replace(self, digests=_build_matchers(_build_digest_table(found)))
 
     def find(
-        self, texts: pa.LargeStringArray, spelling_matchers: Sequence[LiteralMatcher]
+        self, texts: pa.LargeStringArray, spelling_matchers: Sequence[LiteralMatcher], runs: CodedRuns | None = None
     ) -> Iterator[tuple[LiteralMatcher, LiteralMatches, Mask]]:
         """Yields the matches in a column, and whether each is conclusive. `spelling_matchers` are searched in decoded text only.
 
-        The digits of a number match with any separators, where they are a whole sequence of digits or unbroken.
+        The digits of a number match with any separators, where they are a whole sequence of digits or unbroken. `runs`: of the column.
         """
         for matcher in (*self.identity, *self.digests):
             if len((matches := matcher.find(texts)).term):
                 yield matcher, matches, np.ones(len(matches.term), np.bool_)
         plain_matchers = (*spelling_matchers, *self.identity)
         max_length = max((int(matcher.term_stats[1]) for matcher in plain_matchers), default=0)
-        for view in iter_decodings(texts, max_length + 4):
+        blank_pairs = np.logical_or.reduce([matcher.blank_pairs for matcher in plain_matchers], initial=False)
+        for view in iter_decodings(texts, max_length + 4, runs=runs, blank_pairs=blank_pairs):
             is_digits = view.form == "digits"
             for matcher in self.digits if is_digits else plain_matchers:
                 piece_matches = matcher.find(view.pieces, check_boundaries=False)
@@ -110,22 +114,35 @@ def _widen_to_characters(texts: pa.LargeStringArray, spans: EncodedSpans, select
     return edges[0], edges[1]
 
 
-@dataclass(frozen=True)
-class DigestTask:
-    """One shard, and the file for its words that may be digests and are outside kept originals and atomic values."""
+@dataclass(repr=False)
+class DigestWords:
+    """The words of a shard that may be digests, and where they are."""
 
-    shard_task: VerifyTask
-    words_path: Path
-    temp_path: Path | None = None  # where an attempt writes `words_path` before it is renamed
+    words: list[str] = field(default_factory=list)
+    spans: list[tuple[I64, I64, I64, I64]] = field(default_factory=list)  # document, cell, start and end byte
 
-    def for_attempt(self, folder: Path) -> DigestTask:
-        """The task for one of several concurrent attempts: with a temp path in `folder`."""
-        return replace(self, temp_path=folder / "words.parquet")
+    def add(self, texts: pa.LargeStringArray, runs: CodedRuns, doc_no: I64, cell: npt.NDArray[np.integer[Any]]) -> None:
+        """Add those in a column of text cells, each of which is in a document."""
+        words, text_no, start, end = find_digests(texts, runs)
+        if words:
+            self.words += words
+            self.spans.append((doc_no[text_no], cell[text_no].astype(np.int64), start, end))
+
+    def write(self, task: VerifyTask, kept: pl.DataFrame) -> int:
+        """Write the distinct words outside kept originals and atomic values to `task.digest_words_path`; returns how many."""
+        assert task.digest_words_path is not None
+        if not self.words:
+            return 0
+        doc_no, cell, start, end = (np.concatenate(column) for column in zip(*self.spans, strict=True))
+        is_allowed = within_kept_or_atomic(task, kept, doc_no, cell, np.arange(len(doc_no)), start, end)
+        words = sorted(set(np.array(self.words, object)[~is_allowed]))
+        path = task.temp_folder / "digest_words.parquet" if task.temp_folder else task.digest_words_path
+        pq.write_table(pa.table([pa.array(words, pa.string())], schema=_WORD_SCHEMA), path, compression="lz4")
+        path.rename(task.digest_words_path)
+        return len(words)
 
 
 def prepare_sweep_terms(
-    engine: Engine,
-    shards: Sequence[VerifyTask],
     values: Sequence[Path],
     edited_kinds: Sequence[str],
     include_ids: Sequence[int],
@@ -134,28 +151,26 @@ def prepare_sweep_terms(
     memory_bytes: int,
 ) -> tuple[list[Path], tuple[Path, ...]]:
     """Write the passes over the removed values (see `write_passes`) and the prepared files for `VerifyTask.sweep_terms` to `spill`."""
-    passes, _ = write_passes(values, edited_kinds, spill / "passes", memory_bytes, include_ids, exclude_ids)
-    term_files = write_sweep_terms(values, edited_kinds, spill / "sweep_terms", include_ids, exclude_ids)
-    digest_file = write_digest_terms(engine, shards, passes, spill / "digest_terms")
-    return passes, tuple(prepare_terms(path, path.with_suffix(""), memory_bytes) for path in (*term_files, digest_file))
+    folder = spill / "sweep_terms"
+    passes, _ = write_passes(values, edited_kinds, spill / "passes", memory_bytes, include_ids, exclude_ids, folder)
+    return passes, tuple(prepare_terms(folder / name, (folder / name).with_suffix(""), memory_bytes) for name in SWEEP_FILES)
 
 
-def write_digest_terms(engine: Engine, shards: Sequence[VerifyTask], passes: Sequence[Path], folder: Path) -> Path:
-    """Write the digests of values of the passes that occur in texts of the shards, as a file for `prepare_terms`; returns it.
-
-    Temporary files are written to `folder`, too.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    tasks = [DigestTask(shard, folder / f"{shard.shard_no:06d}.parquet") for shard in shards]
-    word_files = [tasks[done.task_no].words_path for done in engine.map_shards(collect_digest_words, tasks) if done.result]
+def prepare_digest_terms(
+    engine: Engine, word_files: Sequence[Path], passes: Sequence[Path], folder: Path, memory_bytes: int
+) -> tuple[Path, ...]:
+    """Write the digests of values of the passes that are among some words to `folder`; returns the file as one more of
+    `VerifyTask.sweep_terms`, or nothing if there are none."""
     kind_and_value_by_word: dict[str, tuple[int, int]] = {}
-    for done in engine.map_shards(
-        match_digest_words, [(pass_folder, tuple(sorted(word_files))) for pass_folder in passes] if word_files else []
-    ):
+    for done in engine.map_shards(match_digest_words, [(pass_folder, tuple(word_files)) for pass_folder in passes]):
         kind_and_value_by_word.update(done.result)
+    if not kind_and_value_by_word:
+        return ()
     table = _build_digest_table(kind_and_value_by_word)
-    pq.write_table(table, folder / "digests.parquet", row_group_size=max(1, table.num_rows))
-    return folder / "digests.parquet"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "digests.parquet"
+    pq.write_table(table, path, row_group_size=max(1, table.num_rows))
+    return (prepare_terms(path, path.with_suffix(""), memory_bytes),)
 
 
 def _build_digest_table(kind_and_value_by_word: Mapping[str, tuple[int, int]]) -> pa.Table:
@@ -163,25 +178,6 @@ def _build_digest_table(kind_and_value_by_word: Mapping[str, tuple[int, int]]) -
     words = sorted(kind_and_value_by_word)
     columns = [words, [kind_and_value_by_word[word][0] for word in words], [kind_and_value_by_word[word][1] for word in words]]
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, TERM_SCHEMA, strict=True)], schema=TERM_SCHEMA)
-
-
-def collect_digest_words(task: DigestTask) -> int:
-    """Write the distinct words of one shard that may be digests to its file; returns how many."""
-    shard, digest_words = task.shard_task, set[str]()
-    kept = pl.DataFrame(pq.read_table(shard.kept_originals, partitioning=None))
-    for table, doc_no in read_shard_batches(shard):
-        for column in flatten_cells(table, [leaf for leaf in shard.leaves if leaf.column in table.column_names]):
-            texts = fill_null_texts(column.flat.texts)
-            words, *spans = find_digests(texts)
-            if words:
-                is_allowed = within_kept_or_atomic(shard, kept, doc_no[column.flat.rows], column.cell.astype(np.int64), *spans)
-                digest_words.update(np.array(words, object)[~is_allowed])
-    pq.write_table(
-        pa.table([pa.array(sorted(digest_words), pa.string())], schema=_WORD_SCHEMA), task.temp_path or task.words_path, compression="lz4"
-    )
-    if task.temp_path:
-        task.temp_path.rename(task.words_path)
-    return len(digest_words)
 
 
 def match_digest_words(task: tuple[Path, tuple[Path, ...]]) -> dict[str, tuple[int, int]]:

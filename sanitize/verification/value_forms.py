@@ -1,7 +1,7 @@
 """Search terms of the full check: the forms of every removed value, in passes that each fit in memory.
 
 The forms of a value are its spellings, the identity form of its kind (an IBAN without spaces), its compatibility form (NFKC) and, for
-numbers, the digits alone. Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings.py. Values are split into passes by
+numbers, the digits alone. Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings. Values are split into passes by
 `value_id`: a pass has all forms of its values, and memory is that of one pass, however many values there are.
 
 A form is `short` where a match is not conclusive: fewer than six bytes, a single word of letters, fewer than nine digits. Short forms are
@@ -28,7 +28,8 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
 from sanitize.core.intervals import expand_ranges
 from sanitize.kinds.kind import all_kinds, unflatten_strings
-from sanitize.text.decodings import ENCODED_FORMS, MIN_BYTES
+from sanitize.text.decodings import ENCODED_FORMS
+from sanitize.text.decodings.decoded_pieces import MIN_BYTES
 from sanitize.text.literal_search import (
     LITERAL_FORMS,
     MAX_UNSHARED_TERMS,
@@ -38,7 +39,7 @@ from sanitize.text.literal_search import (
     find_common_values,
     iter_value_batches,
 )
-from sanitize.text.partition_files import open_partitions
+from sanitize.text.partition_files import PartitionFiles, open_partitions
 
 ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")
 _FORMS_BY_MODE: Mapping[str, Sequence[str]] = {"full": ALL_FORMS, "fast": LITERAL_FORMS, "off": ()}
@@ -59,6 +60,7 @@ _PASS_SCHEMA = pa.schema(
         pa.field("spelled", pa.large_string()),
     ]
 )
+SWEEP_FILES = ("identity.parquet", "digits.parquet")  # the forms that a sweep can remove
 TERM_SCHEMA = pa.schema([field for field in _PASS_SCHEMA if field.name in ("form", "kind", "value_id")])
 _NO_TERMS = pl.DataFrame(schema=pl.Schema(_PASS_SCHEMA))
 _SPELLING, _IDENTITY, _DIGITS, _NOT_REMOVED = 0, 1, 2, 3  # _NOT_REMOVED: a value that the plan keeps; no replacement may equal it
@@ -81,12 +83,15 @@ def write_passes(
     memory_bytes: int = 1 << 30,
     include_ids: Sequence[int] = (),
     exclude_ids: Sequence[int] = (),
+    sweep_folder: Path | None = None,
 ) -> tuple[list[Path], int]:
     """Write the passes over the values in the vault to `folder`, each for about `memory_bytes` of memory.
 
     Returns the folders of the passes, for `SearchTerms.read`, and the number of distinct removed values of which a match is conclusive:
     those of `edited_kinds` without `exclude_ids`, and those in `include_ids`, but none that is too common (`find_common_values`), as
     `LiteralMatcher.write` counts them. The forms are partitioned into files by `value_id` and then collected file by file.
+
+    With `sweep_folder` also writes the forms that a sweep can remove from a text, as files there (`SWEEP_FILES`) for `prepare_terms`.
     """
     max_rows = max(MAX_UNSHARED_TERMS, memory_bytes // PASS_BYTES_PER_TERM)
     shutil.rmtree(folder, ignore_errors=True)
@@ -99,13 +104,23 @@ def write_passes(
         pass_folders.append(folder / f"pass-{len(pass_folders):04d}")
         _write_pass(pl.concat(frames), pass_folders[-1])
 
-    with open_partitions(folder / "parts", _PASS_SCHEMA, _partition_count(values, min(TERMS_PER_RANGE, -(-max_rows // 4)))) as partitions:
+    with contextlib.ExitStack() as open_files:
+
+        def open_parts(parts_folder: Path, rows_per_partition: int) -> PartitionFiles:
+            partition_count = _partition_count(values, rows_per_partition)
+            return open_files.enter_context(open_partitions(parts_folder / "parts", _PASS_SCHEMA, partition_count))
+
+        partitions = open_parts(folder, min(TERMS_PER_RANGE, -(-max_rows // 4)))
+        sweep_partitions = open_parts(sweep_folder, TERMS_PER_RANGE) if sweep_folder else None
         for frame in iter_value_batches(values):
             frame = _mark_removed(frame, edited_kinds, include_ids, exclude_ids)
             removed = frame.filter("is_removed").select("value", "normalised", "value_id", kind="number")
             common_ids.append(removed.filter(find_common_values(removed))["value_id"].to_numpy())
             rows = _build_terms(frame)
             partitions.add(rows, rows["value_id"].to_numpy() % partitions.partition_count)
+            if sweep_partitions is not None:
+                rows = rows.filter(pl.col("term_type").is_in([_IDENTITY, _DIGITS]))
+                sweep_partitions.add(rows, rows["form"].hash().to_numpy() % np.uint64(sweep_partitions.partition_count))
         for rows in partitions.drain():
             value_count += int(rows.filter(pl.col("term_type") == _SPELLING)["value_id"].n_unique())
             rows = rows.unique(["form", "kind", "term_type"], keep="first", maintain_order=True)
@@ -116,6 +131,8 @@ def write_passes(
             row_count += rows.height
         if row_count or not pass_folders:
             write_pass()
+        if sweep_partitions is not None and sweep_folder is not None:
+            _write_sweep_terms(sweep_partitions, sweep_folder)
     return pass_folders, value_count - len(np.unique(np.concatenate([np.empty(0, np.int64), *common_ids])))
 
 
@@ -139,33 +156,25 @@ def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
         with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, _PASS_SCHEMA) as out:
             out.write_table(table)
     del table
-    if terms.height > MAX_UNSHARED_TERMS:
+    searched_count = terms.filter(pl.col("term_type") != _NOT_REMOVED).height
+    if searched_count > MAX_UNSHARED_TERMS:
         del terms
         SearchTerms.build(folder).save()
 
 
-def write_sweep_terms(
-    values: Sequence[Path], edited_kinds: Sequence[str], folder: Path, include_ids: Sequence[int] = (), exclude_ids: Sequence[int] = ()
-) -> tuple[Path, Path]:
-    """Write the forms of a full check that a sweep can remove from a text, as two files for `prepare_terms`: identity forms that differ
-    from every spelling, without short ones, and digits of numbers (a match of a short one is counted, and not swept)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / "identity.parquet", folder / "digits.parquet"]
+def _write_sweep_terms(partitions: PartitionFiles, folder: Path) -> None:
+    """Write the forms of a full check that a sweep can remove from a text: identity forms that differ from every spelling, without short
+    ones, and digits of numbers (a match of a short one is counted, and not swept)."""
     with contextlib.ExitStack() as files:
-        writers = [files.enter_context(pq.ParquetWriter(path, TERM_SCHEMA, compression="lz4")) for path in paths]
-        partitions = files.enter_context(open_partitions(folder / "parts", _PASS_SCHEMA, _partition_count(values, TERMS_PER_RANGE)))
-        for frame in iter_value_batches(values):
-            rows = _build_terms(_mark_removed(frame, edited_kinds, include_ids, exclude_ids), (_IDENTITY, _DIGITS))
-            partitions.add(rows, rows["form"].hash().to_numpy() % np.uint64(partitions.partition_count))
+        writers = [files.enter_context(pq.ParquetWriter(folder / name, TERM_SCHEMA, compression="lz4")) for name in SWEEP_FILES]
         for rows in partitions.drain():
             for writer, terms in zip(writers, _select_sweep_terms(rows), strict=True):
                 # one row group per partition, so that all rows of a form are in one row group
                 writer.write_table(terms, row_group_size=max(1, terms.num_rows))
-    return paths[0], paths[1]
 
 
 def build_sweep_terms(values: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
-    """What `write_sweep_terms` writes, for a few values that are all removed: columns value_id, kind (a name), value, normalised."""
+    """What `write_passes` writes for a sweep, for a few values that are all removed: columns value_id, kind (a name), value, normalised."""
     return _select_sweep_terms(_build_terms(_mark_removed(values, values["kind"].unique().to_list()), (_IDENTITY, _DIGITS)))
 
 
@@ -294,15 +303,14 @@ class SearchTerms:
         `value_id` of each such value."""
         numbers = {name: number for number, name in enumerate(all_kinds())}
         numbered = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
-        wanted = pl.concat([numbered["form"], numbered["normal"]]).unique().implode()
-        batches = (
-            batch for name in ("plain", "not_removed") for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH)
-        )
-        matching = (pl.DataFrame(batch.select(TERM_SCHEMA.names)).filter(pl.col("form").is_in(wanted)) for batch in batches)
-        corpus_terms = pl.concat([pl.DataFrame(schema=pl.Schema(TERM_SCHEMA)), *matching])
-        equal_literally = numbered.join(corpus_terms.select("form", "value_id").unique(), on="form")
-        equal_normalised = numbered.join(corpus_terms.select("value_id", normal="form", number="kind").unique(), on=["normal", "number"])
-        return pl.concat([equal_literally, equal_normalised]).unique(["kind", "form", "value_id"])
+        found = [numbered.clear().with_columns(value_id=pl.lit(None, pl.Int64))]
+        for name in ("plain", "not_removed"):
+            for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH):
+                terms = pl.DataFrame(batch.select(TERM_SCHEMA.names))
+                equal_normalised = numbered.join(terms.rename({"form": "normal", "kind": "term_kind"}), on="normal")
+                found.append(numbered.join(terms.select("form", "value_id"), on="form"))
+                found.append(equal_normalised.filter(pl.col("number") == pl.col("term_kind")).drop("term_kind"))
+        return pl.concat(found).unique(["kind", "form", "value_id"])
 
 
 def match_value_digests(values: pl.DataFrame, wanted: pl.Series) -> dict[str, tuple[int, int]]:

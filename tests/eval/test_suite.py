@@ -246,3 +246,67 @@ def test_a_figure_is_drawn_to_scale() -> None:
     figure = {"title": "T", "x": "x", "y": "y", "kind": "steps", "series": [("a", [(0.0, 0.0), (10.0, 50.0)]), ("b", [])]}
     svg = render_svg(figure, ["a", "b"])
     assert 'd="M52.0 210.0H388.0V12.0"' in svg and ">50<" in svg and ">10<" in svg
+
+
+def count_measured(monkeypatch: pytest.MonkeyPatch, stop_after: int | None = None) -> list[tuple[str, str]]:
+    """Record the calls of metrics at checkpoints; the call number `stop_after` ends the process, as a signal would."""
+    calls: list[tuple[str, str]] = []
+    for name in list_metrics():
+        metric_class = type(load_metric({"use": name})) if name in ("extraction", "perplexity", "frontier", "ngram") else None
+        if metric_class is None:
+            continue
+        measure = metric_class.on_checkpoint
+
+        def on_checkpoint(self: Any, run: Any, checkpoint: Any, model: Any, measure: Any = measure) -> Any:
+            if len(calls) == stop_after:
+                raise SystemExit(143)
+            calls.append((self.use, str(checkpoint.path)))
+            return measure(self, run, checkpoint, model)
+
+        monkeypatch.setattr(metric_class, "on_checkpoint", on_checkpoint)
+    return calls
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 9])
+def test_an_evaluation_that_was_stopped_continues_with_the_next_metric(
+    suite: Path, tmp_path: Path, stop_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite.write_text(suite.read_text() + '[[metric]]\nuse = "ngram"\nk = 4\nsuffix = 2\n')
+    expected = evaluate(suite)
+    arguments = [str(suite), "--out", str(tmp_path / "out"), "--leaked", str(tmp_path / "private" / "leaked.csv")]
+    (tmp_path / "private").mkdir()
+    with monkeypatch.context() as patch:
+        first_calls = count_measured(patch, stop_after)
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 143 and len(first_calls) == stop_after
+    assert not (tmp_path / "out" / "report.json").exists()
+    records = tmp_path / "private" / "leaked.csv.measured"
+    assert len(list(records.iterdir())) == stop_after and stat.S_IMODE(records.stat().st_mode) == 0o700
+    with monkeypatch.context() as patch:
+        later_calls = count_measured(patch)
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert not set(first_calls) & set(later_calls) and len(first_calls) + len(later_calls) == 4 * 4
+    assert json.loads((tmp_path / "out" / "report.json").read_text()) == json.loads(json.dumps(expected))
+    assert not records.exists() and sorted(path.name for path in tmp_path.glob("private/*")) == ["leaked.csv"]
+
+
+def test_another_checkpoint_setting_or_text_is_measured_again(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = tmp_path / "measured"
+    evaluate(suite, records=records)
+    calls = count_measured(monkeypatch)
+    evaluate(suite, records=records)
+    assert calls == []
+    suite.write_text(suite.read_text().replace("web = 4", "web = 5"))
+    evaluate(suite, records=records)
+    assert {name for name, _ in calls} == {"extraction"} and len(calls) == 4
+    calls.clear()
+    model = sorted((tmp_path / "raw" / "checkpoints").rglob("model.safetensors"))[-1]
+    data = bytearray(model.read_bytes())
+    data[-1] ^= 1
+    model.write_bytes(data)
+    evaluate(suite, records=records)
+    assert {path for _, path in calls} == {str(model.parent)}
+    calls.clear()
+    pl.DataFrame({"text": ["other text"]}).write_parquet(tmp_path / "test.parquet")
+    evaluate(suite, records=records)
+    assert len(calls) == 4 * 3

@@ -437,6 +437,15 @@ def test_every_guarantee_names_tests_that_exist() -> None:
             )
 
 
+def test_every_threat_names_tests_that_exist() -> None:
+    table = DOCS["docs/security.md"].partition("## Threats")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| threat")]
+    assert len(rows) >= 14
+    for row in rows:
+        paths = re.findall(r"`(tests/[\w/]+\.py)`", row)
+        assert paths and all((ROOT / path).is_file() for path in paths), row
+
+
 def test_every_invariant_is_guaranteed() -> None:
     assert [int(number) for number in re.findall(r"^\| (\d) \|", GUARANTEES, re.MULTILINE)] == list(range(1, 9))
 

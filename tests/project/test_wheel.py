@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -83,6 +84,7 @@ def test_the_wheel_contains_all_packages(wheel: Path) -> None:
     assert {
         "sanitize/storage/sql/value_counts.sql",
         "sanitize/plans/rmft.toml",
+        "sanitize/plans/plan.schema.json",
         "sanitize/py.typed",
         "sanitize/train/__init__.py",
         "sanitize/train/recipes/rmft.toml",
@@ -101,6 +103,13 @@ def test_modules_of_the_working_folder_are_not_imported(venv: Path, decoy_folder
     assert "early_detection" in run_command(venv / "bin/python", "-m", "sanitize.train.cli", "list", cwd=decoy_folder)
     assert "perplexity" in run_command(venv / "bin/python", "-m", "sanitize.eval.cli", "list", cwd=decoy_folder)
     assert "perplexity" in run_command(venv / "bin/sanitize-eval", "list", cwd=decoy_folder)
+
+
+def test_a_new_plan_names_the_schema_of_the_installed_wheel(venv: Path, decoy_folder: Path) -> None:
+    run_command(venv / "bin/sanitize", "plan", "init", "mine.toml", cwd=decoy_folder)
+    named = re.search(r"#:schema (.+)", (decoy_folder / "mine.toml").read_text("utf-8"))
+    assert named and Path(named[1]).is_relative_to(venv)
+    assert json.loads(Path(named[1]).read_text("utf-8"))["title"] == "Plan of sanitize"
 
 
 def test_the_installed_wheel_sanitizes_a_corpus(venv: Path, decoy_folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import os
 import stat
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from sanitize.cli import main as cli_main
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline.run import run_with_settings
@@ -209,6 +211,21 @@ def test_the_key_is_readable_by_its_owner_only(finished_run: Path, tmp_path: Pat
         (tmp_path / "key").chmod(mode)
         with pytest.raises(UsageError, match="readable by other users.*chmod 600"):
             private_folder.load_key(finished_run / "out.private", key_file=tmp_path / "key")
+
+
+def test_a_crash_leaves_no_image_of_memory(tmp_path: Path) -> None:
+    """Neither the command nor its workers write a core file, which would hold raw values and the key."""
+    program = (
+        "import resource, subprocess, sys\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)\n"
+        "from sanitize.cli import main\n"
+        "main.disable_core_dumps()\n"
+        "child = [sys.executable, '-c', 'import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])']\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE)[0], subprocess.run(child, capture_output=True, text=True).stdout)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, env=make_environment(None))
+    assert result.stdout.split() == ["0", "0"], result.stderr
+    assert "disable_core_dumps()" in inspect.getsource(cli_main.main)
 
 
 def test_a_work_folder_with_links_is_refused(tmp_path: Path) -> None:

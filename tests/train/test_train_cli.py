@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 import sanitize.train.cli
 from sanitize import train
+from sanitize.train import stop_signals
 from sanitize.train.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,8 +117,9 @@ class StderrThatTerminates(io.StringIO):
         return super().write(text)
 
 
-def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tmp_path: Path) -> None:
+def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL to a process, SIGTERM to the run that resumes it (in this process, because each new one imports torch for seconds)."""
+    monkeypatch.setattr(stop_signals, "end_process", sys.exit)
     arguments = [*tiny_run, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
     command = [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)]
     process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
@@ -140,6 +143,23 @@ def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tm
     final = json.loads(stdout)["final"]
     resumed, expected = (tmp_path / name / "checkpoints" / final / "model.safetensors" for name in ("run", "expected"))
     assert resumed.read_bytes() == expected.read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_signal_ends_training_within_a_second(tiny_run: list[object], number: signal.Signals) -> None:
+    arguments = [*tiny_run, "--set", "run.epochs=500", "--set", "run.checkpoint_every=1"]
+    command = [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step"):
+            break
+    began = time.monotonic()
+    process.send_signal(number)
+    stderr = process.stderr.read()
+    assert process.wait() == 128 + number and "stopped; run the same command again" in stderr and "Traceback" not in stderr
+    assert time.monotonic() - began < stop_signals.GRACE_SECONDS + 4  # four seconds for a busy machine
+    process.stderr.close()
 
 
 def test_two_processes_equal_one(tiny_run: list[object], tmp_path: Path) -> None:

@@ -39,11 +39,19 @@ from sanitize.storage.files import file_sha256
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.publication import read_mac_key, write_checksums
 from sanitize.text import literal_search
-from sanitize.text.decodings import ENCODED_FORMS, find_digests, iter_decodings
+from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
+from sanitize.text.decodings.coded_runs import find_digests
 from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification import full_check, parquet_pages, value_forms
 from sanitize.verification.leak_check import verify
-from sanitize.verification.parquet_pages import extract_readable_texts, find_row_only_columns, read_bytes_outside_pages, read_pages
+from sanitize.verification.parquet_pages import (
+    RowOnlyColumns,
+    count_plain_bytes,
+    extract_readable_texts,
+    find_row_only_columns,
+    read_bytes_outside_pages,
+    read_pages,
+)
 from sanitize.verification.value_forms import ALL_FORMS, SearchTerms, write_passes
 
 leak_check = importlib.import_module("sanitize.verification.leak_check")  # the module; `sanitize.verify` is also a function
@@ -334,7 +342,7 @@ def test_damaged_page_is_refused(output: Path) -> None:
     shard_path(output).write_bytes(raw)
     update_manifest(output)
     with pytest.raises((OutputBroken, OSError)):
-        list(read_pages(shard_path(output)))
+        list(read_pages(shard_path(output), RowOnlyColumns()))
 
 
 # ---- kept values, short values, values formed by edits ----
@@ -673,7 +681,7 @@ def test_full_verification_sweeps_the_same_with_little_memory(tmp_path: Path, mo
         LiteralMatcher, "open_partitions", classmethod(lambda cls, path: opened.update({path.stem: len(found := parts(path))}) or found)
     )
     outputs = [run_plan(tmp_path / "large", lines, verify="full", rows_per_shard=100)]
-    assert opened == {"forbidden_values": 1, "identity": 1, "digits": 1, "digests": 1}
+    assert opened == {"forbidden_values": 1, "identity": 1, "digits": 1}
     limit_memory(monkeypatch)
     for module in (value_forms, literal_search):  # a limit that is large enough for DuckDB
         monkeypatch.setattr(module, "PASS_BYTES_PER_TERM" if module is value_forms else "BYTES_PER_TERM", 20 << 20)
@@ -702,7 +710,7 @@ def test_pages_are_decompressed(tmp_path: Path, version: str, codec: str) -> Non
     texts = [None if number % 5 == 0 else f"row {number} of {BOB}" for number in range(2_000)]
     table = pa.table({"text": texts, "list": [[text] * 2 for text in texts]})
     pq.write_table(table, tmp_path / "a.parquet", compression=codec, data_page_version=version, use_dictionary=["list.list.element"])
-    pages = list(read_pages(tmp_path / "a.parquet"))
+    pages = list(read_pages(tmp_path / "a.parquet", RowOnlyColumns()))
     text_bytes = b"".join(page.tobytes() for column, page in pages if column == "text")
     assert all(text.encode() in text_bytes for text in texts if text) and {column for column, _ in pages} == {"text", "list.list.element"}
     metadata = pq.read_metadata(tmp_path / "a.parquet").row_group(0)
@@ -720,11 +728,16 @@ def test_columns_whose_pages_hold_rows_only(tmp_path: Path, version: str, codec:
     path = tmp_path / "a.parquet"
     dictionary = ["mixed.list.element.role", "coded"]
     pq.write_table(table, path, compression=codec, data_page_version=version, use_dictionary=dictionary, row_group_size=3_000)
-    assert find_row_only_columns(path) == {"text", "n", "chat", "a.b"}
+    row_only = find_row_only_columns(path, {})
+    assert row_only.names == {"text", "n", "chat", "a.b"}
+    known_bytes = {"text": count_plain_bytes(pa.array(texts)), "n": 8 * 7_000}
+    assert find_row_only_columns(path, known_bytes).names == row_only.names
+    assert find_row_only_columns(path, known_bytes | {"text": known_bytes["text"] - 1}).names == {"n", "chat", "a.b"}
     pages: dict[str, bytes] = {}
-    for name, page in read_pages(path, {"text", "chat"}):
+    for name, page in read_pages(path, row_only):
         pages[name] = pages.get(name, b"") + page.tobytes()
-    assert len(pages["text"]) < 2_000 and len(pages["n"]) > 7_000, "of the pages of rows only, the levels are left"
+    assert len(pages["text"]) < 2_000 and len(pages["n"]) < 2_000, "of the pages of rows only, the levels are left"
+    assert b"row 1" in pages["coded"] and b"row 1" in pages["mixed.list.element.content"]
     assert not [name for name, page in pages.items() if name.startswith(("text", "chat")) and b"row 1" in page]
     outside = b"".join(part.tobytes() for part in read_bytes_outside_pages(path))
     assert b"PAR1" in outside and len(outside) < path.stat().st_size / 2
@@ -734,9 +747,9 @@ def test_a_page_with_more_than_its_rows_is_searched(tmp_path: Path) -> None:
     """A page of a file without compression gets one more value than its header counts."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["aaaa", "bbbb"]}), path, compression="none", use_dictionary=False, write_statistics=False)
-    assert find_row_only_columns(path) == {"text"}
+    assert find_row_only_columns(path, {}).names == {"text"}
     with mock.patch.object(parquet_pages, "_decompress_pages", side_effect=lambda *arguments: add_slack(DECOMPRESS(*arguments))):
-        assert find_row_only_columns(path) == frozenset()
+        assert find_row_only_columns(path, {}) == RowOnlyColumns()
 
 
 DECOMPRESS = parquet_pages._decompress_pages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import dataclasses
 import inspect
 import json
@@ -1072,3 +1073,14 @@ def test_verify_is_independent_of_what_it_checks() -> None:
     )
     assert not [name for name in list_imports() if name.startswith(packages)]
     assert not [name for name in list_imports() if name.startswith("importlib")]
+
+
+@pytest.mark.parametrize("plan", ["redact", "strict", "erase", "rmft", "names", "pseudonymize", "mask_words"])
+def test_what_takes_the_place_of_an_encoded_value(tmp_path: Path, plan: str) -> None:
+    encoded = base64.b64encode(BOB.encode()).decode()
+    assert encoded.endswith("=")
+    pl.DataFrame({"text": [f"Write to {BOB}", f"id={encoded} end"]}).write_parquet(tmp_path / "in.parquet")
+    run_with_settings(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
+    plain, swept = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"]
+    replacement = {"pseudonymize": plain.removeprefix("Write to "), "mask_words": "X"}.get(plan, "[EMAIL_ADDRESS]")
+    assert swept == f"id={replacement}{encoded[len(encoded.rstrip('=')) :]} end"

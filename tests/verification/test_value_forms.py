@@ -11,7 +11,7 @@ import pytest
 
 from sanitize.storage import table_schemas
 from sanitize.text.literal_search import LiteralMatcher, count_common_values
-from sanitize.verification.value_forms import SearchTerms, is_conclusive, write_passes, write_sweep_terms
+from sanitize.verification.value_forms import SWEEP_FILES, SearchTerms, is_conclusive, write_passes
 
 # form: is it too short; does it occur by chance in bytes that may not be text
 FORMS = {
@@ -82,6 +82,7 @@ def test_sweep_terms_are_distinctive(tmp_path: Path) -> None:
     rows: list[tuple[str, str, str | None]] = [("PERSON", f"<{form}>", form) for form in FORMS]
     rows += [("PHONE_NUMBER", "555-0100", "5550100"), ("PHONE_NUMBER", "+44 20 555 0100", "+44205550100")]
     values = write_vault(tmp_path / "values.parquet", rows)
-    identity, digits = write_sweep_terms([values], ["PERSON", "PHONE_NUMBER"], tmp_path / "further")
+    write_passes([values], ["PERSON", "PHONE_NUMBER"], tmp_path / "passes", sweep_folder=tmp_path / "sweep_terms")
+    identity, digits = (tmp_path / "sweep_terms" / name for name in SWEEP_FILES)
     assert pq.read_table(identity)["form"].to_pylist() == sorted(form for form, (is_short, _) in FORMS.items() if not is_short)
     assert pq.read_table(digits)["form"].to_pylist() == ["44205550100", "5550100"]

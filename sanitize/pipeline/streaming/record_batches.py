@@ -356,9 +356,9 @@ class ArrowBatch:
             "doc_no": numbers,
             "doc_id": pc.coalesce(_combine_chunks(canonical.column(layout.id_column)).cast(TEXT), ids) if has_ids else ids,
         }
-        leaves = []
+        leaves, text_leaves = [], set(list_text_leaves(canonical.schema))
         for number, (column, steps) in enumerate(layout.text_fields):
-            if column in canonical.column_names and LeafPath(column, steps) in list_text_leaves(canonical.schema):
+            if LeafPath(column, steps) in text_leaves:
                 columns[f"k{column}"] = _combine_chunks(canonical.column(column))
                 leaves.append(LeafPath(f"k{column}", steps))
             else:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.kernels import value_boundaries as kernel
+from sanitize.kernels import byte_positions as kernel
 
 WORD_BYTES, NOT_BEFORE, NOT_AFTER = b"ab1", [b"a1", b"-"], [b"b", b"-1"]
 

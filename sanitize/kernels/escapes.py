@@ -1,0 +1,395 @@
+"""Places of a text where other bytes are written by an escape: HTML, percent, backslash and quoted-printable escapes, characters of given
+classes, and ends of lines.
+
+Text i is data[offsets[i]:offsets[i + 1]]; no place crosses two texts. Places are leftmost, as long as possible, and do not overlap. The
+functions that find them return how many there are, also where the arrays have no room for all of them.
+"""
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memchr, memcpy
+
+_MAX_BLANKS = cython.declare(int64_t, 40)  # more blanks or quote marks around the end of a line are no wrapped line
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_digit(byte: uint8_t) -> cython.bint:
+    return 48 <= byte <= 57
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_letter(byte: uint8_t) -> cython.bint:
+    return 97 <= byte | 32 <= 122
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_hex(byte: uint8_t) -> cython.bint:
+    return 48 <= byte <= 57 or 97 <= byte | 32 <= 102
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _has_hex(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, count: cython.int) -> cython.bint:
+    """True if `count` hexadecimal digits begin at `start`."""
+    stop: int64_t = start + count
+    while start < stop and start < end and _is_hex(data[start]):
+        start += 1
+    return start == stop
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_escaped_nbsp(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, mark: uint8_t) -> cython.bint:
+    """True if a no-break space (U+00A0) begins at `start`, as two escaped bytes."""
+    if start + 6 > end or data[start + 3] != mark:
+        return False
+    return data[start + 1] | 32 == 99 and data[start + 2] == 50 and data[start + 4] | 32 == 97 and data[start + 5] == 48
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _match_html(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+    """The end of an HTML entity that begins with the & at `start`, or -1: &#64; &#64 &#x40; &commat; and each with &amp; for &."""
+    position: int64_t = start + 1
+    first: int64_t
+    if (
+        position + 4 <= end
+        and data[position] == 97
+        and data[position + 1] == 109
+        and data[position + 2] == 112
+        and data[position + 3] == 59
+    ):
+        first = _match_entity(data, position + 4, end)
+        return first if first > 0 else position + 4  # &amp; itself
+    return _match_entity(data, position, end)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _match_entity(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+    """The end of an HTML entity whose part behind the & begins at `start`, or -1."""
+    position: int64_t = start
+    first: int64_t
+    if position >= end:
+        return -1
+    if data[position] == 35:  # #
+        position += 1
+        if position < end and data[position] | 32 == 120:
+            first = position + 1
+            position = first
+            while position < end and position < first + 6 and _is_hex(data[position]):
+                position += 1
+        else:
+            first = position
+            while position < end and position < first + 7 and _is_digit(data[position]):
+                position += 1
+        if position == first:
+            return -1
+        return position + 1 if position < end and data[position] == 59 else position
+    if not _is_letter(data[position]):
+        return -1
+    while position < end and position < start + 25 and (_is_letter(data[position]) or _is_digit(data[position])):
+        position += 1
+    return position + 1 if position >= start + 2 and position < end and data[position] == 59 else -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _match_percent(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+    """The end of a byte of a URL that begins with the % at `start`, or -1: %40, %2540, %252540."""
+    position: int64_t = start + 1
+    if _is_escaped_nbsp(data, start, end, 37):
+        return start + 6
+    while position + 2 <= end and data[position] == 50 and data[position + 1] == 53:
+        position += 2
+    if _has_hex(data, position, end, 2):
+        return position + 2
+    return position if position > start + 1 else -1  # %25 itself
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _match_backslash(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+    """The end of an escape of JSON or of other languages whose backslashes begin at `start`, or -1: \\u0040, \\x40, \\/ and others."""
+    position: int64_t = start
+    second: int64_t
+    is_escape: cython.bint
+    while position < end and data[position] == 92:
+        position += 1
+    if position == end:
+        return -1
+    if data[position] == 117:  # u
+        if not _has_hex(data, position + 1, end, 4):
+            return -1
+        second = position + 5
+        if data[position + 1] | 32 == 100 and (data[position + 2] in (56, 57) or data[position + 2] | 32 in (97, 98)):
+            # the first half of a character beyond the basic plane
+            while second < end and data[second] == 92:
+                second += 1
+            is_escape = position + 5 < second < end and data[second] == 117 and _has_hex(data, second + 1, end, 4)
+            if is_escape and data[second + 1] | 32 == 100 and 99 <= data[second + 2] | 32 <= 102:
+                return second + 5
+        return position + 5
+    if data[position] == 120:  # x
+        return position + 3 if _has_hex(data, position + 1, end, 2) else -1
+    return position + 1 if data[position] in (34, 47, 98, 102, 110, 114, 116) else -1  # " / b f n r t
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _match_equals(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+    """The end of a quoted-printable escape that begins with the = at `start`, or -1: =40, and a = at the end of a line."""
+    position: int64_t = start + 1
+    if _is_escaped_nbsp(data, start, end, 61):
+        return start + 6
+    if _has_hex(data, position, end, 2):
+        return position + 2
+    while position < end and (data[position] == 32 or data[position] == 9):
+        position += 1
+    if position < end and data[position] == 13:
+        position += 1
+    return position + 1 if position < end and data[position] == 10 else -1
+
+
+def find_escapes(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    mark: cython.int,
+    text_nos: int64_t[::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """Writes the escapes that begin with `mark`: & (HTML), % (URL), backslash (JSON) or = (quoted-printable)."""
+    count: cython.Py_ssize_t = 0
+    text_no: cython.Py_ssize_t
+    position: int64_t
+    text_end: int64_t
+    end: int64_t
+    size: int64_t = data.shape[0]
+    first: cython.pointer[cython.const[uint8_t]]
+    found: cython.pointer[cython.const[uint8_t]]
+    if size == 0:
+        return 0
+    first = cython.address(data[0])
+    with cython.nogil:
+        position, text_no, text_end = 0, -1, 0
+        while position < size:
+            found = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(first + position, mark, size - position))
+            if not found:
+                break
+            position = found - first
+            while position >= text_end:
+                text_no += 1
+                text_end = offsets[text_no + 1]
+            if mark == 38:
+                end = _match_html(first, position, text_end)
+            elif mark == 37:
+                end = _match_percent(first, position, text_end)
+            elif mark == 92:
+                end = _match_backslash(first, position, text_end)
+            else:
+                end = _match_equals(first, position, text_end)
+            if end < 0:
+                position += 1
+                while mark == 92 and position < text_end and data[position] == 92:
+                    position += 1
+                continue
+            if count < starts.shape[0]:
+                text_nos[count], starts[count], ends[count] = text_no, position, end
+            count += 1
+            position = end
+    return count
+
+
+def find_characters(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    classes: cython.const[uint8_t][::1],
+    is_known: cython.const[uint8_t][::1],
+    unknown: uint8_t[::1],
+    wanted: uint8_t,
+    text_nos: int64_t[::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """Writes the characters beyond ASCII of which `classes` (by code point) has a bit of `wanted`. Bytes that are no UTF-8 are left out.
+
+    `is_known` has for each block of 256 code points, as many as `classes` has, whether their classes are set; where they are not, the
+    characters are left out, and the entry of the block in `unknown` is set to 1.
+    """
+    count: cython.Py_ssize_t = 0
+    text_no: cython.Py_ssize_t = -1
+    position: int64_t = 0
+    text_end: int64_t = 0
+    size: int64_t = data.shape[0]
+    word: uint64_t
+    code: uint32_t
+    length: cython.int
+    step: cython.int
+    with cython.nogil:
+        while position < size:
+            if position + 8 <= size:  # eight bytes of ASCII at once
+                memcpy(cython.address(word), cython.address(data[position]), 8)
+                if word & cython.cast(uint64_t, 0x8080808080808080) == 0:
+                    position += 8
+                    continue
+            if data[position] < 0xC2 or data[position] > 0xF4:
+                position += 1
+                continue
+            while position >= text_end:
+                text_no += 1
+                text_end = offsets[text_no + 1]
+            length = 2 if data[position] < 0xE0 else 3 if data[position] < 0xF0 else 4
+            code = data[position] & (0x7F >> length)
+            step = 1
+            while step < length and position + step < text_end and data[position + step] & 0xC0 == 0x80:
+                code = code << 6 | data[position + step] & 0x3F
+                step += 1
+            if step < length or length == 3 and code < 0x800 or length == 4 and (code < 0x10000 or code > 0x10FFFF):
+                position += 1
+                continue
+            if code < classes.shape[0] and not is_known[code >> 8]:
+                unknown[code >> 8] = 1
+            elif code < classes.shape[0] and classes[code] & wanted:
+                if count < starts.shape[0]:
+                    text_nos[count], starts[count], ends[count] = text_no, position, position + length
+                count += 1
+            position += length
+    return count
+
+
+def find_line_breaks(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    pairs: cython.const[uint8_t][:, ::1],
+    text_nos: int64_t[::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """Writes the ends of lines inside a paragraph, each with the blanks before it and the blanks and quote marks (> and |) after it; only
+    those between bytes a and b for which pairs[a, b] is set, of 256 times 256."""
+    count: cython.Py_ssize_t = 0
+    text_no: cython.Py_ssize_t = -1
+    position: int64_t = 0
+    start: int64_t
+    end: int64_t
+    text_start: int64_t = 0
+    text_end: int64_t = 0
+    is_inside: cython.bint
+    size: int64_t = data.shape[0]
+    first: cython.pointer[cython.const[uint8_t]]
+    found: cython.pointer[cython.const[uint8_t]]
+    if size == 0:
+        return 0
+    first = cython.address(data[0])
+    with cython.nogil:
+        while position < size:
+            found = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(first + position, 10, size - position))
+            if not found:
+                break
+            position = found - first
+            while position >= text_end:
+                text_no += 1
+                text_start, text_end = offsets[text_no], offsets[text_no + 1]
+            start, end = position, position + 1
+            while start > text_start and position - start < _MAX_BLANKS and data[start - 1] in (9, 13, 32):
+                start -= 1
+            while end < text_end and end - position - 1 < _MAX_BLANKS and data[end] in (9, 32, 62, 124):
+                end += 1
+            is_inside = start > text_start and end < text_end and data[start - 1] != 10 and data[end] not in (9, 10, 13, 32)
+            if is_inside and pairs[data[start - 1], data[end]]:
+                if count < starts.shape[0]:
+                    text_nos[count], starts[count], ends[count] = text_no, start, end
+                count += 1
+            position += 1
+    return count
+
+
+def merge_windows(
+    offsets: cython.const[int64_t][::1],
+    text_nos: cython.const[int64_t][::1],
+    starts: cython.const[int64_t][::1],
+    ends: cython.const[int64_t][::1],
+    margin: int64_t,
+    window_texts: int64_t[::1],
+    window_starts: int64_t[::1],
+    window_ends: int64_t[::1],
+):
+    """Writes windows with `margin` bytes on either side of places, none across two texts; those that overlap or touch are one. Returns how
+    many there are: at most as many as places."""
+    count: cython.Py_ssize_t = 0
+    place: cython.Py_ssize_t
+    start: int64_t
+    end: int64_t
+    with cython.nogil:
+        for place in range(starts.shape[0]):
+            start, end = max(starts[place] - margin, offsets[text_nos[place]]), min(ends[place] + margin, offsets[text_nos[place] + 1])
+            if count and window_texts[count - 1] == text_nos[place] and start <= window_ends[count - 1]:
+                window_ends[count - 1] = end
+            else:
+                window_texts[count], window_starts[count], window_ends[count] = text_nos[place], start, end
+                count += 1
+    return count
+
+
+def splice_windows(
+    data: cython.const[uint8_t][::1],
+    window_starts: cython.const[int64_t][::1],
+    window_ends: cython.const[int64_t][::1],
+    starts: cython.const[int64_t][::1],
+    ends: cython.const[int64_t][::1],
+    replacements: cython.const[uint8_t][::1],
+    replacement_offsets: cython.const[int64_t][::1],
+    spliced: uint8_t[::1],
+    spliced_offsets: int64_t[::1],
+    spliced_starts: int64_t[::1],
+    first_places: int64_t[::1],
+):
+    """Writes each window of `data` to `spliced`, with the places in it replaced. `spliced_offsets`: where each window ends up;
+    `spliced_starts`: where each replacement does; `first_places`: the first place of each window. Each place is within a window, in order;
+    `spliced` has room for all."""
+    size: int64_t = 0
+    window: cython.Py_ssize_t
+    place: cython.Py_ssize_t = 0
+    position: int64_t
+    length: int64_t
+    with cython.nogil:
+        for window in range(window_starts.shape[0]):
+            spliced_offsets[window], first_places[window] = size, place
+            position = window_starts[window]
+            while place < starts.shape[0] and starts[place] < window_ends[window]:
+                length = starts[place] - position
+                if length > 0:
+                    memcpy(cython.address(spliced[size]), cython.address(data[position]), length)
+                    size += length
+                spliced_starts[place] = size
+                length = replacement_offsets[place + 1] - replacement_offsets[place]
+                if length > 0:
+                    memcpy(cython.address(spliced[size]), cython.address(replacements[replacement_offsets[place]]), length)
+                    size += length
+                position = ends[place]
+                place += 1
+            length = window_ends[window] - position
+            if length > 0:
+                memcpy(cython.address(spliced[size]), cython.address(data[position]), length)
+                size += length
+        spliced_offsets[window_starts.shape[0]] = size

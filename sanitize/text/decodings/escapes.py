@@ -1,0 +1,161 @@
+"""Finds escapes in a column (short sequences of bytes that stand for other bytes), replaces them, and maps positions in the result back.
+
+Only the surroundings of escapes are copied, so a column without any costs one scan.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from sanitize.array_types import I64, Mask
+from sanitize.core.arrow_buffers import TextBuffers, fill_columns, slice_spans
+from sanitize.kernels.escapes import find_escapes, find_line_breaks, merge_windows, splice_windows
+from sanitize.text.decodings.character_classes import INVISIBLE, NO_BREAK_SPACE, OTHER_DIGIT, find_character_places
+from sanitize.text.decodings.decoded_pieces import Decoding, EncodedSpans
+
+
+@dataclass(frozen=True, repr=False)
+class FoundEscapes:
+    """The number of the text, start and end of each escape in a column, and what it stands for."""
+
+    text_no: I64
+    starts: I64
+    ends: I64
+    decoded: TextBuffers
+
+
+def decode_places(buffers: TextBuffers, places: tuple[I64, ...], decode: Callable[[bytes], bytes]) -> FoundEscapes | None:
+    """Decodes the bytes of each place (text number, start, end), each distinct escape once."""
+    text_no, starts, ends = places
+    if not len(starts):
+        return None
+    escapes = slice_spans(buffers, starts, ends).cast(pa.large_binary()).dictionary_encode()
+    distinct = pa.array([decode(escape) for escape in escapes.dictionary.to_pylist()], pa.large_binary())
+    decoded = distinct.take(escapes.indices)
+    column = pa.LargeStringArray.from_buffers(len(decoded), *decoded.buffers()[1:])
+    return FoundEscapes(text_no, starts, ends, TextBuffers.from_array(column))
+
+
+def decode_escapes(form: str, buffers: TextBuffers, escapes: FoundEscapes, max_value_bytes: int) -> Decoding:
+    """Decodes escapes: pieces of the column around its escapes, with each escape replaced by the text it represents."""
+    starts, ends = escapes.starts, escapes.ends
+    windows = tuple(np.empty(len(starts), np.int64) for _ in range(3))
+    window_count = merge_windows(buffers.offsets, escapes.text_no, starts, ends, max_value_bytes, *windows)
+    window_text, low, high = (column[:window_count] for column in windows)
+    lengths = escapes.decoded.lengths
+    spliced = np.empty(int((high - low).sum() + (lengths - (ends - starts)).sum()), np.uint8)
+    offsets, first_escape = np.empty(window_count + 1, np.int64), np.empty(window_count, np.int64)
+    decoded_starts = np.empty(len(starts), np.int64)
+    splice_windows(
+        buffers.data, low, high, starts, ends, escapes.decoded.data, escapes.decoded.offsets, spliced, offsets, decoded_starts, first_escape
+    )
+    decoded_ends = decoded_starts + lengths
+
+    def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
+        start, stop = offsets[piece_no] + start, offsets[piece_no] + stop
+        first_after, end_touched = np.searchsorted(decoded_ends, start, side="right"), np.searchsorted(decoded_starts, stop, side="left")
+
+        def to_column(places: I64, escapes_before: I64) -> I64:
+            """Where decoded bytes outside of escapes come from; `escapes_before` each, in all pieces."""
+            last = np.maximum(escapes_before - 1, 0)
+            is_behind_escape = escapes_before > first_escape[piece_no]
+            return places + np.where(is_behind_escape, ends[last] - decoded_ends[last], low[piece_no] - offsets[piece_no])
+
+        first, last = np.minimum(first_after, len(starts) - 1), np.maximum(end_touched - 1, 0)
+        begins_inside = (first_after < len(starts)) & (decoded_starts[first] < start)
+        ends_inside = (end_touched > 0) & (decoded_ends[last] > stop)
+        start = np.where(begins_inside, starts[first], to_column(start, first_after))
+        stop = np.where(ends_inside, ends[last], to_column(stop, end_touched))
+        base = buffers.offsets[window_text[piece_no]]
+        return EncodedSpans(window_text[piece_no], start - base, stop - base, end_touched > first_after)
+
+    return Decoding(form, TextBuffers(spliced, offsets).to_array(), find_encoded_spans)
+
+
+# ---- the escapes of each form ----
+
+_ESCAPED_NBSP = re.compile(rb"[%=][Cc]2[%=][Aa]0")  # U+00A0 as two escaped bytes
+_BLANK, _AT_SIGN = ord(" "), ord("@")
+
+
+def _decode_hex_escape(escape: bytes) -> bytes:
+    """Returns the byte given by the last two hexadecimal digits; an escaped no-break space (two bytes) becomes a space."""
+    return b" " if _ESCAPED_NBSP.fullmatch(escape) else bytes((int(escape[-2:], 16),))
+
+
+def _decode_html_entity(escape: bytes) -> bytes:
+    """Returns the text of an HTML entity in its compatibility form (NFKC): `&nbsp;` becomes a space. An unknown entity stays as it is."""
+    return unicodedata.normalize("NFKC", html.unescape(html.unescape(escape.decode("ascii")))).encode("utf-8", "surrogatepass")
+
+
+def _decode_backslash_escape(escape: bytes) -> bytes:
+    r"""Returns the text of a backslash escape of JSON, or of a `\x40` of other languages, in its compatibility form (NFKC)."""
+    escape = escape.lstrip(b"\\")
+    code = escape[:1]
+    if code == b"u":
+        # a single escape, or the two surrogate halves of a character beyond the basic plane
+        units = [int(part, 16) for part in re.findall(rb"u([0-9A-Fa-f]{4})", escape)]
+        return unicodedata.normalize("NFKC", b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "replace")).encode()
+    if code == b"x":
+        return _decode_hex_escape(escape)
+    return {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}.get(code, code)
+
+
+def _decode_quoted_printable(escape: bytes) -> bytes:
+    """Returns the byte of a quoted-printable escape; a soft line break becomes nothing."""
+    return _decode_hex_escape(escape) if len(escape) in (3, 6) and escape[1:2] not in (b"\r", b"\n", b" ", b"\t") else b""
+
+
+def _decode_digit(char: bytes) -> bytes:
+    """Returns the ASCII digit of a decimal digit of another script."""
+    return str(unicodedata.decimal(char.decode())).encode()
+
+
+def _find_escapes(buffers: TextBuffers, mark: int, decode: Callable[[bytes], bytes]) -> FoundEscapes | None:
+    """Returns the escapes that begin with a mark; None if there is none."""
+    return decode_places(buffers, fill_columns(partial(find_escapes, buffers.data, buffers.offsets, mark), 3), decode)
+
+
+def _find_other_digits(buffers: TextBuffers) -> FoundEscapes | None:
+    return decode_places(buffers, find_character_places(buffers, OTHER_DIGIT), _decode_digit)
+
+
+def _find_invisible(buffers: TextBuffers) -> FoundEscapes | None:
+    """Returns every invisible character, and each no-break space beside an @."""
+    data, offsets = buffers.data, buffers.offsets
+    text_no, starts, ends = find_character_places(buffers, INVISIBLE | NO_BREAK_SPACE)
+    if not len(starts):
+        return None
+    is_nbsp = (ends - starts == 2) & (data[starts] == 0xC2) & (data[ends - 1] == 0xA0)
+    follows_at = (starts > offsets[text_no]) & (data[starts - 1] == _AT_SIGN)
+    precedes_at = (ends < offsets[text_no + 1]) & (data[np.minimum(ends, len(data) - 1)] == _AT_SIGN)
+    rows = np.flatnonzero(~is_nbsp | follows_at | precedes_at)
+    nothing = TextBuffers(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
+    return FoundEscapes(text_no[rows], starts[rows], ends[rows], nothing) if len(rows) else None
+
+
+def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask) -> FoundEscapes | None:
+    """Returns the ends of lines inside paragraphs, with the blanks around each and quote marks after it, as one space. [a, b] of `pairs` is
+    True where such a space may be between the bytes a and b."""
+    text_no, starts, ends = fill_columns(partial(find_line_breaks, buffers.data, buffers.offsets, pairs.view(np.uint8)), 3)
+    spaces = TextBuffers(np.full(len(starts), _BLANK, np.uint8), np.arange(len(starts) + 1))
+    return FoundEscapes(text_no, starts, ends, spaces) if len(starts) else None
+
+
+FindEscapes = Callable[[TextBuffers], FoundEscapes | None]
+ESCAPES: dict[str, FindEscapes] = {
+    "zero-width": _find_invisible,
+    "other digits": _find_other_digits,
+    "HTML": partial(_find_escapes, mark=ord("&"), decode=_decode_html_entity),
+    "URL": partial(_find_escapes, mark=ord("%"), decode=_decode_hex_escape),
+    "JSON": partial(_find_escapes, mark=ord("\\"), decode=_decode_backslash_escape),
+    "quoted-printable": partial(_find_escapes, mark=ord("="), decode=_decode_quoted_printable),
+}

@@ -1,0 +1,140 @@
+"""Escapes, characters and line breaks, against regular expressions and plain loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sanitize.core.arrow_buffers import TextBuffers, fill_columns
+from sanitize.kernels.escapes import find_characters, find_escapes, find_line_breaks, merge_windows, splice_windows
+
+PATTERNS = {
+    "&": rb"&(?:amp;)?(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,24};)",
+    "%": rb"%[Cc]2%[Aa]0|%(?:25)*[0-9A-Fa-f]{2}",
+    "\\": rb"\\+(?:u[dD][89ABab][0-9A-Fa-f]{2}\\+u[dD][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"/nrtbf])",
+    "=": rb"=[Cc]2=[Aa]0|=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)",
+}
+PARTS = [b"&", b"amp;", b"#", b"x", b"64", b";", b"a1", b"%", b"25", b"40", b"c2", b"A0", b"\\", b"u", b"d83D", b"dE00", b'"', b"n", b"="]
+PARTS += [b" ", b"\t", b"\r", b"\n", b">", b"|", b"g", b"\x00", b"\xff", "é".encode(), "٣".encode(), "😀".encode(), b"\xe2\x80"]
+TEXTS = st.lists(st.lists(st.sampled_from(PARTS), max_size=25).map(b"".join), max_size=4)
+
+
+def to_buffers(texts: Sequence[bytes]) -> TextBuffers:
+    column = pa.array(texts, pa.large_binary())
+    return TextBuffers.from_array(pa.LargeStringArray.from_buffers(len(column), *column.buffers()[1:]))
+
+
+def to_rows(columns: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...], buffers: TextBuffers) -> list[tuple[int, int, int]]:
+    """Number of the text, and start and end in it."""
+    text_no, start, end = columns
+    base = buffers.offsets[text_no]
+    return list(zip(text_no.tolist(), (start - base).tolist(), (end - base).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("mark", PATTERNS)
+@given(TEXTS)
+@example([b"&amp;amp;", b"&amp;#64", b"&amp;x", b"%252540%2", b"%c2%a0", b"\\\\u0040\\", b"= \r\n=", b"=\n"])
+def test_escapes_are_those_of_the_pattern(mark: str, texts: list[bytes]) -> None:
+    buffers = to_buffers(texts)
+    found = fill_columns(partial(find_escapes, buffers.data, buffers.offsets, ord(mark)), 3, 1)
+    expected = [(no, *match.span()) for no, text in enumerate(texts) for match in re.finditer(PATTERNS[mark], text)]
+    assert to_rows(found, buffers) == expected
+
+
+@given(TEXTS, st.sets(st.integers(0, 0x500)))
+def test_characters_of_known_blocks_are_found_and_other_blocks_reported(texts: list[bytes], known_blocks: set[int]) -> None:
+    buffers, wanted = to_buffers(texts), [0xE9, 0x663, 0x1F600]
+    known_blocks |= {0x1F6}
+    classes, is_known, unknown = np.zeros(0x600 << 8, np.uint8), np.zeros(0x600, np.uint8), np.zeros(0x600, np.uint8)
+    classes[wanted], is_known[list(known_blocks)] = 2, 1
+    found = fill_columns(partial(find_characters, buffers.data, buffers.offsets, classes, is_known, unknown, 2), 3, 1)
+    characters = [
+        (no, *match.span(), ord(match.group().decode())) for no, text in enumerate(texts) for match in re.finditer("é|٣|😀".encode(), text)
+    ]
+    assert to_rows(found, buffers) == [(no, start, end) for no, start, end, code in characters if code >> 8 in known_blocks]
+    assert np.flatnonzero(unknown).tolist() == sorted({code >> 8 for *_, code in characters} - known_blocks)
+
+
+def reference_line_breaks(text: bytes) -> list[tuple[int, int]]:
+    breaks = []
+    for match in re.finditer(rb"(?<![ \t\r])(?:[ \t\r]{0,40})\n(?=(?P<quotes>[ \t>|]{0,40}))", text):
+        start, end = match.start(), match.end("quotes")
+        if start > 0 and end < len(text) and text[start - 1 : start] != b"\n" and text[end : end + 1] not in (b" ", b"\t", b"\r", b"\n"):
+            breaks.append((start, end))
+    return breaks
+
+
+@given(TEXTS, st.lists(st.tuples(st.sampled_from([*b"g1\xff;&"]), st.sampled_from([*b"g1\xff;&"])), max_size=8))
+def test_line_breaks_are_inside_paragraphs_and_between_the_wanted_bytes(texts: list[bytes], wanted: list[tuple[int, int]]) -> None:
+    buffers = to_buffers(texts)
+    for pairs in (np.ones((256, 256), np.uint8), np.zeros((256, 256), np.uint8)):
+        pairs[tuple(zip(*wanted, strict=True)) if wanted else ([], [])] = 1
+        found = fill_columns(partial(find_line_breaks, buffers.data, buffers.offsets, pairs), 3, 1)
+        expected = [
+            (no, start, end)
+            for no, text in enumerate(texts)
+            for start, end in reference_line_breaks(text)
+            if pairs[text[start - 1], text[end]]
+        ]
+        assert to_rows(found, buffers) == expected
+
+
+def test_more_than_forty_blanks_are_no_wrapped_line() -> None:
+    for text, expected in (
+        (b"a" + b" " * 40 + b"\n" + b">" * 40 + b"b", [(0, 1, 82)]),
+        (b"a" + b" " * 41 + b"\nb", [(0, 2, 43)]),  # the first blank is part of the line
+        (b"a\n" + b" " * 41 + b"b", []),
+    ):
+        buffers = to_buffers([text])
+        kernel = partial(find_line_breaks, buffers.data, buffers.offsets, np.ones((256, 256), np.uint8))
+        assert to_rows(fill_columns(kernel, 3), buffers) == expected
+
+
+@given(
+    st.lists(st.binary(max_size=40), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 39), st.integers(1, 5), st.binary(max_size=4)), max_size=12),
+    st.integers(0, 12),
+)
+def test_windows_are_spliced(texts: list[bytes], places: list[tuple[int, int, int, bytes]], margin: int) -> None:
+    buffers = to_buffers(texts)
+    kept: list[tuple[int, int, int, bytes]] = []
+    for no, start, size, replacement in sorted(places):
+        if no < len(texts) and start + size <= len(texts[no]) and (not kept or kept[-1][0] < no or kept[-1][2] <= start):
+            kept.append((no, start, start + size, replacement))
+    text_nos = np.array([no for no, *_ in kept], np.int64)
+    starts, ends = (np.array([buffers.offsets[place[0]] + place[at] for place in kept], np.int64) for at in (1, 2))
+    replacements = to_buffers([place[3] for place in kept])
+    windows = tuple(np.empty(len(kept), np.int64) for _ in range(3))
+    count = merge_windows(buffers.offsets, text_nos, starts, ends, margin, *windows)
+    window_text, low, high = (column[:count] for column in windows)
+    covered = {at for no, start, end, _ in kept for at in range(*window_around(buffers, no, start, end, margin))}
+    assert {at for first, last in zip(low.tolist(), high.tolist(), strict=True) for at in range(first, last)} == covered
+    assert (low[1:] > high[:-1])[window_text[1:] == window_text[:-1]].all(), "windows that touch are one"
+    size = int((high - low).sum() + replacements.lengths.sum() - (ends - starts).sum())
+    spliced, offsets, first_places = np.empty(size, np.uint8), np.empty(count + 1, np.int64), np.empty(count, np.int64)
+    spliced_starts = np.empty(len(kept), np.int64)
+    splice_windows(
+        *(buffers.data, low, high, starts, ends, replacements.data, replacements.offsets),
+        *(spliced, offsets, spliced_starts, first_places),
+    )
+    raw, row = buffers.data.tobytes(), 0
+    for window, (first, last) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        expected, position = b"", first
+        assert first_places[window] == row
+        while row < len(kept) and first <= starts[row] and ends[row] <= last and text_nos[row] == window_text[window]:
+            expected += raw[position : starts[row]]
+            assert spliced_starts[row] == offsets[window] + len(expected)
+            expected, position, row = expected + kept[row][3], int(ends[row]), row + 1
+        assert spliced[offsets[window] : offsets[window + 1]].tobytes() == expected + raw[position:last]
+
+
+def window_around(buffers: TextBuffers, text_no: int, start: int, end: int, margin: int) -> tuple[int, int]:
+    low, high = buffers.offsets[text_no : text_no + 2].tolist()
+    return max(low, low + start - margin), min(high, low + end + margin)
