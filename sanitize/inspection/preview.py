@@ -27,7 +27,7 @@ from sanitize.pipeline.run import PipelineRun
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import ExplainOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.readers.column_policies import resolve_column_policies
+from sanitize.readers.column_policies import list_added_columns, resolve_column_policies
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
 from sanitize.readers.staging import build_documents
 from sanitize.readers.survey import InputUnit, Survey, format_refusal
@@ -96,7 +96,8 @@ def explain_with_settings(
             settings.reading_memory_bytes,
             settings.max_doc_bytes,
         )
-        policies = resolve_column_policies(survey.schema, survey.layout.main_column, settings.columns)
+        policies = resolve_column_policies(survey.schema, survey.layout.main_column, settings.columns, survey.features)
+        policies = {name: policy for name, policy in policies.items() if name not in list_added_columns(survey.roles, survey.features)}
         total_bytes = sum(size for _, size in survey.files)
         began = time.process_time()
         sample, quarantine = _write_sample(engine, survey, Path(folder), settings)

@@ -135,7 +135,9 @@ class _OccurrenceBatch:
             for name in ("start", "end", "start_byte", "end_byte", "kind", "value_id", "finder", "score"):
                 columns.setdefault(name, []).append(getattr(piece, name))
         joined = {name: np.concatenate(parts) if len(parts) > 1 else parts[0] for name, parts in columns.items()}
-        if len(self.pieces) > 1:
+        # columns that are searched together come one after the other; within a cell occurrences are in order
+        steps = np.diff(joined["doc_no"])
+        if not ((steps > 0) | ((steps == 0) & (np.diff(joined["cell"]) >= 0))).all():
             order = np.lexsort((-joined["end"], joined["start"], joined["cell"], joined["doc_no"]))
             joined = {name: column[order] for name, column in joined.items()}
         self._sorted_columns = joined

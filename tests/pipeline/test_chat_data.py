@@ -87,3 +87,11 @@ def test_too_many_unknown_roles_stop_the_run(tmp_path: Path) -> None:
     source = write_lines(tmp_path / "a.jsonl", [{"messages": [{"role": "Larry", "content": "Hi"}]}] * 3)
     with pytest.raises(sanitize.SanitizeError, match="unknown_role|a role in its conversation"):
         sanitize.run(source, tmp_path / "out", plan="redact", workers=1)
+
+
+def test_columns_that_are_searched_together_have_their_first_occurrence_in_corpus_order(tmp_path: Path) -> None:
+    rows = [{"text": "", "b": "to ann.roe@example.com"}, {"text": "to ann.roe@example.com", "b": "x"}]
+    result = sanitize.run(write_lines(tmp_path / "a.jsonl", rows), tmp_path / "out", plan="rmft", workers=1, seed=1)
+    first, second = sanitize.Corpus.open(tmp_path / "out").table(["text", "b"]).to_pylist()
+    assert first == rows[0] and "ann.roe@example.com" not in second["text"]
+    assert result.by_kind["EMAIL_ADDRESS"].documents == 2

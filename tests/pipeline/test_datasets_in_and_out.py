@@ -52,8 +52,10 @@ def load(folder: Path) -> Any:
 
 
 def test_splits_and_features_survive(dataset_dict: Any, saved: Path, tmp_path: Path) -> None:
+    preview = sanitize.explain(saved, plan="redact")
     result = sanitize.run(saved, tmp_path / "out", plan="rmft", workers=1, seed=1)
     assert [column.name for column in result.columns] == ["text", "label", "notes", "tags", "n"]
+    assert preview.columns == result.columns
     corpus = sanitize.Corpus.open(tmp_path / "out")
     assert corpus.splits == {"train": 5, "test": 3, "extra": 2}
     loaded = load(tmp_path / "out")

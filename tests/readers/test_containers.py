@@ -13,6 +13,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -550,3 +551,15 @@ def text_paragraphs(text: str) -> list[str]:
         else:
             paragraphs.append([])
     return ["\n".join(lines) for lines in paragraphs]
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+def test_arrow_files_of_polars_are_read(tmp_path: Path, compression: str) -> None:
+    """They have no schema at their start, only in the footer."""
+    pl.DataFrame({"text": ["Call Ann", None], "n": [1, 2]}).write_ipc(tmp_path / "a.arrow", compression=compression)  # type: ignore[arg-type]
+    rows, quarantine = read_path(tmp_path / "a.arrow", Roles())
+    assert [(row["text"], row["n"]) for row in rows] == [("Call Ann", 1), (None, 2)] and not quarantine
+    content = (tmp_path / "a.arrow").read_bytes()
+    (tmp_path / "b.arrow").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputRefused):
+        survey_inputs([tmp_path / "b.arrow"], Roles())
