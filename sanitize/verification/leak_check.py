@@ -235,7 +235,8 @@ def _write_sweep(task: VerifyTask, to_sweep: SweepSpans, kind_names: Sequence[st
     ]
     path = task.temp_folder / "sweep.parquet" if task.temp_folder else task.sweep_path
     write_table_rows(path, table_schemas.OCCURRENCES.schema, rows)
-    path.rename(task.sweep_path)
+    if task.temp_folder:
+        path.rename(task.sweep_path)
 
 
 def _read_input_cells(task: VerifyTask, doc_nos: I64) -> Iterator[tuple[I64, list[CellColumn]]]:

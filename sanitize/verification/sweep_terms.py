@@ -138,7 +138,8 @@ class DigestWords:
         words = sorted(set(np.array(self.words, object)[~is_allowed]))
         path = task.temp_folder / "digest_words.parquet" if task.temp_folder else task.digest_words_path
         pq.write_table(pa.table([pa.array(words, pa.string())], schema=_WORD_SCHEMA), path, compression="zstd", compression_level=1)
-        path.rename(task.digest_words_path)
+        if task.temp_folder:
+            path.rename(task.digest_words_path)
         return len(words)
 
 

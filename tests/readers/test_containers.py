@@ -429,7 +429,7 @@ def test_a_folder_of_datasets(tmp_path: Path) -> None:
     write_file(hub / ".gitattributes", b"*.parquet filter=lfs\n")
     (hub / "data").mkdir()
     dataset.to_parquet(hub / "data" / "train-00000-of-00001.parquet")
-    for name, expected in (("one", texts), ("dict", texts[6:] + texts[:6]), ("hub", texts)):
+    for name, expected in (("one", texts), ("dict", texts), ("hub", texts)):  # train before test
         survey = survey_inputs([tmp_path / name], Roles())
         rows, quarantine = stage_survey(survey, tmp_path / "out")
         assert ([row["text"] for row in rows], quarantine, survey.unreadable) == (expected, [], []), name
