@@ -23,7 +23,7 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.scanner import Scanner
 from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
-from sanitize.storage.corpus import GROUP_BYTES, CellGroup, flatten_cells, group_cells
+from sanitize.storage.corpus import CellGroup, flatten_cells, group_cells, join_small_columns
 from sanitize.text.mail_headers import find_sections
 
 TOO_MANY_MATCHES = "too_many_matches"  # reason of a quarantine
@@ -333,14 +333,9 @@ class TextSearch:
 
     def run_columns(self, columns: Sequence[pa.LargeStringArray]) -> list[patterns.Detections]:
         """All occurrences in each of several columns of texts. Small columns are searched together."""
-        found, first, size = list[patterns.Detections](), 0, 0
-        for number, column_size in enumerate([*(column.nbytes for column in columns), GROUP_BYTES + 1]):
-            if number > first and size + column_size > GROUP_BYTES:
-                part = columns[first:number]
-                joined = part[0] if len(part) == 1 else pa.concat_arrays(part)
-                found += self.run(joined).split([len(column) for column in part])
-                first, size = number, 0
-            size += column_size
+        found = list[patterns.Detections]()
+        for (low, high), texts in join_small_columns(columns):
+            found += self.run(texts).split([len(column) for column in columns[low:high]])
         return found
 
     def run(self, texts: pa.LargeStringArray) -> patterns.Detections:

@@ -167,23 +167,24 @@ class CellGroup:
     leaf_no: I64
 
 
-def group_cells(columns: Sequence[CellColumn], group_bytes: int = GROUP_BYTES) -> Iterator[CellGroup]:
-    """The cells of consecutive columns, joined while they have at most `group_bytes` of text; a larger column is a group by itself.
+def group_cells(columns: Sequence[CellColumn]) -> Iterator[CellGroup]:
+    """The cells of consecutive columns, joined while they have at most `GROUP_BYTES` of text; a larger column is a group by itself.
 
     What costs time for each column, such as the call of a regular expression, is paid once for many small ones."""
-    first, size = 0, 0
-    sizes = [column.flat.texts.nbytes for column in columns]
-    for number, column_size in enumerate([*sizes, group_bytes + 1]):
-        if number > first and size + column_size > group_bytes:
-            part = columns[first:number]
-            yield CellGroup(
-                texts=part[0].flat.texts if len(part) == 1 else pa.concat_arrays([column.flat.texts for column in part]),
-                rows=np.concatenate([column.flat.rows for column in part]),
-                cell=np.concatenate([column.cell for column in part]),
-                leaf_no=np.repeat(np.arange(first, number), [len(column.cell) for column in part]),
-            )
-            first, size = number, 0
-        size += column_size
+    for (low, high), texts in join_small_columns([column.flat.texts for column in columns]):
+        part = columns[low:high]
+        yield CellGroup(
+            texts=texts,
+            rows=np.concatenate([column.flat.rows for column in part]),
+            cell=np.concatenate([column.cell for column in part]),
+            leaf_no=np.repeat(np.arange(low, high), [len(column.cell) for column in part]),
+        )
+
+
+def join_small_columns(columns: Sequence[pa.LargeStringArray]) -> Iterator[tuple[tuple[int, int], pa.LargeStringArray]]:
+    """Yields ranges of consecutive columns of texts as `group_cells` joins them, each with its texts."""
+    for low, high in parquet_files.split_rows(np.array([column.nbytes for column in columns], np.int64), GROUP_BYTES):
+        yield (low, high), columns[low] if high == low + 1 else pa.concat_arrays(columns[low:high])
 
 
 def cell_leaves(schema: pa.Schema, main: LeafPath, exclude: frozenset[str] = frozenset()) -> list[LeafPath]:
