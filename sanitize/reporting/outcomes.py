@@ -25,6 +25,7 @@ from sanitize.array_types import I64, Mask
 from sanitize.core.engine import Engine
 from sanitize.core.intervals import enumerate_ranges, find_overlapping_rows, flatten_spans, pack_pairs
 from sanitize.storage import queries
+from sanitize.storage.files import attempt_file
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 
 # rows without a section: how often each value occurs in the output (`result_id`: value_id of an original, hash of a surrogate's text, 0 for
@@ -100,12 +101,13 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
     outcome[dropped[row]] = _OUTCOMES.index("dropped")
     is_value = (outcome == _OUTCOMES.index("original")) | (outcome == _OUTCOMES.index("surrogate"))
     summed = _sum_outcomes(kind[row] * len(_OUTCOMES) + outcome, np.where(is_value, result_id, 0), section[row], kinds, sections)
-    target = task.temp_path or task.outcomes_path
     summed = summed.take(np.argsort(np.asarray(summed.column("result_id")), kind="stable"))
     codec: dict[str, Any] = {"compression": TABLE_CODEC, "compression_level": TABLE_CODEC_LEVEL}
-    with pq.ParquetWriter(target, OUTCOME_SCHEMA, **codec, write_statistics=["result_id"], write_page_checksum=True) as out:
+    with (
+        attempt_file(task.outcomes_path, task.temp_path) as path,
+        pq.ParquetWriter(path, OUTCOME_SCHEMA, **codec, write_statistics=["result_id"], write_page_checksum=True) as out,
+    ):
         out.write_table(summed, row_group_size=_ROW_GROUP_SIZE)
-    target.rename(task.outcomes_path)
 
 
 def _dictionary_codes(table: pa.Table, name: str) -> tuple[I64, list[str]]:

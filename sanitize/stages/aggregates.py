@@ -26,7 +26,7 @@ from sanitize.kinds.kind import get_kind
 from sanitize.stages.corpus_pass import CorpusContext, exclude_dropped
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage import queries
-from sanitize.storage.parquet_files import TABLE_CODEC_LEVEL
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.storage.table_schemas import BLACKLIST
 
 
@@ -218,4 +218,4 @@ def write_component_pools(kinds: Sequence[str], value_files: Sequence[Path], out
         texts = pl.Series("text", _unique_texts(pieces)).sort()
         frames.append(pl.DataFrame({"kind": [name], "component": [component]}).join(texts.to_frame(), how="cross"))
     empty = pl.DataFrame(schema={"kind": pl.String, "component": pl.String, "text": pl.String})
-    pl.concat([empty, *frames]).write_parquet(out, compression="zstd", compression_level=TABLE_CODEC_LEVEL)
+    pl.concat([empty, *frames]).write_parquet(out, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)

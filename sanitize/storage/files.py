@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,14 @@ def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) ->
         temp_path.unlink(missing_ok=True)
         raise
     fsync(path.parent)
+
+
+@contextlib.contextmanager
+def attempt_file(path: Path, temp_path: Path | None) -> Iterator[Path]:
+    """Where a task writes a file: `temp_path`, which is then renamed to `path`, if several attempts may run at once; else `path`."""
+    yield temp_path or path
+    if temp_path:
+        temp_path.rename(path)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I64
 from sanitize.errors import OutputBroken
 
-TABLE_CODEC, TABLE_CODEC_LEVEL = "zstd", 1  # of the tables of WORK: every engine reads it; Spark refuses some LZ4 pages
+TABLE_CODEC: Final = "zstd"  # of the tables of WORK: every engine reads it; Spark refuses some LZ4 pages
+TABLE_CODEC_LEVEL: Final = 1
 ROW_GROUP_ROWS = 5_000  # rows of an output row group, unless its texts are long; a change alters the bytes of output files
 ROW_GROUP_BYTES = 64 << 20
 _CHECK_BATCH_ROWS = 10_000

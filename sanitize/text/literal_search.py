@@ -35,6 +35,7 @@ from sanitize.core.arrow_buffers import (
 from sanitize.core.intervals import sort_spans
 from sanitize.kernels.term_search import find_terms, hash_terms, set_bits, set_start_bits
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.decodings.character_classes import FOLDS, FOLDS_TO_ASCII, find_character_places
 from sanitize.text.decodings.escapes import decode_escapes, decode_places
 from sanitize.text.partition_files import MAX_FILES, open_partitions
@@ -145,7 +146,7 @@ class LiteralMatcher:
                 )
                 for rows in (own_spellings, other_spellings):
                     parts.add(rows, _assign_ranges(rows["form"], edges))
-            with pq.ParquetWriter(out, _TERM_SCHEMA, compression="zstd", compression_level=1) as writer:
+            with pq.ParquetWriter(out, _TERM_SCHEMA, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL) as writer:
                 for rows in parts.drain():
                     # of equal terms the one that is the value's own spelling comes first
                     rows = rows.filter(pl.col("form") != "").sort("wide", maintain_order=True).drop("wide")

@@ -31,7 +31,9 @@ from sanitize.core.intervals import flatten_spans, overlaps_any
 from sanitize.core.text_cells import flatten_leaf, is_text_type, list_text_leaves
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.corpus import flatten_cells
+from sanitize.storage.files import attempt_file
 from sanitize.storage.formats import find_packed_format
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text import name_search
 from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
 from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs, find_digests
@@ -586,11 +588,8 @@ class _FileCheck:
                 {"word": word, "place": location, "file": self.task.reported_name, "times": count}
                 for (word, location), count in self.digest_words.items()
             ]
-            pq.write_table(
-                pa.Table.from_pylist(rows), self.task.temp_path or self.task.digest_words_path, compression="zstd", compression_level=1
-            )
-            if self.task.temp_path:
-                self.task.temp_path.rename(self.task.digest_words_path)
+            with attempt_file(self.task.digest_words_path, self.task.temp_path) as path:
+                pq.write_table(pa.Table.from_pylist(rows), path, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)
 
 
 def _overlaps_any(found: _FormMatches, others: Sequence[_FormMatches]) -> Mask:

@@ -38,7 +38,7 @@ from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, publication, remote_output, table_schemas, tombstones
 from sanitize.storage.corpus import CellColumn, CellGroup, Corpus, Documents, flatten_cells, group_cells
-from sanitize.storage.files import read_json
+from sanitize.storage.files import attempt_file, read_json
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import read_unselected_values
@@ -163,7 +163,9 @@ def verify_with_digests(
     word_files = [path for row in rows if (path := tasks[row].digest_words_path) is not None]
     digest_terms = prepare_digests(word_files) if word_files else ()
     if digest_terms:
-        repeated = [dataclasses.replace(tasks[row], sweep_terms=(*tasks[row].sweep_terms, *digest_terms)) for row in rows]
+        repeated = [
+            dataclasses.replace(tasks[row], sweep_terms=(*tasks[row].sweep_terms, *digest_terms), digest_words_path=None) for row in rows
+        ]
         for row, result in zip(rows, run_tasks(repeated), strict=True):
             results[row] = result
     return results, digest_terms
@@ -233,10 +235,8 @@ def _write_sweep(task: VerifyTask, to_sweep: SweepSpans, kind_names: Sequence[st
         (*span, kind, value_id, table_schemas.SWEEP_FINDER, 1.0, None, None)
         for *span, kind, value_id in zip(*(column.tolist() for column in spans), kinds, to_sweep.value_id.tolist(), strict=True)
     ]
-    path = task.temp_folder / "sweep.parquet" if task.temp_folder else task.sweep_path
-    write_table_rows(path, table_schemas.OCCURRENCES.schema, rows)
-    if task.temp_folder:
-        path.rename(task.sweep_path)
+    with attempt_file(task.sweep_path, task.temp_folder / "sweep.parquet" if task.temp_folder else None) as path:
+        write_table_rows(path, table_schemas.OCCURRENCES.schema, rows)
 
 
 def _read_input_cells(task: VerifyTask, doc_nos: I64) -> Iterator[tuple[I64, list[CellColumn]]]:

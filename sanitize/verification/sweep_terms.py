@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.engine import Engine
+from sanitize.storage.files import attempt_file
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL, write_table_rows
 from sanitize.text.decodings import iter_decodings
 from sanitize.text.decodings.coded_runs import CodedRuns, find_digests
 from sanitize.text.decodings.decoded_pieces import EncodedSpans
@@ -59,9 +61,9 @@ class SweepTerms:
         identity, digits = build_sweep_terms(values)
         return cls(_build_matchers(identity), _build_matchers(digits))
 
-    def with_digests(self, texts: Sequence[pa.LargeStringArray], values: pl.DataFrame) -> SweepTerms:
-        """The terms with the digests of these values that occur in some texts."""
-        words = {word for column in texts for word in find_digests(column)[0]}
+    def with_digests(self, columns: Sequence[pa.LargeStringArray], runs: Sequence[CodedRuns | None], values: pl.DataFrame) -> SweepTerms:
+        """The terms with the digests of these values that occur in some columns. `runs` are those of the columns, if they are known."""
+        words = {word for texts, column_runs in zip(columns, runs, strict=True) for word in find_digests(texts, column_runs)[0]}
         found = match_value_digests(values, pl.Series(sorted(words), dtype=pl.String)) if words else {}
         return replace(self, digests=_build_matchers(_build_digest_table(found)))
 
@@ -136,10 +138,9 @@ class DigestWords:
         doc_no, cell, start, end = (np.concatenate(column) for column in zip(*self.spans, strict=True))
         is_allowed = within_kept_or_atomic(task, kept, doc_no, cell, np.arange(len(doc_no)), start, end)
         words = sorted(set(np.array(self.words, object)[~is_allowed]))
-        path = task.temp_folder / "digest_words.parquet" if task.temp_folder else task.digest_words_path
-        pq.write_table(pa.table([pa.array(words, pa.string())], schema=_WORD_SCHEMA), path, compression="zstd", compression_level=1)
-        if task.temp_folder:
-            path.rename(task.digest_words_path)
+        temp_path = task.temp_folder / "digest_words.parquet" if task.temp_folder else None
+        with attempt_file(task.digest_words_path, temp_path) as path:
+            write_table_rows(path, _WORD_SCHEMA, [(word,) for word in words])
         return len(words)
 
 
@@ -170,7 +171,7 @@ def prepare_digest_terms(
     table = _build_digest_table(kind_and_value_by_word)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "digests.parquet"
-    pq.write_table(table, path, row_group_size=max(1, table.num_rows))
+    pq.write_table(table, path, row_group_size=max(1, table.num_rows), compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)
     return (prepare_terms(path, path.with_suffix(""), memory_bytes),)
 
 

@@ -28,6 +28,7 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
 from sanitize.core.intervals import expand_ranges
 from sanitize.kinds.kind import all_kinds, unflatten_strings
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.decodings import ENCODED_FORMS
 from sanitize.text.decodings.decoded_pieces import MIN_BYTES
 from sanitize.text.literal_search import (
@@ -167,7 +168,7 @@ def _write_sweep_terms(partitions: PartitionFiles, folder: Path) -> None:
     ones, and digits of numbers (a match of a short one is counted, and not swept)."""
     with contextlib.ExitStack() as files:
         writers = [
-            files.enter_context(pq.ParquetWriter(folder / name, TERM_SCHEMA, compression="zstd", compression_level=1))
+            files.enter_context(pq.ParquetWriter(folder / name, TERM_SCHEMA, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL))
             for name in SWEEP_FILES
         ]
         for rows in partitions.drain():
@@ -310,9 +311,8 @@ class SearchTerms:
         for name in ("plain", "not_removed"):
             for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH):
                 terms = pl.DataFrame(batch.select(TERM_SCHEMA.names))
-                equal_normalised = numbered.join(terms.rename({"form": "normal", "kind": "term_kind"}), on="normal")
                 found.append(numbered.join(terms.select("form", "value_id"), on="form"))
-                found.append(equal_normalised.filter(pl.col("number") == pl.col("term_kind")).drop("term_kind"))
+                found.append(numbered.join(terms.select("value_id", normal="form", number="kind"), on=["normal", "number"]))
         return pl.concat(found).unique(["kind", "form", "value_id"])
 
 

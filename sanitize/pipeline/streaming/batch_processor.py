@@ -34,6 +34,7 @@ from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, Occurrence
 from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
+from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.attribution import attribute_matches
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
@@ -134,15 +135,19 @@ class _ForbiddenValues:
         named = values.with_columns(kind=pl.Series(np.array(list(all_kinds()), object)[values["kind"].to_numpy()], dtype=pl.String))
         return cls(named, spellings, SweepTerms.from_values(named) if check_mode == "full" else None)
 
-    def with_digests(self, texts: Sequence[pa.LargeStringArray]) -> _ForbiddenValues:
-        """The terms with the digests that occur in some texts, where digests are searched."""
-        return self if self.sweep_terms is None else replace(self, sweep_terms=self.sweep_terms.with_digests(texts, self.values))
+    def find_runs(self, columns: Sequence[pa.LargeStringArray]) -> list[CodedRuns | None]:
+        """What may be encoded in each column, where encoded forms are searched."""
+        return [find_coded_runs(texts) if self.sweep_terms else None for texts in columns]
 
-    def find(self, texts: pa.LargeStringArray) -> Iterator[tuple[LiteralMatcher, LiteralMatches]]:
-        """Yields the conclusive matches in a column."""
+    def with_digests(self, columns: Sequence[pa.LargeStringArray], runs: Sequence[CodedRuns | None]) -> _ForbiddenValues:
+        """The terms with the digests that occur in some columns, where digests are searched. `runs` are those of the columns."""
+        return self if self.sweep_terms is None else replace(self, sweep_terms=self.sweep_terms.with_digests(columns, runs, self.values))
+
+    def find(self, texts: pa.LargeStringArray, runs: CodedRuns | None = None) -> Iterator[tuple[LiteralMatcher, LiteralMatches]]:
+        """Yields the conclusive matches in a column. `runs` are those of the column, if they are known."""
         for matcher, matches, _ in find_matches([self.spellings], texts):
             yield matcher, matches
-        for matcher, matches, conclusive in self.sweep_terms.find(texts, [self.spellings]) if self.sweep_terms else ():
+        for matcher, matches, conclusive in self.sweep_terms.find(texts, [self.spellings], runs) if self.sweep_terms else ():
             yield matcher, matches.take(np.flatnonzero(conclusive))
 
 
@@ -396,9 +401,10 @@ class _RewriteAttempt:
         residual = []
         groups = list(group_cells(flatten_cells(table, list(rules.leaves))))
         texts = [fill_null_texts(group.texts) for group in groups]
-        forbidden_values = forbidden_values.with_digests(texts)
-        for group, group_texts in zip(groups, texts, strict=True):
-            for matcher, matches in forbidden_values.find(group_texts):
+        runs = forbidden_values.find_runs(texts)
+        forbidden_values = forbidden_values.with_digests(texts, runs)
+        for group, group_texts, group_runs in zip(groups, texts, runs, strict=True):
+            for matcher, matches in forbidden_values.find(group_texts, group_runs):
                 residual.append(select_residual(kept_originals, group, doc_no, matcher, matches, ranks_terms=True)[0])
         if not sum(map(len, residual)):
             return
@@ -422,9 +428,11 @@ class _RewriteAttempt:
         checked_docs = set(self.rewriter.table.column("doc_no").to_pylist())
         all_doc_nos = text_columns.table.column("doc_no").to_numpy()
         offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
-        forbidden_values = forbidden_values.with_digests([texts for texts, _ in text_columns.kept_texts])
-        for texts, rows in text_columns.kept_texts:
-            for _, matches in forbidden_values.find(texts):
+        columns = [texts for texts, _ in text_columns.kept_texts]
+        runs = forbidden_values.find_runs(columns)
+        forbidden_values = forbidden_values.with_digests(columns, runs)
+        for (texts, rows), column_runs in zip(text_columns.kept_texts, runs, strict=True):
+            for _, matches in forbidden_values.find(texts, column_runs):
                 self.leaking_doc_nos |= {row for text_no in matches.text_no if (row := int(rows[text_no]) + offset) in checked_docs}
         names = pa.array(text_columns.field_names, pa.large_string())
         for _, matches in forbidden_values.find(names):
