@@ -36,8 +36,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sanitize.errors import UsageError, describe_validation_error, suggest_names
-from sanitize.records.splits import TRAIN
 from sanitize.storage.files import parse_toml
+from sanitize.storage.records.splits import TRAIN
 
 from .language_model import LanguageModel
 from .measurement_records import Measurement, MeasurementRecords

@@ -18,10 +18,10 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.errors import OutputBroken, UsageError, suggest_names
-from sanitize.records.conversations import ChatTemplate, list_turns
-from sanitize.records.record_shapes import canonical_schema, recognize_shape
-from sanitize.records.splits import TRAIN, find_splits
 from sanitize.storage.corpus import Corpus, Shard
+from sanitize.storage.records.conversations import ChatTemplate, list_turns
+from sanitize.storage.records.record_shapes import canonical_schema, recognize_shape
+from sanitize.storage.records.splits import TRAIN, find_splits
 
 ADDRESS_KIND = "EMAIL_ADDRESS"
 # a block of header fields at a text's start, folded lines included, and the blank line after it

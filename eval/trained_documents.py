@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import OutputBroken
-from sanitize.records.conversations import ChatTemplate
-from sanitize.records.splits import TRAIN
 from sanitize.storage.files import parse_json
+from sanitize.storage.records.conversations import ChatTemplate
+from sanitize.storage.records.splits import TRAIN
 
 from .texts_and_prompts import read_texts
 

@@ -21,11 +21,11 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.records.conversations import ChatTemplate, list_turns
-from sanitize.records.record_shapes import RecordShape, canonical_schema, recognize_shape
-from sanitize.records.splits import TRAIN, find_splits
 from sanitize.storage.corpus import Corpus, Shard
 from sanitize.storage.files import file_sha256
+from sanitize.storage.records.conversations import ChatTemplate, list_turns
+from sanitize.storage.records.record_shapes import RecordShape, canonical_schema, recognize_shape
+from sanitize.storage.records.splits import TRAIN, find_splits
 
 TURNS = "turns"  # the column with the turns of conversations, as JSON
 _SPANS_TYPE = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))

@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 from sanitize.core.command_results import IF_SET, CommandResult
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import InputRefused, ResourceError, UsageError
-from sanitize.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 from sanitize.storage.files import file_sha256, read_json, write_json
 from sanitize.storage.locks import hold_lock
+from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 
 from . import checkpoint, dp_sgd
 from .batches import (

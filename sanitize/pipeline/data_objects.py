@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from sanitize.core.command_results import RunResult
 from sanitize.errors import UsageError
 from sanitize.plans.python_api import name_data_object
-from sanitize.records.splits import SPLIT_NAME
 from sanitize.storage.corpus import Corpus
+from sanitize.storage.records.splits import SPLIT_NAME
 
 _BATCH_ROWS = 5_000
 _SINGLE_SPLIT = ""  # the name of the only table of an object that is no DatasetDict

@@ -37,7 +37,6 @@ from sanitize.pipeline.whole_corpus_stages import (
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import IndexOptions, RunOptions, check_argument, name_data_object, public_function
 from sanitize.plans.settings import Settings, flag_of, settings_of
-from sanitize.records.dataset_features import published_features
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
 from sanitize.stages import privacy_ledger
@@ -48,6 +47,7 @@ from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import write_json
 from sanitize.storage.formats import shard_path
 from sanitize.storage.publication import publish_corpus, shard_names
+from sanitize.storage.records.dataset_features import published_features
 from sanitize.storage.remote_storage import is_url, require_local_path
 from sanitize.verification.attribution import find_renamed_columns
 

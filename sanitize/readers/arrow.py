@@ -16,7 +16,7 @@ from sanitize.readers.parquet import standardize_with_mails
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
 from sanitize.readers.standard_form import MAX_NESTING_LEVELS, nesting_levels, null_out_rows, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
-from sanitize.records.dataset_features import read_features
+from sanitize.storage.records.dataset_features import read_features
 
 FORMATS = {"arrow": (".arrow", ".feather", ".ipc")}
 _FILE_MAGIC, _STREAM_MAGIC = b"ARROW1\0\0", b"\xff\xff\xff\xff"

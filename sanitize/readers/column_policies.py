@@ -13,7 +13,7 @@ from sanitize.core.command_results import ColumnPolicy
 from sanitize.core.text_cells import is_list_type, is_text_type, list_text_leaves
 from sanitize.errors import UsageError, shell_quote, suggest_names
 from sanitize.readers.survey import Roles
-from sanitize.records.dataset_features import is_media
+from sanitize.storage.records.dataset_features import is_media
 
 # names of columns that name people: whole names, and last words of names (`post_author`, `senderName`)
 _PERSON_COLUMNS = frozenset(

@@ -22,7 +22,7 @@ from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, looks_like_
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
-from sanitize.records.record_shapes import recognize_shape
+from sanitize.storage.records.record_shapes import recognize_shape
 
 FORMATS = {"csv": (".csv",), "tsv": (".tsv", ".tab")}
 SEPARATORS = {"csv": ",;\t|", "tsv": "\t,;|"}

@@ -24,7 +24,7 @@ from sanitize.readers.json_array import iter_elements
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
 from sanitize.readers.standard_form import MAX_NESTING_LEVELS, TEXT_TYPE, find_faults, find_leaf, nesting_levels
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
-from sanitize.records.record_shapes import infer_turns
+from sanitize.storage.records.record_shapes import infer_turns
 
 FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines"), "json": (".json",)}
 SAMPLE_LINES = 1_000  # lines at the start of a file that are sampled for its columns

@@ -19,9 +19,9 @@ from sanitize.readers.mail import parse_mail
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch, to_plain_schema
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
-from sanitize.records.dataset_features import read_features
-from sanitize.records.record_shapes import find_shape_faults
 from sanitize.storage import parquet_files
+from sanitize.storage.records.dataset_features import read_features
+from sanitize.storage.records.record_shapes import find_shape_faults
 from sanitize.storage.views import is_queryable_path
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sanitize.core import text_cells
 from sanitize.errors import InputRefused, UsageError, shell_quote, suggest_names
 from sanitize.readers.survey_types import Roles, printable_path
-from sanitize.records.record_shapes import RecordShape, find_shape_faults, recognize_shape
+from sanitize.storage.records.record_shapes import RecordShape, find_shape_faults, recognize_shape
 
 TEXT_TYPE = pa.large_string()
 ColumnMapping = tuple[tuple[str, str], ...]

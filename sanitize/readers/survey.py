@@ -73,8 +73,8 @@ from sanitize.readers.survey_types import (
     UnreadableFile,
     printable_path,
 )
-from sanitize.records.dataset_features import merge_features
-from sanitize.records.splits import find_splits, split_rank
+from sanitize.storage.records.dataset_features import merge_features
+from sanitize.storage.records.splits import find_splits, split_rank
 
 __all__ = [
     "REASONS",

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.errors import UsageError, suggest_names
-from sanitize.records.record_shapes import RecordShape
+from sanitize.storage.records.record_shapes import RecordShape
 
 # The reasons for a quarantine, with their explanation. The quarantine table holds the keys and no other text.
 REASONS = {

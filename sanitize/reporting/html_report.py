@@ -23,8 +23,8 @@ from sanitize.core.part_protocols import list_part_names, load_part
 from sanitize.core.table_rendering import escape_controls
 from sanitize.core.verdict import count_unchanged, describe_verdict
 from sanitize.errors import PlanError
-from sanitize.records.dataset_features import to_yaml_list
 from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_narrow_svg, render_svg
+from sanitize.storage.records.dataset_features import to_yaml_list
 from sanitize.storage.views import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
 

@@ -24,8 +24,8 @@ from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
 from sanitize.readers.column_policies import make_undecided_error, names_people
-from sanitize.records.dataset_features import list_label_names
 from sanitize.stages.detection import FindTask, find_in_texts
+from sanitize.storage.records.dataset_features import list_label_names
 from sanitize.verification.attribution import describe_column
 
 # words in the name of a column that say which kind it holds, besides those of the kind's own name

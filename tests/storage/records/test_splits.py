@@ -9,7 +9,7 @@ import pytest
 
 from sanitize.errors import InputRefused
 from sanitize.readers.survey import Roles, survey_inputs
-from sanitize.records.splits import split_rank
+from sanitize.storage.records.splits import split_rank
 from tests.readers.test_read import MAIL, stage_survey, to_json_lines, write_file
 
 LINE = to_json_lines([{"text": "Hi"}])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sanitize.errors import InputRefused
-from sanitize.records.dataset_features import list_label_names, merge_features, published_features, read_features, to_yaml_list
+from sanitize.storage.records.dataset_features import list_label_names, merge_features, published_features, read_features, to_yaml_list
 
 datasets = pytest.importorskip("datasets")
 Value, ClassLabel, List = datasets.Value, datasets.ClassLabel, datasets.List

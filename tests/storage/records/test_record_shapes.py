@@ -13,7 +13,7 @@ import pytest
 from sanitize.errors import UsageError
 from sanitize.readers.standard_form import to_plain_schema
 from sanitize.readers.survey import Roles, survey_inputs
-from sanitize.records.record_shapes import RecordShape, recognize_shape
+from sanitize.storage.records.record_shapes import RecordShape, recognize_shape
 from tests.readers.test_read import stage_survey, to_json_lines
 
 TURN = {"role": "user", "content": "Hi"}

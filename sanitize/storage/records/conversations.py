@@ -20,7 +20,7 @@ import jinja2.ext
 import jinja2.sandbox
 
 from sanitize.errors import InputRefused, UsageError
-from sanitize.records.record_shapes import RecordShape
+from sanitize.storage.records.record_shapes import RecordShape
 
 Turn = dict[str, Any]
 # a line for each turn: for a tokenizer without a template of its own

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sanitize.errors import InputRefused, UsageError
-from sanitize.records.conversations import ChatTemplate, list_turns
-from sanitize.records.record_shapes import canonical_schema, recognize_shape
+from sanitize.storage.records.conversations import ChatTemplate, list_turns
+from sanitize.storage.records.record_shapes import canonical_schema, recognize_shape
 
 CHATML = (
     "{%- for message in messages %}\n"
