@@ -256,7 +256,7 @@ def number_marked_texts(data: U8, starts: I64, ends: I64, marks: I32 | I64) -> t
 
 
 def fill_columns(kernel: Callable[..., int], column_count: int, expected_rows: int = _EXPECTED_ROWS) -> tuple[I64, ...]:
-    """The columns of numbers that a kernel writes. It is called with room for `expected_rows`, and once more if it reports more rows."""
+    """The columns of numbers that a kernel writes. It is called with arrays for `expected_rows`, and once more if it reports more rows."""
     while True:
         columns = tuple(np.empty(expected_rows, np.int64) for _ in range(column_count))
         row_count = kernel(*columns)

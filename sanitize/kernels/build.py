@@ -37,7 +37,7 @@ class KernelBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Build hook of hatchling: compiles the kernels beside their sources and adds them to the wheel."""
 
     def dependencies(self) -> list[str]:
-        return [] if find_compiler() and not _target_glibc() else ["ziglang"]
+        return ["ziglang"] if _needs_ziglang() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
@@ -89,7 +89,7 @@ def _compile(names: list[str], *, with_shared: bool, checked: bool, address_sani
     flags = ["-O3", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unreachable-code"]
     if address_sanitizer:
         flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"]
-    if find_compiler() is None or _target_glibc():
+    if _needs_ziglang():
         target = f" -target {platform.machine()}-linux-gnu.{_target_glibc()}" if _target_glibc() else ""
         os.environ["CC"] = f"{sys.executable} -m ziglang cc{target}"
         os.environ["LDSHARED"] = f"{os.environ['CC']} -shared"
@@ -136,6 +136,10 @@ def _binary(name: str) -> Path:
 
 def _digest(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+def _needs_ziglang() -> bool:
+    return find_compiler() is None or bool(_target_glibc())
 
 
 def _target_glibc() -> str:

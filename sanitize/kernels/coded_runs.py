@@ -1,7 +1,7 @@
 """Runs of characters that may be bytes in another alphabet (base64, base32, hexadecimal, uuencode), what they decode to, and digits.
 
 Text i is data[offsets[i]:offsets[i + 1]]; no run crosses two texts. A function that fills arrays returns how many rows there are, also
-where the arrays have no room for all of them.
+where the arrays are too short for all of them.
 """
 
 import cython
@@ -15,7 +15,7 @@ LEAD = cython.declare(cython.int, 2)
 CONTINUATION = cython.declare(cython.int, 3)
 
 # pieces of decoded text, as they are written: `size` bytes in all pieces, of which the last one begins at `piece_start`; arrays as in
-# `decode_runs`, with room for `capacity` bytes and `piece_capacity` pieces
+# `decode_runs`, of `capacity` bytes and `piece_capacity` pieces
 Pieces = cython.struct(
     size=cython.Py_ssize_t,
     count=cython.Py_ssize_t,

@@ -2,7 +2,7 @@
 classes, and ends of lines.
 
 Text i is data[offsets[i]:offsets[i + 1]]; no place crosses two texts. Places are leftmost, as long as possible, and do not overlap. The
-functions that find them return how many there are, also where the arrays have no room for all of them.
+functions that find them return how many there are, also where the arrays are too short for all of them.
 """
 
 import cython
@@ -34,6 +34,17 @@ def _is_letter(byte: uint8_t) -> cython.bint:
 @cython.exceptval(check=False)
 def _is_hex(byte: uint8_t) -> cython.bint:
     return 48 <= byte <= 57 or 97 <= byte | 32 <= 102
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _find_byte(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, byte: cython.int) -> int64_t:
+    """Where a byte is first in [start, end), or `end`."""
+    found: cython.pointer[cython.const[uint8_t]]
+    found = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(data + start, byte, end - start))
+    return found - data if found else end
 
 
 @cython.cfunc
@@ -186,17 +197,15 @@ def find_escapes(
     end: int64_t
     size: int64_t = data.shape[0]
     first: cython.pointer[cython.const[uint8_t]]
-    found: cython.pointer[cython.const[uint8_t]]
     if size == 0:
         return 0
     first = cython.address(data[0])
     with cython.nogil:
         position, text_no, text_end = 0, -1, 0
         while position < size:
-            found = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(first + position, mark, size - position))
-            if not found:
+            position = _find_byte(first, position, size, mark)
+            if position == size:
                 break
-            position = found - first
             while position >= text_end:
                 text_no += 1
                 text_end = offsets[text_no + 1]
@@ -297,16 +306,14 @@ def find_line_breaks(
     is_inside: cython.bint
     size: int64_t = data.shape[0]
     first: cython.pointer[cython.const[uint8_t]]
-    found: cython.pointer[cython.const[uint8_t]]
     if size == 0:
         return 0
     first = cython.address(data[0])
     with cython.nogil:
         while position < size:
-            found = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(first + position, 10, size - position))
-            if not found:
+            position = _find_byte(first, position, size, 10)
+            if position == size:
                 break
-            position = found - first
             while position >= text_end:
                 text_no += 1
                 text_start, text_end = offsets[text_no], offsets[text_no + 1]
@@ -366,7 +373,7 @@ def splice_windows(
 ):
     """Writes each window of `data` to `spliced`, with the places in it replaced. `spliced_offsets`: where each window ends up;
     `spliced_starts`: where each replacement does; `first_places`: the first place of each window. Each place is within a window, in order;
-    `spliced` has room for all."""
+    `spliced` is long enough for all."""
     size: int64_t = 0
     window: cython.Py_ssize_t
     place: cython.Py_ssize_t = 0
