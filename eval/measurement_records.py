@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,10 +59,6 @@ class MeasurementRecords:
             make_private_folder(self.folder)
             # as a string, which keeps the order of keys
             write_json(self._path(metric, run, checkpoint), {"measurement": json.dumps(asdict(measurement))})
-
-    def delete(self) -> None:
-        """Delete all records: the report was written."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self, metric: Metric, run: RunFolder, checkpoint: Checkpoint) -> Path:
         if checkpoint.path not in self._checkpoint_hashes:

@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from sanitize.errors import OutputBroken, UsageError, suggest_names
+from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage.corpus import Corpus, Shard
 from sanitize.storage.records.conversations import ChatTemplate, list_turns
 from sanitize.storage.records.record_shapes import canonical_schema, recognize_shape
-from sanitize.storage.records.splits import TRAIN, find_splits
+from sanitize.storage.records.splits import TRAIN, select_split
 
 ADDRESS_KIND = "EMAIL_ADDRESS"
 # a block of header fields at a text's start, folded lines included, and the blank line after it
@@ -79,7 +79,7 @@ def _read_frame(path: Path, text_column: str, id_column: str, split: str, templa
     frames = []
     for file, frame in read_tables(path, split):
         reads_turns = text_column == "text" and "text" not in frame.columns
-        if reads_turns and (shape := recognize_shape(canonical_schema(frame.to_arrow().schema))) is not None:
+        if reads_turns and (shape := recognize_shape(canonical_schema(frame.clear().to_arrow().schema))) is not None:
             conversations = [template.render(list_turns(record, shape)) for record in frame.iter_rows(named=True)]
             frame = frame.with_columns(text=pl.Series(conversations, dtype=pl.String))
         if text_column not in frame.columns:
@@ -100,11 +100,7 @@ def read_tables(path: Path, split: str = TRAIN) -> Iterator[tuple[Path, pl.DataF
         files = [shard.path for shard in corpus.list_shards(split if corpus.splits else None)]
     elif path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
-        splits = find_splits([(str(file), str(path), "parquet") for file in files])
-        if any(splits):
-            if split not in splits:
-                raise UsageError(f"{path}: there is no split {split}; {suggest_names(split, sorted(set(splits)))}")
-            files = [file for file, own in zip(files, splits, strict=True) if own == split]
+        files = select_split(path, files, split)
     else:
         files = [path]
     if not files or not all(file.is_file() for file in files):

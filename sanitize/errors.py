@@ -148,6 +148,11 @@ def is_command_line() -> bool:
     return running_command_line.get()
 
 
+def printable_path(path: str) -> str:
+    """A path that can be printed and stored, whatever bytes its name has: bytes that are not UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def shell_quote(name: str) -> str:
     """A name from the data, such as that of a column, as the value of an option in a message: always in quotes, so that
     `python_api.to_python_names` sees where it ends.

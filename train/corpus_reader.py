@@ -20,12 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from sanitize.core.text_cells import column_of_path
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus, Shard
 from sanitize.storage.files import file_sha256
 from sanitize.storage.records.conversations import ChatTemplate, list_turns
 from sanitize.storage.records.record_shapes import RecordShape, canonical_schema, recognize_shape
-from sanitize.storage.records.splits import TRAIN, find_splits
+from sanitize.storage.records.splits import TRAIN, select_split
 
 TURNS = "turns"  # the column with the turns of conversations, as JSON
 _SPANS_TYPE = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
@@ -205,7 +206,7 @@ def _main_text_column(corpus: Corpus, text_column: str) -> str:
 
 def _with_conversations(table: pa.Table, shape: RecordShape) -> pa.Table:
     """Add the columns `text`, each conversation with one line for each turn, and TURNS, the turns as JSON."""
-    columns = [name for name in table.column_names if any(name == path.partition("[")[0] for path in shape.texts)]
+    columns = [name for name in table.column_names if name in map(column_of_path, shape.texts)]
     template = ChatTemplate()
     turns = [list_turns(record, shape) for record in table.select(columns).to_pylist()]
     texts = pa.array([template.render(conversation) for conversation in turns], pa.large_string())
@@ -224,11 +225,7 @@ def _find_files(path: Path, split: str) -> list[Path]:
     found = sorted(
         (file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file()), key=lambda file: str(file).encode()
     )
-    splits = find_splits([(str(file), str(path), "parquet") for file in found])
-    if any(splits):
-        if split not in splits:
-            raise UsageError(f"{path}: there is no split {split}; {suggest_names(split, sorted(set(splits)))}")
-        found = [file for file, own in zip(found, splits, strict=True) if own == split]
+    found = select_split(path, found, split)
     if not found:
         raise InputRefused(f"{path}: no manifest.json and no {', '.join(SUFFIXES)} inside; expected a folder of shards")
     return found

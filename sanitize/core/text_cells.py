@@ -41,6 +41,11 @@ class LeafPath:
         return LeafPath(self.column, self.steps[:-1]) if self.steps[-1:] == (JSON_STEP,) else self
 
 
+def column_of_path(path: str) -> str:
+    """The column of a leaf path such as `messages[].content`."""
+    return path.partition("[")[0].partition(".")[0]
+
+
 def is_text_type(data_type: pa.DataType) -> bool:
     """True for every Arrow type that holds strings, including dictionaries of strings."""
     if pa.types.is_dictionary(data_type):

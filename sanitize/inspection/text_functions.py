@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
-from sanitize.core.text_cells import LeafPath, canonical_type, list_text_leaves
+from sanitize.core.text_cells import LeafPath, canonical_type, column_of_path, list_text_leaves
 from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
 from sanitize.pipeline.data_objects import run_on_object
@@ -214,15 +214,15 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
 
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
     """The frame with the texts of its text columns rewritten, and without the columns that the settings drop."""
-    shape = with_shape(settings.columns.roles, to_plain_schema(frame.to_arrow().schema)).shape if "text" not in frame.columns else None
-    if shape is not None:
+    roles = settings.columns.roles
+    if "text" not in frame.columns and with_shape(roles, to_plain_schema(frame.clear().to_arrow().schema)).shape is not None:
         return _redact_shape(frame, plan, settings)
-    texts = {_column_of(path): "text-column" for path in settings.text_column}
+    texts = {column_of_path(path): "text-column" for path in settings.text_column}
     for name, option in {**texts, **settings.columns.option_by_column}.items():
         if name not in frame.columns:
             advice = "; name the column of the texts with --text-column" if option == "text-column" else ""
             raise UsageError(f"--{option} {name}: there is no such column; the frame has {', '.join(frame.columns) or 'no column'}{advice}")
-    main, dropped = _column_of(settings.text_column[0]), [name for name, policy in settings.policies.items() if policy == "drop"]
+    main, dropped = column_of_path(settings.text_column[0]), [name for name, policy in settings.policies.items() if policy == "drop"]
     if main in dropped:
         raise UsageError(f"--drop {main}: it is the main text, which is always sanitized; name another column with --text-column")
     rest = frame.drop(dropped)
@@ -231,9 +231,9 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     strings = frame.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String)).to_arrow(compat_level=pl.CompatLevel.oldest())
     for path in settings.text_column:
         leaf = find_leaf(path, strings.schema)
-        if leaf not in list_text_leaves(strings.schema) and not is_binary(strings.schema.field(_column_of(path)).type):
+        if leaf not in list_text_leaves(strings.schema) and not is_binary(strings.schema.field(column_of_path(path)).type):
             raise UsageError(
-                f"--text-column {path}: the frame has no texts there, but {frame[_column_of(path)].dtype}; name another column"
+                f"--text-column {path}: the frame has no texts there, but {frame[column_of_path(path)].dtype}; name another column"
             )
     try:
         stream_plan = to_stream_plan(plan)
@@ -260,11 +260,6 @@ def _redact_shape(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
 
         clean: pl.DataFrame = run_on_object(frame, None, run)
     return clean
-
-
-def _column_of(path: str) -> str:
-    """The column of a path such as `messages[].content`."""
-    return path.partition("[")[0].partition(".")[0]
 
 
 def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> pl.DataFrame:

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.core.keys import siphash
+from sanitize.errors import printable_path
 from sanitize.readers.standard_form import TEXT_TYPE, null_out_rows
-from sanitize.readers.survey_types import REASONS, DocumentSample, StagingResult, printable_path
+from sanitize.readers.survey_types import REASONS, DocumentSample, StagingResult
 from sanitize.storage.parquet_files import open_text_writer
 
 STAGED_BATCH_ROWS = 5_000  # a row group is one batch of a worker; larger groups cost memory

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.core import text_cells
-from sanitize.errors import InputRefused, UsageError, shell_quote, suggest_names
-from sanitize.readers.survey_types import Roles, printable_path
+from sanitize.errors import InputRefused, UsageError, printable_path, shell_quote, suggest_names
+from sanitize.readers.survey_types import Roles
 from sanitize.storage.records.record_shapes import RecordShape, find_shape_faults, recognize_shape
 
 TEXT_TYPE = pa.large_string()

@@ -42,7 +42,7 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.core.text_cells import list_text_leaves
-from sanitize.errors import InputRefused, SanitizeError, UsageError
+from sanitize.errors import InputRefused, SanitizeError, UsageError, printable_path
 from sanitize.readers import mail, parquet
 from sanitize.readers.byte_streams import read_head
 from sanitize.readers.mail import parse_mail
@@ -71,7 +71,6 @@ from sanitize.readers.survey_types import (
     StagingResult,
     Survey,
     UnreadableFile,
-    printable_path,
 )
 from sanitize.storage.records.dataset_features import merge_features
 from sanitize.storage.records.splits import find_splits, split_rank

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -198,8 +197,3 @@ class UnreadableFile(Exception):
         assert reason in REASONS
         super().__init__(reason)
         self.reason = reason
-
-
-def printable_path(path: str) -> str:
-    """A path that can be printed and stored, whatever bytes its name has: bytes that are not UTF-8 are escaped."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")

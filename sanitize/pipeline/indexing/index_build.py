@@ -525,8 +525,8 @@ def _is_compressed(path: str) -> bool:
 def cut_tasks(files: Sequence[DocumentFile], task_rows: int) -> Iterator[tuple[int, int]]:
     """Ranges of `task_rows` documents; a task ends with its split, so that no shard has documents of two splits."""
     for _, split_files in itertools.groupby(files, lambda file: file.split):
-        first, *_, last = [*(split_list := list(split_files)), split_list[-1]]
-        end = last.first_doc_no + last.rows
+        first, *others = split_files
+        end = first.first_doc_no + first.rows + sum(file.rows for file in others)
         yield from ((low, min(low + task_rows, end)) for low in range(first.first_doc_no, end, task_rows))
 
 

@@ -15,8 +15,8 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
+from sanitize.errors import printable_path
 from sanitize.readers.survey import Survey
-from sanitize.readers.survey_types import printable_path
 
 _COLUMN_REASONS = frozenset(("no_text", "no_header", "wrong_schema"))  # of files that do not fit the main text's column
 _PIECE = "from byte "  # location of a piece of a large file

@@ -19,6 +19,7 @@ import jinja2
 import jinja2.ext
 import jinja2.sandbox
 
+from sanitize.core.text_cells import column_of_path
 from sanitize.errors import InputRefused, UsageError
 from sanitize.storage.records.record_shapes import RecordShape
 
@@ -36,21 +37,17 @@ def list_turns(record: Mapping[str, Any], shape: RecordShape) -> list[Turn]:
     """The conversation of a record. Prompt and completion, or instruction and output, are a turn of the user and one of the assistant; of a
     pair it is the preferred one, behind its prompt."""
     if shape.name == "chat":
-        return _to_turns(record.get(_column(shape.texts[0])), "user")
+        return _to_turns(record.get(column_of_path(shape.texts[0])), "user")
     if shape.name == "preference":
         answer = _to_turns(record.get("chosen"), "assistant")
         is_whole = len(answer) > 1 or "prompt" not in record
         return answer if is_whole else [*_to_turns(record.get("prompt"), "user"), *answer]
-    question, answer_column = (_column(path) for path in shape.texts[:2])
+    question, answer_column = (column_of_path(path) for path in shape.texts[:2])
     context = record.get("input") if shape.name == "instruction" else None
     turns = _to_turns(record.get("system"), "system") + _to_turns(record.get(question), "user")
     if isinstance(context, str) and context and turns:
         turns[-1] = {**turns[-1], "content": f"{turns[-1]['content']}\n\n{context}"}
     return [*turns, *_to_turns(record.get(answer_column), "assistant")]
-
-
-def _column(path: str) -> str:
-    return path.partition("[")[0]
 
 
 def _to_turns(value: Any, role: str) -> list[Turn]:

@@ -7,14 +7,13 @@ written to the card in the hub's YAML, from which `load_dataset` restores it. `d
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from sanitize.errors import InputRefused
+from sanitize.errors import InputRefused, printable_path
 
 Features = Mapping[str, Any]
 _METADATA_KEY = b"huggingface"
@@ -49,39 +48,33 @@ def merge_features(found: Sequence[tuple[str, str]]) -> dict[str, Any]:
         return {}
     for path, text in dict(zip((text for _, text in found), found, strict=True)).values():
         for name, feature in json.loads(text).items():
-            unknown = next((type_name for type_name in _iterate_types(feature) if type_name not in KNOWN_TYPES), None)
-            if unknown is not None:
+            if not all(inner.get("_type") in KNOWN_TYPES for inner in _iterate_features(feature)):
                 raise InputRefused(
-                    f"{_printable(path)}: column {name} has a feature type of `datasets` that is not known; expected one of "
+                    f"{printable_path(path)}: column {name} has a feature type of `datasets` that is not known; expected one of "
                     f"{', '.join(sorted(KNOWN_TYPES))}. Cast the column, or write the file without the metadata of `datasets`"
                 )
             if merged.setdefault(name, feature) != feature:
                 raise InputRefused(
-                    f"{_printable(path)}: column {name} has other features than in an earlier file, such as other class labels; a "
+                    f"{printable_path(path)}: column {name} has other features than in an earlier file, such as other class labels; a "
                     "column has the same features in a corpus. Cast one of them, or run these inputs separately"
                 )
     return merged
 
 
-def _printable(path: str) -> str:
-    """A path that can be printed, whatever bytes its name has."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _iterate_types(feature: Any) -> Iterator[str]:
-    """The types inside a feature; "" for what is no feature."""
+def _iterate_features(feature: Any) -> Iterator[Mapping[str, Any]]:
+    """The features with a type (`_type`) inside a feature, itself first; {} for what is no feature."""
     if isinstance(feature, list):
         for inner in feature:
-            yield from _iterate_types(inner)
-    elif isinstance(feature, dict) and isinstance(feature.get("_type"), str):
-        yield feature["_type"]
+            yield from _iterate_features(inner)
+    elif isinstance(feature, Mapping) and isinstance(feature.get("_type"), str):
+        yield feature
         if "feature" in feature:
-            yield from _iterate_types(feature["feature"])
-    elif isinstance(feature, dict):
+            yield from _iterate_features(feature["feature"])
+    elif isinstance(feature, Mapping):
         for inner in feature.values():
-            yield from _iterate_types(inner)
+            yield from _iterate_features(inner)
     else:
-        yield ""
+        yield {}
 
 
 def is_media(feature: Any) -> bool:
@@ -91,21 +84,9 @@ def is_media(feature: Any) -> bool:
 
 def list_label_names(features: Features) -> list[tuple[str, str]]:
     """(column, name) of all class labels, which are published."""
-
-    def walk(feature: Any) -> Iterator[str]:
-        if isinstance(feature, list):
-            for inner in feature:
-                yield from walk(inner)
-        elif isinstance(feature, Mapping):
-            if feature.get("_type") == "ClassLabel":
-                yield from (str(name) for name in feature.get("names") or ())
-            elif "_type" in feature:
-                yield from walk(feature.get("feature"))
-            else:
-                for inner in feature.values():
-                    yield from walk(inner)
-
-    return [(column, name) for column, feature in features.items() for name in walk(feature)]
+    inner_features = [(column, inner) for column, feature in features.items() for inner in _iterate_features(feature)]
+    labels = [(column, inner) for column, inner in inner_features if inner.get("_type") == "ClassLabel"]
+    return [(column, str(name)) for column, label in labels for name in label.get("names") or ()]
 
 
 def published_features(features: Features, columns: Sequence[tuple[str, str]], sources: Mapping[str, str]) -> dict[str, Any]:

@@ -15,8 +15,9 @@ import functools
 import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from sanitize.errors import InputRefused
+from sanitize.errors import InputRefused, UsageError, printable_path, suggest_names
 
 TRAIN = "train"
 _ORDER = (TRAIN, "validation", "test")
@@ -51,6 +52,17 @@ def find_splits(files: Sequence[tuple[str, str, str]]) -> list[str]:
     return [split or TRAIN for split in found]
 
 
+def select_split(folder: Path, files: Sequence[Path], split: str) -> list[Path]:
+    """The files with columns below a folder that belong to a split; all of them where there are no splits. Raises UsageError for an unknown
+    split."""
+    splits = find_splits([(str(file), str(folder), "parquet") for file in files])
+    if not any(splits):
+        return list(files)
+    if split not in splits:
+        raise UsageError(f"{folder}: there is no split {split}; {suggest_names(split, sorted(set(splits)))}")
+    return [file for file, own in zip(files, splits, strict=True) if own == split]
+
+
 def _find_split(path: str, root: str, is_dataset_dict: Callable[[str], bool]) -> str:
     """The split of a file with columns, "" if its path names none. `is_dataset_dict`: whether `DatasetDict.save_to_disk` wrote a folder."""
     relative = os.path.relpath(path, root) if path != root else os.path.basename(path)
@@ -60,10 +72,9 @@ def _find_split(path: str, root: str, is_dataset_dict: Callable[[str], bool]) ->
         dict_folder, split = os.path.join(root, *folders[:depth]), folders[depth]
         if is_dataset_dict(dict_folder):
             if SPLIT_NAME.fullmatch(split) is None:
-                shown = os.fsencode(os.path.join(dict_folder, split)).decode("utf-8", "backslashreplace")
                 raise InputRefused(
-                    f"{shown}: the name of this split is not one that `datasets` can have in a file name; expected letters, digits, _ and "
-                    "dots between them. Rename the folder, also in dataset_dict.json"
+                    f"{printable_path(os.path.join(dict_folder, split))}: the name of this split is not one that `datasets` can have in a "
+                    "file name; expected letters, digits, _ and dots between them. Rename the folder, also in dataset_dict.json"
                 )
             return split
     if (match := _HUB_FILE.fullmatch(name)) and (match[1] in _KNOWN_NAMES or os.path.basename(folder) == "data"):
