@@ -39,9 +39,9 @@ bench: .venv/.dev  ## measure the main job, streams, deduplication and blacklist
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_eval $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_dp_mlm
 
-soak: .venv/.dev  ## the long tests (about an hour): random kills (SOAK_KILLS=300), every failing call (SOAK_STRIDE=1), every crash point each time
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang
-	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -rP -m soak --timeout 1800 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
+soak: .venv/.dev  ## the long tests, 50 minutes of them; call it again for the rest (options: ARGS="--soak-minutes 600 --soak-restart")
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang atheris
+	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -m soak -p tests.soak_record --soak-minutes 50 --timeout 3600 $(ARGS); code=$$?; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
 wheels: .venv/.dev  ## build the source archive, and from it the wheel of this platform for every supported Python, into dist/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang auditwheel

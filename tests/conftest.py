@@ -8,6 +8,7 @@ and in which order. The canary check runs once per plan in this process, and the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -37,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # registered by xdist, which may be missing in single-process runs
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     config.addinivalue_line("markers", "real_fsync: `os.fsync` in the test process is the real one")
+    config.addinivalue_line("markers", "new_interpreter: commands are started as by a user, not as forks of server.py")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -192,19 +194,14 @@ class ForkedCommand:
         self.send_signal(signal.SIGKILL)
 
 
-@pytest.fixture(scope="session")
-def start_forked_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any] | None]:
-    """Starts `sanitize` with arguments, folder, environment and standard input, as a session leader in a process of its own.
-
-    The process is a fork of `server.py`, which has imported the packages: it starts in a tenth of the time of a new interpreter. None on
-    systems other than Linux."""
-    if sys.platform != "linux":
-        yield None
-        return
+@contextlib.contextmanager
+def run_command_server(**environment: str) -> Iterator[Callable[..., Any]]:
+    """Runs `server.py`; the function starts `sanitize` with arguments, folder, environment and standard input as a fork of it."""
     with tempfile.TemporaryDirectory(prefix="s-") as folder:  # the path of a socket must be short
         socket_path = f"{folder}/s"
         server_environment = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "600000"}
         server_environment["_RJEM_MALLOC_CONF"] = "narenas:1,dirty_decay_ms:2000"  # as cli.main sets them before it imports anything
+        server_environment |= environment
         server_command = [sys.executable, str(Path(__file__).with_name("server.py")), socket_path]
         server = subprocess.Popen(
             server_command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **server_environment}
@@ -217,3 +214,22 @@ def start_forked_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         assert server.stdin is not None
         server.stdin.close()
         server.wait()
+
+
+@pytest.fixture(scope="session")
+def command_server() -> Callable[..., contextlib.AbstractContextManager[Callable[..., Any]]]:
+    """The function that runs a `server.py` with additional environment variables."""
+    return run_command_server
+
+
+@pytest.fixture(scope="session")
+def start_forked_command() -> Iterator[Callable[..., Any] | None]:
+    """Starts `sanitize` with arguments, folder, environment and standard input, as a session leader in a process of its own.
+
+    The process is a fork of `server.py`, which has imported the packages: it starts in a tenth of the time of a new interpreter. None on
+    systems other than Linux."""
+    if sys.platform != "linux":
+        yield None
+        return
+    with run_command_server() as start_command:
+        yield start_command

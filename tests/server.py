@@ -10,6 +10,7 @@ it; the functions compute what each command would compute again (a third of its 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
@@ -72,6 +73,8 @@ def apply_request(request: dict[str, object], *streams: int) -> None:
         os.dup2(file, descriptor)
         os.close(file)
     sys.argv = ["sanitize", *request["argv"]]  # type: ignore[misc]
+    if "SHIM_UNDER" in os.environ:  # this server was started with the library of reliability/shim.c
+        ctypes.CDLL(None).shim_read_environment()
     failpoints._wanted_point, failpoints._hits_left[0] = failpoints._parse_setting(os.environ.get("SANITIZE_CRASH_AT", ""))
 
 

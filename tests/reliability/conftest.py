@@ -124,7 +124,7 @@ class RunHarness:
         """Start the command as the leader of a session of its own."""
         arguments = self.command_line(*more, workers=workers)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
-        if self.start_forked is not None and arguments[1:3] == ["-m", "sanitize"] and "LD_PRELOAD" not in environment:
+        if self.start_forked is not None and arguments[1:3] == ["-m", "sanitize"]:
             return self.start_forked(arguments[3:], self.folder, environment)
         return subprocess.Popen(
             arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, start_new_session=True, env=environment
@@ -272,8 +272,8 @@ def build_output(tmp_path_factory: pytest.TempPathFactory) -> BuildOutput:
 
 @pytest.fixture()
 def command_starter(request: pytest.FixtureRequest, start_forked_command: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """The function that starts commands; None for soak tests, which start a new interpreter each time like a user."""
-    return None if request.node.get_closest_marker("soak") else start_forked_command
+    """The function that starts commands; None for tests marked `new_interpreter`, which start them like a user."""
+    return None if request.node.get_closest_marker("new_interpreter") else start_forked_command
 
 
 @pytest.fixture()
@@ -303,14 +303,23 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+@pytest.fixture(scope="session")
+def start_shimmed_command(shim: Path, command_server: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Starts a command that has loaded the shim, as a fork of a server of its own."""
+    with command_server(LD_PRELOAD=str(shim)) as start_command:
+        yield start_command
+
+
 @pytest.fixture()
-def trace_calls(shim: Path) -> Callable[..., list[list[str]]]:
+def trace_calls(shim: Path, start_shimmed_command: Callable[..., Any]) -> Callable[..., list[list[str]]]:
     """Run a command under the shim; returns the calls it made on files below its folder."""
 
     def run_traced(harness: Any, results: list[Any], **env: str) -> list[list[str]]:
         log_file = harness.folder / "shim.log"
         log_file.unlink(missing_ok=True)
+        usual_starter, harness.start_forked = harness.start_forked, start_shimmed_command
         results.append(harness.run_command(LD_PRELOAD=str(shim), SHIM_UNDER=str(harness.folder), SHIM_LOG=str(log_file), **env))
+        harness.start_forked = usual_starter
         return [line.split("\t") for line in log_file.read_text().splitlines()]
 
     return run_traced

@@ -1,5 +1,6 @@
 /* Loaded before libc: counts the file operations of a process below SHIM_UNDER, logs them to SHIM_LOG, and makes the SHIM_FAIL-th of
-   these calls (with SHIM_STAYS, all from there on) fail with the error SHIM_ERRNO, like a full or broken disk. */
+   these calls (with SHIM_STAYS, all from there on) fail with the error SHIM_ERRNO, like a full or broken disk. The variables are read when
+   the process starts, and when it calls `shim_read_environment` (a fork of tests/server.py, which changes its environment). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +19,7 @@ static long failing_call, is_permanent, error_code;
 static const char *watched_folder;
 static int log_handle = -1;
 
-__attribute__((constructor)) static void read_environment(void) {
+__attribute__((constructor)) void shim_read_environment(void) {
   const char *path = getenv("SHIM_LOG");
   watched_folder = getenv("SHIM_UNDER");
   failing_call = getenv("SHIM_FAIL") ? atol(getenv("SHIM_FAIL")) : 0;

@@ -159,7 +159,7 @@ def crash_and_resume(harness: Any, point: str, occurrence: int, state_before: st
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("point", [point for point in failpoints.FAILPOINTS if point not in TESTED_ELSEWHERE])
-def test_a_crash_at_every_failpoint_is_resumed(harness: Any, point: str) -> None:
+def test_a_crash_at_every_failpoint_is_resumed(harness: Any, record_property: Any, point: str) -> None:
     """Every time that a run reaches a failpoint, with OUT absent and old. SOAK_STRIDE=n takes every n-th time."""
     occurrence = 1 - STRIDE
     while True:
@@ -168,5 +168,6 @@ def test_a_crash_at_every_failpoint_is_resumed(harness: Any, point: str) -> None
             shutil.rmtree(harness.work, ignore_errors=True)
             shutil.rmtree(harness.out, ignore_errors=True)
             if not crash_and_resume(harness, point, occurrence, state_before):
+                record_property("crashes", 2 * (occurrence - 1))
                 assert occurrence > 1
                 return

@@ -231,25 +231,35 @@ def test_output_does_not_depend_on_workers_threads_and_kills(
     assert read_output_files(out) == expected_files
 
 
+SOAK_MAILS = int(os.environ.get("SOAK_MAILS", "30000"))
+
+
+@pytest.fixture(scope="module")
+def large_undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, dict[str, bytes]]:
+    """SOAK_MAILS mails (30,000), and the shards of an undisturbed run over them in one file."""
+    corpus, folder = generate_mails(SOAK_MAILS, 11), tmp_path_factory.mktemp("large")
+    source = write_files(corpus, folder / "in", 1, 100_000)
+    assert run_in_process_group(folder, source, folder / "out", workers=1, threads=1, rows=SOAK_MAILS // 10) == 0
+    return corpus, read_output_files(folder / "out", "data")
+
+
 @pytest.mark.soak
-@pytest.mark.timeout(6 * 3600)
-def test_output_of_a_large_corpus_does_not_depend_on_division_workers_and_kills(tmp_path: Path) -> None:
-    """30,000 mails, divided in every way, with 1, 2 and 4 workers of 1 to 8 threads, each killed at another point and resumed.
-    SOAK_MAILS=n sets the number of mails."""
-    mail_count = int(os.environ.get("SOAK_MAILS", "30000"))
-    corpus, rng, expected_files = generate_mails(mail_count, 11), random.Random(3), None
-    divisions = [(files, group, workers) for files, group in DIVISIONS for workers in (1, 2, 4)]
-    for number, (files, group, workers) in enumerate(divisions):
-        source, out = tmp_path / "in" / f"{files}-{group}", tmp_path / f"out-{number}"
-        if not source.exists():
-            write_files(corpus, source, files, group)
-        threads, kill = rng.choice([1, 2, 8]), (rng.choice(["detect", "rewrite", "verify"]), rng.randint(1, 9))
-        code = run_in_process_group(tmp_path, source, out, workers=workers, threads=threads, rows=mail_count // 10, kill=kill)
-        assert code == -signal.SIGKILL and not out.exists()
-        assert run_in_process_group(tmp_path, source, out, workers=rng.choice([1, 2, 4]), threads=threads, rows=mail_count // 10) == 0
-        output_files = read_output_files(out, "data")
-        expected_files = expected_files or output_files
-        assert len(output_files) == 10 and output_files == expected_files, (files, group, workers, threads, kill)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(("files", "group"), DIVISIONS)
+def test_output_of_a_large_corpus_does_not_depend_on_division_workers_and_kills(
+    tmp_path: Path, large_undisturbed_run: tuple[pa.Table, dict[str, bytes]], files: int, group: int, workers: int
+) -> None:
+    """Divided in every way, with 1, 2 and 4 workers of 1 to 8 threads, each killed at another point and resumed."""
+    corpus, expected_files = large_undisturbed_run
+    rng, out = random.Random(f"{files} {group} {workers}"), tmp_path / "out"
+    source = write_files(corpus, tmp_path / "in", files, group)
+    threads, kill = rng.choice([1, 2, 8]), (rng.choice(["detect", "rewrite", "verify"]), rng.randint(1, 9))
+    code = run_in_process_group(tmp_path, source, out, workers=workers, threads=threads, rows=SOAK_MAILS // 10, kill=kill)
+    assert code == -signal.SIGKILL and not out.exists()
+    assert run_in_process_group(tmp_path, source, out, workers=rng.choice([1, 2, 4]), threads=threads, rows=SOAK_MAILS // 10) == 0
+    output_files = read_output_files(out, "data")
+    assert len(output_files) == 10 and output_files == expected_files, (threads, kill)
 
 
 # ---- what the result of one document depends on ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 ENOSPC, EIO, EFBIG, EMFILE = 28, 5, 27, 24
+PARTS = 10  # parameters among which a soak test divides the calls of a run
 
 
 TraceCalls = Callable[..., list[list[str]]]
@@ -99,13 +101,17 @@ def test_a_failing_call_is_one_error_and_the_run_resumes(
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("code", "permanent"), [(ENOSPC, False), (ENOSPC, True), (EIO, False), (EMFILE, False)])
-def test_every_failing_call_is_one_error_and_the_run_resumes(harness: Any, trace_calls: TraceCalls, code: int, permanent: bool) -> None:
-    """The first call, the second, ... until a run has no further call that could fail. SOAK_STRIDE=n takes every n-th."""
-    number = 1
-    while run_with_failing_call(harness, trace_calls, number, code, permanent):
-        number += int(os.environ.get("SOAK_STRIDE", "1"))
-    assert number > 100
+def test_every_failing_call_is_one_error_and_the_run_resumes(
+    harness: Any, trace_calls: TraceCalls, record_property: Any, code: int, permanent: bool, part: int
+) -> None:
+    """Every call of a run fails once, until a run has no further call that could fail; each part takes every tenth call. SOAK_STRIDE=n
+    takes every n-th of these."""
+    numbers = range(1 + part, 1_000_000, PARTS * int(os.environ.get("SOAK_STRIDE", "1")))
+    failed_count = sum(1 for _ in itertools.takewhile(lambda n: run_with_failing_call(harness, trace_calls, n, code, permanent), numbers))
+    record_property("failing calls", failed_count)
+    assert numbers[failed_count] > 100
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -f counts in other units elsewhere")

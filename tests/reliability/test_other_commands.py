@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -31,6 +32,7 @@ from sanitize.plans.settings import Settings
 from sanitize.storage.files import read_json
 
 ENOSPC, EIO, EMFILE = 28, 5, 24
+FAILING_CALL_PARTS = 3  # parameters among which a soak test divides the calls of a command
 COMMANDS = ("stream", "label", "subject", "replay")
 PERSON = "canary00003@canaryhost00003.example.com"
 
@@ -181,16 +183,20 @@ def test_a_failing_call_is_one_error_and_the_command_resumes(
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(FAILING_CALL_PARTS))
 @pytest.mark.parametrize(("code", "permanent"), [(ENOSPC, False), (ENOSPC, True), (EIO, False), (EMFILE, False)])
 @pytest.mark.parametrize("command_case", COMMANDS, indirect=True)
 def test_every_failing_call_is_one_error_and_the_command_resumes(
-    command_case: CommandCase, trace_calls: TraceCalls, code: int, permanent: bool
+    command_case: CommandCase, trace_calls: TraceCalls, record_property: Any, code: int, permanent: bool, part: int
 ) -> None:
-    """The first call, the second, ... until a command has no further call that could fail. SOAK_STRIDE=n takes every n-th."""
-    number = 1
-    while run_with_failing_call(command_case, trace_calls, number, code, permanent):
-        number += int(os.environ.get("SOAK_STRIDE", "1"))
-    assert number > 5
+    """Every call of a command fails once, until a command has no further call that could fail; each part takes every n-th call.
+    SOAK_STRIDE=n takes every n-th of these."""
+    numbers = range(1 + part, 1_000_000, FAILING_CALL_PARTS * int(os.environ.get("SOAK_STRIDE", "1")))
+    failed_count = sum(
+        1 for _ in itertools.takewhile(lambda n: run_with_failing_call(command_case, trace_calls, n, code, permanent), numbers)
+    )
+    record_property("failing calls", failed_count)
+    assert numbers[failed_count] > 5
 
 
 # ---- crashes ----
@@ -225,13 +231,13 @@ def test_a_crashed_command_resumes(command_case: CommandCase, point: str) -> Non
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("command_case", COMMANDS, indirect=True)
-def test_a_crash_at_every_failpoint_is_resumed(command_case: CommandCase) -> None:
+def test_a_crash_at_every_failpoint_is_resumed(command_case: CommandCase, record_property: Any) -> None:
     """Each time a failpoint is reached. SOAK_STRIDE=n takes every n-th."""
-    reached = set()
+    reached: list[str] = []
     for point in FAILPOINTS:
         occurrence = 1
         while run_with_crash(command_case, point, occurrence):
-            reached.add(point)
+            reached.append(point)
             occurrence += int(os.environ.get("SOAK_STRIDE", "1"))
     expected_failpoints = {
         "stream": {"workspace:created", "stream:output_written", "stream:state_written", "stream:committed", "json:temp_written"}
@@ -240,29 +246,34 @@ def test_a_crash_at_every_failpoint_is_resumed(command_case: CommandCase) -> Non
         "subject": {"lines:temp_written", "json:temp_written", "task:record_written", "publish:folder_complete", "swap:complete"},
         "replay": {"json:temp_written", "task:record_written", "detect:index_complete", "publish:folder_complete", "swap:complete"},
     }[command_case.name]
-    assert expected_failpoints <= reached
+    assert expected_failpoints <= {*reached}
+    record_property("crashes", len(reached))
 
 
 @pytest.mark.soak
+@pytest.mark.new_interpreter
 @pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("command_case", COMMANDS, indirect=True)
-def test_a_command_killed_at_any_moment_resumes(command_case: CommandCase) -> None:
-    """SIGKILL to the group, also while the command resumes, up to three times in a row. SOAK_KILLS=n sets the number of times."""
-    rng = random.Random(f"{command_case.name}")
+def test_a_command_killed_at_any_moment_resumes(command_case: CommandCase, record_property: Any, part: int) -> None:
+    """SIGKILL to the group, also while the command resumes, up to three times in a row: 100 of them for each command. SOAK_KILLS=n
+    divides all numbers of kills by 300 / n."""
+    rng = random.Random(f"{command_case.name} {part}")
     start_time = time.monotonic()
     command_case.restore()
     assert command_case.harness.run_command().code == 0
-    duration, kill_count, kill_target = time.monotonic() - start_time, 0, int(os.environ.get("SOAK_KILLS", "300")) // 4
+    duration, kill_count, kill_target = time.monotonic() - start_time, 0, int(os.environ.get("SOAK_KILLS", "300")) // 12
     while kill_count < kill_target:
         command_case.restore()
         for _ in range(rng.randint(1, 3)):
             process = command_case.harness.start()
-            time.sleep(rng.uniform(0, duration))
+            time.sleep(rng.uniform(duration / 3, duration * 1.1))  # the first third is the start of Python
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             kill_count += process.returncode == -signal.SIGKILL
             command_case.output_state()
         command_case.check_resume()
+    record_property("kills", kill_count)
 
 
 # ---- signals ----
@@ -312,6 +323,7 @@ def test_a_signal_stops_the_command_cleanly(command_case: CommandCase, number: s
 
 
 @pytest.mark.soak
+@pytest.mark.new_interpreter
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command_case", COMMANDS, indirect=True)

@@ -68,6 +68,7 @@ def test_a_signal_stops_the_run_cleanly(large_harness: Any, stage: str, number: 
 
 
 @pytest.mark.soak
+@pytest.mark.new_interpreter
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("group", [True, False])
@@ -141,6 +142,7 @@ def test_a_signal_during_an_import_is_handled_after_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.new_interpreter
 def test_a_signal_at_startup_stops_the_command(harness: Any) -> None:
     """Thirty moments in the first seconds of a command."""
     for moment in range(30):

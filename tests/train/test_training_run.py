@@ -5,7 +5,13 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
+import random
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +25,9 @@ from sanitize.plans.settings import Settings
 from sanitize.train import checkpoint
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.objectives.causal import Causal
+
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def hash_weights(run: Path, name: str | None = None) -> str:
@@ -151,6 +160,42 @@ def test_resume_after_kill_while_writing(corpus: Any, recipe: Any, tmp_path: Pat
             train.fit(settings, tmp_path / "run")
     train.fit(settings, tmp_path / "run")
     assert_equal_runs(tmp_path / "run", undisturbed_runs / "plain")
+
+
+TRAINING_SCRIPT = """
+import json, sys, torch
+from sanitize import train
+torch.set_num_threads(1)
+print("begun", flush=True)
+train.fit(json.loads(sys.argv[1]), sys.argv[2])
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(4))
+def test_resume_after_kills_at_random_moments(
+    corpus: Any, recipe: Any, tmp_path: Path, undisturbed_runs: Path, record_property: Any, part: int
+) -> None:
+    """25 SIGKILLs (SOAK_KILLS / 12) to a training process, up to three in a row, at moments between its first step and its end."""
+    settings = recipe(corpus(), run={"state_every": 2})
+    arguments = [sys.executable, "-c", TRAINING_SCRIPT, json.dumps(settings)]
+    environment, run = {**os.environ, "PYTHONPATH": str(ROOT)}, tmp_path / "run"
+    start_time = time.monotonic()
+    train.fit(settings, undisturbed_runs / f"killed-{part}")
+    duration, rng, kills = time.monotonic() - start_time, random.Random(part), 0
+    while kills < int(os.environ.get("SOAK_KILLS", "300")) // 12:
+        shutil.rmtree(run, ignore_errors=True)
+        for _ in range(rng.randint(1, 3)):
+            process = subprocess.Popen([*arguments, str(run)], env=environment, stdout=subprocess.PIPE, start_new_session=True, text=True)
+            assert process.stdout is not None and process.stdout.readline() == "begun\n"
+            time.sleep(rng.uniform(0, duration * 1.1))
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            kills += process.returncode == -signal.SIGKILL
+        train.fit(settings, run)
+        assert_equal_runs(run, undisturbed_runs / f"killed-{part}")
+    record_property("kills", kills)
 
 
 @pytest.mark.parametrize("use", ["goldfish", "ngram_penalty", "masked"])
