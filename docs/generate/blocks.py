@@ -288,6 +288,35 @@ def papers_on_real_texts_block() -> list[str]:
     ] or NOT_MEASURED
 
 
+def soak_block() -> list[str]:
+    """The record of `make soak`, a row for each test file: cases that passed of those that it has, counts, hours."""
+    result = read_result("soak")
+    if result is None:
+        return NOT_MEASURED
+    files: dict[str, list[dict[str, Any]]] = {}
+    for test, entry in result["tests"].items():
+        files.setdefault(test.partition("::")[0], []).append(entry)
+    rows = []
+    for file, entries in files.items():
+        counts: dict[str, int] = {}
+        for entry in entries:
+            for name, count in entry.get("counts", {}).items():
+                counts[name] = counts.get(name, 0) + count
+        passed, cases, skipped = (sum(count) for count in zip(*map(_count_cases, entries), strict=True))
+        outcome = f"{passed} of {cases}" + (f", {skipped} skipped" if skipped else "")
+        hours = sum(entry.get("seconds", 0) for entry in entries) / 3600
+        rows.append([f"`{file}`", outcome, "; ".join(f"{count:,} {name}" for name, count in sorted(counts.items())), f"{hours:.1f}"])
+    dates = sorted(entry["date"] for entry in result["tests"].values() if "date" in entry)
+    machine = result["machine"]
+    caption = f"{dates[0]} to {dates[-1]}, {machine['cpu']}, {machine['cores']} cores, Python {machine['python']}."
+    return [*format_table(["tests", "cases passed", "counts", "hours"], rows), "", caption]
+
+
+def _count_cases(entry: Mapping[str, Any]) -> tuple[int, int, int]:
+    """(passed, all, skipped) of an entry of the soak record."""
+    return len(entry["passed"]), entry["cases"], len(entry.get("skipped", []))
+
+
 BLOCKS: dict[str, Callable[[], list[str]]] = {
     "plans": plan_block,
     "coverage": coverage_block,
@@ -309,6 +338,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "scale": scale_block,
     "papers": papers_block,
     "papers-on-real-texts": papers_on_real_texts_block,
+    "soak": soak_block,
 }
 
 

@@ -1,7 +1,7 @@
 """Hundreds of kills at random moments, also while a run resumes: the final bytes are those of an undisturbed run.
 
-300 kills of runs without an earlier output and 100 of runs that replace one; SOAK_KILLS=n divides all numbers of kills by 300 / n. Each is a
-SIGKILL to the whole process group; up to five hit one WORK before a run may end.
+300 kills of runs without an earlier output and 100 of runs that replace one; SOAK_KILLS=n divides all numbers of kills by 300 / n. Each is
+a SIGKILL to the whole process group; up to five hit one WORK before a run may end.
 """
 
 from __future__ import annotations

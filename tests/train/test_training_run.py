@@ -26,7 +26,6 @@ from sanitize.train import checkpoint
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.objectives.causal import Causal
 
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
