@@ -368,7 +368,9 @@ def count_matches(labelled: set[Span], found: set[Span]) -> tuple[int, int, int,
 
 def wilson(hits: int, of: int) -> list[float] | None:
     """The 95 % score interval of a share (Wilson 1927); None of nothing."""
-    from sanitize.inspection.annotation import wilson_interval as interval  # not at the top: peers are run by interpreters without sanitize
+    from sanitize.reporting.confidence_intervals import (
+        wilson_interval as interval,
+    )  # not at the top: peers are run by interpreters without sanitize
 
     return interval(hits / of, of) if of else None
 

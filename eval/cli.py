@@ -5,6 +5,7 @@ An error is printed as one line and sets the exit code.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -98,6 +99,7 @@ def frontier(
     web: Annotated[int, typer.Option(min=1, help="number of generic prompts")] = 1_000,
     cues: Annotated[int, typer.Option(min=0, help="number of prompts that give a first name")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="of the split, the plans' keys, the training and the prompts")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="run everything with so many seeds, in folders of their own; curves sum over them")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
     as_json: JsonOption = False,
 ) -> None:
@@ -120,11 +122,15 @@ def frontier(
         limit=limit,
         text_column=text_column,
     )
-    report = run_frontier(corpus, out, settings, progress=_print_progress)
-    _write_reports([report], out)
-    (out / "curves.json").write_text(json.dumps(build_leak_curves([report]), indent=1, sort_keys=True) + "\n", "utf-8")
+    reports = []
+    for used_seed in range(seed, seed + seeds):
+        folder = out / f"seed-{used_seed}" if seeds > 1 else out
+        report = run_frontier(corpus, folder, dataclasses.replace(settings, seed=used_seed), progress=_print_progress)
+        reports.append({**report, "name": f"{report['name']}-seed-{used_seed}"} if seeds > 1 else report)
+    _write_reports(reports, out)
+    (out / "curves.json").write_text(json.dumps(build_leak_curves(reports), indent=1, sort_keys=True) + "\n", "utf-8")
     _print_progress(f"curves: {out / 'curves.json'}, for sanitize explain --forecast")
-    _print_reports([report], out, as_json)
+    _print_reports(reports, out, as_json)
 
 
 @app.command("receipt")

@@ -34,7 +34,7 @@ DEFAULT_PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "rmft": ("rmft", ()),
     "header_dedup": ("header_dedup", ()),
 }
-CURVES_VERSION = 1  # version of the curves' JSON
+CURVES_VERSION = 2  # version of the curves' JSON
 DEFAULT_METRICS: tuple[Mapping[str, Any], ...] = (
     {"use": "extraction"},
     {"use": "perplexity"},
@@ -189,28 +189,57 @@ def build_context(train_path: Path, test_path: Path, settings: FrontierSettings)
 def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web") -> dict[str, Any]:
     """Return the input of `sanitize explain --forecast`: how many addresses a final model leaked, by plan and frequency band.
 
-    Several reports (one per seed) are summed. `low` and `high` are Wilson's 95 % interval of the share. Counts only, no values.
+    Several reports (one per seed) are summed. `low` and `high` are Wilson's 95 % interval of the share; `dispersion` of a plan says how
+    much more the trainings differ than by chance (`estimate_dispersion`), and is None for one report. Counts only, no values.
     """
-    found: dict[str, dict[tuple[int, int | None], list[int]]] = {}
+    found: dict[str, dict[tuple[int, int | None], list[tuple[int, int]]]] = {}
     for report in reports:
         for name, run in report["runs"].items():
             plan = report["plans"][name]["plan"] if not report["plans"][name]["changes"] else name
             for band in run["rows"][-1]["extraction"][family]["bands"]:
-                sums = found.setdefault(plan, {}).setdefault((band["from"], band["to"]), [0, 0])
-                sums[0] += band["leaked"]
-                sums[1] += band["addresses"]
+                found.setdefault(plan, {}).setdefault((band["from"], band["to"]), []).append((band["leaked"], band["addresses"]))
     return {
         "version": CURVES_VERSION,
         "family": family,
         "runs": len(reports),
+        "dispersion": {plan: estimate_dispersion([*bands.values()]) for plan, bands in found.items()},
         "plans": {
             plan: [
                 {"from": low, "to": high, "leaked": leaked, "addresses": address_count, **wilson_interval(leaked, address_count)}
-                for (low, high), (leaked, address_count) in sorted(bands.items(), key=lambda entry: entry[0][0])
+                for (low, high), trainings in sorted(bands.items(), key=lambda entry: entry[0][0])
+                for leaked, address_count in [(sum(counts) for counts in zip(*trainings, strict=True))]
             ]
             for plan, bands in found.items()
         },
     }
+
+
+def estimate_dispersion(bands: Sequence[Sequence[tuple[int, int]]]) -> float | None:
+    """Return Pearson's dispersion of leaks between trainings: the variance of the share over its binomial variance, pooled over bands and
+    at least 1 (McCullagh and Nelder, Generalized Linear Models, 1989, section 4.5). Each band has (leaked, addresses) of each training.
+
+    It is enlarged by the square of Student's over the normal quantile, since few trainings give it, so that intervals may use the normal
+    one. None where no band was measured in two trainings.
+    """
+    statistic, freedom = 0.0, 0
+    for band in bands:
+        counts = np.array([pair for pair in band if pair[1]], np.float64).reshape(-1, 2)
+        if len(counts) < 2:
+            continue
+        leaked, addresses = counts.T
+        share = leaked.sum() / addresses.sum()
+        freedom += len(counts) - 1
+        if 0 < share < 1:
+            statistic += float(((leaked - addresses * share) ** 2 / (addresses * share * (1 - share))).sum())
+    return max(1.0, statistic / freedom) * _student_over_normal(freedom) ** 2 if freedom else None
+
+
+def _student_over_normal(freedom: int) -> float:
+    """Return the ratio of the 97.5 % quantiles of Student's t and the normal distribution, by the expansion of Abramowitz and Stegun
+    (26.7.5): within 3 % from 2 degrees of freedom."""
+    z = 1.959964
+    terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    return 1.0 + sum(term / float(freedom**power) for power, term in enumerate(terms, 1)) / z
 
 
 def wilson_interval(hits: int, total: int) -> dict[str, float]:

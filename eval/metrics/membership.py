@@ -148,8 +148,9 @@ def compute_roc(members: Sequence[float], non_members: Sequence[float]) -> RocCu
     """Compute the ROC of scores that are higher for members; equal scores are one step."""
     member_scores, non_member_scores = np.asarray(members, np.float64), np.asarray(non_members, np.float64)
     thresholds = np.unique(np.concatenate([member_scores, non_member_scores]))[::-1]
+    # a quotient of counts is the float nearest to the share, so that a rate of exactly 1 % is not above the target 0.01; 1 - k / n may be
     calls = [
-        1 - np.searchsorted(np.sort(scores), thresholds) / len(scores) if len(scores) else np.zeros(len(thresholds))
+        (len(scores) - np.searchsorted(np.sort(scores), thresholds)) / len(scores) if len(scores) else np.zeros(len(thresholds))
         for scores in (member_scores, non_member_scores)
     ]
     true, false = (np.concatenate([[0.0], shares]) for shares in calls)
@@ -196,6 +197,37 @@ def clopper_pearson_interval(hits: int, trials: int, *, level: float = 0.95) -> 
     return low, high
 
 
+def tpr_interval(members: Sequence[float], non_members: Sequence[float], max_fpr: float, *, level: float = 0.95) -> tuple[float, float]:
+    """Return an interval of the true-positive rate at the threshold that classifies a share `max_fpr` of all non-members as members.
+
+    That threshold is not known, only estimated from the non-members: half of the error probability is spent on it (the order statistics
+    between which it lies by the binomial distribution of the non-members above it), half on the members (Clopper-Pearson at either end).
+    It covers the rate in at least `level` of all samples, in most cases in more; the lower end is 0 if the sample of non-members is too
+    small for any threshold (below 4 / `max_fpr`, about).
+    """
+    member_scores, ordered = np.asarray(members, np.float64), np.sort(np.asarray(non_members, np.float64))[::-1]
+    if not len(member_scores) or not len(ordered):
+        return 0.0, 1.0
+    tail = (1 - level) / 4
+    fewest, most = (_binomial_quantile(rate, len(ordered), max_fpr) for rate in (tail, 1 - tail))
+    surely_above = int((member_scores > ordered[fewest - 1]).sum()) if fewest else 0
+    possibly_above = int((member_scores > ordered[most]).sum()) if most < len(ordered) else len(member_scores)
+    half_level = 1 - 2 * tail
+    return (
+        clopper_pearson_interval(surely_above, len(member_scores), level=half_level)[0],
+        clopper_pearson_interval(possibly_above, len(member_scores), level=half_level)[1],
+    )
+
+
+def _binomial_quantile(probability: float, trials: int, rate: float) -> int:
+    """Return the smallest number of hits that is not exceeded with at least this probability."""
+    low, high = 0, trials
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _binomial_cdf(middle, trials, rate) >= probability else (middle + 1, high)
+    return low
+
+
 def _bisect(function: Any, target: float) -> float:
     """Return the rate in 0..1 at which an increasing function takes a value, by bisection."""
     low, high = 0.0, 1.0
@@ -222,7 +254,7 @@ def summarize_membership(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return one row: the area with its interval, and the true-positive rate at each target with an exact interval (figure 6, table 2)."""
+    """Return one row: the area with its interval, and the true-positive rate at each target with `tpr_interval` (figure 6, table 2)."""
     curve = compute_roc(members, non_members)
     low, high = bootstrap_auc_interval(members, non_members, level=level, seed=seed)
     row: dict[str, Any] = {
@@ -236,7 +268,5 @@ def summarize_membership(
         rate = curve.tpr_at(target)
         name = f"tpr_at_{100 * target:g}%"
         row[name] = rate
-        row[f"{name}_low"], row[f"{name}_high"] = clopper_pearson_interval(
-            round(rate * curve.member_count), curve.member_count, level=level
-        )
+        row[f"{name}_low"], row[f"{name}_high"] = tpr_interval(members, non_members, target, level=level)
     return row

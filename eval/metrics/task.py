@@ -14,8 +14,9 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import polars as pl
@@ -237,16 +238,11 @@ def token_f1(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> f
 
 @dataclass(frozen=True, kw_only=True)
 class RougeScore:
-    """Recall, precision and their harmonic mean."""
+    """Recall, precision and F measure (their harmonic mean, 0 if both are 0) of a text, or the means of each over texts."""
 
     recall: float
     precision: float
-
-    @property
-    def fmeasure(self) -> float:
-        """The harmonic mean; 0.0 if both are 0."""
-        total = self.recall + self.precision
-        return 2 * self.recall * self.precision / total if total else 0.0
+    fmeasure: float
 
 
 def rouge(
@@ -260,20 +256,18 @@ def rouge(
         size = int(rouge_type.removeprefix("rouge"))
         first, second = (Counter(zip(*(words[at:] for at in range(size)), strict=False)) for words in (generated_words, reference_words))
         hits, generated_total, reference_total = (first & second).total(), first.total(), second.total()
-    return RougeScore(
-        recall=hits / reference_total if reference_total else 0.0, precision=hits / generated_total if generated_total else 0.0
-    )
+    recall, precision = hits / reference_total if reference_total else 0.0, hits / generated_total if generated_total else 0.0
+    return RougeScore(recall=recall, precision=precision, fmeasure=2 * recall * precision / (recall + precision) if hits else 0.0)
 
 
 def rouge_mean(
     generated: Sequence[str], references: Sequence[str], *, rouge_type: Literal["rouge1", "rouge2", "rougeL"] = "rougeL"
 ) -> RougeScore:
-    """Return the mean recall and precision over texts."""
+    """Return the mean recall, precision and F measure over texts. The last is not the F measure of the other two, which is larger."""
     assert len(generated) == len(references), "one reference for each text"
     each = [rouge(text, reference, rouge_type=rouge_type) for text, reference in zip(generated, references, strict=True)]
-    if not each:
-        return RougeScore(recall=0.0, precision=0.0)
-    return RougeScore(recall=sum(score.recall for score in each) / len(each), precision=sum(score.precision for score in each) / len(each))
+    recall, precision, fmeasure = map(fmean, zip(*map(astuple, each), strict=True)) if each else (0.0, 0.0, 0.0)
+    return RougeScore(recall=recall, precision=precision, fmeasure=fmeasure)
 
 
 def _rouge_tokens(text: str, use_stemmer: bool) -> list[str]:

@@ -471,9 +471,11 @@ class BandForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanForecast:
-    """How many addresses models trained on the output of a plan may leak, in total and by band of frequency."""
+    """How many addresses models trained on the output of a plan may leak, in total and by band of frequency. The intervals include the
+    differences between trainings where `between_trainings` is true."""
 
     plan: str
+    between_trainings: bool
     addresses: int
     expected: float
     low: float

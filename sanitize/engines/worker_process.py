@@ -341,7 +341,8 @@ def preload_arrow_without_pandas() -> None:
     """Keeps Arrow from importing pandas at the first array made of numbers and at the first table that is read whole (`pyarrow.dataset`),
     which costs half a second and 40 MB in every process.
 
-    Arrow looks for pandas in these two places and remembers that it is absent; code that converts to pandas later still works.
+    Arrow looks for pandas in these two places and remembers that it is absent. Conversions to pandas still work later, those from pandas
+    do not: only for processes of which all code is ours.
     """
     if "pandas" in sys.modules:
         return

@@ -21,13 +21,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sanitize.array_types import F64, I64, Mask
 from sanitize.core.command_results import KindScores, LabelSample, LabelScores, MissedEstimate, SeveralIndexEstimate, TwoIndexEstimate
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import UsageError, suggest_names
 from sanitize.inspection.capture_recapture import (
     SEVERAL_INDEX_ASSUMPTION,
     TWO_INDEX_ASSUMPTION,
-    Z_95,
     capture_histories,
     chapman_estimate,
     count_overlapping,
@@ -36,6 +36,7 @@ from sanitize.inspection.capture_recapture import (
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
+from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import parse_json, read_json, write_private_lines
@@ -262,25 +263,14 @@ def _read_texts(documents: Documents, leaves: Sequence[LeafPath], doc_nos: np.ty
 # ------------------------------------------------------------------------------------------------------------------- scores from labels
 
 
-def wilson_interval(share: float, trials: float) -> list[float] | None:
-    """The 95 % score interval of a share of `trials` trials (Wilson 1927); None without a trial."""
-    if trials <= 0:
-        return None
-    z2 = Z_95 * Z_95
-    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = Z_95 * (share * (1 - share) / trials + z2 / (4 * trials * trials)) ** 0.5 / (1 + z2 / trials)
-    return [max(0.0, middle - half), min(1.0, middle + half)]
-
-
 def _score_labels(path: Path) -> LabelScores:
     """Precision from the judged finds, recall from the passages, by kind.
 
-    In passages every span, found or missed, counts with its passage's weight. The interval is that of the effective sample size (Kish,
-    Survey Sampling, 1965: the square of the sum of the weights over the sum of their squares). Spans of one passage are treated as
-    independent, which they are only approximately.
+    In passages every span, found or missed, counts with its passage's weight. What is missed is often missed several times in a document,
+    so the interval of a recall is that of the effective number of spans of a sample in which documents were drawn (`effective_size`).
     """
     judged: dict[str, list[bool]] = {}  # kind -> whether each judged find is right
-    passage_spans: dict[str, list[tuple[float, bool]]] = {}  # kind -> (weight, whether it was found)
+    passage_spans: dict[str, list[tuple[int, float, bool]]] = {}  # kind -> (document, weight, whether it was found)
     unlabelled_rows = rows = 0
     for number, row in enumerate(_read_labelled_rows(path), 1):
         rows += 1
@@ -293,19 +283,19 @@ def _score_labels(path: Path) -> LabelScores:
         if row["missed"] is None:
             unlabelled_rows += 1
             continue
-        wrong = set(row.get("wrong") or ())
+        wrong, document = set(row.get("wrong") or ()), row.get("doc_no", -number)
         for index, span in enumerate(row["found"]):
             if index not in wrong:
-                passage_spans.setdefault(_require_kind(path, number, span["kind"]), []).append((row["weight"], True))
+                passage_spans.setdefault(_require_kind(path, number, span["kind"]), []).append((document, row["weight"], True))
         for entry in row["missed"]:
             name = entry["kind"] if isinstance(entry, dict) else entry
-            passage_spans.setdefault(_require_kind(path, number, name), []).append((row["weight"], False))
+            passage_spans.setdefault(_require_kind(path, number, name), []).append((document, row["weight"], False))
     kinds: dict[str, KindScores] = {}
     for kind in sorted(judged.keys() | passage_spans.keys()):
         right, spans = judged.get(kind, []), passage_spans.get(kind, [])
-        weights = np.array([weight for weight, _ in spans], np.float64)
-        hits = np.array([hit for _, hit in spans], np.bool_)
-        effective_size = float(weights.sum() ** 2 / (weights**2).sum()) if len(spans) else 0.0
+        documents = np.unique(np.array([document for document, _, _ in spans], np.int64), return_inverse=True)[1]
+        weights = np.array([weight for _, weight, _ in spans], np.float64)
+        hits = np.array([hit for _, _, hit in spans], np.bool_)
         precision = sum(right) / len(right) if right else None
         recall = float(weights[hits].sum() / weights.sum()) if len(spans) else None
         kinds[kind] = KindScores(
@@ -316,9 +306,29 @@ def _score_labels(path: Path) -> LabelScores:
             found=int(hits.sum()),
             missed=int((~hits).sum()),
             recall=recall,
-            recall_interval=wilson_interval(recall, effective_size) if recall is not None else None,
+            recall_interval=wilson_interval(recall, effective_size(documents, weights, hits)) if recall is not None else None,
         )
     return LabelScores(file=str(path), rows=rows, unlabelled_rows=unlabelled_rows, kinds=kinds)
+
+
+def effective_size(documents: I64, weights: F64, hits: Mask) -> float:
+    """The number of independent spans that would give the weighted share of `hits` the same variance; spans of one document (numbered from
+    0) are not independent.
+
+    The variance of the share is that of a ratio estimate over documents by linearisation (Cochran, Sampling Techniques, 1977, section 6.3),
+    and never less than that of independent spans of these weights (Kish, Survey Sampling, 1965: the square of the sum of the weights over
+    the sum of their squares). A share of 0 or 1 shows no variance: the effective number of documents is taken then.
+    """
+    total = weights.sum()
+    weight_by_document = np.bincount(documents, weights)
+    share = weights[hits].sum() / total
+    if share in (0, 1):
+        return float(total**2 / (weight_by_document**2).sum())
+    independent = float(total**2 / (weights**2).sum())
+    residuals = np.bincount(documents, weights * (hits - share))
+    document_count = len(weight_by_document)
+    variance = document_count / max(1, document_count - 1) * (residuals**2).sum() / total**2
+    return min(independent, float(share * (1 - share) / variance)) if variance else independent
 
 
 def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:

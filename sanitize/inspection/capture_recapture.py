@@ -26,8 +26,8 @@ import polars as pl
 from sanitize.array_types import F64, I64
 from sanitize.core.command_results import SeveralIndexEstimate, TwoIndexEstimate
 from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs
+from sanitize.reporting.confidence_intervals import Z_95
 
-Z_95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 _MAX_COEFFICIENT = 15.0  # a larger coefficient comes from an empty cell, and the model is not usable
 TWO_INDEX_ASSUMPTION = (
     "that the two find independently of each other; if both find the easy ones and miss the hard ones, more is missed than estimated"
@@ -128,7 +128,9 @@ def loglinear_estimate(counts: Sequence[int]) -> dict[str, Any]:
     """Estimate the total number from the seven counts of three lists, in the order of `_CAPTURE_PATTERNS` (111, 110, ... 001).
 
     Takes the model with the least AIC among the eight hierarchical ones without the triple term; `dependent_pairs` has the pairs of lists
-    in it. The 95 % interval is log-normal in the number that none found. The results are None if the table is too empty for any model.
+    in it. The 95 % interval is log-normal in the number that none found. Its variance is that of the fitted rate and of the number around
+    its rate (a Poisson count): with the first term alone it covers half of the true totals (.41 to .76 in simulations). The choice of the
+    model is not in the interval, which covers about .90 of them therefore. The results are None if the table is too empty for any model.
     """
     result: dict[str, Any] = {"loglinear": None, "loglinear_interval": None, "dependent_pairs": None}
     best = np.inf
@@ -142,7 +144,8 @@ def loglinear_estimate(counts: Sequence[int]) -> dict[str, Any]:
             beta, error, likelihood = fitted
             aic = 2 * (len(beta) - likelihood)
             if aic < best - 1e-9:
-                best, found_by_none, spread = aic, float(np.exp(beta[0])), float(np.exp(Z_95 * error))
+                best, found_by_none = aic, float(np.exp(beta[0]))
+                spread = float(np.exp(Z_95 * (error**2 + 1 / found_by_none) ** 0.5))
                 result = {
                     "loglinear": y.sum() + found_by_none,
                     "loglinear_interval": [y.sum() + found_by_none / spread, y.sum() + found_by_none * spread],

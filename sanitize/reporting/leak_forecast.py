@@ -13,10 +13,11 @@ from typing import Any
 
 from sanitize.core.command_results import BandForecast, LeakForecast, PlanForecast
 from sanitize.errors import UsageError
+from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.files import parse_json
 
 FORECAST_KIND = "EMAIL_ADDRESS"
-CURVES_VERSION = 1
+CURVES_VERSION = 2
 
 
 def read_curves(path: Path) -> dict[str, Any]:
@@ -25,10 +26,13 @@ def read_curves(path: Path) -> dict[str, Any]:
         curves = parse_json(path.read_text("utf-8"))
         if curves["version"] != CURVES_VERSION:
             raise ValueError("another version")
-        for bands in curves["plans"].values():
+        for plan, bands in curves["plans"].items():
+            if not (curves["dispersion"][plan] is None or curves["dispersion"][plan] >= 1):
+                raise ValueError("no dispersion")
             for band in bands:
                 if not (
-                    0 <= band["low"] <= band["share"] <= band["high"] <= 1
+                    0 <= band["leaked"] <= band["addresses"]
+                    and 0 <= band["low"] <= band["share"] <= band["high"] <= 1
                     and band["from"] >= 1
                     and (band["to"] or band["from"]) >= band["from"]
                 ):
@@ -41,22 +45,35 @@ def read_curves(path: Path) -> dict[str, Any]:
 def forecast_leaks(curves: Mapping[str, Any], frequency_histogram: Sequence[tuple[int, int]]) -> LeakForecast:
     """For each plan of the curves the expected number of leaked addresses, with an interval: in total, and by band of frequency.
 
-    `frequency_histogram` has pairs (occurrences, number of addresses with so many). The interval of a sum is the sum of the intervals,
-    which is wider than necessary. A band without measurements has the interval from none to all.
+    `frequency_histogram` has pairs (occurrences, number of addresses with so many). The interval of a band is one for a new training: it
+    has the uncertainty of the measured share and of the new count, both enlarged by the dispersion between the measured trainings. With
+    curves of one training the dispersion is not known, and `between_trainings` of the plan is false: the interval is too narrow then. The
+    interval of a sum is the sum of the intervals, which is wider than necessary. A band without measurements has the interval from none to
+    all.
     """
     plans = []
     for plan, bands in curves["plans"].items():
-        forecasts = []
+        forecasts, dispersion = [], curves["dispersion"][plan]
         for band in bands:
             addresses = sum(
                 values for times, values in frequency_histogram if band["from"] <= times and (band["to"] is None or times <= band["to"])
             )
-            sums = {name: round(addresses * band[key], 1) for name, key in (("expected", "share"), ("low", "low"), ("high", "high"))}
-            measured_on = band["addresses"]
-            forecasts.append(BandForecast(from_=band["from"], to=band["to"], addresses=addresses, measured_on=measured_on, **sums))
+            expected, low, high = (addresses * share for share in _predict_share(band, addresses, dispersion or 1.0))
+            forecasts.append(
+                BandForecast(
+                    from_=band["from"],
+                    to=band["to"],
+                    addresses=addresses,
+                    measured_on=band["addresses"],
+                    expected=round(expected, 1),
+                    low=round(low, 1),
+                    high=round(high, 1),
+                )
+            )
         plans.append(
             PlanForecast(
                 plan=plan,
+                between_trainings=dispersion is not None,
                 addresses=sum(band.addresses for band in forecasts),
                 expected=round(sum(band.expected for band in forecasts), 1),
                 low=round(sum(band.low for band in forecasts), 1),
@@ -65,3 +82,13 @@ def forecast_leaks(curves: Mapping[str, Any], frequency_histogram: Sequence[tupl
             )
         )
     return LeakForecast(prompts=curves.get("family", ""), runs=curves.get("runs", 0), plans=plans)
+
+
+def _predict_share(band: Mapping[str, Any], addresses: int, dispersion: float) -> tuple[float, float, float]:
+    """(expected, low, high) of the share that leaks of so many new addresses: Wilson's interval with the number of trials that has the
+    variances of the measured and of the new share."""
+    share = band["share"]
+    if not band["addresses"] or not addresses:
+        return share, 0.0, 1.0
+    low, high = wilson_interval(share, 1 / (dispersion / band["addresses"] + dispersion / addresses)) or (0.0, 1.0)
+    return share, min(low, share), max(high, share)

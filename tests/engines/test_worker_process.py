@@ -146,6 +146,17 @@ def test_pandas_is_not_imported() -> None:
     assert process.stdout.split() == ["False", "3"]
 
 
+def test_pandas_works_in_a_program_that_uses_an_engine() -> None:
+    """`preload_arrow_without_pandas` would break conversions from pandas in the program of a user."""
+    pytest.importorskip("pandas")
+    code = (
+        "from pathlib import Path; from sanitize.engines.local import LocalEngine; LocalEngine(workers=1, spill=Path('spill')); "
+        "import pandas, pyarrow; print(pyarrow.array(pandas.Series(['a', None], index=[7, 5])).to_pylist())"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "['a', None]\n"
+
+
 @needs_linux
 @pytest.mark.parametrize("rows", [1_000, 3_000_000])
 def test_memory_of_statements_is_released_before_tasks(tmp_path: Path, rows: int) -> None:

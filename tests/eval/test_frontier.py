@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from sanitize.errors import UsageError
 from sanitize.eval.cli import app
-from sanitize.eval.frontier import FrontierSettings, build_leak_curves, run_frontier, wilson_interval
+from sanitize.eval.frontier import FrontierSettings, build_leak_curves, estimate_dispersion, run_frontier, wilson_interval
 
 TINY = (
     "run.epochs=1",
@@ -121,6 +122,26 @@ def test_curves_sum_over_seeds() -> None:
     curves = build_leak_curves([report(1), report(3)])
     assert curves["runs"] == 2 and [(band["leaked"], band["addresses"]) for band in curves["plans"]["rmft"]] == [(4, 20), (8, 8)]
     assert curves["plans"]["rmft"][0]["share"] == 0.2
+    assert curves["dispersion"]["rmft"] >= 1 and build_leak_curves([report(1)])["dispersion"] == {"rmft": None}
+
+
+def test_dispersion_between_trainings() -> None:
+    # binomial variance of 10 at .5 is 2.5: (2 - 5)^2 / 2.5 + (8 - 5)^2 / 2.5 with one degree of freedom, and a band without leaks
+    # and Student's quantile over the normal one, 4.303 / 1.96 for two degrees of freedom, squared
+    assert estimate_dispersion([[(2, 10), (8, 10)], [(0, 9), (0, 9)]]) == pytest.approx(3.6 * (4.303 / 1.96) ** 2, rel=0.07)
+    assert estimate_dispersion([[(5, 50)] * 101]) == pytest.approx((1.984 / 1.96) ** 2, rel=1e-3)  # never less than chance
+    assert estimate_dispersion([[(5, 10)]]) is None and estimate_dispersion([[(5, 10), (0, 0)]]) is None
+
+
+def test_several_seeds_have_a_folder_each_and_one_sum(corpus: Path, tmp_path: Path) -> None:
+    changes = [word for change in TINY for word in ("--set", change)]
+    options = ["--plans", "baseline", "--seeds", "2", "--seed", "4", "--web", "2", "--cues", "0", "--json", *changes]
+    result = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), *options])
+    assert result.exit_code == 0, result.output
+    names = [report["name"] for report in json.loads(result.stdout)["suites"]]
+    assert [name.rpartition("-")[2] for name in names] == ["4", "5"] and {"seed-4", "seed-5"} <= {*map(str, os.listdir(tmp_path / "out"))}
+    curves = json.loads((tmp_path / "out" / "curves.json").read_text())
+    assert curves["runs"] == 2 and curves["dispersion"]["baseline"] >= 1
 
 
 def test_wilson_interval() -> None:

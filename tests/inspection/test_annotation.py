@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 
 from sanitize.cli.main import app
 from sanitize.errors import UsageError
-from sanitize.inspection.annotation import estimate_missed, sample_for_labels, score_labels, wilson_interval
+from sanitize.inspection.annotation import effective_size, estimate_missed, sample_for_labels, score_labels
 from sanitize.inspection.capture_recapture import capture_histories, chao_lower_bound, chapman_estimate, estimate_total, loglinear_estimate
 from sanitize.pipeline.run import index_with_settings
 from sanitize.plans.settings import Settings
+from sanitize.reporting.confidence_intervals import wilson_interval
 
 DOCUMENTS_WITHOUT_VALUES, DOCUMENTS_WITH_VALUES = 60, 90
 
@@ -121,12 +122,26 @@ def test_scores_equal_a_manual_calculation(workspace: Path, tmp_path: Path) -> N
     result = score_labels(workspace, write_labels(tmp_path / "x", rows))
     url = result.kinds["URL"]
     assert (url.judged, url.right, url.precision, url.precision_interval) == (10, 8, 0.8, wilson_interval(0.8, 10))
-    # right finds weigh 1 + 1 + 4, the missed one 1; the effective sample size is 7^2 / (1 + 1 + 16 + 1)
     assert (url.found, url.missed) == (3, 1)
     assert url.recall == pytest.approx(6 / 7)
+    # right finds weigh 1 + 1 + 4, the missed one 1: the effective sample size of independent spans is 7^2 / (1 + 1 + 16 + 1), less than
+    # that of the two documents, whose residuals are 2 - 3 * 6/7 and 4 - 4 * 6/7
+    assert (6 / 7) * (1 / 7) / (2 * ((2 - 18 / 7) ** 2 + (4 / 7) ** 2) / 49) > 49 / 19
     assert url.recall_interval == pytest.approx(wilson_interval(6 / 7, 49 / 19))
     assert result.kinds["IBAN_CODE"].recall == 1.0 and result.kinds["IBAN_CODE"].precision is None
     assert (result.rows, result.unlabelled_rows) == (14, 2)
+
+
+def test_the_interval_of_a_recall_covers_clustered_misses() -> None:
+    """Documents of five spans that are all found or all missed, and such in which each span has its own luck."""
+    rng, covered = np.random.default_rng(5), {"clustered": 0, "independent": 0}
+    documents, weights = np.repeat(np.arange(60), 5), np.ones(300)
+    for _ in range(300):
+        for name, hits in (("clustered", np.repeat(rng.random(60) < 0.8, 5)), ("independent", rng.random(300) < 0.8)):
+            low, high = wilson_interval(hits.mean(), effective_size(documents, weights, hits)) or (0.0, 1.0)
+            covered[name] += low <= 0.8 <= high
+    assert all(0.92 <= count / 300 <= 0.99 for count in covered.values()), covered
+    assert effective_size(documents, weights, np.ones(300, np.bool_)) == 60
 
 
 def test_a_drawn_sample_can_be_scored(workspace: Path, tmp_path: Path) -> None:
@@ -260,6 +275,10 @@ def test_a_log_linear_model_recovers_what_it_assumes() -> None:
         assert result["loglinear"] == pytest.approx(10_000, rel=1e-4)
         assert result["dependent_pairs"] == dependent
         assert result["loglinear_interval"][0] < 10_000 < result["loglinear_interval"][1]
+    # drawn tables: the interval has the noise of the unseen cell, too
+    rng, weights = np.random.default_rng(1), np.array([np.exp(0.8 * a + 0.4 * b - 0.2 * c) for a, b, c in cells])
+    intervals = [loglinear_estimate(rng.multinomial(500, weights / weights.sum())[:-1])["loglinear_interval"] for _ in range(200)]
+    assert 0.85 <= np.mean([low <= 500 <= high for low, high in intervals]) <= 0.99
     # Chapman's estimate assumes independence: it is too low for two finders that agree
     first, second, both = (
         counts[[number for number, cell in enumerate(cells) if test(cell)]].sum()

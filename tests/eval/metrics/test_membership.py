@@ -59,8 +59,32 @@ def test_exact_intervals_equal_those_of_scipy(hits: int, trials: int) -> None:
     assert membership.clopper_pearson_interval(hits, trials) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
+def test_a_rate_of_exactly_the_target_counts() -> None:
+    """One false alarm of 100, and one of 1,000: in floats 1 - 99 / 100 is above 0.01."""
+    for size, target in ((100, 0.01), (300, 0.01), (1_000, 0.001), (3_000, 0.001)):
+        alarms = round(size * target)
+        curve = membership.compute_roc([1.0] * 5, [2.0] * alarms + [0.0] * (size - alarms))
+        assert curve.tpr_at(target) == 1.0, size
+
+
+def test_the_interval_of_a_rate_covers_it_though_the_threshold_is_estimated() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    rng, covered = np.random.default_rng(2), {"tpr_interval": 0, "threshold taken as known": 0}
+    expected = stats.norm.sf(stats.norm.isf(0.1) - 1)
+    for _ in range(200):
+        members, non_members = rng.normal(1, 1, 300), rng.normal(0, 1, 300)
+        hits = round(membership.compute_roc(members, non_members).tpr_at(0.1) * 300)
+        for name, (low, high) in zip(
+            covered, (membership.tpr_interval(members, non_members, 0.1), membership.clopper_pearson_interval(hits, 300)), strict=True
+        ):
+            covered[name] += low <= expected <= high
+    assert covered["tpr_interval"] >= 190 and covered["threshold taken as known"] < 180
+    # too few non-members for a threshold at .1 %: nothing is known from below
+    assert membership.tpr_interval([5.0] * 100, [0.0] * 100, 0.001)[0] == 0.0
+
+
 def test_summary_of_an_attack() -> None:
     row = membership.summarize_membership([5, 4, 3, 0], [0, 0, 0, 1])
     assert row["members"] == 4 and row["tpr_at_0.1%"] == 0.75 and row["tpr_at_10%"] == 0.75
-    assert row["tpr_at_1%_low"] < 0.75 < row["tpr_at_1%_high"]
+    assert row["tpr_at_1%_low"] <= 0.75 <= row["tpr_at_1%_high"]
     assert membership.summarize_membership([5, 4, 3, 0], [0, 0, 0, 1]) == row
