@@ -91,9 +91,13 @@ def check_settings(settings: FrontierSettings) -> None:
 
 
 def make_recipe(settings: FrontierSettings, data: Path, tokenizer_corpus: Path | None = None) -> train.Recipe:
-    """Build the recipe of a plan's run over its shards `data`; all plans share one tokenizer, or perplexities could not be compared."""
-    fixed = [f"data.path={data}", *([f"tokenizer.corpus={tokenizer_corpus}"] if tokenizer_corpus else []), f"run.seed={settings.seed}"]
-    return train.Recipe.load(settings.recipe, [*fixed, f"run.device={settings.device}", *settings.changes])
+    """Build the recipe of a plan's run over its shards `data`. All plans share one tokenizer, or perplexities could not be compared: that
+    of the model in `model.path`, or one trained on `tokenizer_corpus`."""
+    changes = [f"data.path={data}", f"run.seed={settings.seed}", f"run.device={settings.device}", *settings.changes]
+    recipe = train.Recipe.load(settings.recipe, changes)
+    if tokenizer_corpus is None or recipe.model.path or recipe.tokenizer.path:
+        return recipe
+    return train.Recipe.load(settings.recipe, [f"tokenizer.corpus={tokenizer_corpus}", *changes])
 
 
 def split_corpus(corpus: str | Path, folder: Path, settings: FrontierSettings, progress: MessageCallback) -> dict[str, Path]:

@@ -103,6 +103,12 @@ class LanguageModel:
         return next((full_ids[:at] for at in range(len(full_ids)) if full_ids[at : at + len(text_ids)] == text_ids), [])
 
     @property
+    def begin_ids(self) -> list[int]:
+        """Ids of the tokens before the first one of a text, so that it has a loss, too: `leading_ids`, or where there are none the
+        end-of-text token, which ends the text before it in training. Empty for a model without either."""
+        return self.leading_ids or ([] if self.eos_id is None else [self.eos_id])
+
+    @property
     def pad_id(self) -> int:
         """Id of the padding token; always masked."""
         for token in (self.tokenizer.pad_token_id, self.eos_id):
@@ -115,6 +121,11 @@ class LanguageModel:
         if not texts:
             return []
         return [list(row) for row in self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]]
+
+    def with_leading_ids(self, rows: Sequence[TokenIds]) -> list[list[int]]:
+        """Return the rows with the tokens that the tokenizer adds before every text, as in training."""
+        leading_ids = self.leading_ids
+        return [[*leading_ids, *row] for row in rows]
 
     def decode(self, rows: Sequence[TokenIds]) -> list[str]:
         """Return the texts of token ids, without special tokens and without cleaning up spaces."""
@@ -138,6 +149,8 @@ class LanguageModel:
         stop_at_eos: bool = True,
     ) -> list[list[int]]:
         """Return the continuation of each prompt, without the prompt: at most `new_tokens` tokens, without the end-of-text token.
+
+        A prompt is read as it is: the tokens that the tokenizer adds before a text (`with_leading_ids`) have to be in it.
 
         `sample` draws from the softmax at `temperature`, among the `top_k` most likely tokens and the smallest set that reaches `top_p`;
         the draws of the n-th prompt follow from (`seed`, n). `beam` returns the best of `beams`, by mean log-probability, with the search

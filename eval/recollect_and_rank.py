@@ -343,7 +343,8 @@ def _generate_completions(
             model.tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False)
             for prompt in prompts
         ]
-    rows = model.encode(prompts)
+    # a chat template writes the leading tokens itself
+    rows = model.encode(prompts) if settings.chat else model.with_leading_ids(model.encode(prompts))
     free_tokens = [model.context_length - max(len(row), 1) for row in rows]
     usable = [number for number, free in enumerate(free_tokens) if free >= (min(min_tokens[number], new_tokens) if min_tokens else 1)]
     if not usable:
@@ -458,15 +459,16 @@ def compute_segment_losses(
     if not getattr(model.tokenizer, "is_fast", False):
         raise UsageError("this tokenizer does not report token offsets; expected one with a tokenizer.json")
     encoded = model.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    begin_id = model.tokenizer.bos_token_id if model.tokenizer.bos_token_id is not None else model.eos_id
-    begin_ids = [] if begin_id is None else [int(begin_id)]
-    found = model.token_losses([begin_ids + list(row) for row in encoded["input_ids"]], batch=batch)
+    begin_ids = model.begin_ids
+    unscored_count = 0 if begin_ids else 1  # tokens of a text without a loss
+    losses_of_rows = model.token_losses([begin_ids + list(row) for row in encoded["input_ids"]], batch=batch)
+    found = [losses[max(len(begin_ids) - 1, 0) :] for losses in losses_of_rows]
     partial_losses, whole_losses = np.full(len(texts), np.inf), np.full(len(texts), np.inf)
     for number, (row, spans, left) in enumerate(
         zip(found, encoded["offset_mapping"], texts_before, strict=True)
     ):  # cheap compared with the model
         first_token = next((token_no for token_no, (_, end) in enumerate(spans) if end > len(left)), len(spans))
-        tail = row[max(first_token - (1 - len(begin_ids)), 0) :].astype(np.float64)
+        tail = row[max(first_token - unscored_count, 0) :].astype(np.float64)
         partial_losses[number] = tail.mean() if len(tail) else np.inf
         whole_losses[number] = row.astype(np.float64).mean() if len(row) else np.inf
     return partial_losses, whole_losses

@@ -229,7 +229,7 @@ class _AttackInputs:
     def _measure_verbatim(self, model: LanguageModel, documents: TrainedDocuments) -> dict[str, Any]:
         sequences = model.encode(_join_prompts_and_texts(documents))
         probe_points = verbatim.choose_probe_points(sequences, documents.doc_ids, seed=self.seed)
-        fits_context = max(verbatim.PREFIX_LENGTHS) + verbatim.SUFFIX_LENGTH <= model.context_length
+        fits_context = len(model.leading_ids) + max(verbatim.PREFIX_LENGTHS) + verbatim.SUFFIX_LENGTH <= model.context_length
         if not len(probe_points.text_numbers) or not fits_context:
             return {"probed_texts": 0, "too_short_texts": len(documents)}
         rows = verbatim.tabulate_memorization(model, probe_points)
@@ -240,8 +240,8 @@ class _AttackInputs:
         heads, _ = _split_documents(model, self.document_sets["forgotten"])
         max_prompt_tokens = max(model.context_length // 2, 1)
         families = {
-            "web": model.encode(self.web_prompts),
-            "cue": model.encode(make_cue_prompts(self.forgotten_addresses, len(self.web_prompts), self.seed)),
+            "web": model.with_leading_ids(model.encode(self.web_prompts)),
+            "cue": model.with_leading_ids(model.encode(make_cue_prompts(self.forgotten_addresses, len(self.web_prompts), self.seed))),
             "first_half": heads,
         }
         results: dict[str, Any] = {"forgotten_addresses": len(self.forgotten_addresses)}

@@ -7,6 +7,7 @@ may be moved; the contents of the paths are compared by their hashes instead (`t
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import tomllib
@@ -22,6 +23,7 @@ from sanitize.storage.files import parse_toml
 
 from . import objectives
 
+NEW_MODEL_LR, PRETRAINED_LR = 5e-4, 5e-5  # default learning rates; one for a new model ruins a pretrained one within a few steps
 ARCHITECTURES = ("gpt2", "gpt_neo", "bert", "roberta")
 
 
@@ -91,7 +93,7 @@ class TrainingSettings(_RecipeSection):
     max_steps: int | None = Field(default=None, ge=1)
     batch: int = Field(default=8, ge=1)  # rows of one optimizer step, over all micro-batches and processes
     accumulate: int = Field(default=1, ge=1)  # micro-batches into which a process splits its share of a step
-    lr: float = Field(default=5e-4, gt=0)
+    lr: float = Field(default=NEW_MODEL_LR, gt=0)  # default with model.path: 5e-5
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup: float = Field(default=0.0, ge=0, lt=1)  # share of all steps over which lr rises from 0
     weight_decay: float = Field(default=0.01, ge=0)  # on matrices only, not on biases and norms
@@ -105,6 +107,17 @@ class TrainingSettings(_RecipeSection):
     state_every: int = Field(default=0, ge=0)  # steps between saved states to resume from, besides those at checkpoints
     log_every: int = Field(default=10, ge=1)  # steps
     early_stop: str = ""  # dotted path of a function (CheckpointEvent) -> bool, called at each checkpoint; true stops the run
+
+
+class PretrainedSettings(_RecipeSection):
+    """`[pretrained]`: what replaces settings of `[run]` with `model.path`, since a model from scratch needs other ones."""
+
+    epochs: int | None = Field(default=None, ge=1)
+    batch: int | None = Field(default=None, ge=1)
+    lr: float | None = Field(default=None, gt=0)
+    schedule: Literal["constant", "linear", "cosine"] | None = None
+    warmup: float | None = Field(default=None, ge=0, lt=1)
+    checkpoint_every: float | None = Field(default=None, ge=0)
 
 
 class PrivacySettings(_RecipeSection):
@@ -146,6 +159,7 @@ class Recipe(_RecipeSection):
     tokenizer: TokenizerSettings = TokenizerSettings()
     objective: dict[str, Any] = Field(default_factory=lambda: {"use": "causal"})
     run: TrainingSettings = TrainingSettings()
+    pretrained: PretrainedSettings | None = None  # part of `run` once a recipe is loaded
     privacy: PrivacySettings | None = None
     base: BaseStageSettings | None = None
 
@@ -161,8 +175,16 @@ class Recipe(_RecipeSection):
             table, where, name = json.loads(json.dumps(dict(source), default=str)), "recipe", str(source.get("name", ""))
         else:
             table, where, name = _read_toml(str(source))
+        changed_table = copy.deepcopy(table)
         for change in changes:
-            _apply_change(table, change)
+            _apply_change(changed_table, change)
+        if _has_model_path(changed_table):
+            _adapt_to_pretrained(table, where)
+            for change in changes:
+                _apply_change(table, change)
+        else:
+            table = changed_table
+        table.pop("pretrained", None)
         table.setdefault("name", name)
         return _validate_recipe(table, where)
 
@@ -184,7 +206,7 @@ class Recipe(_RecipeSection):
         for key in ("split", "validation_split", "attention"):  # keeps the hashes of recipes that are older than these keys
             if table["data"][key] == DataSettings.model_fields[key].default:
                 table["data"].pop(key)
-        for section in ("privacy", "base"):
+        for section in ("privacy", "base", "pretrained"):
             if table[section] is None:
                 table.pop(section)  # keeps the hashes of recipes that are older than this section
         table["objective"] = {key: value for key, value in table["objective"].items() if key not in self.build_objective().input_paths()}
@@ -199,6 +221,26 @@ _KEYS_NOT_HASHED = {
     "tokenizer": ("path", "corpus"),
     "run": ("device", "state_every", "log_every"),
 }
+
+
+def _has_model_path(table: Mapping[str, Any]) -> bool:
+    model = table.get("model")
+    return isinstance(model, Mapping) and bool(model.get("path"))
+
+
+def _adapt_to_pretrained(table: dict[str, Any], where: str) -> None:
+    """Replace the settings of `[run]` that are for a new model by those of the recipe's table `[pretrained]`, in place."""
+    run = table.setdefault("run", {})
+    if not isinstance(run, dict):
+        return  # refused later
+    try:
+        pretrained = PretrainedSettings(**(table.get("pretrained") or {}))
+    except (ValidationError, TypeError) as error:
+        if isinstance(error, ValidationError):
+            raise UsageError(describe_validation_error(error, PretrainedSettings, f"{where}: pretrained")) from None
+        raise UsageError(f"{where}: pretrained: expected a table") from None
+    run |= pretrained.model_dump(exclude_none=True)
+    run.setdefault("lr", PRETRAINED_LR)
 
 
 def list_recipes() -> list[str]:

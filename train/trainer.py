@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LANE_STEP = 4  # a lane of `splitmix64`
 LOG_DIGITS = 12  # decimal places of logged numbers
+FIRST_STEPS = 20  # steps over which the loss should not rise
+_RISE = 1.1  # times the loss of the first step, by more than the noise between batches
 
 
 def compute_learning_rate(settings: TrainingSettings, steps_done: int, step_count: int) -> float:
@@ -91,6 +93,7 @@ class Trainer:
     on_log: Callable[[dict[str, Any]], None] = lambda entry: None
     on_checkpoint: Callable[[dict[str, Any]], bool] = lambda info: False  # true stops the run
     on_state: Callable[[dict[str, Any]], None] = lambda info: None
+    on_warning: Callable[[str], None] = lambda line: None
 
     def train(self, resume_state: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Train to the end, or until `on_checkpoint` returns true, and return the numbers of the last state.
@@ -106,7 +109,7 @@ class Trainer:
         wrapped_model = self.processes.wrap_model(self.model)
         noise_handle = add_neftune_noise(self.model, self.settings.noise_alpha) if self.settings.noise_alpha else None
         lengths = self.rows.lengths
-        private_step = self._build_private_step()
+        private_step, first_losses = self._build_private_step(), list[float]()
         devices = [self.processes.device] if self.processes.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):  # the caller's random state does not change
             self.model.train()
@@ -114,6 +117,10 @@ class Trainer:
                 sums, weights = self._forward_backward(wrapped_model, step) if private_step is None else private_step.set_gradients(step)
                 self._optimizer_step(step)
                 done = step + 1
+                if len(first_losses) == step < FIRST_STEPS:  # a resumed run has none
+                    first_losses.append(sum(float(value) / max(weights[name], 1.0) for name, value in sums.items() if name == "loss"))
+                    if done == min(FIRST_STEPS, self.batch_plan.step_count) and (warning := describe_rise(first_losses, self.settings.lr)):
+                        self.on_warning(warning)
                 info["tokens"] += int(lengths[self.batch_plan.get_step_rows(step)].sum())
                 logged.update(sums, weights)
                 since.update(sums, weights)
@@ -271,6 +278,18 @@ class Trainer:
                 **({"parts": means_by_name} if means_by_name else {}),
             }
         )
+
+
+def describe_rise(losses: Sequence[float], lr: float) -> str:
+    """Return a warning if the losses of the first steps rise, which happens if the learning rate is too high for the model; else ""."""
+    last = losses[-5:]
+    mean = sum(last) / len(last)
+    if len(losses) < 10 or not 0 < losses[0] * _RISE < mean:
+        return ""
+    return (
+        f"warning: the loss rose from {losses[0]:.2f} at the first step to {mean:.2f} at steps {len(losses) - 4} to {len(losses)}. "
+        f"run.lr = {lr:g} is probably too high for this model; a pretrained one takes 1e-5 to 2e-4"
+    )
 
 
 def check_finite_loss(loss: float | None, steps_done: int) -> None:

@@ -204,6 +204,7 @@ class _TrainingRun:
             on_log=writer.append_log,
             on_checkpoint=writer.on_checkpoint,
             on_state=writer.write_state,
+            on_warning=self.progress,
         )
         if self.processes.is_main:
             checkpoint.truncate_log(self.folder / "log.jsonl", state["step"] if state else 0)

@@ -84,10 +84,10 @@ class Extraction(Metric):
                 continue
             rows = model.encode(prompts)
             if family == "web":
-                rows = [row[: self.prompt_tokens] for row in rows]
+                rows = model.with_leading_ids([row[: self.prompt_tokens] for row in rows])
                 new_tokens = max(1, min(self.length, model.context_length) - max(map(len, rows)))
             else:
-                new_tokens = self.cue_tokens
+                rows, new_tokens = model.with_leading_ids(rows), self.cue_tokens
             generated = generate_addresses(model, rows, new_tokens, batch=self.batch, stop_at_eos=self.stop_at_eos)
             self._leaked_values += [
                 LeakedValue(family, ADDRESS_KIND, one, self._context.original_addresses[one])

@@ -76,8 +76,9 @@ class Perplexity(Metric):
 
 def measure_perplexity(model: LanguageModel, texts: Sequence[str], *, batch: int = 32) -> dict[str, Any]:
     """Return the perplexity of texts, as the mean over texts and over all tokens; texts without tokens are left out."""
-    start = [model.eos_id if model.eos_id is not None else model.pad_id]
-    losses = [one.astype(np.float64) for one in model.token_losses([start + row for row in model.encode(texts) if row], batch=batch)]
+    start = model.begin_ids or [model.pad_id]
+    rows = [start + row for row in model.encode(texts) if row]
+    losses = [one[len(start) - 1 :].astype(np.float64) for one in model.token_losses(rows, batch=batch)]
     if not losses:
         return {"mean": None, "corpus": None, "texts": 0, "tokens": 0}
     tokens = sum(map(len, losses))

@@ -141,7 +141,8 @@ class DownstreamTask(Metric):
 
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return the scores of the template's metrics, and the number of examples."""
-        generated = model.decode(model.generate(model.encode(self._prompts), new_tokens=self.new_tokens, batch=self.batch))
+        prompts = model.with_leading_ids(model.encode(self._prompts))
+        generated = model.decode(model.generate(prompts, new_tokens=self.new_tokens, batch=self.batch))
         return {"examples": len(generated), **score_answers(generated, self._answers, TASK_TEMPLATES[self.template])}
 
     def build_figures(self, rows: MetricRows, aggregated: Mapping[str, Any]) -> list[Figure]:

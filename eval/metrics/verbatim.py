@@ -178,7 +178,8 @@ def generate_continuations(
     `extra_tokens` beyond the suffix are for `is_memorized(..., match="contains")`.
     """
     length = probe_points.suffix_tokens.shape[1] + extra_tokens
-    continuations = model.generate(probe_points.last_prefix_tokens(k).tolist(), new_tokens=length, mode=mode, **generation_options)
+    prompts = model.with_leading_ids(probe_points.last_prefix_tokens(k).tolist())
+    continuations = model.generate(prompts, new_tokens=length, mode=mode, **generation_options)
     return np.array([row + [ENDED_TOKEN] * (length - len(row)) for row in continuations], np.int64).reshape(-1, length)
 
 

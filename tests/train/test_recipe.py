@@ -10,7 +10,7 @@ import pytest
 
 from sanitize.errors import UsageError
 from sanitize.train import objectives
-from sanitize.train.recipe import Recipe, TrainingSettings, list_recipes
+from sanitize.train.recipe import NEW_MODEL_LR, PRETRAINED_LR, Recipe, TrainingSettings, list_recipes
 from sanitize.train.trainer import compute_learning_rate
 from sanitize.train.unlearning import list_unlearning_objectives
 
@@ -126,3 +126,21 @@ def test_schedules_after_a_warm_up(schedule: Any, expected: list[float]) -> None
     run = TrainingSettings(lr=1.0, schedule=schedule, warmup=2 / 6)
     assert [round(compute_learning_rate(run, step, 6), 4) for step in range(6)] == expected
     assert compute_learning_rate(TrainingSettings(lr=2.0, schedule=schedule), 0, 6) == 2.0
+
+
+def test_a_pretrained_model_has_its_own_schedule() -> None:
+    """A learning rate for a new model ruins a pretrained one within two steps."""
+    new, pretrained = Recipe.load("rmft"), Recipe.load("rmft", ["model.path=MODEL"])
+    assert (new.run.epochs, new.run.lr, new.run.schedule) == (30, 5e-3, "linear")
+    assert (pretrained.run.epochs, pretrained.run.lr, pretrained.run.schedule) == (3, 2e-5, "constant")
+    assert Recipe.load("rmft", ["run.lr=1e-4", "model.path=MODEL"]).run.lr == 1e-4  # what is named is taken
+    assert Recipe.load(pretrained) == pretrained and Recipe.load(pretrained.to_dict()) == pretrained
+    assert new.pretrained is None and new.hash() == Recipe.load(new.to_dict()).hash()
+    for name in list_recipes():
+        rate = Recipe.load(name, ["model.path=MODEL"]).run.lr
+        assert rate <= 2e-4, f"{name}: {rate}"
+    table: dict[str, Any] = {"model": {"path": "MODEL"}}
+    assert Recipe.load(table).run.lr == PRETRAINED_LR and Recipe.load({"model": {"arch": "gpt2"}}).run.lr == NEW_MODEL_LR
+    for section, message in (({"lrr": 1}, "recipe: pretrained.lrr: unknown key"), ({"lr": 0}, "recipe: pretrained.lr"), (3, "a table")):
+        with pytest.raises(UsageError, match=message):
+            Recipe.load({**table, "pretrained": section})

@@ -468,3 +468,13 @@ def test_a_full_disk_is_one_error(corpus: Any, recipe: Any, tmp_path: Path) -> N
     train.fit(settings, tmp_path / "run")
     train.fit(settings, tmp_path / "expected")
     assert_equal_runs(tmp_path / "run", tmp_path / "expected")
+
+
+def test_a_rising_loss_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    lines: list[str] = []
+    base = train.fit(recipe(corpus(), run={"epochs": 4}), tmp_path / "base", progress=lines.append)
+    assert not [line for line in lines if line.startswith("warning")]
+    model = {"path": str(tmp_path / "base" / "checkpoints" / base.final)}
+    ruined = recipe(corpus(), run={"lr": 1.0, "epochs": 4, "schedule": "constant"}) | {"model": model, "tokenizer": {}}
+    train.fit(ruined, tmp_path / "ruined", progress=lines.append)
+    assert [line for line in lines if line.startswith("warning")] and "run.lr = 1 is probably too high" in "".join(lines)

@@ -127,3 +127,28 @@ def test_a_metric_measures_a_checkpoint(name: str, make_run: Callable[[bool], Ru
     assert all(math.isfinite(number) for number in numbers)
     text = json.dumps(result, allow_nan=False)  # one JSON object, for the report
     assert not any(value in text.lower() for value in (ANN, BO, "lyme", "ely", "ann:")), f"{name}: its result has a text of the data"
+
+
+@pytest.mark.parametrize("name", sorted({*list_metrics()} - ONLY_AGGREGATES - MASKED_MODELS))
+def test_texts_and_prompts_begin_as_in_training(name: str, make_run: Callable[[bool], RunFolder], tmp_path: Path) -> None:
+    """With a tokenizer that adds a token before every text, everything that a metric lets the model read begins with it."""
+    from tokenizers.processors import TemplateProcessing
+
+    run = make_run(False)
+    model = LanguageModel.load(run.final_checkpoint.path)
+    begin = "<|mask|>"  # any token that no text has
+    begin_id = model.tokenizer.convert_tokens_to_ids(begin)
+    model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{begin} $A", special_tokens=[(begin, begin_id)])
+    assert model.leading_ids == [begin_id]
+    first_ids: list[int] = []
+
+    def record_first_ids(module: Any, arguments: Any, options: dict[str, Any]) -> None:
+        cache, ids, mask = options.get("past_key_values"), options["input_ids"], options["attention_mask"]
+        if cache is None or not cache.get_seq_length():
+            first_ids.extend(ids.gather(1, mask[:, : ids.shape[1]].argmax(1, keepdim=True))[:, 0].tolist())
+
+    model.model.register_forward_pre_hook(record_first_ids, with_kwargs=True)
+    metric = load_metric({"use": name, **SETTINGS[name](tmp_path)})
+    metric.setup(CONTEXT)
+    metric.on_checkpoint(run, run.final_checkpoint, model)
+    assert {*first_ids} == {begin_id}
