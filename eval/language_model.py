@@ -21,6 +21,7 @@ TokenIds = Sequence[int]
 DECODING_MODES = ("greedy", "sample", "beam")
 # ended rows are removed from the batch when at most this share of it is still running: removing copies the whole cache
 COMPACT_BELOW = 0.75
+_NUCLEUS_CANDIDATES = 1024  # tokens that are sorted at first for `top_p`
 _MAX_LOGITS = 1 << 26  # logits of one forward pass in `token_losses` and `fill_masks`: 256 MB of float32
 
 
@@ -198,10 +199,13 @@ class LanguageModel:
             )
 
     def _generate_batch(self, rows: list[list[int]], new_tokens: int, eos: int | None, choose_token: Callable[..., Any]) -> list[list[int]]:
-        """Continue one batch token by token; `choose_token(logits, rows, step)` chooses from the logits [rows, vocabulary]."""
+        """Continue one batch token by token; `choose_token(logits, rows, step)` chooses from the logits [rows, vocabulary]. A prompt that
+        several rows share is read once."""
         import torch
 
-        ids, mask = self._pad_left(rows, new_tokens)
+        number_by_prompt: dict[tuple[int, ...], int] = {}
+        prompt_of_row = torch.tensor([number_by_prompt.setdefault(tuple(row), len(number_by_prompt)) for row in rows], device=self.device)
+        ids, mask = self._pad_left([list(prompt) for prompt in number_by_prompt], new_tokens)
         width = ids.shape[1]
         cache = _make_kv_cache(self.model.config, width + new_tokens)
         positions = (mask[:, :width].cumsum(1) - 1).clamp(min=0)
@@ -218,7 +222,11 @@ class LanguageModel:
                     use_cache=True,
                     logits_to_keep=1,
                 )
-                chosen = choose_token(output.logits[:, -1].float(), active_rows, step)
+                logits = output.logits[:, -1].float()
+                if not step and len(number_by_prompt) < len(rows):
+                    cache.batch_select_indices(prompt_of_row)
+                    logits, mask, positions = logits[prompt_of_row], mask[prompt_of_row], positions[prompt_of_row]
+                chosen = choose_token(logits, active_rows, step)
                 if eos is None:
                     generated[active_rows, step] = chosen
                 else:
@@ -425,15 +433,33 @@ def _make_sampler(
     draws = torch.from_numpy(uniform)
 
     def choose_token(logits: Any, rows: Any, step: int) -> Any:
-        probabilities, order = torch.sort((logits.double() / temperature).softmax(1), dim=1, descending=True, stable=True)
-        if top_k is not None:
-            probabilities[:, top_k:] = 0
+        drawn = draws.to(rows.device)[rows, step][:, None]
+        if top_k is None and top_p is None:
+            return _invert_distribution((logits.double() / temperature).softmax(1).cumsum(1), drawn)
+        # only the most likely tokens are sorted: the top k, or so many that they certainly reach top p
+        log_total = (logits.double() / temperature).logsumexp(1, keepdim=True) if top_k is None else 0.0
+        count = min(top_k or _NUCLEUS_CANDIDATES, logits.shape[1])
+        while True:
+            likeliest, tokens = logits.topk(count)
+            scaled = likeliest.double() / temperature
+            probabilities = scaled.softmax(1) if top_k is not None else (scaled - log_total).exp()
+            if top_k is not None or count == logits.shape[1] or bool((probabilities.sum(1) >= (top_p or 1.0)).all()):
+                break
+            count = min(8 * count, logits.shape[1])
         if top_p is not None:
             before = probabilities.cumsum(1) - probabilities
-            probabilities[before >= top_p * probabilities.sum(1, keepdim=True)] = 0
-        cumulative = probabilities.cumsum(1)
-        target = draws.to(rows.device)[rows, step][:, None] * cumulative[:, -1:]
-        rank = torch.searchsorted(cumulative, target, right=True).clamp(max=logits.shape[1] - 1)
-        return order.gather(1, torch.minimum(rank, (probabilities > 0).sum(1, keepdim=True) - 1)).squeeze(1)
+            probabilities[before >= top_p] = 0  # the first token stays
+        return tokens.gather(1, _invert_distribution(probabilities.cumsum(1), drawn)[:, None]).squeeze(1)
 
     return choose_token
+
+
+def _invert_distribution(cumulative: Any, uniform: Any) -> Any:
+    """Return for each row the first column whose cumulative weight exceeds `uniform` [rows, 1], a share of the row's total weight."""
+    import torch
+
+    columns = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)
+    reached = (cumulative < cumulative[:, -1:]).sum(
+        1, keepdim=True
+    )  # the first column with the whole weight: those behind it weigh nothing
+    return torch.minimum(columns, reached).squeeze(1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.language_model import LanguageModel, _make_sampler
 
 
 def make_prompts(count: int = 33, longest: int = 20) -> list[list[int]]:
@@ -96,6 +96,44 @@ def test_sampling_follows_the_softmax(model: LanguageModel, gpt2: Any) -> None:
     narrow = model.generate([prompt] * 50, new_tokens=1, mode="sample", top_p=1e-9, stop_at_eos=False)
     assert narrow == [model.generate([prompt], new_tokens=1, stop_at_eos=False)[0]] * 50
     assert model.generate([prompt] * 9, new_tokens=4, mode="sample", seed=1) != model.generate([prompt] * 9, new_tokens=4, mode="sample")
+
+
+@pytest.mark.parametrize(("top_k", "top_p"), [(None, None), (5, None), (None, 0.9), (40, 0.6), (None, 1.0)])
+@pytest.mark.parametrize("vocabulary", [50, 5_000])
+def test_sampled_tokens_have_the_probabilities_of_a_complete_sort(top_k: int | None, top_p: float | None, vocabulary: int) -> None:
+    """Flat rows need more than the first candidates for their nucleus; the shares of 4,000 draws follow the definition."""
+    import torch
+
+    rng = np.random.default_rng(vocabulary)
+    for scale in (0.05, 4.0):
+        row = torch.from_numpy(rng.normal(0, scale, vocabulary).astype(np.float32))
+        choose = _make_sampler(range(4_000), 1, 1.3, top_k, top_p, 7)
+        chosen = choose(row.expand(4_000, -1).clone(), torch.arange(4_000), 0).numpy()
+        order = torch.argsort(row, descending=True)[:top_k]
+        probabilities = (row[order].double() / 1.3).softmax(0).numpy()
+        kept = np.cumsum(probabilities) - probabilities < (top_p or 2)
+        expected = np.zeros(vocabulary)
+        expected[order.numpy()[kept]] = probabilities[kept] / probabilities[kept].sum()
+        assert (expected[chosen] > 0).all()
+        # grouped by position in a fixed order, so that every group is expected often enough
+        groups = np.arange(vocabulary) % 7
+        shares, found = (np.bincount(groups, weights, 7) for weights in (expected, np.bincount(chosen, minlength=vocabulary) / 4_000))
+        assert (np.abs(found - shares) < 4.5 * np.sqrt(shares * (1 - shares) / 4_000) + 1e-9).all()
+
+
+def test_a_shared_prompt_is_read_once(model: LanguageModel, gpt2: Any) -> None:
+    prompts = make_prompts(3)
+    read_rows: list[int] = []
+    handle = gpt2.register_forward_pre_hook(
+        lambda module, arguments, options: read_rows.append(len(options["input_ids"])), with_kwargs=True
+    )
+    rows = model.generate([prompts[0], prompts[1], prompts[0], prompts[0]], new_tokens=5, mode="sample", seed=2, stop_at_eos=False)
+    handle.remove()
+    assert read_rows == [2, 4, 4, 4, 4]
+    singles = [
+        model.generate([prompts[0]] * 4, new_tokens=5, mode="sample", seed=2, batch=1, stop_at_eos=False)[number] for number in (0, 2, 3)
+    ]
+    assert [rows[0], rows[2], rows[3]] == singles and rows[0] != rows[2]
 
 
 def test_losses_equal_those_of_single_rows(model: LanguageModel, gpt2: Any) -> None:
