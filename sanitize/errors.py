@@ -164,11 +164,17 @@ def shell_quote(name: str) -> str:
 
 
 def suggest_names(word: str, names: Iterable[str]) -> str:
-    """The end of an error message about an unknown name: all known `names`, and the one that is most similar to `word`, if any."""
+    """The end of an error message about an unknown name: the known name that is most similar to `word`, if any, then all known `names`.
+
+    >>> suggest_names("rmtf", ["redact", "rmft"])
+    'did you mean rmft? Known: redact, rmft.'
+    >>> suggest_names("xyz", ["redact", "rmft"])
+    'known: redact, rmft.'
+    """
     known = sorted(names)
     similar = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {similar[0]}?" if similar else ""
-    return f"known: {', '.join(known) or 'none'}.{hint}"
+    listed = f"nown: {', '.join(known) or 'none'}."
+    return f"did you mean {similar[0]}? K{listed}" if similar else f"k{listed}"
 
 
 def describe_validation_error(error: ValidationError, model: type[BaseModel], location: str) -> str:

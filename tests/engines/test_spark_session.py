@@ -84,7 +84,7 @@ def test_the_command_reports_them_before_it_writes(tmp_path: Path, closed_port: 
     (tmp_path / "in.txt").write_text("nobody")
     out = str(tmp_path / "out")
     for arguments, message in (
-        (["--engine", "sparc"], "Did you mean spark?"),
+        (["--engine", "sparc"], "did you mean spark?"),
         (["--master", "local[2]"], "use them with --engine spark"),
         (["--engine", "spark", "--remote", f"sc://127.0.0.1:{closed_port}"], "no answer"),
     ):

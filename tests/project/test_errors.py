@@ -64,7 +64,7 @@ def test_missing_extra_says_what_to_install() -> None:
 @pytest.mark.parametrize(
     ("word", "names", "expected"),
     [
-        ("rmtf", ["redact", "rmft"], "known: redact, rmft. Did you mean rmft?"),
+        ("rmtf", ["redact", "rmft"], "did you mean rmft? Known: redact, rmft."),
         ("zzz", ["redact", "rmft"], "known: redact, rmft."),
         ("rmft", [], "known: none."),
     ],

@@ -328,8 +328,9 @@ class StreamProcessor:
         count, main = f"{self.documents_in:,} record{'s' if self.documents_in > 1 else ''}", self.settings.columns.roles.text[0]
         if self._seen_column_names:
             raise UsageError(
-                f"{self._reader}: none of its {count} has a text in a column {main}; name the column with --text-column NAME. "
-                f"Columns {suggest_names(main, [name for name in self._seen_column_names if name != main][:_MAX_LISTED_COLUMNS])}"
+                f"{self._reader}: none of its {count} has a text in a column {main}; "
+                f"{suggest_names(main, [name for name in self._seen_column_names if name != main][:_MAX_LISTED_COLUMNS])} "
+                "Name the column with --text-column NAME."
             )
         reasons = ", ".join(f"{times:,}: {describe_reason(reason)}" for reason, times in sorted(self.quarantine_reasons.items()))
         raise InputRefused(

@@ -307,9 +307,9 @@ UNREADABLE_INPUTS = [
         b'{"body": "ann.lee@example.com", "meta": {"ann.lee": "a"}, "ann.lee@example.com": 1, "parts": [{"said": "a"}]}',
         ("--text-column", "bodi"),
         2,
-        ["bodi", "known: body, meta, parts, parts[].said", "mean body"],
+        ["bodi", "did you mean body? Known: body, meta, parts, parts[].said"],
     ),
-    (b'{"text": {"said": "ann.lee@example.com"}}', (), 2, ["known: text.said."]),
+    (b'{"text": {"said": "ann.lee@example.com"}}', (), 2, ["Known: text.said."]),
     (b"ann.lee@example.com,1", (), 3, ["it is not valid JSON", "JSON lines"]),
     (b'[{"text": "ann.lee@example.com"}]', (), 3, ["it is JSON, but not an object"]),
 ]
