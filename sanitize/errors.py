@@ -11,6 +11,8 @@
     +-- ResourceError            7  disk or memory
     +-- MissingExtra             8  an optional dependency is not installed
     +-- InstallationBroken       8  the compiled modules are missing or do not match their sources
+    +-- RemoteUnavailable        9  a remote storage or another machine does not answer, or fails
+    +-- OccurrencesFound        10  `sanitize detect --fail-on` found a kind that must not occur
 
 A message states what happened, where, what was expected and what to do. It never carries a value or a piece of text from the data.
 """
@@ -34,9 +36,11 @@ __all__ = [
     "LeakFound",
     "Locked",
     "MissingExtra",
+    "OccurrencesFound",
     "OutputBroken",
     "PlanError",
     "QuarantineExceeded",
+    "RemoteUnavailable",
     "ResourceError",
     "SanitizeError",
     "UsageError",
@@ -130,6 +134,18 @@ class InstallationBroken(SanitizeError):
     """The compiled modules of the package are missing, or were compiled from other sources."""
 
     exit_code = 8
+
+
+class RemoteUnavailable(SanitizeError):
+    """A remote storage failed in every try, or another machine does not answer. Finished work is kept: the same command resumes."""
+
+    exit_code = 9
+
+
+class OccurrencesFound(SanitizeError):
+    """`sanitize detect --fail-on` found occurrences of the given kinds; what was found and where is on standard output."""
+
+    exit_code = 10
 
 
 def internal_error(error: BaseException) -> SanitizeError:

@@ -12,7 +12,7 @@ from sanitize import errors
 from sanitize.errors import MissingExtra, PlanError, SanitizeError, UsageError, suggest_names
 
 ERROR_CLASSES = [error_class for _, error_class in inspect.getmembers(errors, inspect.isclass) if issubclass(error_class, SanitizeError)]
-DOCUMENTED_CODES = dict(re.findall(r"(\w+) {2,}(\d)  ?", errors.__doc__ or ""))
+DOCUMENTED_CODES = dict(re.findall(r"(\w+) {2,}(\d+)  ?", errors.__doc__ or ""))
 
 CODES = {
     "SanitizeError": 1,
@@ -26,6 +26,8 @@ CODES = {
     "ResourceError": 7,
     "MissingExtra": 8,
     "InstallationBroken": 8,
+    "RemoteUnavailable": 9,
+    "OccurrencesFound": 10,
 }
 
 
