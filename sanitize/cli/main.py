@@ -5,6 +5,7 @@ Text for people is printed to stdout, and to stderr with `--json`; errors to std
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -124,6 +125,7 @@ for command_name in COMMANDS:
     app.command(command_name, cls=_Command, epilog=getattr(module, "EPILOG", None))(module.command)
 
 
+_PATH_ERRNOS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # the mistake is a path of the command, not of this program
 _RETRY_SECONDS = 0.02  # seconds
 _received_signals: list[int] = []  # the signal that stops this command
 
@@ -210,7 +212,7 @@ def _ensure_buffered_stdout() -> None:
 def _report_error(error: BaseException) -> int | str | None:
     """Print the error that ended the command; return its exit code."""
     from sanitize.errors import SanitizeError, internal_error
-    from sanitize.storage.disk_errors import get_disk_errno, make_disk_error
+    from sanitize.storage.disk_errors import explain_access_error, get_disk_errno, make_disk_error
 
     if _received_signals:  # other libraries may have turned the exit into another exception
         typer.echo("stopped; the same command resumes from here", err=True)
@@ -222,6 +224,9 @@ def _report_error(error: BaseException) -> int | str | None:
     if isinstance(error, BrokenPipeError) and _is_output_closed():
         _redirect_output_to_null()
         return 0
+    if isinstance(error, OSError) and error.errno in _PATH_ERRNOS and isinstance(error.filename, str):
+        path = Path(error.filename)
+        error = UsageError(f"{path}: {explain_access_error(path, error)}; use another path, or change the permissions")
     if not isinstance(error, SanitizeError):
         number = get_disk_errno(error)
         error = internal_error(error) if number is None else make_disk_error(Path.cwd(), number)

@@ -29,6 +29,7 @@ from sanitize.plans.coverage import compute_coverage, describe_not_looked_for, d
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.kind_lists import DECISION_GROUPS, FOUND_GROUPS, resolve_decisions, resolve_found_kinds, resolve_read_kinds
 from sanitize.plans.shipped_plans import plan_names, read_shipped_plan
+from sanitize.storage.disk_errors import refuse_unwritable_path
 from sanitize.storage.files import parse_toml
 
 
@@ -413,13 +414,10 @@ def write_plan_template(path: Path, name: str) -> None:
         lines.append(line)
     header, footer = (part.format(file=path.name, schema=locate_plan_schema()) for part in (_TEMPLATE_HEADER, _TEMPLATE_FOOTER))
     text = header + "\n".join(lines) + "\n" + footer
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise UsageError(f"{path}: exists already; name another file, or remove it") from None
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({type(error).__name__}); name a file in a folder that exists") from None
+    if path.exists():
+        raise UsageError(f"{path}: exists already; name another file, or remove it")
+    with refuse_unwritable_path(path, "name a file in a folder that exists"), path.open("x", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _parse_plan(name: str, location: str, source: dict[str, Any], folder: Path | None = None) -> Plan:

@@ -30,7 +30,7 @@ from sanitize.readers.mail import iter_mails
 from sanitize.readers.standard_form import is_binary, to_plain_schema
 from sanitize.readers.survey import REASONS, InputUnit, Roles, parse_mail, survey_inputs
 from sanitize.storage import parquet_files
-from sanitize.storage.disk_errors import get_disk_errno
+from sanitize.storage.disk_errors import get_disk_errno, refuse_unwritable_path
 from sanitize.storage.files import fsync
 from sanitize.storage.parquet_files import check_parquet_file, open_text_writer
 
@@ -350,13 +350,14 @@ class JsonLinesFileSink:
 
     @functools.cached_property
     def _file(self) -> IO[bytes]:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            file = self._path.open("x+b")
-        except FileExistsError:
-            file = self._path.open("r+b")
-            if file.seek(0, os.SEEK_END) and not self._is_ours:  # created while waiting for the first record
-                raise _build_foreign_output_error(self._path) from None
+        with refuse_unwritable_path(self._path, "use another -o"):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                file, is_new = self._path.open("x+b"), True
+            except FileExistsError:
+                file, is_new = self._path.open("r+b"), False
+        if not is_new and file.seek(0, os.SEEK_END) and not self._is_ours:  # created while waiting for the first record
+            raise _build_foreign_output_error(self._path)
         file.truncate(self._acknowledged_bytes)
         file.seek(self._acknowledged_bytes)
         return file
@@ -411,7 +412,10 @@ class ParquetFolderSink:
 
     def _prepare(self) -> None:
         """Create the folder, and delete what was not acknowledged: partial files, and complete ones after the last acknowledged one."""
-        self._path.mkdir(parents=True, exist_ok=True)
+        with refuse_unwritable_path(self._path, "use another -o"):
+            self._path.mkdir(parents=True, exist_ok=True)
+            if not os.access(self._path, os.W_OK):
+                raise PermissionError(errno.EACCES, "not writable")
         for name in self._list_files():  # the folder may have been created while waiting for the first record
             if (name.startswith(".part-") and name.endswith(".tmp")) or (
                 name.startswith("part-") and name >= _build_file_name(self._file_count)
