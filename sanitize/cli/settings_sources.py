@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +88,8 @@ def read_settings_file(folder: Path) -> list[GivenSetting]:
     path = folder / FILE_NAME
     if not os.path.lexists(path):
         return []
+    import tomllib
+
     expected = f"expected a TOML file in UTF-8 of at most {MAX_FILE_BYTES >> 10} KB; rename it if it is not meant for this program"
     if not path.is_file():
         raise UsageError(f"{FILE_NAME}: is not a file; {expected}")

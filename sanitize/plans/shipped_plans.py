@@ -1,15 +1,17 @@
-"""The shipped plans: their names and texts. Imports nothing heavy, because shell completion needs the names."""
+"""The shipped plans: their names and texts. Imports nothing heavy, because `--help` and shell completion import it."""
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
+
+_FOLDER = Path(__file__).resolve().parent
 
 
 def plan_names() -> list[str]:
     """The names of the shipped plans."""
-    return sorted(entry.name[:-5] for entry in (resources.files("sanitize") / "plans").iterdir() if entry.name.endswith(".toml"))
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
 def read_shipped_plan(name: str) -> str:
     """The TOML text of a shipped plan."""
-    return (resources.files("sanitize") / "plans" / f"{name}.toml").read_text("utf-8")
+    return (_FOLDER / f"{name}.toml").read_text("utf-8")

@@ -24,9 +24,9 @@ from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import canonical_type, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, Row, StreamBatch
-from sanitize.readers.byte_streams import TruncatedStream, open_stream, read_guarded
+from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, open_stream, read_guarded
 from sanitize.readers.jsonl import iter_lines
-from sanitize.readers.mail import iter_mails
+from sanitize.readers.mail import decode_text, iter_mails
 from sanitize.readers.standard_form import is_binary, to_plain_schema
 from sanitize.readers.survey import REASONS, InputUnit, Roles, parse_mail, survey_inputs
 from sanitize.storage import parquet_files
@@ -78,18 +78,32 @@ def _decode_with_escapes(line: bytes) -> str:
 
 
 def read_descriptor(
-    descriptor: int, max_doc_bytes: int, max_records: int = MAX_BATCH_RECORDS, flush_after_seconds: float = FLUSH_AFTER_SECONDS
+    descriptor: int,
+    max_doc_bytes: int,
+    max_records: int = MAX_BATCH_RECORDS,
+    flush_after_seconds: float = FLUSH_AFTER_SECONDS,
+    text_field: str | None = None,
 ) -> Iterator[StreamBatch]:
-    """Batches of JSON lines from an open file descriptor, such as standard input, as they arrive."""
+    """Batches of JSON lines from an open file descriptor, such as standard input, as they arrive.
+
+    With `text_field` each line, also an empty one, is the text of a record with this field alone; bytes that are not UTF-8 are decoded as
+    Windows-1252, as in text files."""
     builder, line_no, incomplete, is_cut = _BatchBuilder(max_records), 0, b"", False
 
     def add_line(line: bytes) -> StreamBatch | None:
         nonlocal line_no, is_cut
         line_no += 1
         too_large, is_cut = is_cut or len(line) > max_doc_bytes, False
-        if not line.strip():
+        if not line.strip() and text_field is None:
             return None
-        record, reason = (None, "too_large") if too_large else parse_json_line(line)
+        if too_large:
+            record, reason = None, "too_large"
+        else:
+            record, reason = (
+                parse_json_line(line)
+                if text_field is None
+                else ({text_field: decode_text(line.removeprefix(UTF8_BOM) if line_no == 1 else line, None)}, "")
+            )
         entry = QuarantineEntry(reason, f"line {line_no}", "" if too_large else _decode_with_escapes(line)) if reason else None
         return builder.put(record, len(line), entry)
 
@@ -107,7 +121,8 @@ def read_descriptor(
                 yield batch
         if len(incomplete) > max_doc_bytes:
             incomplete, is_cut = incomplete[:1], True  # the rest of an over-long line is not kept in memory
-    if incomplete.strip() and (batch := add_line(incomplete)) is not None:
+    has_last_line = incomplete.strip() if text_field is None else incomplete
+    if has_last_line and (batch := add_line(incomplete)) is not None:
         yield batch
     if (batch := builder.flush()) is not None:
         yield batch
