@@ -36,7 +36,7 @@ app = typer.Typer(
     cls=_DefaultRunGroup,
     help="Attack and measure trained models: sanitize-eval SUITE --out DIR.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -21,7 +21,7 @@ import polars as pl
 
 import sanitize
 from sanitize import train
-from sanitize.errors import UsageError
+from sanitize.errors import UsageError, suggest_names
 
 from .language_model import resolve_device
 from .metric import EvalContext, Metric, load_metric
@@ -75,8 +75,8 @@ def run_frontier(
 def check_settings(settings: FrontierSettings) -> None:
     """Raise UsageError or InputRefused for wrong plans, recipes, metrics or devices, before a corpus is read or a model trained."""
     if settings.baseline not in settings.plans:
-        named = ", ".join(settings.plans) or "(none are named)"
-        raise UsageError(f"the baseline {settings.baseline!r} is not one of the plans {named}; add it")
+        known = suggest_names(settings.baseline, settings.plans)
+        raise UsageError(f"the baseline {settings.baseline!r} is not one of the plans; {known} Add it.")
     for plan, changes in settings.plans.values():
         sanitize.Plan.load(plan, changes)
     for metric_settings in settings.metrics:

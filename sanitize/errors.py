@@ -11,6 +11,8 @@
     +-- ResourceError            7  disk or memory
     +-- MissingExtra             8  an optional dependency is not installed
     +-- InstallationBroken       8  the compiled modules are missing or do not match their sources
+    +-- RemoteUnavailable        9  a remote storage or another machine does not answer, or fails
+    +-- OccurrencesFound        10  `sanitize detect --fail-on` found a kind that must not occur
 
 A message states what happened, where, what was expected and what to do. It never carries a value or a piece of text from the data.
 """
@@ -34,9 +36,11 @@ __all__ = [
     "LeakFound",
     "Locked",
     "MissingExtra",
+    "OccurrencesFound",
     "OutputBroken",
     "PlanError",
     "QuarantineExceeded",
+    "RemoteUnavailable",
     "ResourceError",
     "SanitizeError",
     "UsageError",
@@ -132,6 +136,18 @@ class InstallationBroken(SanitizeError):
     exit_code = 8
 
 
+class RemoteUnavailable(SanitizeError):
+    """A remote storage failed in every try, or another machine does not answer. Finished work is kept: the same command resumes."""
+
+    exit_code = 9
+
+
+class OccurrencesFound(SanitizeError):
+    """`sanitize detect --fail-on` found occurrences of the given kinds; what was found and where is on standard output."""
+
+    exit_code = 10
+
+
 def internal_error(error: BaseException) -> SanitizeError:
     """An unexpected exception as a one-line `SanitizeError`: its type and where it happened (up to six frames).
 
@@ -164,11 +180,17 @@ def shell_quote(name: str) -> str:
 
 
 def suggest_names(word: str, names: Iterable[str]) -> str:
-    """The end of an error message about an unknown name: all known `names`, and the one that is most similar to `word`, if any."""
+    """The end of an error message about an unknown name: the known name that is most similar to `word`, if any, then all known `names`.
+
+    >>> suggest_names("rmtf", ["redact", "rmft"])
+    'did you mean rmft? Known: redact, rmft.'
+    >>> suggest_names("xyz", ["redact", "rmft"])
+    'known: redact, rmft.'
+    """
     known = sorted(names)
     similar = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {similar[0]}?" if similar else ""
-    return f"known: {', '.join(known) or 'none'}.{hint}"
+    listed = f"nown: {', '.join(known) or 'none'}."
+    return f"did you mean {similar[0]}? K{listed}" if similar else f"k{listed}"
 
 
 def describe_validation_error(error: ValidationError, model: type[BaseModel], location: str) -> str:

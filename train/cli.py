@@ -28,7 +28,7 @@ app = typer.Typer(
     cls=_DefaultRunGroup,
     help="Train a language model on sanitized shards: sanitize-train RECIPE|NAME --out RUN. The same command again resumes.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -15,10 +15,12 @@ from typing import Any
 
 from benchmarks import detection, scale
 from docs.generate.markdown import format_table
+from sanitize.cli import settings_sources
 from sanitize.core import part_protocols
 from sanitize.core.command_results import CategoryCoverage
 from sanitize.kinds.kind import Kind, builtin_kinds
-from sanitize.plans.plan import load_plan, plan_names
+from sanitize.plans.plan import load_plan
+from sanitize.plans.shipped_plans import plan_names
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -32,6 +34,15 @@ def read_result(name: str) -> dict[str, Any] | None:
 
 
 # ---- plans and parts ----
+
+
+def settings_block() -> list[str]:
+    """The settings that variables and `sanitize.toml` may give."""
+    rows = [
+        [f"`{name}`", f"`{settings_sources.variable_of(name)}`", "yes" if name in settings_sources.FILE_SETTINGS else "no"]
+        for name in settings_sources.VARIABLE_SETTINGS
+    ]
+    return format_table(["setting", "variable", "in `sanitize.toml`"], rows)
 
 
 def list_international_kinds() -> dict[str, Kind]:
@@ -334,6 +345,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "verdicts-page": lambda: result_page_block("verdicts"),
     "first-names-page": lambda: result_page_block("first_names"),
     "stream-page": lambda: result_page_block("stream"),
+    "settings": settings_block,
     "detection": detection_block,
     "scale": scale_block,
     "papers": papers_block,

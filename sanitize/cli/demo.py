@@ -27,12 +27,14 @@ def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -
     from sanitize.pipeline.run import run_with_settings
     from sanitize.plans.plan import load_plan
     from sanitize.plans.settings import Settings
+    from sanitize.storage.disk_errors import refuse_unwritable_path
 
     mbox, out, marker = folder / "mails.mbox", folder / "clean", folder / ".demo"
     if folder.exists() and not marker.is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: holds other files, and the demo would overwrite them; use another --dir")
-    folder.mkdir(parents=True, exist_ok=True)
-    marker.write_text("made by `sanitize demo`, which may write over this folder\n", "ascii")
+    with refuse_unwritable_path(folder, "use another --dir"):
+        folder.mkdir(parents=True, exist_ok=True)
+        marker.write_text("made by `sanitize demo`, which may write over this folder\n", "ascii")
     write_mbox(generate_mails(mail_count, DEMO_SEED), mbox)
     print_text(f"{mail_count:,} mails by invented people: {mbox} ({mbox.stat().st_size // 1000:,} KB)\n")
     print_text(f"$ sanitize run {mbox} -o {out} --seed {DEMO_SEED}\n")

@@ -5,6 +5,7 @@ Text for people is printed to stdout, and to stderr with `--json`; errors to std
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -13,11 +14,15 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from sanitize.errors import running_command_line
+from sanitize.cli.console import print_text
+from sanitize.cli.settings_sources import FILE_NAME, PLAN, describe_sources, find_settings
+from sanitize.errors import UsageError, running_command_line, suggest_names
+from sanitize.plans.settings import COMMAND_SETTINGS
 
 # in the order of --help; each is sanitize/cli/commands/NAME.py
 COMMANDS = (
@@ -40,11 +45,66 @@ COMMANDS = (
     "status",
 )
 
+_ParsingError: type[Exception] = typer.BadParameter.__mro__[1]  # the base of all errors in a command line
+
+
+class _Command(TyperCommand):
+    """A command: a mistake in its command line is one line, and settings that no option gives come from variables or `sanitize.toml`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except _ParsingError as error:
+            _refuse_unknown_option(error, self, ctx)
+            message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+            raise UsageError(f"{ctx.info_name}: {message[:1].lower()}{message[1:]}; see `sanitize {ctx.info_name} -h`") from None
+
+    def invoke(self, ctx: Any) -> Any:
+        names = [name for name in COMMAND_SETTINGS.get(str(self.name), ()) if name in ctx.params]
+        names += [PLAN for parameter in self.params if "--plan" in parameter.opts]
+        if names:
+            given = {name: ctx.params[name] for name in names if ctx.get_parameter_source(name).name == "COMMANDLINE"}
+            found = find_settings(names, given)
+            ctx.params |= {one.name: one.value for one in found}
+            # with --quiet only the file is named: others may have made it
+            if stated := [one for one in found if one.source == FILE_NAME or not ctx.params.get("quiet")]:
+                print_text(f"note: {describe_sources(stated)}", err=True)
+        return super().invoke(ctx)
+
+
+class _CommandGroup(TyperGroup):
+    """The program: an unknown command or option is one line, with the most similar name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except _ParsingError as error:
+            _refuse_unknown_option(error, self, ctx)
+            raise
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            raise UsageError(f"there is no command {args[0][:40]!r}; {suggest_names(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+def _refuse_unknown_option(error: Exception, command: Any, context: Any) -> None:
+    """Raise UsageError with the most similar option if that is the mistake."""
+    option = getattr(error, "option_name", None)
+    if option is None or not hasattr(error, "possibilities"):
+        return
+    names = {name for parameter in command.get_params(context) for name in (*parameter.opts, *parameter.secondary_opts)}
+    known = [name for name in names if name.startswith("--") or (len(name) == len(option) == 2 and name.startswith("-"))]
+    place = f"{context.info_name}: " if context.parent else ""
+    raise UsageError(f"{place}there is no option {option[:40]}; {suggest_names(option, known)}") from None
+
+
 app = typer.Typer(
     name="sanitize",
+    cls=_CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Sanitize a text corpus before a language model is trained on it: find, rewrite, verify, publish.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -62,9 +122,10 @@ def _print_version(context: typer.Context, version: Annotated[bool, typer.Option
 
 for command_name in COMMANDS:
     module = importlib.import_module(f"sanitize.cli.commands.{command_name}")
-    app.command(command_name, epilog=getattr(module, "EPILOG", None))(module.command)
+    app.command(command_name, cls=_Command, epilog=getattr(module, "EPILOG", None))(module.command)
 
 
+_PATH_ERRNOS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # the mistake is a path of the command, not of this program
 _RETRY_SECONDS = 0.02  # seconds
 _received_signals: list[int] = []  # the signal that stops this command
 
@@ -150,9 +211,8 @@ def _ensure_buffered_stdout() -> None:
 
 def _report_error(error: BaseException) -> int | str | None:
     """Print the error that ended the command; return its exit code."""
-    from sanitize.cli.console import print_text
     from sanitize.errors import SanitizeError, internal_error
-    from sanitize.storage.disk_errors import get_disk_errno, make_disk_error
+    from sanitize.storage.disk_errors import explain_access_error, get_disk_errno, make_disk_error
 
     if _received_signals:  # other libraries may have turned the exit into another exception
         typer.echo("stopped; the same command resumes from here", err=True)
@@ -164,6 +224,9 @@ def _report_error(error: BaseException) -> int | str | None:
     if isinstance(error, BrokenPipeError) and _is_output_closed():
         _redirect_output_to_null()
         return 0
+    if isinstance(error, OSError) and error.errno in _PATH_ERRNOS and isinstance(error.filename, str):
+        path = Path(error.filename)
+        error = UsageError(f"{path}: {explain_access_error(path, error)}; use another path, or change the permissions")
     if not isinstance(error, SanitizeError):
         number = get_disk_errno(error)
         error = internal_error(error) if number is None else make_disk_error(Path.cwd(), number)

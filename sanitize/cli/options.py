@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from sanitize.cli.completion import complete_plan, complete_words
 from sanitize.core.progress import create_progress_display
 from sanitize.plans.settings import Option, Settings, flag_of, options_of, settings_of
 
@@ -44,7 +45,7 @@ RunName = Annotated[
     ),
 ]
 FROM_OPTIONS = cast(Settings, None)  # the default of a command's parameter `settings`, which `with_settings` fills
-PlanName = Annotated[str, typer.Option("--plan", help="a shipped plan (sanitize list plans) or a TOML file")]
+PlanName = Annotated[str, typer.Option("--plan", autocompletion=complete_plan, help="a shipped plan (sanitize list plans) or a TOML file")]
 PlanChanges = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)
 ]
@@ -88,6 +89,8 @@ def _make_parameter(name: str, option: Option) -> inspect.Parameter:
     default = Settings.__dataclass_fields__[name].default
     is_shown = option.shown_default is not None
     extra: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help, "show_default": is_shown}
+    if option.choices is not None:
+        extra["autocompletion"] = complete_words(option.choices)
     value_type: Any
     if isinstance(default, bool):
         value_type, extra["show_default"] = bool, True

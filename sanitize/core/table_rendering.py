@@ -40,7 +40,7 @@ def render_table(table: pa.Table, format: str = "table", *, width: int | None = 
     `width` is the width of the text table in columns (default: the terminal). Raises UsageError for an unknown format.
     """
     if format not in TABLE_FORMATS:
-        raise UsageError(f"--format {format}; {suggest_names(format, TABLE_FORMATS)}")
+        raise UsageError(f"--format {format}: {suggest_names(format, TABLE_FORMATS)}")
     if format == "parquet":
         import pyarrow as pa
         import pyarrow.parquet as pq

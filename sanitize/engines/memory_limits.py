@@ -13,11 +13,11 @@ def parse_size(text: str) -> int | None:
     return int(float(match[1]) * 1024 ** ("KMGT".index(match[2]) + 1)) if match else None
 
 
-def parse_memory_limit(memory_limit: str) -> int:
-    """The number of bytes of the option --memory-limit; 1 GiB for a percentage. Raises UsageError for anything else."""
+def parse_memory_limit(memory_limit: str, flag: str = "--memory-limit") -> int:
+    """The number of bytes of a memory limit, which `flag` gave; 1 GiB for a percentage. Raises UsageError for anything else."""
     if re.fullmatch(r"[1-9][0-9]*(?:\.[0-9]+)? ?%", memory_limit):
         return 1 << 30  # only DuckDB takes a percentage of the machine's memory; everything else gets this fixed limit
     size = parse_size(memory_limit)
     if size is None:
-        raise UsageError(f"--memory-limit {memory_limit}: expected a size such as 500MB or 4GB")
+        raise UsageError(f"{flag} {memory_limit}: expected a size such as 500MB or 4GB")
     return size

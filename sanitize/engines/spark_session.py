@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sanitize.engines.memory_limits import parse_memory_limit
-from sanitize.errors import MissingExtra, UsageError
+from sanitize.errors import MissingExtra, RemoteUnavailable, UsageError
 
 MIN_JAVA_VERSION, MIN_SPARK_VERSION = 17, 4  # Java that Spark 4 needs; the first Spark version with all calls used here
 # seconds to wait for a session or its first workers (a cluster may have to start them), and for a port
@@ -31,7 +31,8 @@ SESSION_TIMEOUT_S, CONNECT_TIMEOUT_S = 300.0, 10.0
 
 
 def validate_environment(master: str | None, remote: str | None) -> None:
-    """Raises UsageError or MissingExtra before anything starts: pyspark or Java is missing or too old, or an address gives no answer."""
+    """Raises an error before anything starts: UsageError or MissingExtra where pyspark or Java is missing or too old, RemoteUnavailable
+    where an address gives no answer."""
     if master and remote:
         raise UsageError("--master and --remote exclude each other: --master starts Spark's driver here, --remote uses a Connect server")
     try:
@@ -87,7 +88,7 @@ def _connect_address(master: str | None, remote: str | None) -> str | None:
 
 
 def _require_listener(address: str, default_port: int, option: str, server_name: str) -> None:
-    """Raises UsageError if nothing listens at an address; Spark itself would retry for minutes."""
+    """Raises RemoteUnavailable if nothing listens at an address, UsageError if it is none; Spark itself would retry for minutes."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port or default_port
@@ -95,7 +96,8 @@ def _require_listener(address: str, default_port: int, option: str, server_name:
             return
     except (OSError, ValueError) as error:
         error_name = type(error).__name__
-    raise UsageError(f"{option} {address.split(';')[0]}: no answer ({error_name}); start {server_name} there, or give its host and port")
+        error_type = RemoteUnavailable if isinstance(error, OSError) else UsageError
+    raise error_type(f"{option} {address.split(';')[0]}: no answer ({error_name}); start {server_name} there, or give its host and port")
 
 
 def _major_version(version: str) -> int:

@@ -38,7 +38,7 @@ from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.corpus import Documents, flatten_cells
-from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import parse_json, read_json, write_private_lines
 from sanitize.storage.private_folder import require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
@@ -69,7 +69,7 @@ def sample_for_labels(work: Path | str, /, *, n: int = 300, out: Path | str | No
     if out is not None and not target.parent.is_dir():
         raise UsageError(f"{target}: its folder does not exist; create it, or leave --out out")
     rows, all_strata = _draw_sample(work, n, seed)
-    with translate_disk_errors(target.parent):
+    with translate_disk_errors(target.parent), refuse_unwritable_path(target):
         if out is None:
             target.parent.mkdir(mode=0o700, exist_ok=True)
         write_private_lines(target, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), overwrite=False)

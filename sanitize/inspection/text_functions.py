@@ -22,7 +22,7 @@ from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath, canonical_type, column_of_path, list_text_leaves
-from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError
+from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError, suggest_names
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
 from sanitize.pipeline.data_objects import run_on_object
 from sanitize.pipeline.indexing.index_build import IndexBuilder
@@ -220,8 +220,8 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     texts = {column_of_path(path): "text-column" for path in settings.text_column}
     for name, option in {**texts, **settings.columns.option_by_column}.items():
         if name not in frame.columns:
-            advice = "; name the column of the texts with --text-column" if option == "text-column" else ""
-            raise UsageError(f"--{option} {name}: there is no such column; the frame has {', '.join(frame.columns) or 'no column'}{advice}")
+            advice = " Name the column of the texts with --text-column." if option == "text-column" else ""
+            raise UsageError(f"--{option} {name}: there is no such column; {suggest_names(name, frame.columns)}{advice}")
     main, dropped = column_of_path(settings.text_column[0]), [name for name, policy in settings.policies.items() if policy == "drop"]
     if main in dropped:
         raise UsageError(f"--drop {main}: it is the main text, which is always sanitized; name another column with --text-column")

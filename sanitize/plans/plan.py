@@ -12,7 +12,6 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args
 
@@ -29,6 +28,8 @@ from sanitize.kinds.kind import Kind, builtin_kinds, custom_kinds, list_kinds
 from sanitize.plans.coverage import compute_coverage, describe_not_looked_for, describe_staying
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.kind_lists import DECISION_GROUPS, FOUND_GROUPS, resolve_decisions, resolve_found_kinds, resolve_read_kinds
+from sanitize.plans.shipped_plans import plan_names, read_shipped_plan
+from sanitize.storage.disk_errors import refuse_unwritable_path
 from sanitize.storage.files import parse_toml
 
 
@@ -331,18 +332,13 @@ def _format_settings(part: Mapping[str, Any]) -> str:
     )
 
 
-def plan_names() -> list[str]:
-    """The names of the shipped plans."""
-    return sorted(entry.name[:-5] for entry in (resources.files("sanitize") / "plans").iterdir() if entry.name.endswith(".toml"))
-
-
 def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
     """The plan with this shipped name, or of this TOML file, with `changes` such as `edit.0.keep=2` applied.
 
     Raises PlanError for an unknown plan, key or kind, and for a kind that is found but not named by an editor or in `leave`.
     """
     if name in plan_names():
-        location, text = f"plan {name}", (resources.files("sanitize") / "plans" / f"{name}.toml").read_text("utf-8")
+        location, text = f"plan {name}", read_shipped_plan(name)
     else:
         path = Path(name)
         if not path.is_file():
@@ -410,7 +406,7 @@ def write_plan_template(path: Path, name: str) -> None:
     if name not in plan_names():
         raise PlanError(f"--from {name}: there is no such shipped plan; {suggest_names(name, plan_names())}")
     lines, commented = [], set()
-    for line in (resources.files("sanitize") / "plans" / f"{name}.toml").read_text("utf-8").splitlines():
+    for line in read_shipped_plan(name).splitlines():
         begin = next((begin for begin in _TEMPLATE_COMMENTS if line.startswith(begin) and begin not in commented), None)
         if begin is not None:
             commented.add(begin)
@@ -418,13 +414,10 @@ def write_plan_template(path: Path, name: str) -> None:
         lines.append(line)
     header, footer = (part.format(file=path.name, schema=locate_plan_schema()) for part in (_TEMPLATE_HEADER, _TEMPLATE_FOOTER))
     text = header + "\n".join(lines) + "\n" + footer
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise UsageError(f"{path}: exists already; name another file, or remove it") from None
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({type(error).__name__}); name a file in a folder that exists") from None
+    if path.exists():
+        raise UsageError(f"{path}: exists already; name another file, or remove it")
+    with refuse_unwritable_path(path, "name a file in a folder that exists"), path.open("x", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _parse_plan(name: str, location: str, source: dict[str, Any], folder: Path | None = None) -> Plan:

@@ -106,7 +106,7 @@ def _read_document_size(flag: str, value: object) -> int:
 def _read_memory_limit(flag: str, value: object) -> str:
     if not isinstance(value, str):
         raise refuse_value(flag, value, "a size such as 500MB or 4GB")
-    parse_memory_limit(value)
+    parse_memory_limit(value, flag)
     return value
 
 
@@ -150,6 +150,7 @@ class Option:
     shown_default: str | int | None = None
     minimum: int | None = None
     maximum: int | None = None
+    choices: Callable[[], tuple[str, ...]] | None = None  # all values, if they are names
 
 
 def _option(
@@ -161,19 +162,22 @@ def _option(
     *,
     minimum: int | None = None,
     maximum: int | None = None,
+    choices: Callable[[], tuple[str, ...]] | None = None,
 ) -> Any:
     """A field with its `Option`."""
     if minimum is not None or maximum is not None:
         read = functools.partial(read, minimum=minimum, maximum=maximum)
-    option = Option(help=help, read=read, metavar=metavar, shown_default=shown_default, minimum=minimum, maximum=maximum)
+    elif choices is not None:
+        read = functools.partial(read, choices=choices)
+    option = Option(help=help, read=read, metavar=metavar, shown_default=shown_default, minimum=minimum, maximum=maximum, choices=choices)
     return field(default=default, metadata={"option": option})
 
 
 def _choice(default: str, help: str, choices: Callable[[], tuple[str, ...]], metavar: str = "") -> Any:
-    return _option(default, help, functools.partial(_read_choice, choices=choices), metavar, default)
+    return _option(default, help, _read_choice, metavar, default, choices=choices)
 
 
-_POLICIES = ("sanitize", "keep", "pseudonymize", "drop")
+POLICIES = ("sanitize", "keep", "pseudonymize", "drop")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,7 +257,7 @@ class Settings:
     def policies(self) -> dict[str, str]:
         """The policy of each column that has another one than by default. Raises UsageError for a column with two policies."""
         policies: dict[str, str] = {}
-        for policy in _POLICIES:
+        for policy in POLICIES:
             for name in getattr(self, policy):
                 if policies.get(name, policy) != policy:
                     raise UsageError(
@@ -348,6 +352,11 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def option_of(name: str) -> Option:
+    """The option of a setting."""
+    return _ALL_OPTIONS[name]
+
+
 def options_of(command: str) -> dict[str, Option]:
     """The options of a command, by the names of their settings, in the order of its `--help`."""
     return {
@@ -371,8 +380,8 @@ def settings_of(command: str, options: Mapping[str, Any]) -> Settings:
 def column_settings(roles: Mapping[str, Any], policies: Mapping[str, str]) -> dict[str, Any]:
     """The settings that give these roles (text, user, id, split) and policies of columns."""
     for name, policy in policies.items():
-        if policy not in _POLICIES:
-            raise UsageError(f"column {name}: {suggest_names(str(policy), _POLICIES)}")
+        if policy not in POLICIES:
+            raise UsageError(f"column {name}: {suggest_names(str(policy), POLICIES)}")
     by_policy = {policy: [name for name, given in policies.items() if given == policy] for policy in set(policies.values())}
     return {
         "text_column": list(roles["text"]),

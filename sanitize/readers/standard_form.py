@@ -99,8 +99,7 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
         candidates = list_text_candidates(schema, roles) if option == "text-column" else []
         value = shell_quote(candidates[0]) if len(candidates) == 1 else "NAME"
         return UsageError(
-            f"{printable_path(path)}: there is no column {name}; name the column with --{option} {value}. "
-            f"Columns {suggest_names(name, paths)}"
+            f"{printable_path(path)}: there is no column {name}; {suggest_names(name, paths)} Name the column with --{option} {value}."
         )
 
     for number, name in enumerate(roles.text):

@@ -27,7 +27,7 @@ from sanitize.reporting.html_report import EditSample, ReportTables, build_chart
 from sanitize.reporting.outcomes import OutcomeTask, count_outcomes
 from sanitize.storage import private_folder, queries, remote_output, table_schemas
 from sanitize.storage.corpus import Corpus, Documents
-from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import read_json
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.verification.leak_check import find_forbidden_values
@@ -158,10 +158,10 @@ def report(
         (work / "spill").rmdir()
     chart_files: list[Path] = []
     if figures is not None:
-        with translate_disk_errors(Path(figures)):
+        with translate_disk_errors(Path(figures)), refuse_unwritable_path(Path(figures)):
             chart_files = write_charts(build_charts(build_report_summary(manifest), tables), Path(figures), format)
     if page is not None:
-        with translate_disk_errors(page.parent):
+        with translate_disk_errors(page.parent), refuse_unwritable_path(page):
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(html, "utf-8")
     return ReportResult(

@@ -6,6 +6,7 @@ The vault is a folder inside WORK, readable by its owner only. Nothing of it may
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 from sanitize.core.keys import Key
 from sanitize.errors import UsageError
 from sanitize.storage import table_schemas
-from sanitize.storage.disk_errors import DISK_ERRNOS
+from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error
 from sanitize.storage.files import read_json
 
 
@@ -26,9 +27,9 @@ def make_private_folder(folder: Path) -> Path:
         folder.chmod(0o700)
         owner = folder.stat().st_uid
     except OSError as error:
-        if error.errno in DISK_ERRNOS:
+        if error.errno in DISK_ERRNOS and error.errno != errno.EROFS:
             raise
-        raise UsageError(f"{folder}: cannot be made a private folder ({type(error).__name__}); use another path") from None
+        raise UsageError(f"{folder}: cannot be made a private folder: {explain_access_error(folder, error)}; use another path") from None
     if hasattr(os, "geteuid") and owner != os.geteuid():
         raise UsageError(f"{folder}: belongs to another user, who could read the files in it; use another path")
     return folder

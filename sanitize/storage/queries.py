@@ -54,9 +54,9 @@ class QueryParameter:
         value = self._convert_type(raw)
         if value is not None and value in (self.choices or (value,)):
             return value
-        expected = {"number": "a whole number, 0 or more", "decimal": "a number", "truth": "true or false"}.get(self.type, "a text")
         if self.choices:
-            expected = f"one of {', '.join(map(str, self.choices))}"
+            raise UsageError(f"query {query_name}: {self.name} = {raw!r:.40}: {suggest_names(str(raw), map(str, self.choices))}")
+        expected = {"number": "a whole number, 0 or more", "decimal": "a number", "truth": "true or false"}.get(self.type, "a text")
         raise UsageError(f"query {query_name}: {self.name} = {raw!r:.40}; expected {expected}, such as --set {self.name}={self.example}")
 
     def _convert_type(self, raw: object) -> ParameterValue | None:

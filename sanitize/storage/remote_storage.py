@@ -1,6 +1,6 @@
 """Remote storage at a URL, through fsspec: list, read, upload and remove objects, with retries and clear errors; checks of URLs.
 
-A call that fails for a reason that may be temporary is tried again, up to `MAX_TRIES` times; then `ResourceError` is raised, from which the
+A call that fails for a reason that may be temporary is tried again, up to `MAX_TRIES` times; then `RemoteUnavailable` is raised, and the
 same command can resume. Messages contain the type of the error and the URL without its possibly secret pieces (user, query). The message
 of a library is never passed on, because it may quote a credential.
 """
@@ -8,6 +8,7 @@ of a library is never passed on, because it may quote a credential.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import re
 import time
@@ -17,14 +18,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from sanitize.errors import InputRefused, MissingExtra, ResourceError, SanitizeError, UsageError, suggest_names
-from sanitize.storage.disk_errors import avoid_url_syntax
+from sanitize.errors import InputRefused, MissingExtra, RemoteUnavailable, SanitizeError, UsageError, suggest_names
+from sanitize.storage.disk_errors import avoid_url_syntax, make_disk_error
 
 T = TypeVar("T")
 
 MAX_TRIES = 3
 RETRY_SECONDS = 0.5  # seconds before the second try; twice as long before the third
 BLOCK_BYTES = 8 << 20
+_WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PACKAGES = {
     **dict.fromkeys(("s3", "s3a"), "s3fs"),
@@ -202,7 +204,12 @@ class RemoteStorage:
 
         def fetch() -> None:
             target.unlink(missing_ok=True)
-            self.fs.get_file(remote_object.path, str(target))
+            try:
+                self.fs.get_file(remote_object.path, str(target))
+            except OSError as error:
+                if error.errno in _WRITE_ERRNOS:  # the local disk is full, not the storage at fault
+                    raise make_disk_error(target.parent, error.errno) from None
+                raise
             if remote_object.size is not None and target.stat().st_size != remote_object.size:
                 raise EOFError
 
@@ -332,7 +339,7 @@ class RemoteStorage:
             return error_type(
                 f"{self.redacted_url}: the present credentials may not {action} it ({kind}); ask for access, or log in with {login}"
             )
-        return ResourceError(
+        return RemoteUnavailable(
             f"{self.redacted_url}: the storage failed {MAX_TRIES} times ({kind}); finished work is kept. "
             "Run the same command again to resume"
         )

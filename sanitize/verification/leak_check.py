@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import tempfile
 from collections import Counter
@@ -38,6 +39,7 @@ from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, publication, remote_output, table_schemas, tombstones
 from sanitize.storage.corpus import CellColumn, CellGroup, Corpus, Documents, flatten_cells, group_cells
+from sanitize.storage.disk_errors import refuse_unwritable_path
 from sanitize.storage.files import attempt_file, read_json
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
@@ -367,7 +369,10 @@ def _verify_corpus(
     foreign_names = ForeignNames(folder, run_folder / "counts" / "forbidden_values.parquet", tombstones.read(work).names)
     folder.require_no_links(foreign_names)
     _require_erasures(corpus, work)
-    (work / "spill").mkdir(mode=0o700, exist_ok=True)
+    with refuse_unwritable_path(work, "the check writes temporary files there; change the permissions"):
+        (work / "spill").mkdir(mode=0o700, exist_ok=True)
+        if not os.access(work / "spill", os.W_OK):
+            raise PermissionError(errno.EACCES, "not writable")
     try:
         with tempfile.TemporaryDirectory(dir=work / "spill", prefix="verify-") as spill:
             tasks = list(_build_tasks(corpus, work, run_folder, index_state, Path(spill)))

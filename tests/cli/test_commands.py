@@ -153,9 +153,9 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "a user column that is not there": (write_nothing, f"{RUN} --user-column form", 2, ["form"]),
     "an id column that is not there": (write_nothing, f"{RUN} --id-column nn", 2, ["nn"]),
     "a text column of numbers": (write_nothing, f"{RUN} --text-column n", 2, ["n ", "string"]),
-    "an unknown --split": (write_nothing, f"{RUN} --split line", 2, ["--split line", "Did you mean lines?"]),
-    "an unknown --keep": (write_nothing, f"{RUN} --keep subjekt", 2, ["--keep subjekt", "Did you mean subject?"]),
-    "an unknown --drop": (write_nothing, f"{RUN} --drop subjekt", 2, ["--drop subjekt", "Did you mean subject?"]),
+    "an unknown --split": (write_nothing, f"{RUN} --split line", 2, ["--split line", "did you mean lines?"]),
+    "an unknown --keep": (write_nothing, f"{RUN} --keep subjekt", 2, ["--keep subjekt", "did you mean subject?"]),
+    "an unknown --drop": (write_nothing, f"{RUN} --drop subjekt", 2, ["--drop subjekt", "did you mean subject?"]),
     "--keep of the text": (write_nothing, f"{RUN} --keep text", 2, ["--keep text", "main text"]),
     "--sanitize of numbers": (write_nothing, f"{RUN} --sanitize n", 2, ["--sanitize n", "holds no text"]),
     "two policies": (write_nothing, f"{RUN} --keep subject --drop subject", 2, ["subject", "--keep", "--drop"]),
@@ -163,20 +163,20 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         write_nothing,
         f"{RUN} --plan rmtf",
         2,
-        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize, redact, rmft", "Did you mean rmft?"],
+        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize, redact, rmft", "did you mean rmft?"],
     ),
     "a blacklist without users": (write_nothing, "run in.parquet -o out --plan blacklist", 2, ["[blacklist]", "--user-column"]),
     "a plan with an unknown key": (
         lambda f: write_plan(f, "leve = []\n" + FIND + EDIT),
         f"{RUN} --plan mine.toml",
         2,
-        ["mine.toml: leve", "Did you mean leave?"],
+        ["mine.toml: leve", "did you mean leave?"],
     ),
     "a plan with an unknown setting": (
         lambda f: write_plan(f, FIND + EDIT + 'lable = "fixed"\n'),
         f"{RUN} --plan mine.toml",
         2,
-        ["edit[0].lable", "Did you mean label?"],
+        ["edit[0].lable", "did you mean label?"],
     ),
     "a plan with an unknown kind": (
         lambda f: write_plan(f, FIND.replace("ADD", "AD") + EDIT),
@@ -192,7 +192,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     ),
     "a plan that is no TOML": (lambda f: write_plan(f, "[find"), f"{RUN} --plan mine.toml", 2, ["mine.toml", "not TOML"]),
     "a --set without a value": (write_nothing, f"{RUN} --set edit.0.keep", 2, ["--set edit.0.keep", "KEY=VALUE"]),
-    "a --set of an unknown key": (write_nothing, f"{RUN} --set edit.0.kep=2", 2, ["edit[0].kep", "Did you mean keep?"]),
+    "a --set of an unknown key": (write_nothing, f"{RUN} --set edit.0.kep=2", 2, ["edit[0].kep", "did you mean keep?"]),
     "a --set out of range": (write_nothing, f"{RUN} --set edit.9.keep=2", 2, ["edit.9.keep", "no entry 9"]),
     "OUT inside the input": (write_nested_input, "run data -o data/out", 2, ["data/out", "inside each other", "beside"]),
     "the input inside OUT": (write_nested_input, "run data/in.jsonl -o data", 2, ["data", "inside each other"]),
@@ -246,7 +246,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
     "sql of no WORK": (write_nothing, "sql nowhere 'SELECT 1'", 2, ["nowhere"]),
     "status of no WORK": (write_nothing, "status nowhere", 2, ["nowhere"]),
     "verify of no OUT": (write_nothing, "verify nowhere", 3, ["nowhere", "manifest.json"]),
-    "list of nothing": (write_nothing, "list kindz", 2, ["kindz", "Did you mean kinds?"]),
+    "list of nothing": (write_nothing, "list kindz", 2, ["kindz", "did you mean kinds?"]),
 }
 
 
@@ -785,7 +785,7 @@ def test_top_is_masked_without_reveal(finished_run: Path, sanitize: Command) -> 
     assert [(row["kind"], row["occurrences"]) for row in rows][0] == ("EMAIL_ADDRESS", 3)
     assert len(json.loads(sanitize("top", finished_run / "out.private", "--kind", "PHONE_NUMBER", "--json").out)) == 1
     assert len(json.loads(sanitize("top", finished_run / "out.private", "--limit", "1", "--json").out)) == 1
-    assert "Did you mean EMAIL_ADDRESS?" in sanitize("top", finished_run / "out.private", "--kind", "EMAIL").error
+    assert "did you mean EMAIL_ADDRESS?" in sanitize("top", finished_run / "out.private", "--kind", "EMAIL").error
 
 
 def test_sql_is_masked_without_reveal(finished_run: Path, sanitize: Command) -> None:
@@ -816,7 +816,7 @@ def test_sql_by_name_and_list(finished_run: Path, sanitize: Command) -> None:
             assert isinstance(json.loads(output.out), list)
             assert not [value for value in (BOB, ANN, PHONE) if value in output.out]
     assert "CREATE" in sanitize("sql", work, "--init").out
-    assert "Did you mean top_values?" in sanitize("sql", work, "--name", "top_valeus").error
+    assert "did you mean top_values?" in sanitize("sql", work, "--name", "top_valeus").error
 
 
 @pytest.mark.parametrize(

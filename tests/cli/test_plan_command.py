@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sanitize.cli import main
-from sanitize.plans.plan import load_plan, plan_names
+from sanitize.plans.plan import load_plan
+from sanitize.plans.shipped_plans import plan_names
 
 TEXT = "Dear Ann Quist,\nwrite to ann.quist@example.com\nor ann.quist@example.com, and this line stays.\n"
 
@@ -86,10 +87,10 @@ def test_nothing_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["shwo", "rmft"], "plan shwo: known: init, show, test. Did you mean show?"),
+        (["shwo", "rmft"], "plan shwo: did you mean show? Known: init, show, test."),
         (["show", "rmtf"], "rmtf: neither a shipped plan nor a file"),
         (["show", "rmft", "text.txt"], "plan show: a second argument is only for test"),
-        (["init", "x.toml", "--from", "redakt"], "--from redakt: there is no such shipped plan; known: "),
+        (["init", "x.toml", "--from", "redakt"], "--from redakt: there is no such shipped plan; did you mean redact? Known: "),
         (["init", "no/folder/x.toml"], "cannot be written"),
         (["test", "rmft", "nowhere.txt"], "nowhere.txt: cannot be read (FileNotFoundError); expected a text in UTF-8"),
         (["show", "rmft", "--set", 'edit.0.kinds=["contacts"]'], "there is no kind 'contacts'"),

@@ -111,7 +111,7 @@ def test_without_datasketch_bands_are_required(tmp_path: Path, monkeypatch: pyte
         ("bands = 20\nrows = 7", "more than num_perm"),
         ("threshold = 0", "more than 0"),
         ("shingle = 'letters'", "drop[0].shingle"),
-        ("theshold = 0.5", "Did you mean threshold?"),
+        ("theshold = 0.5", "did you mean threshold?"),
     ],
 )
 def test_invalid_settings_are_refused(tmp_path: Path, part: str, message: str) -> None:

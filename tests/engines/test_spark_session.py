@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from sanitize.cli.main import app
 from sanitize.core.engine import AttemptableTask, TaskResult, WorkerDied
 from sanitize.engines import spark, spark_session
-from sanitize.errors import InputRefused, MissingExtra, UsageError
+from sanitize.errors import InputRefused, MissingExtra, RemoteUnavailable, UsageError
 from sanitize.pipeline import manifest
 from sanitize.plans.settings import Settings
 from sanitize.reporting.outcomes import OutcomeTask
@@ -43,7 +43,7 @@ def test_missing_requirements_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_
         monkeypatch.delenv(name, raising=False)
     spark_session.validate_environment(None, None)
     spark_session.validate_environment("local[2]", None)
-    for master, remote, message in (
+    for master, remote, message, *error in (
         ("local", "sc://host", "exclude each other"),
         ("loc[2]", None, r"--master loc\[2\]: expected local\[N\], spark://"),
         (None, "http://host:1", "expected the address of a Spark Connect server, such as sc://"),
@@ -51,15 +51,16 @@ def test_missing_requirements_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_
             None,
             f"sc://127.0.0.1:{closed_port}/;token=secret",
             rf"--remote sc://127.0.0.1:{closed_port}/: no answer .*start a Spark Connect",
+            RemoteUnavailable,
         ),
-        (f"spark://127.0.0.1:{closed_port}", None, "no answer .*start a Spark master"),
+        (f"spark://127.0.0.1:{closed_port}", None, "no answer .*start a Spark master", RemoteUnavailable),
         (None, "sc://127.0.0.1:port", "no answer"),
     ):
-        with pytest.raises(UsageError, match=message) as raised:
+        with pytest.raises(error[0] if error else UsageError, match=message) as raised:
             spark_session.validate_environment(master, remote)
         assert "secret" not in str(raised.value)
     monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{closed_port}")
-    with pytest.raises(UsageError, match="no answer"):
+    with pytest.raises(RemoteUnavailable, match="no answer"):
         spark_session.validate_environment(None, None)
     spark_session.validate_environment("local[2]", None)  # an explicit option overrides the environment
     monkeypatch.delenv("SPARK_REMOTE")
@@ -84,12 +85,12 @@ def test_the_command_reports_them_before_it_writes(tmp_path: Path, closed_port: 
     (tmp_path / "in.txt").write_text("nobody")
     out = str(tmp_path / "out")
     for arguments, message in (
-        (["--engine", "sparc"], "Did you mean spark?"),
+        (["--engine", "sparc"], "did you mean spark?"),
         (["--master", "local[2]"], "use them with --engine spark"),
         (["--engine", "spark", "--remote", f"sc://127.0.0.1:{closed_port}"], "no answer"),
     ):
         result = CliRunner().invoke(app, ["run", str(tmp_path / "in.txt"), "-o", out, *arguments])
-        assert isinstance(result.exception, UsageError) and message in str(result.exception)
+        assert isinstance(result.exception, UsageError | RemoteUnavailable) and message in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 

@@ -200,7 +200,7 @@ def test_a_checkpoint_is_loaded_as_it_was_saved(gpt2: Any, bert: Any, tokenizer:
 def test_invalid_requests_are_refused(model: LanguageModel, gpt2: Any, tokenizer: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exceed the model's context of 64"):
         model.generate([[3] * 60], new_tokens=5)
-    with pytest.raises(UsageError, match="Did you mean greedy"):
+    with pytest.raises(UsageError, match="did you mean greedy"):
         model.generate([[3]], new_tokens=5, mode="greddy")
     with pytest.raises(UsageError, match="no such folder"):
         LanguageModel.load(tmp_path / "none")

@@ -226,7 +226,7 @@ def test_value_finders_of_named_finders() -> None:
     ("finders", "error", "message"),
     [
         ([], UsageError, "is empty"),
-        (["nmes"], PlanError, r"finders\[0\]\.use = 'nmes'.*Did you mean names"),
+        (["nmes"], PlanError, r"finders\[0\]\.use = 'nmes'.*did you mean names"),
         (["patterns", {"use": "names", "prosy": True}], PlanError, r"finders\[1\]\.prosy: unknown key"),
         (["known"], UsageError, "documents of a corpus"),
         ([{"use": "spans", "path": "x.csv"}], UsageError, "documents of a corpus"),

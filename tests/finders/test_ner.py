@@ -188,7 +188,7 @@ def test_invalid_settings_are_refused(model: Path, tmp_path: Path) -> None:
         ({}, 'model = "PATH"'),
         ({"model": str(tmp_path / "nowhere")}, "nothing is downloaded"),
         ({"model": str(unknown_labels)}, 'no kind is given for QUUX; write { QUUX = "KIND" }'),
-        ({"model": str(model), "labels": {"PER": "PERSN"}}, "Did you mean PERSON"),
+        ({"model": str(model), "labels": {"PER": "PERSN"}}, "did you mean PERSON"),
         ({"model": str(model), "labels": {"ORGA": "PERSON"}}, "ORGA, which the model does not have"),
         ({"model": str(tmp_path.parent)}, "names no labels"),
     ]

@@ -248,8 +248,8 @@ def test_a_transformers_model_by_its_path(model: Path) -> None:
     [
         ({"entities": ["PERSON"]}, "no recogniser finds PERSON"),
         ({"entities": ["EMAIL_ADDRES"]}, "no kind is given for EMAIL_ADDRES"),
-        ({"entities": ["UUID"], "labels": {"UUID": "SECRT"}}, "Did you mean SECRET"),
-        ({"recognizers": ["EmialRecognizer"]}, "Did you mean EmailRecognizer"),
+        ({"entities": ["UUID"], "labels": {"UUID": "SECRT"}}, "did you mean SECRET"),
+        ({"recognizers": ["EmialRecognizer"]}, "did you mean EmailRecognizer"),
         ({"recognizers": ["pathlib.Path"]}, "is not a presidio_analyzer.EntityRecognizer"),
         ({"recognizers": ["sanitize.finders.presidio.TimedPattern"]}, "cannot be created"),
         ({"recognizers": ["UuidRecognizer"]}, "map them to kinds in labels"),

@@ -162,7 +162,7 @@ def test_a_drawn_sample_can_be_scored(workspace: Path, tmp_path: Path) -> None:
         ('{"ask": "find", "kind": "URL"}\n', "line 1"),
         ('\n{"ask": "find", "kind": "URL", "right": "secretword"}\n', "line 2"),
         ('{"ask": "find", "kind": "secretword", "right": true}\n', "no such kind"),
-        ('{"ask": "find", "kind": "URI", "right": true}\n', "Did you mean URL"),
+        ('{"ask": "find", "kind": "URI", "right": true}\n', "did you mean URL"),
         ('{"ask": "passage", "weight": 0, "found": [], "missed": []}\n', "line 1"),
         ('{"ask": "passage", "weight": 1, "found": [], "missed": "secretword"}\n', "line 1"),
     ],

@@ -20,8 +20,9 @@ from sanitize.core.progress import ProgressUpdate
 from sanitize.errors import InputRefused, OutputBroken, PlanError, SanitizeError, UsageError
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.run import run_with_settings
-from sanitize.plans.plan import Plan, load_plan, plan_names
+from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
+from sanitize.plans.shipped_plans import plan_names
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -138,7 +138,11 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "lone surrogate": (lambda: sanitize.detect(["\ud800"]), UsageError, "lone surrogate"),
     "dictionary": (lambda: sanitize.redact({"a": "x"}), UsageError, "texts is of type dict; .*, or a frame"),
     "lazy frame": (lambda: sanitize.redact(pl.LazyFrame({"text": ["x"]})), UsageError, "texts.collect"),
-    "no text column": (lambda: sanitize.redact(pl.DataFrame({"body": ["x"]})), UsageError, "the frame has body; .* with text_column"),
+    "no text column": (
+        lambda: sanitize.redact(pl.DataFrame({"body": ["x"]})),
+        UsageError,
+        "no such column; .*nown: body. Name the column of the texts with text_column",
+    ),
     "unknown column": (lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), keep="note"), UsageError, 'keep="note": there is no such'),
     "unknown id column": (
         lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), id_column="who"),
@@ -158,7 +162,7 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "records without a text": (lambda: list(sanitize.stream([{"a": "x"}])), UsageError, "^stream: none of its 1 record has a text"),
     "columns of a list": (lambda: sanitize.redact(["x"], keep="note"), UsageError, "keep names columns of a frame"),
     "blacklist": (lambda: sanitize.redact(["x"], plan="blacklist"), PlanError, "counts users of the whole corpus"),
-    "unknown plan": (lambda: sanitize.redact(["x"], plan="redakt"), PlanError, "Did you mean redact"),
+    "unknown plan": (lambda: sanitize.redact(["x"], plan="redakt"), PlanError, "did you mean redact"),
     "settings of a run": (lambda: sanitize.redact(["x"], workers=2), UsageError, "workers does not apply to this function"),
 }
 

@@ -320,7 +320,7 @@ def write_plan(folder: Path, *customs: dict[str, Any], edit: str = "redact", opt
         ([{"name": "OWN", "pattern": "(?=Zyq)a"}], "kind[0].pattern: character 1 is a look-around"),
         ([{"name": "OWN", "words": ["Zyq", " "]}], "kind[0].words: entry 2 is empty"),
         ([{**STAFF, "context": ["x"]}], "kind[0].context: entry 1 is empty or a single letter"),
-        ([{**STAFF, "check": "luhm"}], "kind[0].check = 'luhm': unknown check; known: luhn, mod11_10, mod97, verhoeff."),
+        ([{**STAFF, "check": "luhm"}], "kind[0].check = 'luhm': unknown check; did you mean luhn? Known: luhn, mod11_10, mod97, verhoeff."),
         ([{**STAFF, "normal": "upper"}], "kind[0].normal: expected 'exact', 'casefold', 'digits' or 'compact'"),
         ([{**STAFF, "score": 2}], "kind[0].score: expected 1.0 or less"),
         ([{**STAFF, "replacement": "EMP-{digits:3}"}], "kind[0].replacement: allows 1000 surrogates"),
@@ -344,7 +344,7 @@ def test_a_plan_must_assign_its_custom_kinds(tmp_path: Path) -> None:
         ('find.kinds=["EMAIL_ADDRESS"]', r"kind\[0\] is STAFF_ID, which is not in find.kinds"),
         ('find.finders=["names"]', 'find.finders lacks "patterns"'),
         ("kind=[]", "find.kinds: there is no kind 'STAFF_ID'"),
-        ('find.allow={STAF_ID = ["x"]}', "a key is not the name of a kind.*Did you mean STAFF_ID"),
+        ('find.allow={STAF_ID = ["x"]}', "a key is not the name of a kind.*did you mean STAFF_ID"),
     ):
         with pytest.raises(PlanError, match=message):
             load_plan(path, [change])
@@ -412,7 +412,7 @@ def test_run_with_custom_kinds_and_queries_on_its_output(tmp_path: Path) -> None
     assert verify(tmp_path / "out").leaks == 0
     work = tmp_path / "out.private"
     assert sql_api.top(work, kind="STAFF_ID")["occurrences"].to_list() == [3, 2, 1]  # the index has no swept occurrences
-    with pytest.raises(UsageError, match="Did you mean STAFF_ID"):
+    with pytest.raises(UsageError, match="did you mean STAFF_ID"):
         sql_api.top(work, kind="STAF_ID")
     assert subject(work, ["EMP-123456"]).occurrences == 3
     manifest = (tmp_path / "out" / "manifest.json").read_text()

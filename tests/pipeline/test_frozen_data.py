@@ -18,8 +18,9 @@ import sanitize
 from sanitize.core.keys import Key
 from sanitize.pipeline import canaries
 from sanitize.pipeline.run import run_with_settings
-from sanitize.plans.plan import Plan, load_plan, plan_names
+from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
+from sanitize.plans.shipped_plans import plan_names
 
 PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",

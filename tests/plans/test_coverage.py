@@ -12,8 +12,9 @@ import pytest
 from sanitize.kinds.kind import CATEGORIES, builtin_kinds
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.coverage import CATEGORY_ORDER
-from sanitize.plans.plan import Plan, load_plan, plan_names
+from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
+from sanitize.plans.shipped_plans import plan_names
 
 # kind -> a line with one value of it, and the value
 VALUES = {

@@ -12,7 +12,7 @@ from sanitize import errors
 from sanitize.errors import MissingExtra, PlanError, SanitizeError, UsageError, suggest_names
 
 ERROR_CLASSES = [error_class for _, error_class in inspect.getmembers(errors, inspect.isclass) if issubclass(error_class, SanitizeError)]
-DOCUMENTED_CODES = dict(re.findall(r"(\w+) {2,}(\d)  ?", errors.__doc__ or ""))
+DOCUMENTED_CODES = dict(re.findall(r"(\w+) {2,}(\d+)  ?", errors.__doc__ or ""))
 
 CODES = {
     "SanitizeError": 1,
@@ -26,6 +26,8 @@ CODES = {
     "ResourceError": 7,
     "MissingExtra": 8,
     "InstallationBroken": 8,
+    "RemoteUnavailable": 9,
+    "OccurrencesFound": 10,
 }
 
 
@@ -64,7 +66,7 @@ def test_missing_extra_says_what_to_install() -> None:
 @pytest.mark.parametrize(
     ("word", "names", "expected"),
     [
-        ("rmtf", ["redact", "rmft"], "known: redact, rmft. Did you mean rmft?"),
+        ("rmtf", ["redact", "rmft"], "did you mean rmft? Known: redact, rmft."),
         ("zzz", ["redact", "rmft"], "known: redact, rmft."),
         ("rmft", [], "known: none."),
     ],

@@ -35,7 +35,8 @@ import pytest
 import sanitize.cli.main
 from docs.generate import blocks, committed_parts, reference, schemas
 from sanitize.cli.generated_mails import generate_mails, write_mbox
-from sanitize.plans.plan import load_plan, plan_names
+from sanitize.plans.plan import load_plan
+from sanitize.plans.shipped_plans import plan_names
 from sanitize.storage import table_schemas
 
 ROOT = Path(__file__).resolve().parents[2]

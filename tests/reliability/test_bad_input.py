@@ -245,7 +245,7 @@ def test_missing_column_is_reported_when_no_file_has_it(
         main.main()
     assert (
         exit_error.value.code == 2
-        and "there is no column text; name the column with --text-column 'body'. Columns known: body" in capsys.readouterr().err
+        and "there is no column text; known: body. Name the column with --text-column 'body'." in capsys.readouterr().err
     )
 
 

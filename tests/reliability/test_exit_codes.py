@@ -83,10 +83,28 @@ def test_a_private_folder_with_a_damaged_file(file: str, folder: Path, console: 
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no /proc")
-@pytest.mark.parametrize("out", ["/proc/d", "/proc/d/e", "/sys/x", "/dev/null/x", "in.jsonl/x"])
-@pytest.mark.parametrize("options", [(), ("--work", "w")])
-def test_an_output_that_cannot_be_created(out: str, options: tuple[str, ...], folder: Path, console: Console) -> None:
-    check_error(console("run", "in.jsonl", "-o", out, *options, "-q"), 2, out)
+@pytest.mark.parametrize(
+    ("out", "reason"),
+    [
+        ("/proc/d", "nothing can be created in /proc"),
+        ("/proc/d/e", "there is no folder /proc/d"),
+        ("/sys/x", ""),
+        ("/dev/null/x", "/dev/null is a file, not a folder"),
+        ("in.jsonl/x", "in.jsonl is a file, not a folder"),
+    ],
+)
+def test_an_output_that_cannot_be_created(out: str, reason: str, folder: Path, console: Console) -> None:
+    check_error(console("run", "in.jsonl", "-o", out, "-q"), 2, f"{out}.private: cannot be made a private folder: {reason}")
+    check_error(console("run", "in.jsonl", "-o", out, "--work", "w", "-q"), 2, f"{out}: no folder can be created there: {reason}")
+    check_error(console("stream", "in.jsonl", "-o", out, "-q"), 2, f"{out}: cannot be written: {reason}")
+
+
+@pytest.mark.parametrize(
+    "arguments", ["run in.jsonl -o LONG", "stream in.jsonl -o LONG", "run LONG -o out", "status LONG", "run in.jsonl -o o --key LONG"]
+)
+def test_a_name_that_is_too_long_is_no_internal_error(arguments: str, folder: Path, console: Console) -> None:
+    code, _, err = console(*arguments.replace("LONG", "x" * 300).split())
+    assert code in (2, 3) and "internal error" not in err and err.count("error: ") == 1, err
 
 
 def run_in_shell(folder: Path, before: str, *arguments: str) -> subprocess.CompletedProcess[str]:

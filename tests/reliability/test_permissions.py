@@ -18,15 +18,17 @@ _CAPABILITIES = "-dac_override,-dac_read_search"
 MAIL = f"From x Mon May 14 16:39:00 2001\nFrom: {ANN}\n\nHello\n\n"
 
 
-def run_without_privilege(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user whom permissions of files bind."""
-    command = [sys.executable, "-m", "sanitize", *map(str, arguments)]
+def run_without_privilege(
+    folder: Path, *arguments: object, program: tuple[str, ...] = ("-m", "sanitize"), text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the command, or another Python program, as a user whom permissions of files bind."""
+    command = [sys.executable, *program, *map(str, arguments)]
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
             pytest.skip("as root, the tests of permissions need setpriv (util-linux)")
         command = ["setpriv", f"--bounding-set={_CAPABILITIES}", f"--inh-caps={_CAPABILITIES}", *command]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
+    result = subprocess.run(command, capture_output=True, input=text, text=True, cwd=folder, env=environment, timeout=120)
     assert ANN not in result.stdout + result.stderr and "Traceback" not in result.stderr
     return result
 
@@ -75,16 +77,69 @@ REFUSED: dict[str, tuple[str, int, tuple[str, ...], int, str]] = {
     "too many": ("in/b.mbox", 0, ("run", "in", "-o", "out", "--strict"), 5, "1 unreadable"),
     "plan": ("plan.toml", 0, ("run", "in", "-o", "out", "--plan", "plan.toml"), 2, "plan.toml"),
     "key": ("key", 0, ("run", "in", "-o", "out", "--key", "key"), 2, "key"),
-    "parent of OUT": ("in", 0o500, ("run", "in/a.mbox", "-o", "in/sub2/out", "--work", "w"), 2, "no folder can be created there"),
-    "WORK": ("in", 0o500, ("run", "in/a.mbox", "-o", "out", "--work", "in/w"), 2, "w"),
+    "parent of OUT": (
+        "in",
+        0o500,
+        ("run", "in/a.mbox", "-o", "in/sub2/out", "--work", "w"),
+        2,
+        "in/sub2/out: no folder can be created there: no permission to write in in; use another -o",
+    ),
+    "WORK": (
+        "in",
+        0o500,
+        ("run", "in/a.mbox", "-o", "out", "--work", "in/w"),
+        2,
+        "in/w: cannot be made a private folder: no permission to write in in; use another path",
+    ),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_read_or_written_is_named(what: str, folder: Path) -> None:
+def test_what_cannot_be_read_or_written_is_named_by_a_run(what: str, folder: Path) -> None:
     name, mode, arguments, code, words = REFUSED[what]
     (folder / "key").chmod(0o600)
     (folder / name).chmod(mode)
     result = run_without_privilege(folder, *arguments, "--workers", 1, "-q")
     assert (result.returncode, words in result.stderr) == (code, True), result.stderr
     assert "internal error" not in result.stderr and not (folder / "out").exists()
+
+
+def test_every_command_says_why_a_path_cannot_be_written(folder: Path) -> None:
+    """A folder without permission, in one process without the capability: each message names the path and the reason."""
+    (folder / "closed").mkdir(mode=0o500)
+    (folder / "empty").mkdir(mode=0o500)
+    (folder / "closed.jsonl").touch(mode=0o400)
+    (folder / "who.txt").write_text(ANN)
+    no_permission = "no permission to write in closed"
+    cases = [
+        ("stream in/e.jsonl -q -o closed/out", no_permission),
+        ("stream in/e.jsonl -q -o closed/out.jsonl", no_permission),
+        ("stream in/e.jsonl -q -o empty", "empty: cannot be written: no permission to write in this folder"),
+        ("stream in/e.jsonl -q -o closed.jsonl", "closed.jsonl: cannot be written: no permission to write it"),
+        ("stream in/e.jsonl -q --state closed/state", no_permission),
+        ("index in/e.jsonl -q --work closed/work", no_permission),
+        ("demo --mails 10 --dir closed/demo", no_permission),
+        ("plan init closed/plan.toml", no_permission),
+        ("report out --to closed/page.html", no_permission),
+        ("report out --to in/e.jsonl/page.html", "in/e.jsonl is a file, not a folder"),
+        ("report out --figures closed/figures", no_permission),
+        ("label out.private --out closed/sample.jsonl", no_permission),
+        ("subject out.private --match who.txt --documents closed/ids", "closed/ids: no permission to write in its folder"),
+        ("subject out.private --match who.txt --documents in", "in: is a folder; expected the name of a file"),
+        ("replay out/manifest.json in/e.jsonl -o closed/again", no_permission),
+    ]
+    script = (
+        "import sys, contextlib, io, pathlib\nfrom sanitize.cli import main\n"
+        "for line in ['run in/e.jsonl -o out --seed 1 -q', *sys.stdin.read().splitlines(), 'CLOSE', 'verify out']:\n"
+        " if line == 'CLOSE':\n  pathlib.Path('out.private').chmod(0o500)\n  continue\n"
+        " sys.argv, err, code = ['sanitize', *line.split()], io.StringIO(), 0\n"
+        " with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):\n"
+        "  try:\n   main.main()\n  except SystemExit as end:\n   code = end.code\n"
+        " print(code, err.getvalue().strip())\n"
+    )
+    result = run_without_privilege(folder, program=("-c", script), text="\n".join(line for line, _ in cases))
+    results = result.stdout.splitlines()
+    assert results[0] == "0 " and len(results) == len(cases) + 2, result.stdout + result.stderr
+    for (line, words), found in zip(cases, results[1:-1], strict=True):
+        assert found.startswith("2 error: ") and words in found and found.count("error") == 1, f"{line}: {found}"
+    assert results[-1].startswith("2 error: out.private: cannot be written: no permission to write in this folder; the check writes")

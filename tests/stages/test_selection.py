@@ -147,7 +147,7 @@ def test_minimum_score_skips_occurrences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ('find.allow={EMAIL_ADRESS = ["x"]}', "find.allow: a key is not the name of a kind; .*Did you mean EMAIL_ADDRESS"),
+        ('find.allow={EMAIL_ADRESS = ["x"]}', "find.allow: a key is not the name of a kind; .*did you mean EMAIL_ADDRESS"),
         ('find.deny={PERSON = ["x"]}', "find.deny names PERSON, which is not in find.kinds"),
         ("find.allow={EMAIL_ADDRESS = []}", "find.allow.EMAIL_ADDRESS is empty, or lists an empty value"),
         ("find.min_score={EMAIL_ADDRESS = 2}", "find.min_score.EMAIL_ADDRESS: expected 1.0 or less"),

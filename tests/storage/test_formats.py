@@ -186,7 +186,7 @@ def test_unsupported_columns_and_formats_are_refused_by_name() -> None:
     with pytest.raises(UsageError, match="column raw contains bytes.*--drop raw"):
         formats.check_schema("mds", pa.schema([("text", pa.large_string()), ("raw", pa.large_list(pa.large_binary()))]))
     formats.check_schema("parquet", pa.schema([("raw", pa.large_binary())]))
-    with pytest.raises(UsageError, match=r"--format jsonl: known: jsonl\.zst, mds, parquet\. Did you mean jsonl\.zst"):
+    with pytest.raises(UsageError, match=r"--format jsonl: did you mean jsonl\.zst\? Known: jsonl\.zst, mds, parquet\."):
         Settings(format="jsonl")
 
 
@@ -235,7 +235,7 @@ def test_a_corpus_is_the_same_in_each_format(name: str, corpora: Path) -> None:
 
 @pytest.mark.parametrize("name", ["parquet", "jsonl.zst", "mds"])
 def test_an_unknown_column_of_a_corpus_is_refused_in_words(name: str, corpora: Path) -> None:
-    with pytest.raises(UsageError, match=r"there is no column txet; known: .*\. Did you mean text\?"):
+    with pytest.raises(UsageError, match=r"there is no column txet; did you mean text\? Known: "):
         Corpus.open(corpora / name).table(["doc_id", "txet"])
     assert Corpus.open(corpora / name).table(["doc_id"]).column_names == ["doc_id"]
 

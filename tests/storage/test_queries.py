@@ -513,7 +513,7 @@ def test_set_options_and_query_names_are_validated() -> None:
     for options in (["k"], ["=3"], ["k=1", "k=2"]):
         with pytest.raises(UsageError):
             q.parse_set_options(options)
-    with pytest.raises(UsageError, match="Did you mean top_values"):
+    with pytest.raises(UsageError, match="did you mean top_values"):
         q.get_query("top_valuse")
 
 
@@ -762,7 +762,7 @@ def test_the_connection_itself_is_locked(work: Path) -> None:
     [
         ("SELEKT 1", "syntax error"),
         ("SELECT nothing FROM value_counts", "nothing"),
-        ("SELECT * FROM occurences", "Did you mean occurrences"),
+        ("SELECT * FROM occurences", "did you mean occurrences"),
         ("SELECT CAST(ngram AS BIGINT) FROM blacklist", "cannot be converted"),
         ("SELECT error(ngram) FROM blacklist", "InvalidInputException"),
     ],

@@ -406,7 +406,7 @@ def test_a_run_can_be_named_by_hash_prefix_or_plan(tmp_path: Path) -> None:
             assert q.run_query(connection, "SELECT * FROM parts").to_pylist() == [{"part_no": 0, "stage": "edit", "part": part}]
     with pytest.raises(q.UsageError, match="2 runs begin with ab; give more of the hash: ab12, ab34"):
         q.open_connection(tmp_path, run="ab")
-    with pytest.raises(q.UsageError, match="there is no run 'eraze'.*Did you mean erase"):
+    with pytest.raises(q.UsageError, match="there is no run 'eraze'.*did you mean erase"):
         q.open_connection(tmp_path, run="eraze")
 
 

@@ -22,7 +22,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sanitize.core.command_results import RunResult
-from sanitize.errors import InputRefused, LeakFound, Locked, MissingExtra, OutputBroken, ResourceError, SanitizeError, UsageError
+from sanitize.errors import InputRefused, LeakFound, Locked, MissingExtra, OutputBroken, RemoteUnavailable, SanitizeError, UsageError
 from sanitize.inspection import sql_api
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run_with_settings
@@ -147,9 +147,9 @@ class NoCredentialsError(Exception):
         (NoCredentialsError(CANARY), False, UsageError, 1),
         (PermissionError(CANARY), False, InputRefused, 1),
         (PermissionError(CANARY), True, UsageError, 1),
-        (OSError(CANARY), False, ResourceError, 3),
-        (TimeoutError(CANARY), True, ResourceError, 3),
-        (RuntimeError(CANARY), False, ResourceError, 3),
+        (OSError(CANARY), False, RemoteUnavailable, 3),
+        (TimeoutError(CANARY), True, RemoteUnavailable, 3),
+        (RuntimeError(CANARY), False, RemoteUnavailable, 3),
     ],
 )
 def test_storage_errors_are_reported_without_their_text(
@@ -244,7 +244,7 @@ def test_an_incomplete_download_is_retried_or_refused(failures: int, storage: Me
         fetch_inputs(["faulty://in"], tmp_path)
         assert (tmp_path / "fetched" / "0-00000" / "in" / "a").read_bytes() == b"0123456789" * 100
     else:
-        with pytest.raises(ResourceError, match="failed 3 times"):
+        with pytest.raises(RemoteUnavailable, match="failed 3 times"):
             fetch_inputs(["faulty://in"], tmp_path)
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

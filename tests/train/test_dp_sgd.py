@@ -503,7 +503,7 @@ def test_dropout_is_drawn_for_each_row(corpus: Any, recipe: Any, tmp_path: Path)
         ({"privacy": {"clip": 0.0}}, "privacy.clip"),
         ({"privacy": {"delta": 1.0}}, "privacy.delta"),
         ({"privacy": {"unit": "person"}}, "'record' or 'user'"),
-        ({"privacy": {"epsilom": 1.0}}, "unknown key; .*Did you mean epsilon"),
+        ({"privacy": {"epsilom": 1.0}}, "unknown key; .*did you mean epsilon"),
         ({"data": {"layout": "packed"}}, "data.layout"),
         ({"data": {"limit": 3}}, "data.limit"),
         ({"run": {"noise_alpha": 5.0}}, "run.noise_alpha"),

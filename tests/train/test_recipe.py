@@ -38,10 +38,10 @@ SMALL: dict[str, Any] = {"model": {"arch": "gpt2"}}
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"model": {"arch": "gpt2"}, "rum": {}}, "rum: unknown key; .*Did you mean run"),
-        ({**SMALL, "run": {"epoch": 3}}, "run.epoch: unknown key; .*Did you mean epochs"),
+        ({"model": {"arch": "gpt2"}, "rum": {}}, "rum: unknown key; .*did you mean run"),
+        ({**SMALL, "run": {"epoch": 3}}, "run.epoch: unknown key; .*did you mean epochs"),
         ({**SMALL, "run": {"epochs": 0}}, "run.epochs: expected 1 or more"),
-        ({**SMALL, "objective": {"use": "goldfsh"}}, "Did you mean goldfish"),
+        ({**SMALL, "objective": {"use": "goldfsh"}}, "did you mean goldfish"),
         ({**SMALL, "objective": {"use": "goldfish", "kk": 3}}, "objective.kk: unknown key"),
         ({**SMALL, "objective": {"use": "goldfish", "k": 1}}, "objective.k: expected 2 or more"),
         ({**SMALL, "objective": {}}, "has no `use`"),
@@ -74,7 +74,7 @@ def test_recipe_files(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     with pytest.raises(UsageError, match="UTF-8"):
         Recipe.load(path)
-    with pytest.raises(UsageError, match="Did you mean ppmlm"):
+    with pytest.raises(UsageError, match="did you mean ppmlm"):
         Recipe.load("pmlm")
 
 

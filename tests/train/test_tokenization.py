@@ -208,7 +208,7 @@ def test_missing_ids_and_columns(tmp_path: Path) -> None:
     documents = read_documents(path, prompt_columns=["instruction"])
     assert documents.table.column("doc_id").to_pylist() == ["0", "1"]
     assert documents.texts() == ["say\none", ""]
-    with pytest.raises(UsageError, match="Did you mean text"):
+    with pytest.raises(UsageError, match="did you mean text"):
         read_documents(path, text_column="txt")
     with pytest.raises(UsageError, match="pii_spans"):
         read_documents(path, with_pii_spans=True)

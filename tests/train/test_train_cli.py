@@ -62,9 +62,9 @@ def test_a_repeated_command_changes_nothing(tiny_run: list[object], tmp_path: Pa
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
     for arguments, word in (
-        (("rmf", "--out", tmp_path), "Did you mean rmft"),
+        (("rmf", "--out", tmp_path), "did you mean rmft"),
         (("rmft", "--out", tmp_path / "run"), "data.path is not set"),
-        (("rmft", "--out", tmp_path / "run", "--set", "run.epoch=1"), "Did you mean epochs"),
+        (("rmft", "--out", tmp_path / "run", "--set", "run.epoch=1"), "did you mean epochs"),
     ):
         _, stderr = sanitize_train(*arguments, code=2)
         assert word in stderr and stderr.count("\n") == 1

@@ -110,7 +110,7 @@ def test_a_model_of_another_corpus_is_refused(corpus: Any, base_checkpoint: Path
         unlearn_documents(
             "ga", model=base_checkpoint, id_list=write_ids(tmp_path / "ids.txt", "m30"), data=tmp_path / "mails.jsonl", out=tmp_path / "out"
         )
-    with pytest.raises(UsageError, match="Did you mean ga"):
+    with pytest.raises(UsageError, match="did you mean ga"):
         unlearn_documents("gaa", model=base_checkpoint, id_list=tmp_path / "ids.txt", data=tmp_path / "mails.jsonl", out=tmp_path / "out")
     with pytest.raises(InputRefused, match="expected a checkpoint"):
         unlearn_documents("ga", model=tmp_path, id_list=tmp_path / "ids.txt", data=tmp_path / "mails.jsonl", out=tmp_path / "out")

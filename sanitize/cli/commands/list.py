@@ -7,19 +7,25 @@ from typing import Annotated
 
 import typer
 
+from sanitize.cli.completion import complete_words
 from sanitize.cli.console import format_table, print_result
 from sanitize.cli.options import AsJson, require_choice
 
+LISTS = ("kinds", "finders", "droppers", "editors", "plans", "engines")
+
 
 def command(
-    what: Annotated[str, typer.Argument(help="kinds, finders, droppers, editors, plans or engines")] = "kinds",
+    what: Annotated[
+        str, typer.Argument(autocompletion=complete_words(lambda: LISTS), help="kinds, finders, droppers, editors, plans or engines")
+    ] = "kinds",
     as_json: AsJson = False,
 ) -> None:
     """List the built-in kinds, finders, droppers, editors, plans or engines."""
     from sanitize.core import part_protocols
     from sanitize.core.engine import engine_names
     from sanitize.kinds.kind import builtin_kinds
-    from sanitize.plans import plan
+    from sanitize.plans.plan import load_plan
+    from sanitize.plans.shipped_plans import plan_names
 
     def first_doc_lines(package: str, names: Iterable[str]) -> dict[str, str]:
         import importlib
@@ -34,10 +40,10 @@ def command(
         "finders": lambda: describe_parts("find"),
         "droppers": lambda: describe_parts("drop"),
         "editors": lambda: describe_parts("edit"),
-        "plans": lambda: {name: plan.load_plan(name).about for name in plan.plan_names()},
+        "plans": lambda: {name: load_plan(name).about for name in plan_names()},
         "engines": lambda: first_doc_lines("engines", engine_names()),
     }
-    descriptions = lists[require_choice("list", what, tuple(lists))]()
+    descriptions = lists[require_choice("list", what, LISTS)]()
     rows = [{"name": name, "about": text} for name, text in descriptions.items()]
     if what == "kinds":
         kinds = builtin_kinds()

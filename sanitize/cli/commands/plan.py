@@ -7,20 +7,33 @@ from typing import Annotated
 
 import typer
 
+from sanitize.cli.completion import complete_plan, complete_words
 from sanitize.cli.console import format_facts, format_table, print_result, print_text
 from sanitize.cli.options import AsJson, PlanChanges, Reveal, local_path, require_choice
 from sanitize.core.command_results import COVERAGE_HEADER, ExampleCounts, ExampleTestResult, PlanDescription
 
+ACTIONS = ("show", "init", "test")
+
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="show, init or test", show_default=False)],
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", autocompletion=complete_words(lambda: ACTIONS), help="show, init or test", show_default=False)
+    ],
     plan: Annotated[
-        str, typer.Argument(metavar="PLAN", help="a shipped plan or a TOML file; of init the file to write", show_default=False)
+        str,
+        typer.Argument(
+            metavar="PLAN",
+            autocompletion=complete_plan,
+            help="a shipped plan or a TOML file; of init the file to write",
+            show_default=False,
+        ),
     ],
     text: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="test: a text in UTF-8, or - for standard input", show_default=False)
     ] = None,
-    from_: Annotated[str, typer.Option("--from", metavar="NAME", help="init: the shipped plan to begin with")] = "redact",
+    from_: Annotated[
+        str, typer.Option("--from", metavar="NAME", autocompletion=complete_plan, help="init: the shipped plan to begin with")
+    ] = "redact",
     set_: PlanChanges = None,
     reveal: Reveal = False,
     as_json: AsJson = False,
@@ -33,7 +46,7 @@ def command(
     from sanitize.errors import UsageError
     from sanitize.plans.plan import load_plan, write_plan_template
 
-    require_choice("plan", what, ("show", "init", "test"))
+    require_choice("plan", what, ACTIONS)
     if text is not None and what != "test":
         raise UsageError(f"plan {what}: a second argument is only for test; leave it out")
     if what == "init":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sanitize.cli.completion import complete_query
 from sanitize.cli.console import print_result
 from sanitize.cli.options import (
     FROM_OPTIONS,
@@ -35,7 +36,9 @@ MAX_TERMINAL_ROWS = 1_000  # rows of a table on a terminal
 def command(
     work: WorkspacePath,
     query: Annotated[str | None, typer.Argument(help="one SELECT over the tables", show_default=False)] = None,
-    name: Annotated[str | None, typer.Option(metavar="Q", help="a named query (see --list)", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="Q", autocompletion=complete_query, help="a named query (see --list)", show_default=False)
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="K=V", help="a parameter of the named query", show_default=False)
     ] = None,

@@ -16,7 +16,7 @@ from sanitize.plans.settings import Settings
 def command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[INPUT]...", help="files and folders (default: JSON lines on standard input)", show_default=False),
+        typer.Argument(metavar="[INPUT]...", help="files and folders; - or none: JSON lines on standard input", show_default=False),
     ] = None,
     out: Annotated[
         str | None,
@@ -34,6 +34,9 @@ def command(
         ),
     ] = None,
     set_: PlanChanges = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="each line of standard input is a text of its own (default: a JSON object)")
+    ] = False,
     settings: Settings = FROM_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -50,8 +53,11 @@ def command(
             f"{redact_url(str(url))}: a stream reads and writes local files, standard input and output only; use `sanitize run` for URLs"
         )
     out_path, state_path = (local_path(path) if path is not None else None for path in (out, state))
+    if "-" in (inputs or ()) and inputs != ["-"]:
+        raise UsageError("- is standard input, which is read alone; give - or files")
+    paths = [local_path(path) for path in inputs or () if path != "-"]
     tune_malloc()
-    summary = run_stream([local_path(path) for path in inputs or ()], out_path, load_plan(plan, set_ or ()), state_path, settings)
+    summary = run_stream(paths, out_path, load_plan(plan, set_ or ()), state_path, settings, lines=lines)
     if as_json and out is not None:
         print_json(summary.to_dict())
     elif as_json:

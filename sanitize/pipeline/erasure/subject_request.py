@@ -132,6 +132,10 @@ def subject(
     for path in (documents, receipt):
         if path is not None and not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: its folder does not exist; create it first, or use another path")
+        if path is not None and Path(path).is_dir():
+            raise UsageError(f"{path}: is a folder; expected the name of a file")
+        if path is not None and not os.access(Path(path).resolve().parent, os.W_OK):
+            raise UsageError(f"{path}: no permission to write in its folder; use another path")
     checkpoints = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
     deleted_outputs = [deleted] if isinstance(deleted, str | Path) else deleted
     settings = _load_settings(work, settings_of("subject", {"key": key, "seed": seed, "workers": workers}))

@@ -11,6 +11,7 @@ Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import itertools
 import os
@@ -46,7 +47,7 @@ from sanitize.readers.survey import DocumentSample, IndexedInput, Survey, with_s
 from sanitize.stages import aggregates, detection, second_round_input
 from sanitize.storage import private_folder, queries, table_schemas
 from sanitize.storage.corpus import DocumentFile, Documents
-from sanitize.storage.disk_errors import DISK_ERRNOS, get_disk_errno, make_disk_error, translate_disk_errors
+from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error, get_disk_errno, make_disk_error, translate_disk_errors
 from sanitize.storage.files import read_json
 from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.parquet_files import write_table_rows
@@ -200,9 +201,10 @@ class IndexBuilder:
                     output.parent.mkdir(parents=True, exist_ok=True)
                 self._stack.enter_context(lock_output(output))
             except OSError as error:
-                if error.errno in DISK_ERRNOS:
+                if error.errno in DISK_ERRNOS and error.errno != errno.EROFS:
                     raise
-                raise UsageError(f"{output}: no folder can be created there ({type(error).__name__}); use another -o") from None
+                reason = explain_access_error(output, error)
+                raise UsageError(f"{output}: no folder can be created there: {reason}; use another -o") from None
             recover_output(output)
 
     def build(self, plan: Plan | None = None) -> IndexResult:

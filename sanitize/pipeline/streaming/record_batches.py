@@ -338,9 +338,7 @@ class ArrowBatch:
         for option, name in (("text-column", layout.main_column), ("id-column", layout.roles.id), ("user-column", layout.roles.user)):
             if name is not None and name not in canonical.column_names:
                 suggestion = suggest_names(name, canonical.column_names)
-                raise InputRefused(
-                    f"{layout.reader}: there is no column {name}; name the column with --{option} NAME. Columns {suggestion}"
-                )
+                raise InputRefused(f"{layout.reader}: there is no column {name}; {suggestion} Name the column with --{option} NAME.")
         if main is None or main not in list_text_leaves(canonical.schema):
             advice = "--text-column needs a column of strings (mails in bytes: `sanitize run` reads them)"
             raise InputRefused(f"{layout.reader}: column {layout.main_column} holds no text; {advice}")

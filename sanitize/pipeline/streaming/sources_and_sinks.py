@@ -24,13 +24,13 @@ from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import canonical_type, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, Row, StreamBatch
-from sanitize.readers.byte_streams import TruncatedStream, open_stream, read_guarded
+from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, open_stream, read_guarded
 from sanitize.readers.jsonl import iter_lines
-from sanitize.readers.mail import iter_mails
+from sanitize.readers.mail import decode_text, iter_mails
 from sanitize.readers.standard_form import is_binary, to_plain_schema
 from sanitize.readers.survey import REASONS, InputUnit, Roles, parse_mail, survey_inputs
 from sanitize.storage import parquet_files
-from sanitize.storage.disk_errors import get_disk_errno
+from sanitize.storage.disk_errors import get_disk_errno, refuse_unwritable_path
 from sanitize.storage.files import fsync
 from sanitize.storage.parquet_files import check_parquet_file, open_text_writer
 
@@ -78,18 +78,32 @@ def _decode_with_escapes(line: bytes) -> str:
 
 
 def read_descriptor(
-    descriptor: int, max_doc_bytes: int, max_records: int = MAX_BATCH_RECORDS, flush_after_seconds: float = FLUSH_AFTER_SECONDS
+    descriptor: int,
+    max_doc_bytes: int,
+    max_records: int = MAX_BATCH_RECORDS,
+    flush_after_seconds: float = FLUSH_AFTER_SECONDS,
+    text_field: str | None = None,
 ) -> Iterator[StreamBatch]:
-    """Batches of JSON lines from an open file descriptor, such as standard input, as they arrive."""
+    """Batches of JSON lines from an open file descriptor, such as standard input, as they arrive.
+
+    With `text_field` each line, also an empty one, is the text of a record with this field alone; bytes that are not UTF-8 are decoded as
+    Windows-1252, as in text files."""
     builder, line_no, incomplete, is_cut = _BatchBuilder(max_records), 0, b"", False
 
     def add_line(line: bytes) -> StreamBatch | None:
         nonlocal line_no, is_cut
         line_no += 1
         too_large, is_cut = is_cut or len(line) > max_doc_bytes, False
-        if not line.strip():
+        if not line.strip() and text_field is None:
             return None
-        record, reason = (None, "too_large") if too_large else parse_json_line(line)
+        if too_large:
+            record, reason = None, "too_large"
+        else:
+            record, reason = (
+                parse_json_line(line)
+                if text_field is None
+                else ({text_field: decode_text(line.removeprefix(UTF8_BOM) if line_no == 1 else line, None)}, "")
+            )
         entry = QuarantineEntry(reason, f"line {line_no}", "" if too_large else _decode_with_escapes(line)) if reason else None
         return builder.put(record, len(line), entry)
 
@@ -107,7 +121,8 @@ def read_descriptor(
                 yield batch
         if len(incomplete) > max_doc_bytes:
             incomplete, is_cut = incomplete[:1], True  # the rest of an over-long line is not kept in memory
-    if incomplete.strip() and (batch := add_line(incomplete)) is not None:
+    has_last_line = incomplete.strip() if text_field is None else incomplete
+    if has_last_line and (batch := add_line(incomplete)) is not None:
         yield batch
     if (batch := builder.flush()) is not None:
         yield batch
@@ -350,13 +365,14 @@ class JsonLinesFileSink:
 
     @functools.cached_property
     def _file(self) -> IO[bytes]:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            file = self._path.open("x+b")
-        except FileExistsError:
-            file = self._path.open("r+b")
-            if file.seek(0, os.SEEK_END) and not self._is_ours:  # created while waiting for the first record
-                raise _build_foreign_output_error(self._path) from None
+        with refuse_unwritable_path(self._path, "use another -o"):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                file, is_new = self._path.open("x+b"), True
+            except FileExistsError:
+                file, is_new = self._path.open("r+b"), False
+        if not is_new and file.seek(0, os.SEEK_END) and not self._is_ours:  # created while waiting for the first record
+            raise _build_foreign_output_error(self._path)
         file.truncate(self._acknowledged_bytes)
         file.seek(self._acknowledged_bytes)
         return file
@@ -411,7 +427,10 @@ class ParquetFolderSink:
 
     def _prepare(self) -> None:
         """Create the folder, and delete what was not acknowledged: partial files, and complete ones after the last acknowledged one."""
-        self._path.mkdir(parents=True, exist_ok=True)
+        with refuse_unwritable_path(self._path, "use another -o"):
+            self._path.mkdir(parents=True, exist_ok=True)
+            if not os.access(self._path, os.W_OK):
+                raise PermissionError(errno.EACCES, "not writable")
         for name in self._list_files():  # the folder may have been created while waiting for the first record
             if (name.startswith(".part-") and name.endswith(".tmp")) or (
                 name.startswith("part-") and name >= _build_file_name(self._file_count)

@@ -37,6 +37,7 @@ from sanitize.core.arrow_buffers import fill_null_texts
 from sanitize.core.command_results import StreamKindCounts, StreamResult
 from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
+from sanitize.core.text_cells import column_of_path
 from sanitize.engines.worker_process import WorkerProcess
 from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError, suggest_names
 from sanitize.finders import patterns
@@ -328,8 +329,9 @@ class StreamProcessor:
         count, main = f"{self.documents_in:,} record{'s' if self.documents_in > 1 else ''}", self.settings.columns.roles.text[0]
         if self._seen_column_names:
             raise UsageError(
-                f"{self._reader}: none of its {count} has a text in a column {main}; name the column with --text-column NAME. "
-                f"Columns {suggest_names(main, [name for name in self._seen_column_names if name != main][:_MAX_LISTED_COLUMNS])}"
+                f"{self._reader}: none of its {count} has a text in a column {main}; "
+                f"{suggest_names(main, [name for name in self._seen_column_names if name != main][:_MAX_LISTED_COLUMNS])} "
+                "Name the column with --text-column NAME."
             )
         reasons = ", ".join(f"{times:,}: {describe_reason(reason)}" for reason, times in sorted(self.quarantine_reasons.items()))
         raise InputRefused(
@@ -338,7 +340,7 @@ class StreamProcessor:
                 "--max-quarantine 100% allows all of them to be quarantined"
                 if self.sources
                 else f"Expected JSON lines, one object per line with its text in a column {main} (--text-column NAME names another); "
-                "all other formats are read from files"
+                "--lines takes each line as a text; all other formats are read from files"
             )
         )
 
@@ -625,13 +627,17 @@ def run_stream(
     *,
     stdin: int = 0,
     stdout: IO[bytes] | None = None,
+    lines: bool = False,
 ) -> StreamResult:
-    """`sanitize stream`: reads JSON lines from standard input, or files; writes to standard output, a JSON lines file, or a Parquet folder.
+    """`sanitize stream`: reads JSON lines (with `lines` texts) from standard input, or files; writes to standard output, a JSON lines file,
+    or a Parquet folder.
 
     Returns the summary. A file that is given again is resumed after its acknowledged records; records on standard input are taken to
     follow the acknowledged ones.
     """
     private_folder.check_paths_disjoint(inputs, output, state)
+    if lines and inputs:
+        raise UsageError("--lines reads texts from standard input; lines of text files are documents of `sanitize run --split lines`")
     if output is not None and not output.suffix:  # a file ends with a batch, as only whole batches are acknowledged
         settings = replace(settings, batch=min(settings.batch, settings.rows_per_shard))
     with StreamProcessor(plan, state, settings) as processor:
@@ -659,8 +665,18 @@ def run_stream(
         else:
             sink = ParquetFolderSink(output, processor.sinks.get(absolute_output, {}), settings.rows_per_shard)
         if not inputs:
-            processor.process_to_sink(read_descriptor(stdin, settings.max_doc_bytes, settings.batch), sink, output=output)
+            text_field = _get_text_field(settings) if lines else None
+            batches = read_descriptor(stdin, settings.max_doc_bytes, settings.batch, text_field=text_field)
+            processor.process_to_sink(batches, sink, output=output)
         for path, batches in batches_by_path:
             processor.process_to_sink(processor.skip_acknowledged(batches, path), sink, source=path, output=output)
         processor.finish(sink, output)
         return processor.summary()
+
+
+def _get_text_field(settings: Settings) -> str:
+    """The field of the records that are made of lines of text. Raises UsageError for a path inside a field."""
+    name = settings.columns.roles.text[0]
+    if column_of_path(name) != name:
+        raise UsageError(f"--text-column {name}: with --lines each record is one text; expected the name of a field, such as text")
+    return name

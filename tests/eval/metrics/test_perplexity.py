@@ -49,7 +49,7 @@ def test_mdp_of_checkpoints() -> None:
 
 def test_unknown_text_sets_are_refused() -> None:
     texts = {"mail": TextSet(("a",), ("b",)), "body": TextSet(("a",), ("b",))}
-    with pytest.raises(UsageError, match="Did you mean mail"):
+    with pytest.raises(UsageError, match="did you mean mail"):
         Perplexity(use="perplexity", texts=("mial",)).setup(EvalContext(text_sets=texts))
     with pytest.raises(UsageError, match="needs texts"):
         Perplexity(use="perplexity").setup(EvalContext())

@@ -301,15 +301,49 @@ def test_bad_records_go_to_quarantine_and_the_stream_continues(tmp_path: Path, s
     assert "@" not in result.stderr.decode()
 
 
+LINES_OF_TEXT: list[tuple[bytes, list[str]]] = [
+    (b"", []),
+    (b"\n", [""]),
+    (b"a\n\nb", ["a", "", "b"]),
+    (b"\xef\xbb\xbfann.lee@example.com\r\n", ["[EMAIL_ADDRESS]\r"]),
+    (b'{"text": "ann.lee@example.com"}\n', ['{"text": "[EMAIL_ADDRESS]"}']),
+    ("café ann.lee@example.com\n".encode("cp1252"), ["café [EMAIL_ADDRESS]"]),
+]
+
+
+@pytest.mark.parametrize(("data", "expected"), LINES_OF_TEXT)
+def test_each_line_of_text_is_a_record(data: bytes, expected: list[str], tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(data)
+    out = io.BytesIO()
+    with (tmp_path / "in").open("rb") as file:
+        settings = Settings(seed=1, text_column=("said",))
+        summary = run_stream([], None, load_plan("redact"), None, settings, stdin=file.fileno(), stdout=out, lines=True)
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [{"said": text} for text in expected]
+    assert (summary.documents_in, summary.quarantined) == (len(expected), 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-", "a.jsonl"), "- is standard input, which is read alone"),
+        (("a.jsonl", "--lines"), "--lines reads texts from standard input"),
+        (("-", "--lines", "--text-column", "a[].b"), "--text-column a[].b: with --lines each record is one text"),
+    ],
+)
+def test_what_standard_input_excludes(arguments: tuple[str, ...], words: str, console: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, err = console("stream", *arguments)
+    assert (code, out) == (2, "") and words in err
+
+
 UNREADABLE_INPUTS = [
     (
         # of nested columns only the fields of lists are named: keys of other objects may be names of people, and so may columns with an @
         b'{"body": "ann.lee@example.com", "meta": {"ann.lee": "a"}, "ann.lee@example.com": 1, "parts": [{"said": "a"}]}',
         ("--text-column", "bodi"),
         2,
-        ["bodi", "known: body, meta, parts, parts[].said", "mean body"],
+        ["bodi", "did you mean body? Known: body, meta, parts, parts[].said"],
     ),
-    (b'{"text": {"said": "ann.lee@example.com"}}', (), 2, ["known: text.said."]),
+    (b'{"text": {"said": "ann.lee@example.com"}}', (), 2, ["Known: text.said."]),
     (b"ann.lee@example.com,1", (), 3, ["it is not valid JSON", "JSON lines"]),
     (b'[{"text": "ann.lee@example.com"}]', (), 3, ["it is JSON, but not an object"]),
 ]
@@ -734,3 +768,11 @@ def test_a_kind_that_only_the_second_round_finds_is_refused() -> None:
     plan = load_plan("redact", ['find.kinds=["EMAIL_ADDRESS", "LOCATION"]', 'find.finders=["patterns", "known"]'])
     with pytest.raises(PlanError, match="LOCATION is found only by values of the whole corpus"):
         list(stream([], plan=plan))
+
+
+def test_a_dash_is_standard_input(tmp_path: Path, start_forked_command: Callable[..., Any] | None) -> None:
+    if start_forked_command is None:
+        pytest.skip("commands are forked on Linux only")
+    for options, line in ((("--lines",), b"ann.lee@example.com"), ((), b'{"text": "ann.lee@example.com"}')):
+        command = start_forked_command(["stream", "-", "-q", "--plan", "redact", *options], tmp_path, os.environ, line)
+        assert command.communicate(60) == ('{"text": "[EMAIL_ADDRESS]"}\n', "")
