@@ -829,10 +829,12 @@ class LabelSample(CommandResult):
 
 @dataclass(frozen=True, kw_only=True)
 class KindScores:
-    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95 % interval."""
+    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95 % interval. `wrong_spans` of the judged
+    finds are wrong in their boundaries alone; precision counts them as wrong."""
 
     judged: int
     right: int
+    wrong_spans: int
     precision: float | None
     precision_interval: Sequence[float] | None
     found: int

@@ -12,6 +12,8 @@ Without labels, two or more indexes of one corpus, built by different finders, g
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,9 +62,12 @@ def sample_for_labels(work: Path | str, /, *, n: int = 300, out: Path | str | No
     {'EMAIL_ADDRESS': 1, 'documents with finds': 1}
     """
     work = _require_work(work)
-    target = require_local_path(out) if out is not None else work / "labels" / "sample.jsonl"
+    target = sample_path(work, out)
     if target.exists():
-        raise UsageError(f"{target}: exists already, and may hold labels; name another file with --out, or move it away")
+        raise UsageError(
+            f"{target}: exists already, and may hold labels; name another file with --out, or move it away. At a terminal, "
+            f"`sanitize label {work}` goes on with it"
+        )
     if n < 1:
         raise UsageError(f"--n {n}: expected at least 1 row")
     if out is not None and not target.parent.is_dir():
@@ -109,6 +114,11 @@ def estimate_missed(work: Path | str, others: Sequence[Path | str] | Path | str,
     """
     others = [others] if isinstance(others, str | Path) else others
     return _estimate_missed(_require_work(work), [require_local_path(one) for one in others])
+
+
+def sample_path(work: Path | str, out: Path | str | None = None) -> Path:
+    """The file of a sample of WORK: `out`, or WORK/labels/sample.jsonl. Raises UsageError for a folder that is no WORK."""
+    return require_local_path(out) if out is not None else _require_work(work) / "labels" / "sample.jsonl"
 
 
 def _require_work(work: Path | str) -> Path:
@@ -280,6 +290,7 @@ def _score_labels(path: Path) -> LabelScores:
     independent, which they are only approximately.
     """
     judged: dict[str, list[bool]] = {}  # kind -> whether each judged find is right
+    wrong_spans: Counter[str] = Counter()  # finds that are wrong only in their boundaries
     passage_spans: dict[str, list[tuple[float, bool]]] = {}  # kind -> (weight, whether it was found)
     unlabelled_rows = rows = 0
     for number, row in enumerate(_read_labelled_rows(path), 1):
@@ -289,6 +300,7 @@ def _score_labels(path: Path) -> LabelScores:
                 unlabelled_rows += 1
             else:
                 judged.setdefault(_require_kind(path, number, row["kind"]), []).append(bool(row["right"]))
+                wrong_spans[row["kind"]] += not row["right"] and bool(row.get("right_span"))
             continue
         if row["missed"] is None:
             unlabelled_rows += 1
@@ -311,6 +323,7 @@ def _score_labels(path: Path) -> LabelScores:
         kinds[kind] = KindScores(
             judged=len(right),
             right=sum(right),
+            wrong_spans=wrong_spans[kind],
             precision=precision,
             precision_interval=wilson_interval(precision, len(right)) if precision is not None else None,
             found=int(hits.sum()),
@@ -319,6 +332,40 @@ def _score_labels(path: Path) -> LabelScores:
             recall_interval=wilson_interval(recall, effective_size) if recall is not None else None,
         )
     return LabelScores(file=str(path), rows=rows, unlabelled_rows=unlabelled_rows, kinds=kinds)
+
+
+def read_sample(path: Path) -> list[dict[str, Any]]:
+    """The rows of a sample that `sample_for_labels` drew, labelled or not. UsageError names a row that lacks what a session shows."""
+    needed = {"find": {"kind", "start", "end", "before", "value", "after"}, "passage": {"text"}}
+    rows = list(_read_labelled_rows(path))
+    for number, row in enumerate(rows, 1):
+        spans = row.get("found", ())
+        if not needed[row["ask"]] <= row.keys() or not all({"start", "end", "kind"} <= span.keys() for span in spans):
+            raise UsageError(
+                f"{path}: row {number} lacks something that `sanitize label WORK` wrote; draw a sample into another file (--out)"
+            )
+    if not rows:
+        raise UsageError(f"{path}: has no row; draw a sample into another file (--out)")
+    return rows
+
+
+class SampleFile:
+    """A sample that is being labelled: `save` writes its rows at once, and refuses to overwrite what another program wrote."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._written = path, path.stat()
+
+    def save(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write all rows atomically; UsageError if the file is not the one that was read or written last."""
+        with translate_disk_errors(self._path.parent):
+            if not self._path.exists() or not _is_same_version(self._path.stat(), self._written):
+                raise UsageError(f"{self._path}: another program changed it meanwhile, and its labels are kept; run the same command again")
+            write_private_lines(self._path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), overwrite=True)
+            self._written = self._path.stat()
+
+
+def _is_same_version(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_ino, one.st_mtime_ns, one.st_size) == (other.st_ino, other.st_mtime_ns, other.st_size)
 
 
 def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
