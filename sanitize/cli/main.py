@@ -33,6 +33,7 @@ COMMANDS = (
     "label",
     "plan",
     "report",
+    "diff",
     "replay",
     "demo",
     "doctor",

@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sanitize.core.command_results import KindScores, LabelSample, LabelScores, MissedEstimate, SeveralIndexEstimate, TwoIndexEstimate
 from sanitize.core.text_cells import LeafPath
@@ -38,7 +36,7 @@ from sanitize.inspection.capture_recapture import (
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
-from sanitize.storage.corpus import Documents, flatten_cells
+from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import parse_json, read_json, write_private_lines
 from sanitize.storage.private_folder import require_run_workspace
@@ -46,7 +44,6 @@ from sanitize.storage.remote_storage import require_local_path
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
 _PASSAGE_CHARACTERS = 1_500  # characters of a passage
-_MAX_READ_GAP = 2_000  # documents that are read together
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "kind")
 
 
@@ -178,7 +175,7 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
         order, with_text, tried = rng.permutation(doc_nos).astype(np.int64), np.empty(0, np.int64), 0
         while len(with_text) < wanted and tried < len(order):  # a document without text gives no passage
             batch = np.sort(order[tried : tried + wanted - len(with_text)])
-            batch_texts = _read_texts(documents, leaves, batch)
+            batch_texts = documents.read_texts(leaves, batch)
             texts |= batch_texts
             with_text = np.append(with_text, batch[np.isin(batch, [doc_no for (doc_no, _), text in batch_texts.items() if text])])
             tried += len(batch)
@@ -191,7 +188,7 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
     sampled = np.unique(
         np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(doc_nos for doc_nos, _ in drawn.values())])
     )
-    texts |= _read_texts(documents, leaves, sampled.astype(np.int64))
+    texts |= documents.read_texts(leaves, sampled.astype(np.int64))
     rows: list[dict[str, Any]] = []
     # a loop over the rows of a sample, which a person will read one by one
     for kind, frame in strata.items():
@@ -253,20 +250,6 @@ def _occurrences_by_cell(work: Path, doc_nos: np.typing.NDArray[Any]) -> dict[tu
         for doc_no, cell, start, end, kind in selected.select(_SPAN_COLUMNS).iter_rows():
             by_cell.setdefault((doc_no, cell), []).append((start, end, kind))
     return by_cell
-
-
-def _read_texts(documents: Documents, leaves: Sequence[LeafPath], doc_nos: np.typing.NDArray[np.int64]) -> dict[tuple[int, int], str]:
-    """The texts of some documents, by (doc_no, cell). Documents at most 2,000 apart are read together."""
-    texts: dict[tuple[int, int], str] = {}
-    columns = [*dict.fromkeys(leaf.column for leaf in leaves)]
-    for group in np.split(doc_nos, np.flatnonzero(np.diff(doc_nos) > _MAX_READ_GAP) + 1) if len(doc_nos) else ():
-        for table in documents.read(int(group[0]), int(group[-1]) + 1, columns):
-            batch = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(group))).combine_chunks()
-            numbers = batch.column("doc_no").to_pylist()
-            for column in flatten_cells(batch, list(leaves)) if batch.num_rows else []:
-                for row, cell, text in zip(column.flat.rows, column.cell, column.flat.texts, strict=True):
-                    texts[numbers[row], int(cell)] = text.as_py() or ""
-    return texts
 
 
 # ------------------------------------------------------------------------------------------------------------------- scores from labels
