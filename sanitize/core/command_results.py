@@ -362,7 +362,8 @@ class StreamKindCounts:
 class StreamResult(CommandResult):
     """What one command did in a stream: counts of its records, and `position`, the records of the stream that are acknowledged.
 
-    `verify` is the leak check of each batch (full, fast or off), `not_searched` the forms of values that it does not search.
+    `verify` is the leak check of each batch (full, fast or off), `not_searched` the forms of values that it does not search; `shape` is
+    that of chat or instruction data.
     """
 
     documents_in: int
@@ -382,6 +383,7 @@ class StreamResult(CommandResult):
     seconds: float
     plan_hash: str
     state: str | None
+    shape: str = field(default="", metadata=IF_SET)
     verify: str = "full"
     not_searched: Sequence[str] = ()
     looked_for: Sequence[str] = ()
@@ -408,6 +410,7 @@ class StreamResult(CommandResult):
         facts = [
             ("records", f"{self.documents_in:,} in = {self.documents_out:,} out + {self.quarantined:,} in quarantine"),
             ("acknowledged", f"{self.position:,}"),
+            *([("shape", self.shape)] if self.shape else []),
             *((line.name, line.text) for line in self.verdict),
             *(("note", note) for note in self.notes),
         ]
