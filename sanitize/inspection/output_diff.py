@@ -469,6 +469,8 @@ def _mask(documents: Sequence[DocumentDiff], shown: str, has_readable_ids: bool)
     )
     ids = [document.doc_id for document in documents]
     shown_ids = ids if shown == "output" and has_readable_ids else _mask_lines(ids, [""] * len(ids), mask_texts)
+    # an id that is the number of its document says nothing
+    shown_ids = [old if old == str(one.doc_no) else new for one, old, new in zip(documents, ids, shown_ids, strict=True)]
     return [
         replace(document, doc_id=doc_id, cells=[replace(cell, pieces=[next(masked) for _ in cell.pieces]) for cell in document.cells])
         for document, doc_id in zip(documents, shown_ids, strict=True)

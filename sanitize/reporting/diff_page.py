@@ -94,7 +94,7 @@ def render_diff_page(result: DiffResult) -> str:
     documents = [
         {
             "doc_no": document.doc_no,
-            "doc_id": document.doc_id,
+            "doc_id": "" if document.doc_id == str(document.doc_no) else document.doc_id,
             "split": document.split,
             "outcome": document.outcome,
             "description": describe_outcome(document),

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import sanitize
 from sanitize.cli.diff_screen import draw_diff
-from sanitize.core.command_results import DiffPiece, DiffResult
+from sanitize.core.command_results import DiffPiece, DiffResult, DocumentDiff
 from sanitize.errors import InputRefused, SanitizeError, UsageError
-from sanitize.inspection.output_diff import MARKS, _overlaps, _trim_context
+from sanitize.inspection.output_diff import MARKS, _mask, _overlaps, _trim_context
 from sanitize.storage.corpus import Corpus
 
 HIDDEN = base64.b64encode(b"mail me at ann.lee@example.com now").decode()
@@ -253,6 +253,14 @@ def test_a_workspace_of_other_files_is_refused(folder: Path, tmp_path: Path) -> 
 
 
 # ------------------------------------------------------------------------------------------------------- pure functions
+
+
+@pytest.mark.parametrize(("doc_id", "shown"), [("7", "7"), ("8", "9"), ("ann.lee@example.com", "aaa.aaa@aaaa.aaa")])
+def test_ids_are_masked_unless_they_are_the_number_of_the_document(doc_id: str, shown: str) -> None:
+    document = DocumentDiff(doc_no=7, doc_id=doc_id, outcome="absent", marks={}, cells=[])
+    assert _mask([document], "shapes", has_readable_ids=True)[0].doc_id == shown
+    assert _mask([document], "output", has_readable_ids=True)[0].doc_id == doc_id
+
 
 PIECES = st.lists(
     st.tuples(st.sampled_from(["text", *MARKS]), st.text("ab \n", min_size=1, max_size=60)).map(
