@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sanitize.core.table_rendering import escape_controls
-from sanitize.inspection.label_session import KindChoice, LabelState, Row, SpanChoice, find_span, press_key, row_text
+from sanitize.inspection.label_session import KindChoice, LabelState, Row, SpanChoice, find_span, get_row_text, press_key
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -81,7 +81,7 @@ def draw_screen(state: LabelState, width: int, height: int) -> str:
         skipped = f"{left:,} were skipped; the same command asks them again." if left else "All of them have a label."
         lines = [head, Text(), *Text(f"That was the last row. {skipped}").wrap(console, console.width), Text(), Text("b back   q quit")]
     else:
-        question = Text(_ask(state, row)).wrap(console, console.width)
+        question = Text(_describe_question(state, row)).wrap(console, console.width)
         keys = Text(_list_keys(state, row), style="dim").wrap(console, console.width)
         text = _draw_find(state, row) if row["ask"] == "find" else _draw_passage(state, row)
         room = max(height - len(question) - len(keys) - 5, _MIN_TEXT_LINES)
@@ -93,7 +93,7 @@ def draw_screen(state: LabelState, width: int, height: int) -> str:
     return str(capture.get()).replace("\n", "\r\n")
 
 
-def _ask(state: LabelState, row: Row) -> str:
+def _describe_question(state: LabelState, row: Row) -> str:
     """The question, with what was answered so far."""
     if isinstance(state.entry, KindChoice):
         return f"Which kind is it? {state.entry.typed}_  {_list_kinds(state)}"
@@ -135,7 +135,7 @@ def _list_keys(state: LabelState, row: Row) -> str:
 
 def _draw_find(state: LabelState, row: Row) -> Text:
     span = (state.entry.start, state.entry.end) if state.entry else find_span(row)
-    return _draw_text(row_text(row), [(*span, row["kind"], _FOCUS)], state.has_clear_text)
+    return _draw_text(get_row_text(row), [(*span, row["kind"], _FOCUS)], state.has_clear_text)
 
 
 def _draw_passage(state: LabelState, row: Row) -> Text:

@@ -59,7 +59,7 @@ def sample_for_labels(work: Path | str, /, *, n: int = 300, out: Path | str | No
     {'EMAIL_ADDRESS': 1, 'documents with finds': 1}
     """
     work = _require_work(work)
-    target = sample_path(work, out)
+    target = get_sample_path(work, out)
     if target.exists():
         raise UsageError(
             f"{target}: exists already, and may hold labels; name another file with --out, or move it away. At a terminal, "
@@ -113,7 +113,7 @@ def estimate_missed(work: Path | str, others: Sequence[Path | str] | Path | str,
     return _estimate_missed(_require_work(work), [require_local_path(one) for one in others])
 
 
-def sample_path(work: Path | str, out: Path | str | None = None) -> Path:
+def get_sample_path(work: Path | str, out: Path | str | None = None) -> Path:
     """The file of a sample of WORK: `out`, or WORK/labels/sample.jsonl. Raises UsageError for a folder that is no WORK."""
     return require_local_path(out) if out is not None else _require_work(work) / "labels" / "sample.jsonl"
 

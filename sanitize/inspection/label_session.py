@@ -95,7 +95,7 @@ def start_session(rows: Sequence[Row], kinds: Sequence[str], *, reveal: bool = F
     return replace(state, row_no=_find_unlabelled(state, 0))
 
 
-def row_text(row: Row) -> str:
+def get_row_text(row: Row) -> str:
     """The text of a row: that around a find and the find itself, or the passage."""
     return str(row["before"] + row["value"] + row["after"] if row["ask"] == "find" else row["text"])
 
@@ -168,7 +168,7 @@ def _press_at_passage(state: LabelState, row: Row, key: str) -> LabelState:
 def _press_in_span_choice(state: LabelState, entry: SpanChoice, key: str) -> LabelState:
     row = state.row
     assert row is not None
-    text = row_text(row)
+    text = get_row_text(row)
     match key:
         case "escape":
             return replace(state, entry=None)

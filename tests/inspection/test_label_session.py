@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sanitize.cli.keyboard import parse_keys
 from sanitize.cli.label_screen import draw_screen
-from sanitize.inspection.label_session import LabelState, find_span, is_labelled, press_key, row_text, start_session
+from sanitize.inspection.label_session import LabelState, find_span, get_row_text, is_labelled, press_key, start_session
 
 KINDS = ("AGE", "EMAIL_ADDRESS", "PERSON", "PHONE_NUMBER")
 
@@ -62,7 +62,7 @@ def test_keys_at_a_find(keys: str, right: bool | None, span: str | None) -> None
     row = state.rows[0]
     assert row["right"] is right
     start, end = find_span(row)
-    assert row_text(row)[start:end] == (span or "Ann Lee")
+    assert get_row_text(row)[start:end] == (span or "Ann Lee")
     assert ("right_span" in row) == (span is not None)
     assert state.row_no == (1 if right is not None or keys.endswith("space") else 0)
 
@@ -172,7 +172,7 @@ def test_no_order_of_keys_breaks_a_row(keys: list[str], text: str) -> None:
         }
         if after["ask"] == "find":
             start, end = find_span(after)
-            assert 0 <= start < end <= len(row_text(after)) and ("right_span" not in after or after["right"] is False)
+            assert 0 <= start < end <= len(get_row_text(after)) and ("right_span" not in after or after["right"] is False)
         else:
             for one in after.get("added") or after["missed"] or ():
                 assert 0 <= one["start"] < one["end"] <= len(after["text"]) and one["kind"] in KINDS

@@ -82,12 +82,12 @@ def command(
 def _label_at_terminal(work: Path, out: Path | None, *, n: int, seed: int, reveal: bool) -> LabelScores:
     """Draw the sample if there is none yet, ask for the labels it lacks, and return the scores of those it has."""
     from sanitize.cli.label_screen import label_at_terminal
-    from sanitize.inspection.annotation import SampleFile, read_sample, sample_for_labels, sample_path, score_labels
+    from sanitize.inspection.annotation import SampleFile, get_sample_path, read_sample, sample_for_labels, score_labels
     from sanitize.inspection.label_session import start_session
     from sanitize.kinds.kind import all_kinds, custom_kinds
     from sanitize.plans.detection_spec import read_custom_kinds
 
-    path = sample_path(work, out)
+    path = get_sample_path(work, out)
     if not path.exists():
         sample_for_labels(work, n=n, out=out, seed=seed)
     with custom_kinds(read_custom_kinds(work)):
