@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sanitize.cli.doctor import doctor
     from sanitize.core.command_results import (
+        DiffResult,
         DoctorResult,
         ExplainResult,
         IndexResult,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     )
     from sanitize.errors import LeakFound, PlanError, SanitizeError
     from sanitize.inspection.annotation import estimate_missed, sample_for_labels, score_labels
+    from sanitize.inspection.output_diff import diff
     from sanitize.inspection.preview import explain
     from sanitize.inspection.reproduction import replay
     from sanitize.inspection.sql_api import sql, status, top
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 # public name -> module below `sanitize`, or "module:name" where the name in the module differs
 _EXPORTS = {
     "Corpus": "storage.corpus",
+    "DiffResult": "core.command_results",
     "DoctorResult": "core.command_results",
     "ExplainResult": "core.command_results",
     "IndexResult": "core.command_results",
@@ -62,6 +65,7 @@ _EXPORTS = {
     "SubjectResult": "core.command_results",
     "VerifyResult": "core.command_results",
     "detect": "inspection.text_functions",
+    "diff": "inspection.output_diff",
     "doctor": "cli.doctor",
     "estimate_missed": "inspection.annotation",
     "explain": "inspection.preview",
@@ -84,6 +88,7 @@ _EXPORTS = {
 
 __all__ = [
     "Corpus",
+    "DiffResult",
     "DoctorResult",
     "ExplainResult",
     "IndexResult",
@@ -103,6 +108,7 @@ __all__ = [
     "SubjectResult",
     "VerifyResult",
     "detect",
+    "diff",
     "doctor",
     "estimate_missed",
     "explain",

@@ -91,13 +91,13 @@ if __name__ == "__main__":
     from sanitize.cli import main
     from sanitize.core import failpoints
     from sanitize.kinds.kind import all_kinds
-    from sanitize.reporting import html_report
+    from sanitize.reporting import page_templates
 
     all_kinds()
     assert duckdb and faker
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(main.app)
-    for template in (Path(html_report.__file__).parent / "templates").glob("*.j2"):
-        html_report._load_template(template.name)
+    for template in (Path(page_templates.__file__).parent / "templates").glob("*.j2"):
+        page_templates.load_template(template.name)
     serve(sys.argv[1])
     main.main()

@@ -38,6 +38,7 @@ COMMANDS = (
     "label",
     "plan",
     "report",
+    "diff",
     "replay",
     "demo",
     "doctor",

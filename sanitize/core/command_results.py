@@ -362,7 +362,8 @@ class StreamKindCounts:
 class StreamResult(CommandResult):
     """What one command did in a stream: counts of its records, and `position`, the records of the stream that are acknowledged.
 
-    `verify` is the leak check of each batch (full, fast or off), `not_searched` the forms of values that it does not search.
+    `verify` is the leak check of each batch (full, fast or off), `not_searched` the forms of values that it does not search; `shape` is
+    that of chat or instruction data.
     """
 
     documents_in: int
@@ -382,6 +383,7 @@ class StreamResult(CommandResult):
     seconds: float
     plan_hash: str
     state: str | None
+    shape: str = field(default="", metadata=IF_SET)
     verify: str = "full"
     not_searched: Sequence[str] = ()
     looked_for: Sequence[str] = ()
@@ -408,6 +410,7 @@ class StreamResult(CommandResult):
         facts = [
             ("records", f"{self.documents_in:,} in = {self.documents_out:,} out + {self.quarantined:,} in quarantine"),
             ("acknowledged", f"{self.position:,}"),
+            *([("shape", self.shape)] if self.shape else []),
             *((line.name, line.text) for line in self.verdict),
             *(("note", note) for note in self.notes),
         ]
@@ -611,6 +614,88 @@ class ReportResult(CommandResult):
     def summary_table(self) -> SummaryTable:
         facts = [*([("page", self.page)] if self.page else []), *(("figure", path) for path in self.figures)]
         return SummaryTable(title=f"sanitize report: {self.out}", facts=facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffPiece:
+    """A piece of a text before and after the run; `mark` says what became of it.
+
+    `text` is unchanged and no occurrence; `kept` (a kept original) and `left` (a kind that the plan leaves) are occurrences and unchanged;
+    `replaced` and `swept` (found by the leak check) have `after` in place of `before`; `dropped` is the text of a dropped document.
+    `omitted` is unchanged or other text of `characters` that is not shown. `part` is the part of the plan that decided, `kind` may be
+    empty for edits that are no occurrence.
+    """
+
+    mark: Literal["text", "kept", "left", "replaced", "swept", "dropped", "omitted"]
+    before: str = ""
+    after: str = ""
+    kind: str = ""
+    part: str = ""
+    characters: int | None = field(default=None, metadata=IF_SET)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellDiff:
+    """A text of a document that has marks: its number, the leaf it comes from, and its pieces in order."""
+
+    cell: int
+    leaf: str
+    pieces: Sequence[DiffPiece]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentDiff:
+    """A document before and after the run. `outcome` is `changed`, `unchanged`, `dropped` (by `part` of the plan, for `reason`, because of
+    document `kept_doc_no` where there is one), `quarantined` (for `reason`) or `absent` (erased, or not in the sample of the run).
+    `marks` counts its pieces by mark, those that are not shown too."""
+
+    doc_no: int
+    doc_id: str
+    outcome: Literal["changed", "unchanged", "dropped", "quarantined", "absent"]
+    marks: Mapping[str, int]
+    cells: Sequence[CellDiff]
+    split: str = ""
+    part: str = ""
+    reason: str = ""
+    kept_doc_no: int | None = field(default=None, metadata=IF_SET)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DiffResult(CommandResult):
+    """The result of `diff`: the documents that are shown, of `matching` ones, before and after the run.
+
+    `shown` says which texts are in clear: `shapes` (none: all are masked by shape), `output` (what OUT holds) or `all`. `columns` are those
+    that a policy changes as a whole. `page` is the HTML page that was written, if one was.
+    """
+
+    out: str
+    work: str
+    plan: str
+    shown: Literal["shapes", "output", "all"]
+    matching: int
+    documents: Sequence[DocumentDiff]
+    columns: Sequence[ColumnPolicy]
+    page: str | None = None
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("plan", self.plan),
+            ("documents", f"{len(self.documents):,} of {self.matching:,} that match"),
+            ("texts", DIFF_TEXTS[self.shown]),
+            *([("page", self.page)] if self.page else []),
+        ]
+        rows = [
+            (one.doc_no, one.outcome, *(one.marks.get(mark, 0) for mark in ("replaced", "swept", "kept", "left"))) for one in self.documents
+        ]
+        header = ("document", "outcome", "replaced", "swept", "kept", "left")
+        return SummaryTable(title=f"sanitize diff: {self.out}", facts=facts, header=header, rows=rows)
+
+
+DIFF_TEXTS = {
+    "shapes": "masked by shape",
+    "output": "as in the output; what was removed is masked by shape",
+    "all": "in clear, with what was removed: do not share this",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -831,10 +916,12 @@ class LabelSample(CommandResult):
 
 @dataclass(frozen=True, kw_only=True)
 class KindScores:
-    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95 % interval."""
+    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95 % interval. `wrong_spans` of the judged
+    finds are wrong in their boundaries alone; precision counts them as wrong."""
 
     judged: int
     right: int
+    wrong_spans: int
     precision: float | None
     precision_interval: Sequence[float] | None
     found: int

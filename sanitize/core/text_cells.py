@@ -172,6 +172,45 @@ def _rebuild(array: pa.Array, steps: tuple[str, ...], texts: pa.Array) -> pa.Arr
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
 
+# ---- leaves of Python values ----
+
+
+def iterate_leaf(value: Any, steps: tuple[str, ...], *, fill_missing: bool = False) -> Iterator[Any]:
+    """The values at the end of a path of steps inside a Python value: one, or one for every element of the lists on the way. None where the
+    path does not exist; with `fill_missing` a None for every missing field, as `flatten_leaf` has a null for it.
+
+    >>> turns = [{"content": "Hi", "call": '{"to": "Ann"}'}, {}]
+    >>> list(iterate_leaf(turns, ("[]", "content"), fill_missing=True)), list(iterate_leaf(turns, ("[]", "call", "{}")))
+    (['Hi', None], ['to', 'Ann'])
+    """
+    if not steps:
+        yield value
+    elif steps[0] == "[]":
+        for inner in value if isinstance(value, list) else ():
+            yield from iterate_leaf(inner, steps[1:], fill_missing=fill_missing)
+    elif steps[0] == JSON_STEP:
+        yield from list_strings(value) if isinstance(value, str) else ()
+    elif isinstance(value, dict) and steps[0] in value:
+        yield from iterate_leaf(value[steps[0]], steps[1:], fill_missing=fill_missing)
+    elif fill_missing and not {"[]", JSON_STEP} & set(steps):
+        yield None
+
+
+def replace_leaf(value: Any, steps: tuple[str, ...], texts: Iterator[str | None], *, fill_missing: bool = False) -> Any:
+    """A copy of the value with the strings at the end of a path replaced, in the order of `iterate_leaf`."""
+    if not steps:
+        return next(texts) if value is None or isinstance(value, str) else value
+    if steps[0] == "[]":
+        return [replace_leaf(one, steps[1:], texts, fill_missing=fill_missing) for one in value] if isinstance(value, list) else value
+    if steps[0] == JSON_STEP:
+        return replace_strings(value, [next(texts) for _ in list_strings(value)]) if isinstance(value, str) else value
+    if isinstance(value, dict) and steps[0] in value:
+        return {**value, steps[0]: replace_leaf(value[steps[0]], steps[1:], texts, fill_missing=fill_missing)}
+    if fill_missing and not {"[]", JSON_STEP} & set(steps):
+        next(texts)
+    return value
+
+
 # ---- strings inside JSON ----
 #
 # Tool calls hold their arguments as JSON in a string. Searched as it is, such a text has escapes where its values have characters (`\n`,

@@ -12,14 +12,14 @@ Without labels, two or more indexes of one corpus, built by different finders, g
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sanitize.array_types import F64, I64, Mask
 from sanitize.core.command_results import KindScores, LabelSample, LabelScores, MissedEstimate, SeveralIndexEstimate, TwoIndexEstimate
@@ -37,7 +37,7 @@ from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.confidence_intervals import wilson_interval
-from sanitize.storage.corpus import Documents, flatten_cells
+from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import parse_json, read_json, write_private_lines
 from sanitize.storage.private_folder import require_run_workspace
@@ -45,7 +45,6 @@ from sanitize.storage.remote_storage import require_local_path
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
 _PASSAGE_CHARACTERS = 1_500  # characters of a passage
-_MAX_READ_GAP = 2_000  # documents that are read together
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "kind")
 
 
@@ -61,9 +60,12 @@ def sample_for_labels(work: Path | str, /, *, n: int = 300, out: Path | str | No
     {'EMAIL_ADDRESS': 1, 'documents with finds': 1}
     """
     work = _require_work(work)
-    target = require_local_path(out) if out is not None else work / "labels" / "sample.jsonl"
+    target = get_sample_path(work, out)
     if target.exists():
-        raise UsageError(f"{target}: exists already, and may hold labels; name another file with --out, or move it away")
+        raise UsageError(
+            f"{target}: exists already, and may hold labels; name another file with --out, or move it away. At a terminal, "
+            f"`sanitize label {work}` goes on with it"
+        )
     if n < 1:
         raise UsageError(f"--n {n}: expected at least 1 row")
     if out is not None and not target.parent.is_dir():
@@ -110,6 +112,11 @@ def estimate_missed(work: Path | str, others: Sequence[Path | str] | Path | str,
     """
     others = [others] if isinstance(others, str | Path) else others
     return _estimate_missed(_require_work(work), [require_local_path(one) for one in others])
+
+
+def get_sample_path(work: Path | str, out: Path | str | None = None) -> Path:
+    """The file of a sample of WORK: `out`, or WORK/labels/sample.jsonl. Raises UsageError for a folder that is no WORK."""
+    return require_local_path(out) if out is not None else _require_work(work) / "labels" / "sample.jsonl"
 
 
 def _require_work(work: Path | str) -> Path:
@@ -169,7 +176,7 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
         order, with_text, tried = rng.permutation(doc_nos).astype(np.int64), np.empty(0, np.int64), 0
         while len(with_text) < wanted and tried < len(order):  # a document without text gives no passage
             batch = np.sort(order[tried : tried + wanted - len(with_text)])
-            batch_texts = _read_texts(documents, leaves, batch)
+            batch_texts = documents.read_texts(leaves, batch)
             texts |= batch_texts
             with_text = np.append(with_text, batch[np.isin(batch, [doc_no for (doc_no, _), text in batch_texts.items() if text])])
             tried += len(batch)
@@ -182,7 +189,7 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
     sampled = np.unique(
         np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(doc_nos for doc_nos, _ in drawn.values())])
     )
-    texts |= _read_texts(documents, leaves, sampled.astype(np.int64))
+    texts |= documents.read_texts(leaves, sampled.astype(np.int64))
     rows: list[dict[str, Any]] = []
     # a loop over the rows of a sample, which a person will read one by one
     for kind, frame in strata.items():
@@ -246,20 +253,6 @@ def _occurrences_by_cell(work: Path, doc_nos: np.typing.NDArray[Any]) -> dict[tu
     return by_cell
 
 
-def _read_texts(documents: Documents, leaves: Sequence[LeafPath], doc_nos: np.typing.NDArray[np.int64]) -> dict[tuple[int, int], str]:
-    """The texts of some documents, by (doc_no, cell). Documents at most 2,000 apart are read together."""
-    texts: dict[tuple[int, int], str] = {}
-    columns = [*dict.fromkeys(leaf.column for leaf in leaves)]
-    for group in np.split(doc_nos, np.flatnonzero(np.diff(doc_nos) > _MAX_READ_GAP) + 1) if len(doc_nos) else ():
-        for table in documents.read(int(group[0]), int(group[-1]) + 1, columns):
-            batch = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(group))).combine_chunks()
-            numbers = batch.column("doc_no").to_pylist()
-            for column in flatten_cells(batch, list(leaves)) if batch.num_rows else []:
-                for row, cell, text in zip(column.flat.rows, column.cell, column.flat.texts, strict=True):
-                    texts[numbers[row], int(cell)] = text.as_py() or ""
-    return texts
-
-
 # ------------------------------------------------------------------------------------------------------------------- scores from labels
 
 
@@ -270,6 +263,7 @@ def _score_labels(path: Path) -> LabelScores:
     so the interval of a recall is that of the effective number of spans of a sample in which documents were drawn (`effective_size`).
     """
     judged: dict[str, list[bool]] = {}  # kind -> whether each judged find is right
+    wrong_spans: Counter[str] = Counter()  # finds that are wrong only in their boundaries
     passage_spans: dict[str, list[tuple[int, float, bool]]] = {}  # kind -> (document, weight, whether it was found)
     unlabelled_rows = rows = 0
     for number, row in enumerate(_read_labelled_rows(path), 1):
@@ -279,6 +273,7 @@ def _score_labels(path: Path) -> LabelScores:
                 unlabelled_rows += 1
             else:
                 judged.setdefault(_require_kind(path, number, row["kind"]), []).append(bool(row["right"]))
+                wrong_spans[row["kind"]] += not row["right"] and bool(row.get("right_span"))
             continue
         if row["missed"] is None:
             unlabelled_rows += 1
@@ -301,6 +296,7 @@ def _score_labels(path: Path) -> LabelScores:
         kinds[kind] = KindScores(
             judged=len(right),
             right=sum(right),
+            wrong_spans=wrong_spans[kind],
             precision=precision,
             precision_interval=wilson_interval(precision, len(right)) if precision is not None else None,
             found=int(hits.sum()),
@@ -329,6 +325,40 @@ def effective_size(documents: I64, weights: F64, hits: Mask) -> float:
     document_count = len(weight_by_document)
     variance = document_count / max(1, document_count - 1) * (residuals**2).sum() / total**2
     return min(independent, float(share * (1 - share) / variance)) if variance else independent
+
+
+def read_sample(path: Path) -> list[dict[str, Any]]:
+    """The rows of a sample that `sample_for_labels` drew, labelled or not. UsageError names a row that lacks what a session shows."""
+    needed = {"find": {"kind", "start", "end", "before", "value", "after"}, "passage": {"text"}}
+    rows = list(_read_labelled_rows(path))
+    for number, row in enumerate(rows, 1):
+        spans = row.get("found", ())
+        if not needed[row["ask"]] <= row.keys() or not all({"start", "end", "kind"} <= span.keys() for span in spans):
+            raise UsageError(
+                f"{path}: row {number} lacks something that `sanitize label WORK` wrote; draw a sample into another file (--out)"
+            )
+    if not rows:
+        raise UsageError(f"{path}: has no row; draw a sample into another file (--out)")
+    return rows
+
+
+class SampleFile:
+    """A sample that is being labelled: `save` writes its rows at once, and refuses to overwrite what another program wrote."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._written = path, path.stat()
+
+    def save(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write all rows atomically; UsageError if the file is not the one that was read or written last."""
+        with translate_disk_errors(self._path.parent):
+            if not self._path.exists() or not _is_same_version(self._path.stat(), self._written):
+                raise UsageError(f"{self._path}: another program changed it meanwhile, and its labels are kept; run the same command again")
+            write_private_lines(self._path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), overwrite=True)
+            self._written = self._path.stat()
+
+
+def _is_same_version(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_ino, one.st_mtime_ns, one.st_size) == (other.st_ino, other.st_mtime_ns, other.st_size)
 
 
 def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from typing import Any
 
@@ -93,12 +93,17 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
     elif not values:
         # of records that cannot be read for several reasons, the file is not what its name says
         raise UnreadableFile("truncated" if is_truncated else reasons.pop() if len(reasons) == 1 and "" not in reasons else "not_json")
-    schema = pa.schema([(key, _infer_type(infer_turns(column)) if column else pa.null()) for key, column in values.items()])
+    schema = infer_schema(values)
     pieces = [
         InputUnit(no=0, path=path, format=format, files=(path,), start=start, end=stop)
         for start, stop in zip(cuts, [*cuts[1:], None], strict=True)
     ]
     return FileSurvey(schema=schema, is_inferred=True, units=tuple(pieces))
+
+
+def infer_schema(values: Mapping[str, list[Any]]) -> pa.Schema:
+    """The columns of sampled records, from the values that each has."""
+    return pa.schema([(name, _infer_type(infer_turns(column)) if column else pa.null()) for name, column in values.items()])
 
 
 def _infer_type(values: list[Any]) -> pa.DataType:

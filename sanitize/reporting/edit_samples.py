@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core.text_cells import LeafPath
 from sanitize.reporting.html_report import EditSample
-from sanitize.storage.corpus import Documents, flatten_cells
+from sanitize.storage.corpus import Documents
 
 _MAX_DOCUMENTS = 2_000  # samples are taken from the first documents of a task: one batch is read, not the corpus
 _CONTEXT_BYTES = 48
@@ -32,15 +31,8 @@ def select_edit_samples(documents: Documents, leaves: Sequence[LeafPath], edits:
     # the first edit of every kind, then the second of every kind, and so on
     near = frame.filter(pl.col("doc_no") < first + _MAX_DOCUMENTS).with_columns(number=pl.int_range(pl.len()).over("kind"))
     chosen = near.sort("number", "doc_no", "cell", "start_byte").head(count).sort("doc_no", "cell", "start_byte")
-    wanted = chosen["doc_no"].unique().to_list()
-    texts: dict[tuple[int, int], bytes] = {}
-    columns = [*dict.fromkeys(leaf.column for leaf in leaves)]
-    for batch in documents.read(min(wanted), max(wanted) + 1, columns):
-        batch = batch.filter(pc.is_in(batch.column("doc_no"), value_set=pa.array(wanted))).combine_chunks()
-        numbers = batch.column("doc_no").to_pylist()
-        for column in flatten_cells(batch, list(leaves)) if batch.num_rows else []:
-            for row, cell, text in zip(column.flat.rows, column.cell, column.flat.texts, strict=True):
-                texts[numbers[row], int(cell)] = (text.as_py() or "").encode()
+    wanted = chosen["doc_no"].unique().sort().to_list()
+    texts = {place: text.encode() for place, text in documents.read_texts(leaves, np.array(wanted, np.int64)).items()}
     samples = []
     edits_by_cell = near.filter(pl.col("doc_no").is_in(wanted)).sort("start_byte").partition_by("doc_no", "cell", as_dict=True)
     for row in chosen.iter_rows(named=True):

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import functools
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sanitize.core.part_protocols import list_part_names, load_part
-from sanitize.core.table_rendering import escape_controls
 from sanitize.core.verdict import count_unchanged, describe_verdict
 from sanitize.errors import PlanError
 from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_narrow_svg, render_svg
+from sanitize.reporting.page_templates import VerbatimText, format_number, format_size, render_template
 from sanitize.storage.records.dataset_features import to_yaml_list
 from sanitize.storage.views import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
@@ -70,7 +68,7 @@ def render_report(summary: Summary, tables: ReportTables | None = None) -> str:
     tables = tables or ReportTables()
     kinds = _kind_rows(summary, tables)
     outcome_chart, locations = outcome_bars(kinds), _location_table(kinds, tables)
-    return _render(
+    return render_template(
         "report.html.j2",
         **_template_variables(summary, kinds),
         outcome_chart=_svg_markup(outcome_chart) if outcome_chart else None,
@@ -99,7 +97,9 @@ def render_card(summary: Summary, tables: ReportTables | None = None) -> str:
     """The dataset card (README.md) in Markdown, with the `configs` that tell `load_dataset` where the shards are, and the license."""
     tables = tables or ReportTables()
     variables = _template_variables(summary, _kind_rows(summary, tables))
-    return _render("card.md.j2", **variables, ledger=tables.ledger, size=_VerbatimText(_size_category(int(summary["documents_out"]))))
+    return render_template(
+        "card.md.j2", **variables, ledger=tables.ledger, size=VerbatimText(_size_category(int(summary["documents_out"])))
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------------- facts
@@ -143,7 +143,7 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "about": dict(summary.get("plan", {})).get("about", ""),
         "columns": [{"name": "", "policy": ""} | dict(column) for column in summary.get("columns", ())],
         "splits": _count_splits(shards),
-        "features": [_VerbatimText(json.dumps(one, ensure_ascii=False)) for one in to_yaml_list(dict(summary.get("features", {})))],
+        "features": [VerbatimText(json.dumps(one, ensure_ascii=False)) for one in to_yaml_list(dict(summary.get("features", {})))],
         "quarantine": sorted(dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])),
         "versions": sorted(dict(summary.get("versions", {})).items()),
         "settings": _describe_settings(dict(summary.get("settings", {}))),
@@ -164,7 +164,7 @@ def _count_splits(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     counts: dict[str, dict[str, Any]] = {}
     for shard in shards:
         name = str(shard.get("split", "train"))
-        split = counts.setdefault(name, {"name": _VerbatimText(name), "rows": 0, "bytes": 0})
+        split = counts.setdefault(name, {"name": VerbatimText(name), "rows": 0, "bytes": 0})
         for count_name in ("rows", "bytes"):
             split[count_name] += shard[count_name] or 0
     return list(counts.values())
@@ -200,12 +200,12 @@ def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
         "id column": roles.get("id") or "doc_id",
         "text files": splits.get(str(roles.get("split")), "one document for each line of a .txt file"),
         "sample": f"{settings.get('sample', 1.0):.4g} of the documents" if settings.get("sample", 1.0) != 1.0 else "all documents",
-        "documents per shard": _format_number(settings.get("rows_per_shard")),
-        "largest document": _format_size(settings.get("max_doc_bytes")),
-        "matches in a document": _format_number(settings.get("max_doc_matches")),
+        "documents per shard": format_number(settings.get("rows_per_shard")),
+        "largest document": format_size(settings.get("max_doc_bytes")),
+        "matches in a document": format_number(settings.get("max_doc_matches")),
         "list of known values": "given" if settings.get("known") else "none",
         "format of the shards": str(settings.get("format", "parquet")),
-        "erasure requests": _format_number(dict(settings.get("erased") or {}).get("erasures", 0)),
+        "erasure requests": format_number(dict(settings.get("erased") or {}).get("erasures", 0)),
     }
     named = {"roles", "sample", "rows_per_shard", "max_doc_bytes", "max_doc_matches", "known", "format", "erased", "verify"}
     others = [(name.replace("_", " "), _format_words(value)) for name, value in sorted(settings.items()) if name not in named]
@@ -398,74 +398,3 @@ def _mark_changes(shape: str, other: str) -> list[tuple[bool, str]]:
     words, other_words = (re.findall(r"[A-Za-z9]+|.", text) for text in (shape, other))
     blocks = difflib.SequenceMatcher(a=words, b=other_words, autojunk=False).get_opcodes()
     return [(tag != "equal", "".join(words[first:last])) for tag, first, last, _, _ in blocks if last > first]
-
-
-# ------------------------------------------------------------------------------------------------------------------------ rendering
-
-
-def _render(template: str, /, **variables: Any) -> str:
-    """Render a template. Control characters are made visible and texts are escaped for the format; an undefined variable is an error."""
-    return str(_load_template(template).render(**variables))
-
-
-@functools.cache  # compiling one takes longer than rendering it
-def _load_template(template: str) -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).resolve().parent / "templates"),
-        autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",)),  # Markdown is escaped by `finalize`
-        undefined=jinja2.StrictUndefined,
-        finalize=_finalize_html if template.endswith(".html.j2") else _finalize_markdown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"n": _format_number, "size": _format_size, "share": _format_share, "yaml": _format_yaml}
-    return environment.get_template(template)
-
-
-class _VerbatimText(str):
-    """A trusted text that is written without escaping."""
-
-
-def _finalize_html(value: object) -> object:
-    return escape_controls(value) if type(value) is str else value
-
-
-def _finalize_markdown(value: object) -> object:
-    """Escape a text so that neither Markdown nor HTML inside it reads it as markup."""
-    if type(value) is not str:
-        return value
-    text = escape_controls(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*\[\]|!#~$])", r"\\\1", text)
-
-
-def _format_yaml(text: str) -> _VerbatimText:
-    """A text as a quoted scalar of YAML, for the head of the card."""
-    return _VerbatimText(json.dumps(escape_controls(text), ensure_ascii=False))
-
-
-def _format_number(value: float | None) -> str:
-    """1234567 as `1,234,567`; None (not measured) as a dash."""
-    if value is None:
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-
-
-def _format_share(pair: Sequence[int]) -> str:
-    """Percentage of `pair` = (all, part); `<1%` and `>99%` for values that would round to 0 % and 100 %."""
-    share = 100 * pair[1] / pair[0] if pair[0] else 0.0
-    return f"{share:.0f}%" if share in (0, 100) or 1 <= share <= 99 else "<1%" if share < 1 else ">99%"
-
-
-def _format_size(value: int | None) -> str:
-    """A file size such as `12 B` or `3.4 MB`; None as a dash."""
-    if value is None:
-        return "–"
-    size = float(value)
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

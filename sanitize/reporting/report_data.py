@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,32 @@ def collect_report_tables(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublishedRun:
+    """A published folder with its manifest, and of the private folder the folder of its run and index.json."""
+
+    out: Path
+    work: Path
+    manifest: Mapping[str, Any]
+    folder: Path
+    index: Mapping[str, Any]
+
+
+def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
+    """The run that published OUT. Raises UsageError for a folder that is none, and for a WORK that is not that of the run."""
+    work = remote_output.workspace_path(work, out)
+    corpus = _open_output(out)
+    corpus.require_current_manifest()
+    run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
+    index = read_json(work / "index.json")
+    private_folder.require_current_schema(work, index)
+    if index is None or not (run_folder / "plan.json").is_file():
+        raise UsageError(
+            f"{work}: is not the private folder of the run that published {out}; give that one with --work (default: {out}.private)"
+        )
+    return PublishedRun(out=out, work=work, manifest=corpus.manifest, folder=run_folder, index=index)
+
+
 @public_function()
 def report(
     out: Path | str,
@@ -120,21 +147,12 @@ def report(
     >>> sanitize.report("clean").page
     'clean.report.html'
     """
-    out, work = require_local_path(out), remote_output.workspace_path(work, out)
-    corpus = _open_output(out)
-    corpus.require_current_manifest()
-    manifest = corpus.manifest
-    run_folder = work / "runs" / str(manifest["plan_hash"])
-    index_state = read_json(work / "index.json")
-    private_folder.require_current_schema(work, index_state)
-    if index_state is None or not (run_folder / "plan.json").is_file():
-        raise UsageError(
-            f"{work}: is not the private folder of the run that published {out}; give that one with --work (default: {out}.private)"
-        )
+    published = open_published_run(require_local_path(out), work)
+    out, work, manifest, run_folder, index_state = published.out, published.work, published.manifest, published.folder, published.index
     page = require_local_path(to) if to is not None else None if figures is not None else out.with_name(f"{out.name}.report.html")
     for target in (page, figures):
         if target is not None:
-            _require_outside(require_local_path(target), out, work)
+            require_outside(require_local_path(target), out, work)
     if page is not None and page.is_dir():
         raise UsageError(f"{page}: is a folder; expected the file to write the page to")
     with (
@@ -179,7 +197,7 @@ def _open_output(out: Path) -> Corpus:
     return Corpus.open(out)
 
 
-def _require_outside(path: Path, *folders: Path) -> None:
+def require_outside(path: Path, *folders: Path) -> None:
     """Raise UsageError for a path inside OUT, whose manifest lists all files, or inside WORK, which only runs write to."""
     for folder in folders:
         if path.resolve().is_relative_to(folder.resolve()):

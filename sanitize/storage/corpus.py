@@ -28,6 +28,7 @@ from sanitize.storage.files import file_sha256, parse_json
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
 GROUP_BYTES = 256 << 10  # columns with less text in a batch are searched together
+_MAX_READ_GAP = 2_000  # documents that `read_selected` reads and leaves out, rather than begin to read again
 MANIFEST_VERSION = 2  # `format` in manifest.json; raise it when a key changes
 _READABLE_MANIFEST_VERSIONS = (1, MANIFEST_VERSION)  # version 1 has other names for the same; its shards can be read
 
@@ -80,6 +81,24 @@ class Documents:
             low, high = max(first_doc_no, source.first_doc_no), min(end_doc_no, source.first_doc_no + source.rows)
             if low < high:
                 yield from self._read(source, low - source.first_doc_no, high - source.first_doc_no, names)
+
+    def read_selected(self, doc_nos: I64, columns: list[str]) -> Iterator[pa.Table]:
+        """Yields the documents with these numbers, which are sorted; those at most 2,000 apart are read together."""
+        for group in np.split(doc_nos, np.flatnonzero(np.diff(doc_nos) > _MAX_READ_GAP) + 1) if len(doc_nos) else ():
+            for table in self.read(int(group[0]), int(group[-1]) + 1, columns):
+                selected = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(group))).combine_chunks()
+                if selected.num_rows:
+                    yield selected
+
+    def read_texts(self, leaves: Sequence[LeafPath], doc_nos: I64) -> dict[tuple[int, int], str]:
+        """The texts of the documents with these numbers, which are sorted, by (doc_no, cell)."""
+        texts: dict[tuple[int, int], str] = {}
+        for table in self.read_selected(doc_nos, [*dict.fromkeys(leaf.column for leaf in leaves)]):
+            numbers = table.column("doc_no").to_pylist()
+            for column in flatten_cells(table, list(leaves)):
+                for row, cell, text in zip(column.flat.rows, column.cell, column.flat.texts, strict=True):
+                    texts[numbers[row], int(cell)] = text.as_py() or ""
+        return texts
 
     def _read(self, file: DocumentFile, first_row: int, end_row: int, names: list[str]) -> Iterator[pa.Table]:
         try:

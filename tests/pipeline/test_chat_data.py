@@ -1,4 +1,4 @@
-"""Runs over conversations: roles and structure stay, JSON stays valid, a person keeps one surrogate within a conversation."""
+"""Runs and streams over conversations: roles and structure stay, JSON stays valid, a person keeps one surrogate within a conversation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import sanitize
+from sanitize.pipeline.streaming.stream import run_stream
+from sanitize.plans.plan import load_plan
+from sanitize.plans.settings import Settings
 
 ARGUMENTS = {"to": "ann.roe@example.com", "text": 'line\nann.roe@example.com "q" é', "phone": 2055550142, "n": 3}
 CONVERSATION: dict[str, Any] = {
@@ -95,3 +99,88 @@ def test_columns_that_are_searched_together_have_their_first_occurrence_in_corpu
     first, second = sanitize.Corpus.open(tmp_path / "out").table(["text", "b"]).to_pylist()
     assert first == rows[0] and "ann.roe@example.com" not in second["text"]
     assert result.by_kind["EMAIL_ADDRESS"].documents == 2
+
+
+# ---- streams ----
+
+TOOL_CALL = CONVERSATION["messages"][1] | {"content": None}
+SHAPES: dict[str, dict[str, Any]] = {
+    "chat": {"messages": [CONVERSATION["messages"][0], TOOL_CALL, CONVERSATION["messages"][2]], "topic": "of bob@example.org"},
+    "chat without a content": {
+        "messages": [CONVERSATION["messages"][0], {"role": "assistant", "tool_calls": TOOL_CALL["tool_calls"]}, CONVERSATION["messages"][2]]
+    },
+    "from and value": {
+        "conversations": [{"from": "human", "value": "I am ann.roe@example.com"}, {"from": "gpt", "value": "bob@example.org"}]
+    },
+    "parts": {"messages": [{"role": "user", "content": [{"type": "text", "text": "ann.roe@example.com"}, {"type": "image"}]}]},
+    "preference": {
+        name: [{"role": "user", "content": "of bob@example.org"}, {"role": "assistant", "content": text}]
+        for name, text in (("chosen", "Ask ann.roe@example.com"), ("rejected", "Ask bob@example.org"))
+    },
+    "prompt and completion": {"prompt": "Who is ann.roe@example.com?", "completion": "A friend of bob@example.org"},
+    "instruction": {"instruction": "Who?", "input": "ann.roe@example.com", "output": "bob@example.org"},
+}
+# records of no shape of the first ones: what a run quarantines, a stream does
+BAD_RECORDS: list[tuple[str, dict[str, Any]]] = [
+    ("no_turns", {"messages": [], "topic": "x"}),
+    ("unknown_role", {"messages": [{"role": "Larry", "content": "Hi", "tool_calls": []}], "topic": "x"}),
+    ("unknown_role", {"messages": [{"content": "Hi", "tool_calls": []}], "topic": "x"}),
+    ("wrong_type", {"messages": [{"role": "user", "content": ["Hi"], "tool_calls": []}], "topic": "x"}),
+    (
+        "bad_arguments",
+        {"messages": [{"role": "user", "content": "", "tool_calls": [{"function": {"arguments": "{no"}}]}], "topic": "x"},
+    ),
+    ("no_text", {"topic": "x"}),
+]
+
+
+def without_nulls(value: Any) -> Any:
+    """A value without the nulls that a table has for missing fields, and without the columns that a run adds."""
+    if isinstance(value, dict):
+        return {name: without_nulls(one) for name, one in value.items() if one is not None and name not in ("doc_id", "user_id")}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_stream_of_a_shape_gives_the_texts_of_a_run(shape: str, tmp_path: Path) -> None:
+    rows = [json.loads(json.dumps(SHAPES[shape]).replace("ann.roe", f"ann{number % 2}.roe")) for number in range(5)]
+    plans = [load_plan("rmft", ["edit.0.stores=curated", *changes]) for changes in ((), ("edit.0.avoid=seen",))]
+    result = sanitize.run(write_lines(tmp_path / "a.jsonl", rows), tmp_path / "out", plan=plans[1], workers=1, seed=1)
+    expected = [without_nulls(row) for row in sanitize.Corpus.open(tmp_path / "out").table().to_pylist()]
+    assert expected != rows and result.shape
+    for batch in (1, 3):
+        assert [without_nulls(row) for row in sanitize.stream(rows, plan=plans[0], seed=1, batch=batch)] == expected
+    frames = sanitize.stream(pa.Table.from_pylist(rows).to_batches(max_chunksize=2), plan=plans[0], seed=1)
+    assert [without_nulls(row) for frame in frames for row in frame.to_pylist()] == expected
+
+
+def test_a_stream_quarantines_what_a_run_does(tmp_path: Path) -> None:
+    rows = [CONVERSATION, *(row for _, row in BAD_RECORDS), CONVERSATION]
+    result = sanitize.run(write_lines(tmp_path / "a.jsonl", rows), tmp_path / "out", plan="redact", workers=1, max_quarantine=1.0)
+    reasons = [reason for reason, _ in BAD_RECORDS]
+    assert result.quarantine == {reason: reasons.count(reason) for reason in reasons}
+    state = tmp_path / "state"
+    clean = list(sanitize.stream(rows, plan="redact", state=state, batch=2))
+    assert [row["topic"] for row in clean] == ["mail", "mail"]
+    entries = [json.loads(line) for line in (state / "quarantine" / "records.jsonl").read_text().splitlines()]
+    assert [entry["reason"] for entry in entries] == reasons
+    # a table has one type for all records, so that the others come as records only
+    table = pa.Table.from_pylist([CONVERSATION, *(row for reason, row in BAD_RECORDS if reason not in ("wrong_type", "no_text"))])
+    frames = list(sanitize.stream(table, plan="redact", state=tmp_path / "state2"))
+    assert sum(len(frame) for frame in frames) == 1
+    entries = [json.loads(line) for line in (tmp_path / "state2" / "quarantine" / "records.jsonl").read_text().splitlines()]
+    assert [entry["reason"] for entry in entries] == ["no_turns", "unknown_role", "unknown_role", "bad_arguments"]
+
+
+def test_a_stream_remembers_its_shape(tmp_path: Path) -> None:
+    """Records of a later call are read as those before, whatever they have; the summary names the shape."""
+    state, later = tmp_path / "state", {"text": "other", **CONVERSATION}
+    first = list(sanitize.stream([CONVERSATION], plan="redact", state=state, seed=1))
+    assert without_nulls(first[0])["messages"][0]["content"] == "Write to [EMAIL_ADDRESS], her number is [PHONE_NUMBER]."
+    (row,) = sanitize.stream([later], plan="redact", state=state, seed=1)
+    assert row["messages"][0]["role"] == "user" and json.loads(row["messages"][1]["tool_calls"][0]["function"]["arguments"])["n"] == 3
+    settings = Settings(seed=1, workers=1)
+    summary = run_stream([write_lines(tmp_path / "a.jsonl", [CONVERSATION])], tmp_path / "out.jsonl", load_plan("redact"), None, settings)
+    assert summary.shape.startswith("chat: texts in messages[].content")
+    with pytest.raises(sanitize.SanitizeError, match="none of its 1 record has a text in a column text"):
+        list(sanitize.stream([{"notes": "x"}], plan="redact"))

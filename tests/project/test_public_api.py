@@ -135,7 +135,7 @@ def test_no_public_function_returns_a_mapping() -> None:
     }
     assert {name: text for name, text in returned.items() if text.startswith(("dict[", "Mapping["))} - KIND_LIST.keys() == set()
     functions = [name for name in sanitize.__all__ if inspect.isfunction(getattr(sanitize, name))]
-    assert len(functions) == 19
+    assert len(functions) == 20
 
 
 KIND_LIST = {
@@ -146,7 +146,7 @@ KIND_LIST = {
 
 def test_results_are_frozen_dataclasses() -> None:
     results = [value for name in sanitize.__all__ if inspect.isclass(value := getattr(sanitize, name)) and issubclass(value, CommandResult)]
-    assert len(results) == 13
+    assert len(results) == 14
     for result in results:
         assert dataclasses.is_dataclass(result) and result.__dataclass_params__.frozen  # type: ignore[attr-defined]
         assert result.__doc__
@@ -226,6 +226,7 @@ WRONG_CALLS: dict[str, tuple[Callable[..., object], str]] = {
     "verify: work by position": (lambda: sanitize.verify("out", "work"), "verify: 2 arguments are given by position"),
     "replay: no inputs": (lambda: sanitize.replay("out"), "replay: inputs, out are missing|replay: inputs is missing"),
     "report: list": (lambda: sanitize.report(["out"]), "report: out is a list; expected a path"),
+    "diff: sample": (lambda: sanitize.diff("out", sample="3"), "diff: sample is a str; expected None or a whole number"),
     "subject: erase": (lambda: sanitize.subject("work", ["x"], erase="yes"), "subject: erase is a str; expected True or False"),
     "subject: match": (lambda: sanitize.subject("work", 3), "subject: match is an int"),
     "doctor: folder": (lambda: sanitize.doctor("nowhere"), "nowhere: there is no such folder; expected with folder the folder"),

@@ -438,6 +438,14 @@ def test_every_guarantee_names_tests_that_exist() -> None:
             )
 
 
+def test_every_feature_of_the_comparison_names_tests_that_exist() -> None:
+    rows = [line for line in DOCS["docs/results/comparison.md"].splitlines() if line.startswith("| ") and line.count("|") == 8][1:]
+    without_test = [row.split("|")[1].strip() for row in rows if "`tests/" not in row.split("|")[7]]
+    assert without_test == ["quality filters, languages, text from HTML", "a service over HTTP"]  # what sanitize has not
+    named = [name for row in rows for name in re.findall(r"`(tests/[\w/]+\.py)`", row)]
+    assert len(named) > 20 and [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def test_every_threat_names_tests_that_exist() -> None:
     table = DOCS["docs/security.md"].partition("## Threats")[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| threat")]

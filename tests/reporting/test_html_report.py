@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from sanitize.reporting.charts import RankCurves
-from sanitize.reporting.html_report import EditSample, ReportTables, _render, _size_category, build_charts, render_card, render_report
+from sanitize.reporting.html_report import EditSample, ReportTables, _size_category, build_charts, render_card, render_report
+from sanitize.reporting.page_templates import render_template
 from sanitize.text import mail_headers
 
 SUMMARY: dict[str, Any] = {
@@ -234,7 +235,7 @@ def test_page_has_no_raw_value() -> None:
 @pytest.mark.parametrize("template", ["report.html.j2", "card.md.j2"])
 def test_undefined_template_variable_is_an_error(template: str) -> None:
     with pytest.raises(jinja2.UndefinedError):
-        _render(template)
+        render_template(template)
 
 
 def test_minimal_summary_is_enough() -> None:

@@ -1,4 +1,4 @@
-"""`sanitize label`: draws a sample to label by hand, and computes precision and recall from the labels."""
+"""`sanitize label`: draws a sample, asks for its labels at a terminal, and computes precision and recall from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sanitize.cli.console import format_table, print_result
-from sanitize.cli.options import AsJson, WorkspacePath, local_path
+from sanitize.cli.options import AsJson, Reveal, WorkspacePath, local_path
 from sanitize.core.command_results import LabelSample, LabelScores, MissedEstimate, SeveralIndexEstimate, TwoIndexEstimate
 
 
@@ -21,7 +21,7 @@ def command(
         typer.Option(
             parser=local_path,
             metavar="FILE",
-            help="the file to write the sample to (default: WORK/labels/sample.jsonl)",
+            help="the file of the sample and its labels (default: WORK/labels/sample.jsonl)",
             show_default=False,
         ),
     ] = None,
@@ -41,20 +41,64 @@ def command(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="another seed draws another sample")] = 0,
+    ask: Annotated[
+        bool | None,
+        typer.Option(
+            "--ask/--no-ask",
+            help="ask for the labels here, one key each, or only write the file (default: ask at a terminal)",
+            show_default=False,
+        ),
+    ] = None,
+    reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a sample of occurrences and passages to label by hand; --score computes precision and recall from it."""
+    """Draw a sample of occurrences and passages, and ask for its labels, one key each; --score computes precision and recall from it.
+
+    A session can be ended at any time: the same command goes on with the rows that have no label. Texts are masked until a key shows them.
+    Off a terminal, or with --no-ask, the sample is only written, to be filled in with an editor.
+    """
+    from sanitize.cli.keyboard import has_terminal
     from sanitize.errors import UsageError
     from sanitize.inspection.annotation import estimate_missed, sample_for_labels, score_labels
 
+    if ask and not has_terminal():
+        raise UsageError(
+            "--ask: standard input and output are not a terminal that reads single keys; leave --ask out to get a file to fill in"
+        )
+    if ask and (as_json or score is not None or against is not None):
+        raise UsageError("--ask excludes --json, --score and --against: it asks for labels, and they print results")
     if score is not None and against is not None:
         raise UsageError("--score and --against exclude each other: one reads labels, the other needs none")
     if score is not None:
         print_result(score_labels(work, score), as_json, _format_scores)
     elif against is not None:
         print_result(estimate_missed(work, against), as_json, _format_missed)
+    elif ask or (ask is None and not as_json and has_terminal()):
+        print_result(_label_at_terminal(work, out, n=n, seed=seed, reveal=reveal), False, _format_session)
     else:
         print_result(sample_for_labels(work, n=n, out=out, seed=seed), as_json, _format_sample)
+
+
+def _label_at_terminal(work: Path, out: Path | None, *, n: int, seed: int, reveal: bool) -> LabelScores:
+    """Draw the sample if there is none yet, ask for the labels it lacks, and return the scores of those it has."""
+    from sanitize.cli.label_screen import label_at_terminal
+    from sanitize.inspection.annotation import SampleFile, get_sample_path, read_sample, sample_for_labels, score_labels
+    from sanitize.inspection.label_session import start_session
+    from sanitize.kinds.kind import all_kinds, custom_kinds
+    from sanitize.plans.detection_spec import read_custom_kinds
+
+    path = get_sample_path(work, out)
+    if not path.exists():
+        sample_for_labels(work, n=n, out=out, seed=seed)
+    with custom_kinds(read_custom_kinds(work)):
+        kinds = sorted(all_kinds())
+    file = SampleFile(path)
+    label_at_terminal(start_session(read_sample(path), kinds, reveal=reveal), file.save)
+    return score_labels(work, path)
+
+
+def _format_session(result: LabelScores) -> str:
+    return f"{_format_scores(result)}\n\nlabels  {result.file}   (it holds texts; keep it private)"
 
 
 def _format_sample(sample: LabelSample) -> str:
@@ -76,13 +120,14 @@ def _format_scores(result: LabelScores) -> str:
         (
             kind,
             scores.judged,
+            scores.wrong_spans,
             _format_estimate(scores.precision, scores.precision_interval),
             scores.found + scores.missed,
             _format_estimate(scores.recall, scores.recall_interval),
         )
         for kind, scores in result.kinds.items()
     ]
-    header = ("kind", "judged", "precision (95 %)", "in passages", "recall (95 %)")
+    header = ("kind", "judged", "wrong span", "precision (95 %)", "in passages", "recall (95 %)")
     waiting = f"{result.unlabelled_rows:,} of {result.rows:,} rows are not labelled yet"
     return "\n".join([format_table(header, rows), *(["", waiting] if result.unlabelled_rows else [])])
 

@@ -81,6 +81,7 @@ def _format_summary(summary: StreamResult) -> str:
         ),
     ]
     facts = [("quarantine", ", ".join(f"{times} {reason}" for reason, times in summary.quarantine.items()))] if summary.quarantine else []
+    facts += [("shape", summary.shape)] if summary.shape else []
     facts += [("note", note) for note in summary.notes]
     facts += [(line.name, line.text) for line in summary.verdict]
     lines += format_facts(facts)

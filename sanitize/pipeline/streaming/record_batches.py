@@ -3,7 +3,8 @@
 `StreamBatch.extract_texts` takes the texts out of a batch, `rewrite` puts the edited ones in their place; everything else stays unchanged.
 The numbers of a record's cells do not depend on later records: the main text comes first, then the fields in the order in which they first
 appeared in the stream; a field that has its first text only after it appeared comes after all others. Of a list only the elements that
-exist count. For records that all have the same fields this is the order of a run over the same files.
+exist count; of the turns of a conversation each counts, with or without a content. For records that all have the same fields this is the
+order of a run over the same files.
 """
 
 from __future__ import annotations
@@ -21,10 +22,22 @@ import pyarrow.compute as pc
 
 from sanitize.array_types import I64
 from sanitize.core.keys import Key, pseudonymize_column
-from sanitize.core.text_cells import LeafPath, canonical_type, flatten_leaf, is_text_type, list_text_leaves, to_canonical_type
+from sanitize.core.text_cells import (
+    JSON_STEP,
+    LeafPath,
+    canonical_type,
+    flatten_leaf,
+    is_text_type,
+    iterate_leaf,
+    list_text_leaves,
+    replace_leaf,
+    to_canonical_type,
+)
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.readers.standard_form import find_faults, find_leaf, is_binary
+from sanitize.readers import jsonl
+from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows, to_plain_schema
 from sanitize.readers.survey import Roles
+from sanitize.storage.records.record_shapes import find_record_fault, find_shape_faults
 
 TEXT = pa.large_string()
 Row = dict[str, Any]
@@ -92,12 +105,22 @@ class StreamLayout:
         self.seen_columns.append(column)
         return True
 
+    def fills_missing(self, column: str, steps: Steps) -> bool:
+        """Whether each turn counts as a cell of this field, as in a run: the contents of conversations, which come first."""
+        return self.roles.shape is not None and (column, steps) == (self.main_column, self.main_steps)
+
     def add_text_field(self, column: str, steps: Steps, is_new_column: bool) -> None:
-        """Register a field that has texts. `is_new_column`: its column first appeared in this record or table."""
+        """Register a field that has texts, unless they are roles; of one with JSON the strings inside are its texts. `is_new_column`: its
+        column first appeared in this record or table."""
+        if (shape := self.roles.shape) is not None:
+            cells = shape.select_cells([LeafPath(column, steps)])
+            if not cells:
+                return
+            steps = cells[0].steps
         if (column, steps) not in self._known_fields:
             self._known_fields.add((column, steps))
             # a list field and a field of a new column shift no existing cell, so they may be inserted; any other field is appended
-            rank = self._column_numbers[column] if is_new_column or "[]" in steps else _LAST_RANK
+            rank = self._column_numbers[column] if is_new_column or _is_list(steps) else _LAST_RANK
             position = bisect.bisect_right(self.field_ranks, rank)
             self.text_fields.insert(position, (column, steps))
             self.field_ranks.insert(position, rank)
@@ -141,6 +164,9 @@ class StreamBatch(Protocol):
     def has_column(self, name: str) -> bool:
         """True if a record has a column of that name."""
 
+    def infer_schema(self) -> pa.Schema:
+        """The columns of the records that could be read, with their types."""
+
     def iterate_field_names(self, main_column: str) -> Iterator[str]:
         """Names of columns, and of fields of the main column and of lists of objects, for error messages: plausible names only, each once.
         Keys of other objects may be personal data."""
@@ -171,6 +197,9 @@ class DictBatch:
                 continue
             if not layout.main_steps and not isinstance(record[layout.main_column], str | None):
                 self._quarantine(row, "wrong_type")
+                continue
+            if layout.roles.shape is not None and (reason := find_record_fault(record, layout.roles.shape)):
+                self._quarantine(row, reason)
                 continue
             names.update(record)
             for column, value in record.items():
@@ -227,14 +256,14 @@ class DictBatch:
         leaves = []
         for number, (column, steps) in enumerate(layout.text_fields):
             name = f"c{number}"
-            if "[]" in steps:
-                lists = [
-                    [text for text in _iterate_at(record.get(column), steps) if text is None or isinstance(text, str)] for record in records
-                ]
+            if _is_list(steps):
+                fill = layout.fills_missing(column, steps)
+                values = [iterate_leaf(record.get(column), steps, fill_missing=fill) for record in records]
+                lists = [[text for text in found if text is None or isinstance(text, str)] for found in values]
                 columns[name] = pa.array(lists, pa.large_list(TEXT))
                 leaves.append(LeafPath(name, ("[]",)))
             else:
-                texts = [next(_iterate_at(record.get(column), steps), None) if steps else record.get(column) for record in records]
+                texts = [next(iterate_leaf(record.get(column), steps), None) if steps else record.get(column) for record in records]
                 columns[name] = pa.array([text if isinstance(text, str) else None for text in texts], TEXT)
                 leaves.append(LeafPath(name))
         kept: list[tuple[pa.LargeStringArray, I64]] = []
@@ -265,7 +294,9 @@ class DictBatch:
                     if isinstance(record_copy.get(column), str):
                         record_copy[column] = text
                 elif column in record_copy:
-                    record_copy[column] = _replace_strings(record_copy[column], steps, iter(text if isinstance(text, list) else [text]))
+                    new_texts = iter(text if isinstance(text, list) else [text])
+                    fill = layout.fills_missing(column, steps)
+                    record_copy[column] = replace_leaf(record_copy[column], steps, new_texts, fill_missing=fill)
         for name in pseudonymized:
             # as in a run, a pseudonym is made of the text of a value: of the digits of a number, of the JSON of a nested value
             rows_and_values = [
@@ -300,6 +331,14 @@ class DictBatch:
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
         return any(record is not None and name in record for record in self.rows)
+
+    def infer_schema(self) -> pa.Schema:
+        """See `StreamBatch`."""
+        values: dict[str, list[Any]] = {}
+        for record in self.rows:
+            for name, value in (record or {}).items():
+                values.setdefault(str(name), []).append(value)
+        return jsonl.infer_schema(values)
 
     def iterate_field_names(self, main_column: str) -> Iterator[str]:
         """See `StreamBatch`."""
@@ -356,15 +395,19 @@ class ArrowBatch:
         }
         leaves, text_leaves = [], set(list_text_leaves(canonical.schema))
         for number, (column, steps) in enumerate(layout.text_fields):
-            if LeafPath(column, steps) in text_leaves:
+            if LeafPath(column, steps).stored in text_leaves:
                 columns[f"k{column}"] = _combine_chunks(canonical.column(column))
                 leaves.append(LeafPath(f"k{column}", steps))
             else:
-                null_type = pa.large_list(TEXT) if "[]" in steps else TEXT
+                null_type = pa.large_list(TEXT) if _is_list(steps) else TEXT
                 columns[f"c{number}"] = pa.nulls(len(self), null_type)
-                leaves.append(LeafPath(f"c{number}", ("[]",) if "[]" in steps else ()))
+                leaves.append(LeafPath(f"c{number}", ("[]",) if _is_list(steps) else ()))
         table = pa.table(columns)
-        for row, reason in find_faults(table.drop_columns(["doc_no"]).to_batches()[0], max_doc_bytes).items() if len(self) else ():
+        faults = find_faults(table.drop_columns(["doc_no"]).to_batches()[0], max_doc_bytes) if len(self) else {}
+        if len(self) and (shape := layout.roles.shape) is not None:
+            # strings that are not UTF-8 cannot be read
+            faults = find_shape_faults(null_out_rows(canonical.to_batches()[0], faults), shape) | faults
+        for row, reason in faults.items():
             self.quarantined.setdefault(row, QuarantineEntry(reason, raw=self.encode_record(row)))
         rows = np.setdiff1d(np.arange(len(self)), np.array(list(self.quarantined), np.int64))
         if len(rows) < len(self):
@@ -427,9 +470,18 @@ class ArrowBatch:
         """See `StreamBatch`."""
         return name in self.table.column_names
 
+    def infer_schema(self) -> pa.Schema:
+        """See `StreamBatch`."""
+        return to_plain_schema(self.table.schema)
+
     def iterate_field_names(self, main_column: str) -> Iterator[str]:
         """See `StreamBatch`."""
         return filter(_PLAUSIBLE_NAME.fullmatch, self.table.column_names)
+
+
+def _is_list(steps: Steps) -> bool:
+    """Whether a record may have several texts at the end of a path."""
+    return "[]" in steps or JSON_STEP in steps
 
 
 def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
@@ -456,28 +508,6 @@ def _find_string_paths(value: Any, steps: Steps, field_names: set[str]) -> Itera
         field_names.update(value)
         for name, inner in value.items():
             yield from _find_string_paths(inner, (*steps, name), field_names)
-
-
-def _iterate_at(value: Any, steps: Steps) -> Iterator[Any]:
-    """The values at a path: one, or one for every element of the lists on the way; none if the path does not exist."""
-    if not steps:
-        yield value
-    elif steps[0] == "[]":
-        for inner in value if isinstance(value, list) else ():
-            yield from _iterate_at(inner, steps[1:])
-    elif isinstance(value, dict) and steps[0] in value:
-        yield from _iterate_at(value[steps[0]], steps[1:])
-
-
-def _replace_strings(value: Any, steps: Steps, texts: Iterator[str | None]) -> Any:
-    """A copy of the value with the strings at a path replaced, in the order of `_iterate_at`."""
-    if not steps:
-        return next(texts) if value is None or isinstance(value, str) else value
-    if steps[0] == "[]":
-        return [_replace_strings(inner, steps[1:], texts) for inner in value] if isinstance(value, list) else value
-    if isinstance(value, dict) and steps[0] in value:
-        return {**value, steps[0]: _replace_strings(value[steps[0]], steps[1:], texts)}
-    return value
 
 
 def _iterate_strings(value: Any) -> Iterator[str]:

@@ -24,7 +24,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
@@ -63,12 +63,14 @@ from sanitize.plans.plan import Plan, find_kinds_without_finder, name_finder
 from sanitize.plans.python_api import StreamOptions, name_type, public_function, python_names, to_python_names
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.column_policies import refuse_undecided_columns
+from sanitize.readers.standard_form import with_shape
 from sanitize.stages.finder_pass import TextSearch
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import fsync, read_json, write_json
 from sanitize.storage.locks import lock_workspace
+from sanitize.storage.records.record_shapes import RecordShape
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.task_records import hash_json
 from sanitize.verification.value_forms import list_unsearched_forms
@@ -177,8 +179,12 @@ class StreamProcessor:
             self.sinks: dict[str, dict[str, Any]] = dict(self._saved_state.get("sinks", {}))
             self.total_quarantined = int(self._saved_state.get("quarantined", 0))
             text_fields = self._saved_state.get("text_fields", [])
+            roles = self.settings.columns.roles
+            if (saved_shape := self._saved_state.get("shape")) is not None:
+                shape = RecordShape.from_json(saved_shape)
+                roles = replace(roles, text=shape.texts, shape=shape)
             self.layout = StreamLayout(
-                self.settings.columns.roles,
+                roles,
                 self.settings.columns.policies,
                 [(column, tuple(steps)) for _, column, *steps in text_fields],
                 [rank for rank, *_ in text_fields],
@@ -268,10 +274,15 @@ class StreamProcessor:
             workers.close()
 
     def _extract_texts(self, batch: StreamBatch, first_doc_no: int) -> tuple[TextColumns, list[CellColumn], list[pa.LargeStringArray]]:
+        if self.layout.main_column not in self.layout.seen_columns and self.layout.roles.shape is None:
+            # the first records that can be read decide, as the first file of a run does
+            roles = with_shape(self.layout.roles, batch.infer_schema())
+            if roles.shape is not None:
+                self.layout = StreamLayout(roles, self.layout.policies, reader=self._reader)
         if not first_doc_no:
             # the first batch decides: a later one has records before it that are acknowledged
-            roles = (self.layout.main_column, self.layout.id_column, self.layout.user_column)
-            refuse_undecided_columns(batch.list_text_columns(), {*self.layout.policies, *roles})
+            role_columns = (self.layout.main_column, self.layout.id_column, self.layout.user_column)
+            refuse_undecided_columns(batch.list_text_columns(), {*self.layout.policies, *role_columns})
         text_columns = batch.extract_texts(self.layout, first_doc_no, self.settings.max_doc_bytes)
         self._missing_columns = {name: option for name, option in self._missing_columns.items() if not batch.has_column(name)}
         columns = flatten_cells(text_columns.table, list(text_columns.leaves))
@@ -367,6 +378,7 @@ class StreamProcessor:
                     [rank, column, *steps] for rank, (column, steps) in zip(self.layout.field_ranks, self.layout.text_fields, strict=True)
                 ],
                 "seen_columns": self.layout.seen_columns,
+                **({"shape": asdict(shape)} if (shape := self.layout.roles.shape) is not None else {}),
                 "value_files": runs,
                 "component_log_bytes": pool_bytes,
                 "quarantine_bytes": quarantine_bytes,
@@ -457,6 +469,7 @@ class StreamProcessor:
             seconds=round(seconds, 2),
             plan_hash=self.plan.hash(),
             state=str(self._given_state) if self._given_state is not None else None,
+            shape=shape.describe() if (shape := self.layout.roles.shape) is not None else "",
             verify=self.settings.verify,
             not_searched=list_unsearched_forms(self.settings.verify),
             looked_for=list_looked_for(self.plan.coverage()),

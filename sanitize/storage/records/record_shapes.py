@@ -12,7 +12,7 @@ are) and which hold JSON (their inner strings are searched). `--text-column` ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from sanitize.core.text_cells import (
     is_list_type,
     is_text_type,
     is_valid_json,
+    iterate_leaf,
     list_text_leaves,
 )
 
@@ -64,6 +65,11 @@ class RecordShape:
     roles: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     turns: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RecordShape:
+        """The shape whose fields are JSON data."""
+        return cls(name=str(data["name"]), **{name: tuple(data[name]) for name in ("texts", "roles", "arguments", "turns")})
 
     def describe(self) -> str:
         """The shape in one line, such as `chat: texts in messages[].content; kept: messages[].role`."""
@@ -149,6 +155,44 @@ def find_shape_faults(batch: pa.RecordBatch, shape: RecordShape) -> dict[int, st
             for row in np.flatnonzero(np.asarray(pc.fill_null(pc.equal(lengths, 0), False))):
                 reason_by_row[int(row)] = "no_turns"
     return reason_by_row
+
+
+def find_record_fault(record: Mapping[str, Any], shape: RecordShape) -> str:
+    """The reason why a record as a dictionary does not have the shape, or "": those of `find_shape_faults`, and `wrong_type` for a text or
+    a content of another form than the shape has."""
+    if any(record.get(column) == [] for column in shape.turns):
+        reason = "no_turns"
+    else:
+        roles = [role for path in shape.roles for role in _values_at(record, path)]
+        arguments = [text for path in shape.arguments for text in _values_at(record, path)]
+        if not all(isinstance(text, str | None) for text in (*roles, *arguments)):
+            return "wrong_type"
+        is_known = all(role is not None and role.strip().lower() in KNOWN_ROLES for role in roles)
+        is_json = all(text is None or is_valid_json(text) for text in arguments)
+        reason = "unknown_role" if not is_known else "bad_arguments" if not is_json else ""
+    has_form = all(_has_form(record.get(path.partition("[")[0]), _path_steps(path)[1:]) for path in shape.texts)
+    return reason if has_form else "wrong_type"
+
+
+def _path_steps(path: str) -> tuple[str, ...]:
+    """The column and the steps of a path such as `messages[].content`."""
+    return tuple(path.replace("[]", ".[]").split("."))
+
+
+def _values_at(record: Mapping[str, Any], path: str) -> Iterator[Any]:
+    column, *steps = _path_steps(path)
+    return iterate_leaf(record.get(column), tuple(steps), fill_missing=True)
+
+
+def _has_form(value: Any, steps: tuple[str, ...]) -> bool:
+    """Whether a value has lists and objects where the path has them, and texts at its end; all of them may be null."""
+    if value is None:
+        return True
+    if not steps:
+        return isinstance(value, str)
+    if steps[0] == "[]":
+        return isinstance(value, list) and all(_has_form(element, steps[1:]) for element in value)
+    return isinstance(value, dict) and _has_form(value.get(steps[0]), steps[1:])
 
 
 def _add_faults(

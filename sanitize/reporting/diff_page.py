@@ -1,0 +1,127 @@
+"""Lines before and after of the documents of a diff, and the HTML page that shows them side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sanitize.core.command_results import DIFF_TEXTS, CellDiff, DiffPiece, DiffResult, DocumentDiff
+from sanitize.reporting.page_templates import render_template
+
+Segment = tuple[str, str]  # a mark, and a text without line breaks
+
+
+@dataclass(frozen=True, repr=False)
+class DiffLine:
+    """A line of a text before the run, what became of it, and a note for each mark in it. An edit over several lines is one line here."""
+
+    before: list[Segment] = field(default_factory=list)
+    after: list[Segment] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_changed: bool = False
+    omitted: int = 0  # characters that are not shown here, instead of a text
+
+
+def list_lines(cell: CellDiff) -> Iterator[DiffLine]:
+    """The lines of a text of a document."""
+    before: list[Segment] = []
+    after: list[Segment] = []
+    marks: list[DiffPiece] = []
+
+    def take_line() -> DiffLine:
+        nonlocal before, after, marks
+        changed = any(piece.mark in ("replaced", "swept", "dropped") for piece in marks)
+        notes = Counter(note for piece in marks if (note := describe_mark(piece)))
+        line = DiffLine(before, after, [note + (f" ({times} times)" if times > 1 else "") for note, times in notes.items()], changed)
+        before, after, marks = [], [], []
+        return line
+
+    for piece in cell.pieces:
+        if piece.mark == "omitted":
+            if before or after:
+                yield take_line()
+            yield DiffLine(omitted=piece.characters or 0)
+            continue
+        if piece.mark in ("text", "kept", "left", "dropped"):
+            first, *rest = piece.before.split("\n")
+            for number, text in enumerate((first, *rest)):
+                if number:
+                    yield take_line()
+                if text or piece.mark != "text":
+                    before.append((piece.mark, text))
+                    after += [] if piece.mark == "dropped" else [(piece.mark, text)]
+                    marks += [] if piece.mark == "text" else [piece]
+            continue
+        before.append((piece.mark, piece.before))
+        after.append((piece.mark, piece.after))
+        marks.append(piece)
+    if before or after:
+        yield take_line()
+
+
+def describe_mark(piece: DiffPiece) -> str:
+    """What became of an occurrence, with its kind and the part of the plan that decided."""
+    kind = piece.kind or "text"
+    match piece.mark:
+        case "replaced":
+            return f"{kind} replaced by {piece.part}" if piece.after else f"{kind} removed by {piece.part}"
+        case "swept":
+            return f"{kind} swept: only the leak check found it"
+        case "kept":
+            return f"{kind} kept by {piece.part}"
+        case "left":
+            return f"{kind} left by the plan" + (": allowed, or a low score" if piece.part == "find" else "")
+    return ""
+
+
+def describe_outcome(document: DocumentDiff) -> str:
+    """What became of a document, in words."""
+    match document.outcome:
+        case "dropped":
+            other = "" if document.kept_doc_no is None else f", as in document {document.kept_doc_no}"
+            return f"dropped by {document.part}: {document.reason}{other}"
+        case "quarantined":
+            return f"quarantined: {document.reason}"
+        case "absent":
+            return "not in the output: erased, or not in the sample of the run"
+    counts = [f"{document.marks[mark]:,} {mark}" for mark in ("replaced", "swept", "kept", "left") if document.marks.get(mark)]
+    return ", ".join(counts) if counts else "nothing was found"
+
+
+def render_diff_page(result: DiffResult) -> str:
+    """The page of a diff as HTML, without scripts and external resources."""
+    documents = [
+        {
+            "doc_no": document.doc_no,
+            "doc_id": "" if document.doc_id == str(document.doc_no) else document.doc_id,
+            "split": document.split,
+            "outcome": document.outcome,
+            "description": describe_outcome(document),
+            "cells": [{"leaf": cell.leaf, "lines": list(list_lines(cell))} for cell in document.cells],
+        }
+        for document in result.documents
+    ]
+    return render_template(
+        "diff.html.j2",
+        plan=result.plan,
+        texts=DIFF_TEXTS[result.shown],
+        is_masked=result.shown == "shapes",
+        matching=result.matching,
+        documents=documents,
+        columns=[{"name": column.name, "policy": column.policy} for column in result.columns],
+        marks=_list_marks(result.documents),
+    )
+
+
+def _list_marks(documents: Sequence[DocumentDiff]) -> list[tuple[str, str]]:
+    """The marks that the page has, each with what it means."""
+    meanings = {
+        "replaced": "replaced by the plan",
+        "swept": "found by the leak check alone, and replaced",
+        "kept": "an original that the plan keeps",
+        "left": "found, and left by the plan",
+        "dropped": "of a dropped document",
+    }
+    used = {piece.mark for document in documents for cell in document.cells for piece in cell.pieces}
+    return [(mark, text) for mark, text in meanings.items() if mark in used]
