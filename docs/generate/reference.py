@@ -62,7 +62,11 @@ def command_page() -> str:
     lines = [
         "# Commands",
         "",
-        "Every command also has `--help`. Long options may be written `--option VALUE` or `--option=VALUE`.",
+        "Every command also has `-h` and `--help`. Long options may be written `--option VALUE` or `--option=VALUE`. Defaults come from",
+        "variables and from `sanitize.toml` ([Set defaults](../how_to/settings.md)).",
+        "",
+        "`sanitize --install-completion` lets the shell (bash, zsh, fish, PowerShell) complete commands, options, and the names of plans,",
+        "kinds and queries; `--show-completion` prints the script instead.",
     ]
     for program in PROGRAMS:
         for name, command in list_commands(program).items():

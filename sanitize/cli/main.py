@@ -95,9 +95,10 @@ def _refuse_unknown_option(error: Exception, command: Any, context: Any) -> None
     if option is None or not hasattr(error, "possibilities"):
         return
     names = {name for parameter in command.get_params(context) for name in (*parameter.opts, *parameter.secondary_opts)}
-    known = [name for name in names if name.startswith("--") or (len(name) == len(option) == 2 and name.startswith("-"))]
+    is_long = option.startswith("--")
+    known = [name for name in names if name.startswith("-") and name.startswith("--") == is_long]
     place = f"{context.info_name}: " if context.parent else ""
-    raise UsageError(f"{place}there is no option {option[:40]}; {suggest_names(option, known)}") from None
+    raise UsageError(f"{place}there is no option {option[:40]}; {suggest_names(option if is_long else '', known)}") from None
 
 
 app = typer.Typer(

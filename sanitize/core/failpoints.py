@@ -10,6 +10,8 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from sanitize.errors import suggest_names
+
 FAILPOINTS = (
     "workspace:created",  # WORK exists, its lock is held
     "key:temp_written",  # the key is in its temporary file, not renamed yet
@@ -65,7 +67,7 @@ def _parse_setting(setting: str) -> tuple[str, int]:
         return "", 0
     point, _, count = setting.rpartition(":") if setting.rpartition(":")[2].isdecimal() else (setting, "", "1")
     if point not in FAILPOINTS:
-        raise ValueError(f"SANITIZE_CRASH_AT={setting}: no such point; known: {', '.join(FAILPOINTS)}")
+        raise ValueError(f"SANITIZE_CRASH_AT={setting}: no such point; {suggest_names(point, FAILPOINTS)}")
     return point, int(count)
 
 

@@ -65,7 +65,7 @@ def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
     ("settings", "message"),
     [
         (FrontierSettings(baseline="raw"), "baseline 'raw' is not one of the plans"),
-        (FrontierSettings(plans={}), "none are named"),
+        (FrontierSettings(plans={}), "known: none"),
         (FrontierSettings(metrics=({"use": "extractoin"},)), "did you mean extraction"),
         (FrontierSettings(plans={"baseline": ("baseline", ()), "rmft": ("rmfft", ())}), "rmfft"),
         (FrontierSettings(plans={"baseline": ("baseline", ()), "rmft": ("rmft", ("edit.0.keeep=2",))}), "keeep"),

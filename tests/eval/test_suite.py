@@ -186,7 +186,7 @@ def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [
         ({"runz": {}}, "runz: unknown key; did you mean runs. Known: "),
         ({"runs": {}}, "runs: "),
-        ({"baseline": "rwa"}, "baseline = 'rwa' is not one of the runs; did you mean raw? Known: raw"),
+        ({"baseline": "rwa"}, "baseline = 'rwa' is not one of the runs; did you mean raw. Known: raw"),
         ({"checkpoints": 0}, "checkpoints = 0"),
         ({"original": {}}, "takes either documents or work"),
         ({"texts": {"mail": {"path": "x", "part": "head"}}}, "texts.mail.part"),
