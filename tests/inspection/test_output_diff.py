@@ -205,7 +205,7 @@ def test_unified_text(folder: Path) -> None:
 
 WRONG = {
     "kind": ({"kind": "EMAL_ADDRESS"}, "no kind EMAL_ADDRESS"),
-    "only": ({"only": "swep"}, "Did you mean swept"),
+    "only": ({"only": "swep"}, "did you mean swept"),
     "id": ({"id": ["doc1", "ann.lee@example.com"]}, "1 of 2 ids belong to no document"),
     "document": ({"document": 6}, "the numbers 0 to 5"),
     "limit": ({"limit": 0}, "limit=0"),

@@ -36,7 +36,7 @@ def test_top(workspace: Path) -> None:
     for options in ({"kind": "EMAIL_ADRESS"}, {"name": "occurrences_by_section", "kind": "EMAIL_ADRESS"}):
         with pytest.raises(sanitize.SanitizeError, match="EMAIL_ADDRESS"):
             (sanitize.sql if "name" in options else sanitize.top)(workspace, **options)
-    with pytest.raises(sanitize.SanitizeError, match="one of occurrences, documents"):
+    with pytest.raises(sanitize.SanitizeError, match="known: documents, occurrences"):
         sanitize.top(workspace, by="size")
 
 

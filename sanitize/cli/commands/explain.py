@@ -83,7 +83,7 @@ def format_preview(preview: ExplainResult) -> str:
         for row in preview.forecast.plans:
             lines.append(f"  {row.plan:<14} {row.expected:,.1f} of {row.addresses:,} ({row.low:,.1f} to {row.high:,.1f})")
             if not row.between_trainings:
-                lines.append("    measured in one training; the interval has no differences between trainings (frontier --seeds 3 has)")
+                lines.append("    measured in one training: the interval has no differences between trainings, as several seeds would")
             for band in row.bands:
                 frequency = f"{band.from_} or more" if band.to is None else f"{band.from_} to {band.to}"
                 lines.append(f"    {frequency:>12} times: {band.expected:,.1f} of {band.addresses:,} ({band.low:,.1f} to {band.high:,.1f})")
