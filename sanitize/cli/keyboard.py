@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
-_NAMES = {" ": "space", "\t": "tab", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x1b": "escape", "\x04": "q"}
+_NAMES = {" ": "space", "\t": "tab", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x1b": "escape"}
+_NAMES |= {"\x03": "q", "\x04": "q"}  # Ctrl-C and Ctrl-D
 # cursor keys, with and without the application mode; with Ctrl they take large steps, as up and down do
 _SEQUENCES = {f"\x1b{mode}{letter}": name for mode in "[O" for letter, name in zip("ABCD", ("up", "down", "right", "left"), strict=True)}
 _SEQUENCES |= {"\x1b[1;5C": "down", "\x1b[1;5D": "up", "\x1b[Z": "left"}
@@ -60,7 +61,10 @@ class KeyReader:
 
         self._input = sys.stdin.fileno()
         self._saved: Any = termios.tcgetattr(self._input)
-        tty.setcbreak(self._input)  # Ctrl-C is a signal still
+        tty.setcbreak(self._input)
+        mode = termios.tcgetattr(self._input)
+        mode[3] &= ~termios.ISIG  # Ctrl-C is a key that quits, Ctrl-Z leaves no screen behind
+        termios.tcsetattr(self._input, termios.TCSANOW, mode)
         sys.stdout.write(_SHOW_SCREEN)
         sys.stdout.flush()
         return self
@@ -68,7 +72,7 @@ class KeyReader:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         import termios
 
-        termios.tcsetattr(self._input, termios.TCSADRAIN, self._saved)
+        termios.tcsetattr(self._input, termios.TCSANOW, self._saved)
         sys.stdout.write(_HIDE_SCREEN)
         sys.stdout.flush()
 

@@ -95,7 +95,7 @@ def test_decisions_survive_a_kill_and_the_next_session_goes_on(workspace: Path) 
     second.wait_for("person")
     second.type("e\x1b[C\r")
     second.wait_for("row 4 of 6, 3 labelled")
-    second.type("q")
+    second.type("\x03")  # Ctrl-C quits like q
     second.wait_for("3 of 6 rows are not labelled yet")
     assert second.end() == 0
     shown, _, after = second.output.rpartition("\x1b[?1049l")  # the screen is gone, with all texts that were on it

@@ -145,9 +145,9 @@ def test_a_long_passage_fits_the_screen_and_shows_the_selected_mark(height: int)
 
 
 def test_names_of_keys() -> None:
-    typed = "rW \t\r\n\x7f\x1b[A\x1b[D\x1bOC\x1b[1;5C\x1b[24~\x1b[Zé\x00\x1b\x04"
+    typed = "rW \t\r\n\x7f\x1b[A\x1b[D\x1bOC\x1b[1;5C\x1b[24~\x1b[Zé\x00\x1b\x04\x03"
     assert list(parse_keys(typed)) == [
-        *("r", "W", "space", "tab", "enter", "enter", "backspace", "up", "left", "right", "down", "left", "é", "escape", "q")
+        *("r", "W", "space", "tab", "enter", "enter", "backspace", "up", "left", "right", "down", "left", "é", "escape", "q", "q")
     ]
 
 
