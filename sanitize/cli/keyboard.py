@@ -78,6 +78,8 @@ class KeyReader:
 
     def read_keys(self) -> list[str]:
         """Wait for a key; returns the names of the keys typed since the last call, `q` when the terminal is closed."""
+        # Polars catches SIGINT such that the system continues a `read`; a `select` ends, and the handler of this program runs
+        select.select([self._input], [], [])
         typed = os.read(self._input, 1024)
         while typed.endswith(b"\x1b") and select.select([self._input], [], [], _SEQUENCE_SECONDS)[0]:
             typed += os.read(self._input, 1024)

@@ -68,7 +68,7 @@ class Session:
         if number is not None:
             self._process.send_signal(number)
         exit_code = self._process.wait(60)
-        assert number is not None or termios.tcgetattr(self._command_side)[3] == self.modes
+        assert number == signal.SIGKILL or termios.tcgetattr(self._command_side)[3] == self.modes
         os.close(self._terminal)
         os.close(self._command_side)
         return exit_code
@@ -102,6 +102,14 @@ def test_decisions_survive_a_kill_and_the_next_session_goes_on(workspace: Path) 
     assert "\x1b[?1049h" in shown and "person" not in re.sub(r"\S*sample.jsonl", "", after)
     scores = score_labels(workspace, path).kinds["EMAIL_ADDRESS"]
     assert (scores.judged, scores.right, scores.wrong_spans) == (3, 1, 1) and scores.precision == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_session_that_waits_for_a_key(workspace: Path, tmp_path: Path, number: signal.Signals) -> None:
+    session = Session(workspace, "--n", 2, "--out", tmp_path / "s.jsonl")
+    session.wait_for("row 1 of 2")
+    time.sleep(0.2)  # it waits for a key now
+    assert session.end(number) == 128 + number
 
 
 def test_off_a_terminal_the_file_is_written_or_the_message_says_what_to_do(
