@@ -11,6 +11,13 @@ and numbers that fail the numbering plans. They are telephone numbers only where
 (`office`), and not where the nearest word says otherwise (`NPI`, `order no.`). A number in North American form directly after the label of
 a product or order number is refused (`SKU 415-555-0199`: `named`).
 
+In technical text the digits are left alone: a number with a fraction (`[7028915.431] Call Trace`), one in a row of numbers or hexadecimal
+bytes, four dotted groups of up to three digits (a version), and bare digits that follow `call` in a program or a trace (`call(5551234567`,
+`call stack`). A number in brackets after a name is one where the line begins with the label of a call (`[Call 1] Ann (2125550100)`).
+
+Fewer than ten bare digits and fewer than nine in groups with blanks are a number only in the context that says so: the finder `known` and
+the leak check do not search for them in other places.
+
 Where the numbers of a country have one usual length, the pattern stops there, so that `+33 1 70 18 99 00 12 rue` ends with the number.
 Normalised form: E.164 (`+` and digits, without a trunk `(0)`) where the country is known, else the digits; followed by `x` and the
 extension.
@@ -111,6 +118,7 @@ _MASKED = widen_separators(
     r"(?:[ -]?(?:[0-9]{3,4}|[Xx]{4}|[*]{4}))?",
     allow_repeated=False,
 )
+_ABROAD = r"\A00[0-9]*[^0-9-]"  # zeros as the prefix for calls abroad
 _IS_MASKED = widen_separators("[*]|[0-9 -][Xx]{3}", allow_repeated=False)
 _YEAR_LIKE = widen_separators(r"\A(?:(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\z")
 _HAS_GROUPS = widen_separators("[(]|[ .-][0-9]+[ .-]")
@@ -163,12 +171,34 @@ _PHONE_WORD_AFTER = rf"\A[ ,]{{0,2}}[(-]?(?:(?:office|fax|mobile|cell|home|work|
 _HOTLINE_WORD_BEFORE = rf"{BOUNDARY}(?:call|dial|contact|hotline|helpline|text|sms)(?: us| me)?(?: at| on| to)?[]:]? ?\z"
 # the number is the end of something longer
 _LONGER_NUMBER_BEFORE = r"(?:[0-9][.:/=_-]?|[.=_]|[0-9] [:/-]) ?\z|(?:\A|[^a-z])/\z|-\z"
+# technical text
+_VERSION = r"\A[0-9]{1,3}(?:[.][0-9]{1,3}){3}\z"
+_FRACTION_BEFORE, _FRACTION_AFTER = r"[0-9][.]\z", r"\A[.][0-9]"  # 7028915.431
+# `call` in a trace, a program or a query: `Call Trace:`, `system call`, `call(`, `calls VALUES (`; not `call (212) 555-0100`
+_PROGRAM_BEFORE = (
+    r"(?:\A|[^a-z])(?:(?:call|dial|ring|text|contact|reach)[ _-]?(?:traces?|stacks?|graphs?|sites?|chains?|paths?|ids?|depth|frames?|"
+    r"buffers?|sizes?)|(?:system|function|method|library|tail)[ _-]?calls?|syscalls?|"
+    r"[a-z_]*(?:_calls?|calls?_[a-z_]*|(?:call|ring|text)\())"
+    r"[^a-z0-9]*(?:[a-z]+[^a-z0-9]+){0,2}\z|[^a-z]values ?\(\z"
+)
+_PROGRAM_AFTER = r"\A (?:failed|returned|returns|took|exited|completed|timed|bytes|times)(?:[^a-z]|\z)"
+_ABOVE = r"\n[^a-z\n]*\z"  # all words are on earlier lines
+# rows of numbers or hexadecimal bytes, and of tables
+_ROW_BEFORE = r"(?:\A|[^0-9a-z.+])(?:0x[0-9a-f]+|[0-9a-f]{2}|[0-9a-f]{4}|[0-9a-f]{8}|[0-9]+):?[ \t]+\z"
+_ROW_AFTER = r"\A[ \t]+(?:0x[0-9a-f]+|[0-9a-f]{2}|[0-9]{3}|[0-9a-f]{4}|[0-9a-f]{8}|[0-9]{5,})(?:[ \t\r\n|]|\z)"
+_COLUMN_AFTER = r"\A(?: {2,}|\t)[^ \t\r\n]"
+# a name in front of a number in brackets, on a line that begins with the label of a call
+_CALL_LABEL_BEFORE = (
+    r"\[(?:missed |incoming |outgoing |phone |video )?(?:call|sms|text|voicemail|message)(?: [0-9]{1,4})?\][^\n0-9\[\]]{1,36}\(\z"
+)
+# a second number after a first one: `212-555-0100 or 555-0101`
+_NUMBER_BEFORE = r"[0-9]{3}[ .-][0-9]{4}(?: x[0-9]{1,5})? ?(?:or|and|/|,|;|&) ?\z"
 # words that make a number something else, if they are the nearest word before it
 _OTHER_NUMBER_BEFORE = (
     rf"{BOUNDARY}(?:npi|imei|imsi|iccid|isbn|issn|ssn|iban|account|card|passport|serial|licen[sc]e|policy|invoice){BOUNDARY}[\x00-/:-\x7f]{{0,44}}\z|"
     rf"{BOUNDARY}(?:accounts|acct|orders?|case|file|ticket|ref|reference|routing|tax|security|zip|postcode|postal|id|ids|vin|mrn|record|identifier|"
     r"pin|code|box|room|docket|patent|bug|pages?|version|confirmation|conf|tracking|swift|bic|chapter|section|no|contract|member|"
-    r"customer|employee|patient|student|amount|total|sin|nino|tfn|abn|acn|nhs|bsn|cpf|cnpj|siren|siret|aadhaar|medicare|nas|sku|parts?|"
+    r"customer|employee|patient|student|amount|total|guid|uuid|sha1|md5|commit|pid|uid|gid|irq|cpu|inode|offset|errno|s/n|serial|sin|nino|tfn|abn|acn|nhs|bsn|cpf|cnpj|siren|siret|aadhaar|medicare|nas|sku|parts?|"
     r"part ?(?:no|nr|num|number)|p/n|model|item|batch|lot)"
     rf"(?:[ .:#=(-]|{BOUNDARY}(?:no|nr|num|number|is|was){BOUNDARY})*\z"
 )
@@ -222,9 +252,9 @@ def _needs_context(values: pl.Series) -> pl.Series:
     is_american = number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & (
         value.str.starts_with("+") | value.str.contains(rf"\A(?:{_NORTH_AMERICAN}{_EXTENSION})\z")
     )
-    # libphonenumber has no columnar form: it is called for distinct values that seem to have a country code; `0020-0000-0000` is as often
-    # part of an identifier, and needs context
-    is_abroad = number.str.contains(r"\A[+](?:[^1]|\z)") & value.str.contains(r"\A(?:[+]|00[0-9]*[^0-9-])")
+    # libphonenumber has no columnar form: it is called for distinct values that seem to have a country code. Zeros instead of the plus need
+    # context (`00 2011 52 2010`); `0020-0000-0000` is as often part of an identifier
+    is_abroad = number.str.contains(r"\A[+](?:[^1]|\z)") & value.str.starts_with("+")
     table = _with_numbers(values).select(
         number=number,
         is_known=pl.when(is_masked).then(number.str.len_bytes() >= 10).otherwise(is_american),
@@ -232,6 +262,11 @@ def _needs_context(values: pl.Series) -> pl.Series:
     )
     is_known, abroad = table["is_known"], table["is_abroad"].arg_true()
     return ~is_known.scatter(abroad, [_parse_country_code(number)[1] for number in table["number"].gather(abroad)])
+
+
+def _is_distinctive(values: pl.DataFrame) -> pl.Series:
+    """False for fewer than ten bare digits, and for fewer than nine in groups with blanks."""
+    return ~values["value"].str.contains(rf"\A(?:[0-9]{{1,9}}|[0-9](?:[{BLANKS}]*[0-9]){{0,7}})\z")
 
 
 def _has_context(candidates: pl.DataFrame) -> pl.Series:
@@ -252,21 +287,65 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     accepted = candidates.select(
         pl.when(short).then(pl.col("before").str.contains(_HOTLINE_WORD_BEFORE)).otherwise(has_phone_word | (plus & ~denied))
     ).to_series()
-    # a trunk prefix, in brackets or before two groups, or a national format; not part of something longer; assigned by a region
+    rows = accepted.arg_true()
+    if len(rows):
+        accepted = accepted.scatter(rows, ~_is_technical(candidates[rows]))
+    # a number in brackets on the line of a call, and the second of two numbers
     value = pl.col("value")
+    listed = (
+        value.str.contains(r"\A[0-9]{7,13}\z") & pl.col("before").str.contains(_CALL_LABEL_BEFORE) & pl.col("after").str.starts_with(")")
+    )
+    listed |= value.str.contains(r"\A[2-9][0-9]{2}[ .-][0-9]{4}\z") & pl.col("before").str.contains(_NUMBER_BEFORE)
+    # a trunk prefix, in brackets or before two groups, or a national format; not part of something longer; assigned by a region
     trunk = value.str.contains(rf"\A(?:{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER})\z") & value.str.contains(_HAS_GROUPS)
     is_national = value.str.contains(rf"\A(?:{'|'.join(_NATIONAL_FORMS.values())})\z")
-    is_complete = (trunk | is_national) & ~pl.col("before").str.contains(_LONGER_NUMBER_BEFORE) & ~denied
-    rows = candidates.select(
-        (is_complete & ~pl.Series(accepted) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:")).arg_true()
-    ).to_series()
+    is_abroad = value.str.contains(_ABROAD)
+    is_complete = (trunk | is_national | is_abroad) & ~pl.col("before").str.contains(_LONGER_NUMBER_BEFORE) & ~denied
+    is_complete &= ~value.str.contains(_VERSION)
+    table = candidates.select(
+        listed=listed,
+        trunk=trunk,
+        abroad=is_abroad,
+        complete=is_complete & ~pl.Series(accepted) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:"),
+    )
+    accepted |= table["listed"]
+    rows = table["complete"].arg_true()
+    rows = rows.filter(~_is_in_row(candidates[rows])) if len(rows) else rows
     if len(rows):
-        numbers = candidates.select(pl.col("value").gather(rows), trunk=trunk.gather(rows))
+        numbers = candidates.select("value", trunk=table["trunk"], abroad=table["abroad"])[rows]
         distinct = numbers.unique(maintain_order=True)
         accepted = accepted.scatter(
-            rows, numbers.join(distinct.with_columns(_is_assigned(distinct)), on=["value", "trunk"], maintain_order="left")["given_out"]
+            rows, numbers.join(distinct.with_columns(_is_assigned(distinct)), on=numbers.columns, maintain_order="left")["given_out"]
         )
     return accepted
+
+
+def _is_technical(candidates: pl.DataFrame) -> pl.Series:
+    """True where a number after a telephone word is none: it has a fraction, the word is part of a trace or a program, or the number is in
+    a row or table below the line of the word."""
+    before, after = pl.col("before"), pl.col("after")
+    bare = pl.col("value").str.contains(r"\A[0-9]+\z")
+    is_technical = bare & (
+        before.str.contains(_FRACTION_BEFORE)
+        | after.str.contains(_FRACTION_AFTER)
+        | before.str.contains(_PROGRAM_BEFORE)
+        | after.str.contains(_PROGRAM_AFTER)
+    )
+    below = before.str.contains(_ABOVE) & (
+        before.str.contains(_ROW_BEFORE) | after.str.contains(_ROW_AFTER) | after.str.contains(_COLUMN_AFTER)
+    )
+    return candidates.select(is_technical | below).to_series()
+
+
+def _is_in_row(candidates: pl.DataFrame) -> pl.Series:
+    """True for a number in blank-separated groups that has a neighbour of the size of its groups, or follows a number such as `0x000f`."""
+    value, before, after = pl.col("value"), pl.col("before"), pl.col("after")
+    is_in_row = before.str.contains(r"0x[0-9a-f]+:?[ \t]+\z")
+    for size in (2, 3, 4):
+        neighbour = before.str.contains(rf"(?:\A|[^0-9a-z.+])[0-9a-f]{{{size}}}:?[ \t]+\z")
+        neighbour |= after.str.contains(rf"\A[ \t]+[0-9a-f]{{{size}}}(?:[ \t\r\n|]|\z)")
+        is_in_row |= neighbour & value.str.contains(rf"\A[0-9]{{{size}}}(?:[{BLANKS}]+[0-9]{{{size}}})+\z")
+    return candidates.select(is_in_row & value.str.contains(f"[0-9][{BLANKS}]")).to_series()
 
 
 def _parse_country_code(number: str) -> tuple[int, bool]:
@@ -288,8 +367,9 @@ def _parse_country_code(number: str) -> tuple[int, bool]:
 
 
 def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
-    """True for numbers that a region has assigned: any region for a number with a `trunk` prefix in more than two groups, else a region
-    with that national format. libphonenumber has no columnar form: it is called for few numbers."""
+    """True for numbers that a region has assigned: any region for a number with a `trunk` prefix in more than two groups, the one of its
+    country code for a number with the prefix for calls `abroad`, else a region with that national format.
+    libphonenumber has no columnar form: it is called for few numbers."""
     import phonenumbers
 
     value = pl.col("value")
@@ -304,6 +384,8 @@ def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
         for place in np.flatnonzero(candidate_rows).tolist():
             with contextlib.suppress(phonenumbers.NumberParseException):
                 good[place] = phonenumbers.is_valid_number(phonenumbers.parse(table["digits"][place], region))
+    for place in candidates["abroad"].arg_true().to_list():
+        good[place] = good[place] or _parse_country_code("+" + table["digits"][place][2:])[1]
     return pl.Series("given_out", good)
 
 
@@ -438,6 +520,7 @@ KIND = Kind(
     check=_check,
     needs_context=_needs_context,
     context_rule=_has_context,
+    is_distinctive=_is_distinctive,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     plain_forms=_PLAIN_FORMS,
@@ -453,6 +536,9 @@ KIND = Kind(
         ("tel:+49 (0)30 1234567", "+49 (0)30 1234567"),
         ("+33 1 70 18 99 00 12 rue", "+33 1 70 18 99 00"),
         ("+44 20 7946 0958 2001-05-04", "+44 20 7946 0958"),
+        ("[Call 1] Ann (2125550100)\n[Missed call] Bo Lee (4155550100)", "2125550100", "4155550100"),
+        ("212-555-0187 or 555-0188", "212-555-0187", "555-0188"),
+        ("“phone”: “2125550187”", "2125550187"),
     ),
     near_misses=(
         "046-1297901",
@@ -460,5 +546,13 @@ KIND = Kind(
         "10230713853616100",
         "9713-555-6161 a713-555-6161 713-555-61612",
         "2001-05-04 16:39:00 -0700",
+        "[7028915.431] Call Trace:\n[7028915.431234]  [<ffffffff8105f1d0>] ? do_sys_poll+0x5a/0xe0",
+        "  1 Raw_Read_Error_Rate     0x000f   084   060   030    Pre-fail  Always       -       236098291",
+        "0000006a  34 73 94 58 25 18 31 75  05 87 24 85 42 01 35 46\nde: 41 54 49 00 00 00 92 96 74 32 74 32",
+        "UHD_003.010.003.000 libuhd 009.06.008.000, guid 046-1297901-88",
+        "call(5550123, 2125550100); calls (id BIGINT);\nINSERT INTO calls VALUES (2125550100",
+        "system call 5550123, call 5550123 returned 5",
+        "  35240  46.32%  call\n  5550123  95.00%  ring\n",
+        "Sat Jan  1 00:00:00 00 2011 52 2010",
     ),
 )
