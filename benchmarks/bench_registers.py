@@ -2,7 +2,7 @@
 
     python -m benchmarks.bench_registers                 writes benchmarks/results/registers.json and the tables of registers.md
 
-The texts are those of `register_texts.py`, drawn from a seed; the finder is `sanitize index --plan names` with the kinds below. A find is
+The texts are those of `register_texts.py`, drawn from a seed; the finders are `patterns`, `names` and `known`. A find is
 true if it overlaps a label of its kind; a label is found if a find of its kind has its start and end. Only kinds with a label or a find in
 a register have a cell. The templates were written from known errors: the figures say which of them are mended, not what another text gives.
 """
@@ -28,7 +28,7 @@ KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "USER_AT_HOST", "URL", "
 _PLAN = """
 leave = ["*"]
 [find]
-kinds = ["default", "PERSON"]
+kinds = ["default", "PERSON", "USER_AT_HOST"]
 finders = ["patterns", "names", "known"]
 """
 

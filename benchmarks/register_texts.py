@@ -67,6 +67,7 @@ _FIELDS: dict[str, tuple[str | None, Callable[[Random], str]]] = {
     "ssn": ("US_SSN", lambda random: f"{random.randint(501, 649)}-{random.randint(11, 89)}-{random.randint(1001, 9899)}"),
     "nine": ("US_SSN", lambda random: f"{random.randint(501, 649)}{random.randint(11, 89)}{random.randint(1001, 9899)}"),
     "url": ("URL", lambda random: f"https://www.example.org/{_hex(random, 4)}/{random.randint(10, 99)}"),
+    "repository": ("URL", lambda random: f"ssh://git@example.org/{_hex(random, 4)}.git"),
     "name": ("PERSON", lambda random: f"{random.choice(_GIVEN)} {random.choice(_FAMILY)}"),
     "account": (
         "USER_AT_HOST",
@@ -162,7 +163,7 @@ _TECHNICAL = (
     "{day}T{fraction}+02:00 WARN [worker-{pair}] call {seven} returned {int} in {int}.{seven} ms, id={guid}\n",
     "{epoch}.{seven} IP {ip}.{int} > 192.0.2.17.443: Flags [P.], seq {ten}:{ten}, ack {ten}, win {int}, length {int}\n",
     "64 bytes from {ip}: icmp_seq={pair} ttl=57 time={pair}.{pair} ms\nrtt min/avg/max/mdev = 11.{word}/14.{word}/18.{word}/2.{word} ms\n",
-    "$ ssh {account}\n$ scp -r {account}:/srv/data .\n$ git clone ssh://git@example.org/repo.git\n",
+    "$ ssh {account}\n$ scp -r {account}:/srv/data .\n$ git clone {repository}\n",
     "           CPU0       CPU1\n  0:   {ninedigits}         {pair}   IO-APIC   2-edge      timer\n"
     " 24:    {seven}    {seven}   PCI-MSI {seven}-edge\n",
     "Filesystem     1K-blocks      Used Available Use% Mounted on\n/dev/sda1      {ninedigits}  {eight}  {eight}  {pair}% /\n",
