@@ -129,7 +129,8 @@ class Kind:
     Rarely needed:
 
     prefix_pattern, suffix_pattern   Regular expressions for text that the pattern may match before and after the value but that is no
-               part of it, such as `=3D` or `NHS number: `. The finder cuts it off, and checks no boundary on that side.
+               part of it, such as `=3D` or `NHS number: `. The finder cuts it off, and checks no boundary on that side. Where the
+               regular expression has groups, only what they match is cut off.
     components The components that a variant can keep as its anchor, by name. Empty: values have no components.
     locate_components   For kinds whose values consist of `COMPONENT_COLUMNS`, each of which may be empty: an array with a row for each
                value, where in the bytes of all values (see `flatten_strings`) its components begin, and where it ends.
@@ -154,6 +155,8 @@ class Kind:
                found, and neither the finder `known` nor the leak check searches for it in other places. Default: all values.
     atomic     A value is one token even if it seems to contain a value of another kind: a Message-ID such as
                `<20.1-9-bob@example.com>` that a plan leaves is left whole.
+    find_opaque_parts   Parts of values that are searched for no other kind, as (row, start, end) in bytes: a Message-ID in a URL. For kinds
+               that are searched for values of other kinds.
     country    Two letters (ISO 3166) for a national identifier, which is searched only where a plan names its country; else None.
     opt_in     Searched only where a plan names the kind: it is frequent, reveals little about a person by itself, and would slow down
                every plan.
@@ -191,6 +194,7 @@ class Kind:
     ambiguous_text: bool = False
     is_distinctive: Callable[[pl.DataFrame], pl.Series] | None = None
     atomic: bool = False
+    find_opaque_parts: Callable[[pl.Series], Iterable[tuple[int, int, int]]] | None = None
     country: str | None = None
     opt_in: bool = False
 
