@@ -161,7 +161,7 @@ _TECHNICAL = (
     '    Fixes: {hex8}{word} ("call {symbol}")\n    Signed-off-by: {name} <{mail}>\n',
     "{day} {fraction} sshd[{pid}]: Accepted publickey for {given} from {ip} port {int} ssh2: RSA SHA256:{hex16}\n",
     "{day}T{fraction}+02:00 WARN [worker-{pair}] call {seven} returned {int} in {int}.{seven} ms, id={guid}\n",
-    "{epoch}.{seven} IP {ip}.{int} > 192.0.2.17.443: Flags [P.], seq {ten}:{ten}, ack {ten}, win {int}, length {int}\n",
+    "{epoch}.{seven} IP {ip}.{int} > {ip}.443: Flags [P.], seq {ten}:{ten}, ack {ten}, win {int}, length {int}\n",
     "64 bytes from {ip}: icmp_seq={pair} ttl=57 time={pair}.{pair} ms\nrtt min/avg/max/mdev = 11.{word}/14.{word}/18.{word}/2.{word} ms\n",
     "$ ssh {account}\n$ scp -r {account}:/srv/data .\n$ git clone {repository}\n",
     "           CPU0       CPU1\n  0:   {ninedigits}         {pair}   IO-APIC   2-edge      timer\n"

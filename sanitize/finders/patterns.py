@@ -439,7 +439,8 @@ class PatternFinder:
             if find_parts is None:
                 continue
             rows = np.flatnonzero(kind == number)
-            for row, start, end in find_parts(pl.Series(values.to_array().take(pa.array(rows)))):
+            column = pl.Series(values.to_array().take(pa.array(rows)))
+            for row, start, end in run_in_regex_thread("opaque parts", find_parts, column):
                 starts.append(int(values.offsets[rows[row]]) + start)
                 ends.append(int(values.offsets[rows[row]]) + end)
         return _blank_out_spans(values, np.array(starts, np.int64), np.array(ends, np.int64))

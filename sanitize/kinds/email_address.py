@@ -169,8 +169,15 @@ _KEPT_TLDS = ("com", "org", "net", "edu", "gov", "info", "biz")  # a surrogate k
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
     """True for what the pattern matches from end to end, with or without the context that makes `at` an `@`, and for anything with a single
     @ between brackets."""
-    matches = pl.col("value").str.contains(rf"\A(?:{KIND.pattern}|{_ARCHIVE_ADDRESS}|{_BOUNCED_RECIPIENT}|{_WRAPPED_ADDRESS})\z")
-    return candidates.select(matches | (pl.col("bracketed") & pl.col("value").str.contains(r"\A[^@]+@[^@]+\z"))).to_series()
+    value = pl.col("value")
+    accepted = candidates.select(
+        value.str.contains(rf"\A{_PLAIN_LOCAL_PART}@{_PLAIN_HOST}\z") | (pl.col("bracketed") & value.str.contains(r"\A[^@]+@[^@]+\z"))
+    ).to_series()
+    rest = (~accepted).arg_true()
+    if not len(rest):
+        return accepted
+    forms = rf"\A(?:{KIND.pattern}|{_ARCHIVE_ADDRESS}|{_BOUNCED_RECIPIENT}|{_WRAPPED_ADDRESS})\z"
+    return accepted.scatter(rest, candidates["value"].gather(rest).str.contains(forms))
 
 
 def _check(values: pl.Series) -> pl.Series:

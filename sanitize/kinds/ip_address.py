@@ -287,6 +287,10 @@ KIND = Kind(
     digit_lines_only=True,
     plain_forms=(
         PlainForm(pattern=rf"[1-9][0-9]{{1,2}}(?:[.]{_OCTET}){{3}}", unless="(?:127|25[5-9]|2[6-9][0-9]|[3-9][0-9]{2})[.].*"),
+        PlainForm(
+            pattern=rf"[1-9](?:[.]{_OCTET}){{3}}",
+            unless=rf"[0-9][.](?:{_SMALL}[.]{_SMALL}[.][0-9]+|{_SMALL}[.][0-9]+[.]{_SMALL}|[0-9]+[.]{_SMALL}[.]{_SMALL})",
+        ),
         PlainForm(pattern=_CANONICAL_IPV6, unless="[a-f:]+|[0-9a-f]{2}(?::[0-9a-f]{2}){7}"),
     ),
     rank=40,

@@ -171,28 +171,35 @@ _PHONE_WORD_AFTER = rf"\A[ ,]{{0,2}}[(-]?(?:(?:office|fax|mobile|cell|home|work|
 _HOTLINE_WORD_BEFORE = rf"{BOUNDARY}(?:call|dial|contact|hotline|helpline|text|sms)(?: us| me)?(?: at| on| to)?[]:]? ?\z"
 # the number is the end of something longer
 _LONGER_NUMBER_BEFORE = r"(?:[0-9][.:/=_-]?|[.=_]|[0-9] [:/-]) ?\z|(?:\A|[^a-z])/\z|-\z"
-# technical text
+# technical text and lists, in a number with its context: `before`, \x01, the number, \x02, `after`. Few patterns, since the regex engine
+# keeps 32 of a thread
 _VERSION = r"\A[0-9]{1,3}(?:[.][0-9]{1,3}){3}\z"
-_FRACTION_BEFORE, _FRACTION_AFTER = r"[0-9][.]\z", r"\A[.][0-9]"  # 7028915.431
-# `call` in a trace, a program or a query: `Call Trace:`, `system call`, `call(`, `calls VALUES (`; not `call (212) 555-0100`
-_PROGRAM_BEFORE = (
-    r"(?:\A|[^a-z])(?:(?:call|dial|ring|text|contact|reach)[ _-]?(?:traces?|stacks?|graphs?|sites?|chains?|paths?|ids?|depth|frames?|"
-    r"buffers?|sizes?)|(?:system|function|method|library|tail)[ _-]?calls?|syscalls?|"
-    r"[a-z_]*(?:_calls?|calls?_[a-z_]*|(?:call|ring|text)\())"
-    r"[^a-z0-9]*(?:[a-z]+[^a-z0-9]+){0,2}\z|[^a-z]values ?\(\z"
+# bare digits with a fraction (7028915.431), and behind `call` in a trace, a program or a query: `Call Trace:`, `system call`, `call(`,
+# `calls VALUES (`; not `call (212) 555-0100`
+_PROGRAM = (
+    r"(?:[0-9][.]|(?:\A|[^a-z])(?:(?:call|dial|ring|text|contact|reach)[ _-]?(?:traces?|stacks?|graphs?|sites?|chains?|paths?|ids?|depth|"
+    r"frames?|buffers?|sizes?)|(?:system|function|method|library|tail)[ _-]?calls?|syscalls?|"
+    r"[a-z_]*(?:_calls?|calls?_[a-z_]*|(?:call|ring|text)\())[^a-z0-9]*(?:[a-z]+[^a-z0-9]+){0,2}|[^a-z]values ?\()\x01[0-9]+\x02|"
+    r"\x01[0-9]+\x02(?:[.][0-9]| (?:failed|returned|returns|took|exited|completed|timed|bytes|times)(?:[^a-z]|\z))"
 )
-_PROGRAM_AFTER = r"\A (?:failed|returned|returns|took|exited|completed|timed|bytes|times)(?:[^a-z]|\z)"
-_ABOVE = r"\n[^a-z\n]*\z"  # all words are on earlier lines
+_ABOVE = r"\n[^a-z\n\x01]*\x01"  # all words are on earlier lines
 # rows of numbers or hexadecimal bytes, and of tables
-_ROW_BEFORE = r"(?:\A|[^0-9a-z.+])(?:0x[0-9a-f]+|[0-9a-f]{2}|[0-9a-f]{4}|[0-9a-f]{8}|[0-9]+):?[ \t]+\z"
-_ROW_AFTER = r"\A[ \t]+(?:0x[0-9a-f]+|[0-9a-f]{2}|[0-9]{3}|[0-9a-f]{4}|[0-9a-f]{8}|[0-9]{5,})(?:[ \t\r\n|]|\z)"
-_COLUMN_AFTER = r"\A(?: {2,}|\t)[^ \t\r\n]"
-# a name in front of a number in brackets, on a line that begins with the label of a call
-_CALL_LABEL_BEFORE = (
-    r"\[(?:missed |incoming |outgoing |phone |video )?(?:call|sms|text|voicemail|message)(?: [0-9]{1,4})?\][^\n0-9\[\]]{1,36}\(\z"
+_ROW = (
+    r"(?:\A|[^0-9a-z.+])(?:0x[0-9a-f]+|[0-9a-f]{2}|[0-9a-f]{4}|[0-9a-f]{8}|[0-9]+):?[ \t]+\x01|"
+    r"\x02[ \t]+(?:0x[0-9a-f]+|[0-9a-f]{2}|[0-9]{3}|[0-9a-f]{4}|[0-9a-f]{8}|[0-9]{5,})(?:[ \t\r\n|]|\z)|\x02(?: {2,}|\t)[^ \t\r\n]"
 )
-# a second number after a first one: `212-555-0100 or 555-0101`
-_NUMBER_BEFORE = r"[0-9]{3}[ .-][0-9]{4}(?: x[0-9]{1,5})? ?(?:or|and|/|,|;|&) ?\z"
+# a number in groups of one size with a neighbour of that size, or behind 0x000f; in groups with blanks
+_EQUAL_GROUPS = {size: rf"\x01[0-9]{{{size}}}(?:[{BLANKS}]+[0-9]{{{size}}})+\x02" for size in (2, 3, 4)}
+_NUMBER_ROW = rf"0x[0-9a-f]+:?[ \t]+\x01[0-9]+[{BLANKS}]|" + "|".join(
+    rf"(?:\A|[^0-9a-z.+])[0-9a-f]{{{size}}}:?[ \t]+{groups}|{groups}[ \t]+[0-9a-f]{{{size}}}(?:[ \t\r\n|]|\z)"
+    for size, groups in _EQUAL_GROUPS.items()
+)
+# a number in brackets after a name, on a line that begins with the label of a call; a second number after a first one
+_LISTED = (
+    r"\[(?:missed |incoming |outgoing |phone |video )?(?:call|sms|text|voicemail|message)(?: [0-9]{1,4})?\]"
+    r"[^\n0-9\[\]]{1,36}\(\x01[0-9]{7,13}\x02\)|"
+    r"[0-9]{3}[ .-][0-9]{4}(?: x[0-9]{1,5})? ?(?:or|and|/|,|;|&) ?\x01[2-9][0-9]{2}[ .-][0-9]{4}\x02"
+)
 # words that make a number something else, if they are the nearest word before it
 _OTHER_NUMBER_BEFORE = (
     rf"{BOUNDARY}(?:npi|imei|imsi|iccid|isbn|issn|ssn|iban|account|card|passport|serial|licen[sc]e|policy|invoice){BOUNDARY}[\x00-/:-\x7f]{{0,44}}\z|"
@@ -287,65 +294,31 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     accepted = candidates.select(
         pl.when(short).then(pl.col("before").str.contains(_HOTLINE_WORD_BEFORE)).otherwise(has_phone_word | (plus & ~denied))
     ).to_series()
+    in_context = candidates.select(pl.concat_str("before", pl.lit("\x01"), "value", pl.lit("\x02"), "after")).to_series()
     rows = accepted.arg_true()
     if len(rows):
-        accepted = accepted.scatter(rows, ~_is_technical(candidates[rows]))
-    # a number in brackets on the line of a call, and the second of two numbers
-    value = pl.col("value")
-    listed = (
-        value.str.contains(r"\A[0-9]{7,13}\z") & pl.col("before").str.contains(_CALL_LABEL_BEFORE) & pl.col("after").str.starts_with(")")
-    )
-    listed |= value.str.contains(r"\A[2-9][0-9]{2}[ .-][0-9]{4}\z") & pl.col("before").str.contains(_NUMBER_BEFORE)
+        # after a telephone word: part of a trace or a program, or in a row or table below the line of the word
+        texts = in_context.gather(rows)
+        accepted = accepted.scatter(rows, ~(texts.str.contains(_PROGRAM) | (texts.str.contains(_ABOVE) & texts.str.contains(_ROW))))
+    accepted |= in_context.str.contains(_LISTED)
     # a trunk prefix, in brackets or before two groups, or a national format; not part of something longer; assigned by a region
+    value = pl.col("value")
     trunk = value.str.contains(rf"\A(?:{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER})\z") & value.str.contains(_HAS_GROUPS)
     is_national = value.str.contains(rf"\A(?:{'|'.join(_NATIONAL_FORMS.values())})\z")
-    is_abroad = value.str.contains(_ABROAD)
-    is_complete = (trunk | is_national | is_abroad) & ~pl.col("before").str.contains(_LONGER_NUMBER_BEFORE) & ~denied
-    is_complete &= ~value.str.contains(_VERSION)
+    is_complete = (trunk | is_national | value.str.starts_with("00")) & ~pl.col("before").str.contains(_LONGER_NUMBER_BEFORE) & ~denied
     table = candidates.select(
-        listed=listed,
-        trunk=trunk,
-        abroad=is_abroad,
-        complete=is_complete & ~pl.Series(accepted) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:"),
+        "value", trunk=trunk, complete=is_complete & ~pl.Series(accepted) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:")
     )
-    accepted |= table["listed"]
     rows = table["complete"].arg_true()
-    rows = rows.filter(~_is_in_row(candidates[rows])) if len(rows) else rows
     if len(rows):
-        numbers = candidates.select("value", trunk=table["trunk"], abroad=table["abroad"])[rows]
+        rows = rows.filter(~(in_context.gather(rows).str.contains(_NUMBER_ROW) | table["value"].gather(rows).str.contains(_VERSION)))
+    if len(rows):
+        numbers = table.select("value", "trunk")[rows]
         distinct = numbers.unique(maintain_order=True)
         accepted = accepted.scatter(
-            rows, numbers.join(distinct.with_columns(_is_assigned(distinct)), on=numbers.columns, maintain_order="left")["given_out"]
+            rows, numbers.join(distinct.with_columns(_is_assigned(distinct)), on=["value", "trunk"], maintain_order="left")["given_out"]
         )
     return accepted
-
-
-def _is_technical(candidates: pl.DataFrame) -> pl.Series:
-    """True where a number after a telephone word is none: it has a fraction, the word is part of a trace or a program, or the number is in
-    a row or table below the line of the word."""
-    before, after = pl.col("before"), pl.col("after")
-    bare = pl.col("value").str.contains(r"\A[0-9]+\z")
-    is_technical = bare & (
-        before.str.contains(_FRACTION_BEFORE)
-        | after.str.contains(_FRACTION_AFTER)
-        | before.str.contains(_PROGRAM_BEFORE)
-        | after.str.contains(_PROGRAM_AFTER)
-    )
-    below = before.str.contains(_ABOVE) & (
-        before.str.contains(_ROW_BEFORE) | after.str.contains(_ROW_AFTER) | after.str.contains(_COLUMN_AFTER)
-    )
-    return candidates.select(is_technical | below).to_series()
-
-
-def _is_in_row(candidates: pl.DataFrame) -> pl.Series:
-    """True for a number in blank-separated groups that has a neighbour of the size of its groups, or follows a number such as `0x000f`."""
-    value, before, after = pl.col("value"), pl.col("before"), pl.col("after")
-    is_in_row = before.str.contains(r"0x[0-9a-f]+:?[ \t]+\z")
-    for size in (2, 3, 4):
-        neighbour = before.str.contains(rf"(?:\A|[^0-9a-z.+])[0-9a-f]{{{size}}}:?[ \t]+\z")
-        neighbour |= after.str.contains(rf"\A[ \t]+[0-9a-f]{{{size}}}(?:[ \t\r\n|]|\z)")
-        is_in_row |= neighbour & value.str.contains(rf"\A[0-9]{{{size}}}(?:[{BLANKS}]+[0-9]{{{size}}})+\z")
-    return candidates.select(is_in_row & value.str.contains(f"[0-9][{BLANKS}]")).to_series()
 
 
 def _parse_country_code(number: str) -> tuple[int, bool]:
@@ -368,7 +341,7 @@ def _parse_country_code(number: str) -> tuple[int, bool]:
 
 def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
     """True for numbers that a region has assigned: any region for a number with a `trunk` prefix in more than two groups, the one of its
-    country code for a number with the prefix for calls `abroad`, else a region with that national format.
+    country code for a number with the prefix for calls abroad, else a region with that national format.
     libphonenumber has no columnar form: it is called for few numbers."""
     import phonenumbers
 
@@ -384,7 +357,7 @@ def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
         for place in np.flatnonzero(candidate_rows).tolist():
             with contextlib.suppress(phonenumbers.NumberParseException):
                 good[place] = phonenumbers.is_valid_number(phonenumbers.parse(table["digits"][place], region))
-    for place in candidates["abroad"].arg_true().to_list():
+    for place in candidates["value"].str.contains(_ABROAD).arg_true().to_list():
         good[place] = good[place] or _parse_country_code("+" + table["digits"][place][2:])[1]
     return pl.Series("given_out", good)
 

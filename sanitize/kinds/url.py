@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -30,29 +29,29 @@ _REPOSITORY = "(?:sftp|ssh|git|rsync|(?:git|svn)[+]ssh)://"
 _SPLIT_PATTERN = (
     r"\A(?<scheme>(?:[A-Za-z+]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
 )
-# a part of a path or query with one @, after a slash or an equal sign; and what comes before it in the link of an archive of mails
-_PART_WITH_AT = re.compile(r"[/=](?:%3[Cc])?([A-Za-z0-9.!$'*+_~=%-]+(?:@|%40)[A-Za-z0-9._:\[\]-]+?)(?:%3[Ee])?(?=[/?#&;]|\Z)", re.ASCII)
+# a part of a path or query with one @ (no user name), after a slash or an equal sign; and what comes before it in the link of an archive
+_PART_WITH_AT = re.compile(
+    r"(?<!/)[/=](?:%3[Cc])?([A-Za-z0-9.!$'*+_~=%-]+(?:@|%40)[A-Za-z0-9._:\[\]-]+?)(?:%3[Ee])?(?=[/?#&;]|\Z)", re.ASCII
+)
 _ARCHIVE = (
     r"(?i)://(?:lore|lists?|lkml|archives?|mid|marc|patchwork|public-inbox|(?:www[.])?mail-archive)[.]|"
     r"[/?&](?:msg-?id|mid|msg|message-?id|r|d|id|lists?|archives?|all|lkml|linux-[a-z0-9-]+)[/=](?:%3C)?\z"
 )
 
 
-def _find_opaque_parts(values: pl.Series) -> Iterator[tuple[int, int, int]]:
+def _find_opaque_parts(values: pl.Series) -> list[tuple[int, int, int]]:
     """The Message-IDs in URLs: the row, start and end (bytes) of each."""
     # a loop over the few distinct URLs with an @
     rows = values.str.contains("@|%40").arg_true().to_list()
     found = [(row, part) for row in rows for part in _PART_WITH_AT.finditer(values[row])]
     if not found:
-        return
+        return []
     table = pl.DataFrame({"before": [part.string[: part.start(1)] for _, part in found], "id": [part[1] for _, part in found]})
     local = pl.col("id").str.replace("(?:@|%40)[^@]*\\z", "")
     in_archive = pl.col("before").str.contains(_ARCHIVE) & (local.str.count_matches("[0-9]") >= 4)
     in_archive &= ~local.str.contains(r"\A[A-Za-z._+-]*[0-9]+\z")
     is_id = table.select((is_generated(local) | in_archive) & ~is_patch_id(pl.col("id").str.replace("%40", "@"))).to_series()
-    for (row, part), is_opaque in zip(found, is_id, strict=True):
-        if is_opaque:
-            yield row, part.start(1), part.end(1)
+    return [(row, part.start(1), part.end(1)) for (row, part), is_opaque in zip(found, is_id, strict=True) if is_opaque]
 
 
 def _normalise(values: pl.Series) -> pl.Series:
