@@ -124,6 +124,8 @@ TEXT_FORMS: Mapping[str, Encoder] = {
     "HTML, no semicolon": _only_mail(lambda value: value.replace("@", "&#64")),
     "HTML, &commat;": _only_mail(lambda value: value.replace("@", "&commat;")),
     "URL": _only_mail(lambda value: urllib.parse.quote(value, safe="")),
+    "sender of a bounce": _only_mail(lambda value: f"list-bounces+{value.replace('@', '=')}@lists.example.net"),
+    "wrapped by Exchange": _only_mail(lambda value: f"IMCEASMTP-{value.replace('.', '+2E').replace('@', '+40')}@mail.example.net"),
     "URL, every byte": lambda kind, value: "".join(f"%{byte:02X}" for byte in value.encode()),
     "JSON \\u": lambda kind, value: "".join(f"\\u{ord(letter):04x}" for letter in value),
     "quoted-printable": lambda kind, value: "".join(f"={byte:02X}" for byte in value.encode()),

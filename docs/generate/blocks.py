@@ -342,6 +342,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "main-job-page": lambda: result_page_block("main_job"),
     "planted-page": lambda: result_page_block("planted"),
     "sweeps-page": lambda: result_page_block("sweeps"),
+    "registers-page": lambda: result_page_block("registers"),
     "verdicts-page": lambda: result_page_block("verdicts"),
     "first-names-page": lambda: result_page_block("first_names"),
     "stream-page": lambda: result_page_block("stream"),

@@ -1,8 +1,9 @@
 """Finder `known`: the second round of find. Finds further occurrences of known values, after the first round has read the whole corpus.
 
 Known values are the names of people beside their addresses in header lines or after a title (finders/names.py), numbers and addresses in
-the spellings found, and a user's list (`--known FILE`: CSV, TSV or JSON lines with `kind` and `value`, of any kind). A name is found in any
-ASCII letter case, across any run of white space, as `Ann Roe` and as `Roe, Ann`; a value is also found in full-width letters.
+the spellings found (without those that only their context identifies, see `Kind.is_distinctive`), and a user's list (`--known FILE`: CSV,
+TSV or JSON lines with `kind` and `value`, of any kind). A name is found in any ASCII letter case, across any run of white space, as `Ann
+Roe` and as `Roe, Ann`; a value is also found in full-width letters.
 
 A single word is searched only if a user's list has it, and only as spelled there or in capitals: `Will`, `May` and `Mark` are usually
 ordinary words. Memory is that of the distinct values, as in the leak check; a pass costs about as much as that check.
@@ -30,7 +31,7 @@ from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
-from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
+from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings, find_common_values
 
 FINDER_NAME = "known"
 MIN_CERTAIN_SCORE = 0.9  # names with at least this score (beside an address, or after a title) are searched everywhere
@@ -55,7 +56,7 @@ _WHITESPACE_BYTES = make_byte_table(b" \t\n\v\f\r")
 class Known(Finder):
     """Settings: none. Its search terms are written by `write_known_terms`."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     needs: ClassVar[str] = "--known FILE"
     second_round: ClassVar[bool] = True
     _terms: _KnownTerms | None = PrivateAttr(default=None)
@@ -182,7 +183,9 @@ def write_known_terms(
         frame = pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
         frame = frame.with_columns(pl.coalesce("normalised", "value").alias("normalised"))
         frames.append(_build_name_terms(frame.filter((pl.col("kind") == _PERSON) & pl.col("value_id").is_in(certain_name_ids.implode()))))
-        frames.append(_build_value_terms(frame.filter(pl.col("kind").is_in(list(_DISTINCTIVE_KINDS)))))
+        distinctive = frame.filter(pl.col("kind").is_in(list(_DISTINCTIVE_KINDS)))
+        is_common = find_common_values(distinctive.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32)))
+        frames.append(_build_value_terms(distinctive.filter(~is_common)))
     empty = pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})
     terms = pl.concat([empty, *(frame.select(empty.columns) for frame in frames)])
     terms = pl.concat([terms.with_columns(ascii_lower(terms["form"])), expand_spellings(terms)])

@@ -9,6 +9,7 @@ identifiers are selected by country, and opt-in kinds on request. Names and free
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -406,6 +407,7 @@ class PatternFinder:
         if not len(outer):
             return spans
         outer_texts = TextBuffers.from_array(spans.distinct.value.take(pa.array(outer)))
+        outer_texts = self._blank_out_opaque_parts(outer_texts, spans.distinct.kind[outer])
         outer_counts = np.bincount(spans.value_no, minlength=len(spans.distinct.kind))[outer]
         inner, _ = self._search(outer_texts, excluded_kinds=_KINDS_SEARCHED_INSIDE, text_counts=outer_counts)
         if not len(inner.text_no):
@@ -428,6 +430,20 @@ class PatternFinder:
             False,
         )
         return spans.concat(inner_spans, 0)
+
+    def _blank_out_opaque_parts(self, values: TextBuffers, kind: I32) -> TextBuffers:
+        """Returns values of some kinds with their parts masked that are searched for no other kind (`Kind.find_opaque_parts`)."""
+        starts, ends = list[int](), list[int]()
+        for number in np.unique(kind).tolist():
+            find_parts = self.kinds[number].find_opaque_parts
+            if find_parts is None:
+                continue
+            rows = np.flatnonzero(kind == number)
+            column = pl.Series(values.to_array().take(pa.array(rows)))
+            for row, start, end in run_in_regex_thread("opaque parts", find_parts, column):
+                starts.append(int(values.offsets[rows[row]]) + start)
+                ends.append(int(values.offsets[rows[row]]) + end)
+        return _blank_out_spans(values, np.array(starts, np.int64), np.array(ends, np.int64))
 
 
 @dataclass(frozen=True, repr=False)
@@ -470,10 +486,25 @@ def _measure_prefix_and_suffix(kind: Kind, values: pl.Series) -> tuple[I64, I64]
         "after": None if kind.suffix_pattern is None else rf"(?:{kind.suffix_pattern})\z",
     }
     sizes = values.to_frame("value").select(
-        (pl.lit(0) if pattern is None else pl.col("value").str.extract(pattern, 0).str.len_bytes().fill_null(0)).cast(pl.Int64).alias(name)
+        (pl.lit(0) if pattern is None else _extract_groups(pattern).str.len_bytes().fill_null(0)).cast(pl.Int64).alias(name)
         for name, pattern in patterns.items()
     )
     return sizes["before"].to_numpy(), sizes["after"].to_numpy()
+
+
+def _extract_groups(pattern: str) -> pl.Expr:
+    """What the groups of a pattern match in `value` (one of them at a time), or all of the match where it has none."""
+    group_count = _count_groups(pattern)
+    if not group_count:
+        return pl.col("value").str.extract(pattern, 0)
+    groups = pl.col("value").str.extract_groups(pattern)
+    return pl.coalesce(groups.struct.field(str(number)) for number in range(1, group_count + 1))
+
+
+@functools.cache
+def _count_groups(pattern: str) -> int:
+    groups: pl.Struct = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().dtype  # type: ignore[assignment]
+    return len(groups.fields)
 
 
 def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:

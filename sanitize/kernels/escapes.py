@@ -229,6 +229,90 @@ def find_escapes(
     return count
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_wrapping(byte: uint8_t) -> cython.bint:
+    """True for the characters of a local part that contains another address."""
+    return _is_letter(byte) or _is_digit(byte) or byte in (37, 38, 39, 43, 45, 46, 47, 61, 95)  # % & ' + - . / = _
+
+
+def find_wrapped_signs(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    text_nos: int64_t[::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """Writes the escapes before each @ whose local part contains another address: the = of a bounce (`bob=example.com@`), and after `IMCEA`
+    each + with two hexadecimal digits, _20, _2E and _40, and every other _."""
+    count: cython.Py_ssize_t = 0
+    text_no: cython.Py_ssize_t
+    position: int64_t
+    start: int64_t
+    sign: int64_t
+    end: int64_t
+    text_end: int64_t
+    last: int64_t
+    has_dot: cython.bint
+    is_wrapped: cython.bint
+    size: int64_t = data.shape[0]
+    first: cython.pointer[cython.const[uint8_t]]
+    if size == 0:
+        return 0
+    first = cython.address(data[0])
+    with cython.nogil:
+        position, text_no, text_end, last = 0, -1, 0, 0
+        while position < size:
+            position = _find_byte(first, position, size, 64)
+            if position == size:
+                break
+            while position >= text_end:
+                last = offsets[text_no + 1]
+                text_no += 1
+                text_end = offsets[text_no + 1]
+            start, sign, has_dot = position, -1, False
+            while start > last and _is_wrapping(data[start - 1]):
+                start -= 1
+                if sign < 0:
+                    if data[start] == 61:
+                        sign = start
+                    elif data[start] == 46:
+                        has_dot = True
+            is_wrapped = False
+            end = start
+            while end + 5 < position and not is_wrapped:
+                is_wrapped = data[end] == 73 and data[end + 1] == 77 and data[end + 2] == 67 and data[end + 3] == 69 and data[end + 4] == 65
+                end += 1
+            if is_wrapped:
+                sign = end + 4
+                while sign < position:
+                    end = sign + 1
+                    if data[sign] == 43 and _has_hex(first, sign + 1, position, 2):
+                        end = sign + 3
+                    elif data[sign] == 95:
+                        if sign + 2 < position and (
+                            (data[sign + 1] == 52 and data[sign + 2] == 48)
+                            or (data[sign + 1] == 50 and (data[sign + 2] == 48 or data[sign + 2] | 32 == 101))
+                        ):
+                            end = sign + 3
+                    else:
+                        sign += 1
+                        continue
+                    if count < starts.shape[0]:
+                        text_nos[count], starts[count], ends[count] = text_no, sign, end
+                    count += 1
+                    sign = end
+            elif sign > start and has_dot and _is_letter(data[position - 1]):
+                if count < starts.shape[0]:
+                    text_nos[count], starts[count], ends[count] = text_no, sign, sign + 1
+                count += 1
+            position += 1
+            last = position
+    return count
+
+
 def find_characters(
     data: cython.const[uint8_t][::1],
     offsets: cython.const[int64_t][::1],

@@ -144,12 +144,13 @@ class CustomKind(BaseModel):
             not_followed_by=b"" if self.inside_words else ASCII_WORD_CHARS,
         )
 
-    def _is_distinctive(self, normalised: pl.Series) -> pl.Series:
-        """True for normalised forms that the leak check may search for anywhere.
+    def _is_distinctive(self, values: pl.DataFrame) -> pl.Series:
+        """True for values that the leak check may search for anywhere.
 
         Not for a single word of letters, which may mean different things, unless `words` lists it in any letter case; nor for a short
         value of a kind with `context`.
         """
+        normalised = values["normalised"]
         distinctive = ~normalised.str.contains(r"\A\p{L}+\z")
         if self.context:
             distinctive &= normalised.str.len_bytes() >= _MIN_DISTINCTIVE_BYTES

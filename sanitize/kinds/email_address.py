@@ -11,6 +11,14 @@ break (`=` and a line end) are joined. Between brackets, any candidate with a si
 `<bob@corp>`, `<.bob@example.com>`. Local parts may contain Latin, Greek and Cyrillic letters, hosts any letters: Chinese and Japanese
 text may precede an address without a blank, and is no part of it.
 
+Addresses inside others are values of their own, with the identity of the plain address: what is around them is cut off and stays. These are
+the recipient in the sender of a bounce (VERP: `list-bounces+bob=example.com@lists.example.net`, `list-return-12-bob=example.com@...`,
+`prvs=0123456789=bob@example.com`), where the first host has a usual top-level domain; the address that Exchange wraps
+(`IMCEASMTP-bob+2Emann+40example+2Ecom@...`, `IMCEAEX-_O=EXAMPLE_CN=bob+40example+2Ecom@...`; a wrapped name without such an address is one
+value with its wrapping); and the sender in a Message-ID of `git send-email` (`20190401123456.123-1-bob@example.com`). In a link,
+`%40`, `%2540`, `%2B` and similar escapes stand for their characters, and escapes of quotes, blanks and brackets before an address are cut
+off (`%22bob%40example.com%22`).
+
 An obfuscated address needs `at` and `dot` as words and a top-level domain that is no English word, or `at` in brackets, or `@` and `dot`.
 Local parts and hosts that read like prose (`look at the dot com boom`, `find us at example dot com`) are refused (`words`). `at` alone, as
 in mail archives (`bob at example.com`), makes an address between `<` and `>`, in brackets, after the name of a header field, on a line of
@@ -42,6 +50,7 @@ from sanitize.kinds.kind import (
     flatten_strings,
     redraw_characters,
 )
+from sanitize.kinds.message_id import PATCH_ID_PREFIX
 from sanitize.kinds.plain_forms import LOWER_CASE, OUTSIDE_ID_FIELDS, UNMARKED, PlainForm
 
 _LOCAL_CHARS = r"A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0300-\u036f\u0370-\u052f"  # Latin, accents, Greek, Cyrillic
@@ -53,13 +62,18 @@ _SPELLED_DOT = rf"(?: (?:dot|DOT|Dot) |{_OPEN_BRACKET}(?:dot|DOT|Dot|[.]){_CLOSE
 # The number of separators is bounded, not the length: without a bound, a long unbroken run would be searched to its end again from every
 # number in it; a bound on the length costs up to nine tenths of the speed on real mail (automaton states). Of a local part with more
 # separators, only the end is found.
-_SEPARATOR = rf"(?:[.%+'&~#{_INVISIBLE}-]|{_SOFT_LINE_BREAK})"
+_SEPARATOR = rf"(?:[.+'&~#{_INVISIBLE}-]|%(?:2[BDEbde]|5[Ff])|{_SOFT_LINE_BREAK})"
 _ESCAPED_DELIMITER = "=(?:09|0A|0D|20|22|27|28|2C|3A|3B|3C|5B)"
-_LOCAL_START = rf"(?:(?:=3D|{BOUNDARY})[A-Za-z0-9_]|{_ESCAPED_DELIMITER}[A-Za-z]|[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f])"
-_LOCAL_PART = rf"{_LOCAL_START}[{_LOCAL_CHARS}]*(?:{_SEPARATOR}+[{_LOCAL_CHARS}]+){{0,16}}{_SEPARATOR}*"
+# in a link: quotes, blanks, brackets, and & = / ? : ; ,
+_URL_DELIMITER = "%(?:25){0,2}(?:09|0[AaDd]|2[0278CcFf]|29|3[A-Fa-f]|5[BbDd]|7[BbDd])"
+_LOCAL_START = (
+    rf"(?:(?:=3D|{BOUNDARY}|{_URL_DELIMITER})[A-Za-z0-9_]|{_ESCAPED_DELIMITER}[A-Za-z]|"
+    r"[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f])"
+)
+_LOCAL_PART = rf"{_LOCAL_START}[{_LOCAL_CHARS}]*(?:(?:{_SEPARATOR}+|%[A-Za-z_])[{_LOCAL_CHARS}]+){{0,16}}{_SEPARATOR}*"
 _AT_ENTITY = "&(?:#64|#[xX]40|commat);"
-_ENCODED_AT = rf"%40|=40|\\@|{_AT_ENTITY}"  # in a URL, quoted-printable, a program, HTML
-_AT_SIGN = rf"(?:[@\uff20]|%40|{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?)"
+_ENCODED_AT = rf"%(?:25){{0,2}}40|=40|\\@|{_AT_ENTITY}"  # in a URL, quoted-printable, a program, HTML
+_AT_SIGN = rf"(?:[@\uff20]|%(?:25){{0,2}}40|{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?)"
 _HOST_LABEL = rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_HOST_CHARS}{_INVISIBLE}-]|{_SOFT_LINE_BREAK})*"
 _HOST_DOT = rf"(?:[.](?:{_SOFT_LINE_BREAK})?|[\uff0e\u3002]|{_OPEN_BRACKET}(?:dot|DOT|Dot|[.]){_CLOSE_BRACKET} ?)"
 _TLD = (
@@ -77,6 +91,7 @@ _PLAIN_ADDRESS = rf"{_LOCAL_PART}{_AT_SIGN}(?:{_HOST_LABEL}{_HOST_DOT})+{_TLD}"
 # ... of `PlainForm`: single separators, as in most addresses, and a host that begins with a letter
 _ASCII_LOCAL_PART = "[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){0,16}"
 _ASCII_HOST = "[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*[.](?:[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*[.])*[A-Za-z]{2,}"
+_NO_PLAIN_FORM = f"{PATCH_ID_PREFIX}[A-Za-z].*|IMCEA.*"  # addresses inside another one
 # `bob at example dot com`, `bob dot lee at mail dot example dot co dot uk`, `bob@example dot com`
 _DOT_WORD = "(?:dot|DOT|Dot)"
 _SPELLED_OUT_ADDRESS = (
@@ -86,6 +101,18 @@ _SPELLED_OUT_ADDRESS = (
 # `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: `_has_context` checks the context later. A host must not
 # begin with `www` here, as the candidate would include a URL
 _ARCHIVE_HOST = "(?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
+# an address inside another one, which is cut off on both sides
+_COUNTRY_TLD = (  # without surnames of two letters, as `user=ann.li@example.com` is no bounce
+    "at|be|bg|cl|cr|ee|gr|hk|id|il|in|ir|is|it|kz|lt|lv|me|my|no|pk|pt|rs|sg|si|sk|th|tr|tw|ua|us|vn"
+)
+_BOUNCED_RECIPIENT = rf"[A-Za-z0-9_][A-Za-z0-9_.'-]*=(?:[A-Za-z0-9-]+[.])+(?:{_USUAL_TLD}|{_COUNTRY_TLD})"
+_BOUNCE_WORD = "(?:[0-9]{5,}-[0-9a-f]{4}|return|bounces?|verp|[0-9]+)-"
+_BOUNCE_PREFIX = rf"(?:[^@]*[=+])?(?:(?:[A-Za-z0-9_.-]*[._-])?{_BOUNCE_WORD})?"
+_BATV_PREFIX = "(?:prvs|msprvs1|btv1)=[0-9A-Za-z:_-]*="
+_WRAPPED_ADDRESS = (
+    "(?:[A-Za-z0-9.'-]|[+](?:2[1-9A-Fa-f]|5[Ff]))+[+_]40(?:[A-Za-z0-9-]+(?:[+]2[Ee]|[.]))+[A-Za-z]{2,}"  # Exchange: +40 is @, +2E a dot
+)
+_WRAPPING = r"IMCEA[A-Z0-9]{2,12}-"
 # one form for each sign: the regex engine searches a pattern with one inner literal by that literal
 _ARCHIVE_ADDRESS_FORMS = {sign: f"{_PLAIN_LOCAL_PART} {sign} {_ARCHIVE_HOST}" for sign in ("at", "@")}
 _ARCHIVE_ADDRESS = f"{_PLAIN_LOCAL_PART} (?:at|@) {_ARCHIVE_HOST}"
@@ -100,6 +127,7 @@ _ALTERNATIVES = (
         rf"{BOUNDARY}[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){{0,8}}(?:=40|\\@|{_AT_ENTITY}){_PLAIN_HOST}",
         literals=("=40", "\\@", "&#64;", "&#x40;", "&#X40;", "&commat;"),
     ),
+    Alternative(rf"{BOUNDARY}{_WRAPPING}[A-Za-z0-9_.+=%/'&-]+@{_PLAIN_HOST}", literals=("IMCEA",)),
     *(
         Alternative(_PREFIX + form + _SUFFIX, literals=(f" {sign} ",), conditions=("[<(:] ?" + form, _PREFIX + form + _SUFFIX))
         for sign, form in _ARCHIVE_ADDRESS_FORMS.items()
@@ -109,14 +137,23 @@ _ALTERNATIVES = (
         rf"{BOUNDARY}[a-z0-9_][a-z0-9_.+-]*{_OWN_LINE_HOST}{_LINE_END}", literals=(" at ", " @ "), conditions=(_OWN_LINE_HOST + _LINE_END,)
     ),
     # no blanks between quotes: otherwise every quotation would be searched to its end
-    Alternative(rf"{_PLAIN_ADDRESS}|\"[A-Za-z0-9._+-]+\"@{_PLAIN_HOST}"),
+    Alternative(rf"{BOUNDARY}{_BOUNCED_RECIPIENT}@[A-Za-z0-9]|{_PLAIN_ADDRESS}|\"[A-Za-z0-9._+-]+\"@{_PLAIN_HOST}"),
 )
-_ANCHORS = ("@", "\uff20", "%40", *(f"{bracket}{blank}{at}" for bracket in "[({<" for blank in ("", " ") for at in ("at", "AT", "At")))
+_ANCHORS = (
+    "@",
+    "\uff20",
+    "%40",
+    "%2540",
+    "%252540",
+    *(f"{bracket}{blank}{at}" for bracket in "[({<" for blank in ("", " ") for at in ("at", "AT", "At")),
+)
 _HEADER_FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
 _MBOX_FROM_LINE = (r"(?:\A|\n)>*From \z", r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] ")  # before and after it
 # matches values that are not in plain form; upper case is handled separately
-_NOT_PLAIN = r"""[^!-~]|[\[(){}"&\\]|[%=]40|[Xx][Nn]--|<|>"""
+_NOT_PLAIN = r"""[^!-~]|[\[(){}"&\\]|[%=]40|%2[5BDEbde]|%5[Ff]|[Xx][Nn]--|<|>|\A[^@]*(?:[+_]40|=)[^@]*\z"""
 _EDGE_DOT = r"\A[.]|[.]@|[.]\z"
+_URL_ESCAPES = {f"%{ord(sign):02x}": sign for sign in "@.+-_~'&"}  # of characters of addresses, in lower case
+_WRAPPING_ESCAPES = {f"+{ord(sign):02x}": sign for sign in ".+-_~'&"}
 _PROSE_WORDS = (  # words before `at`, in a sentence about a web site
     "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
     "is are be was were been available site website page web info information details shop live watch check meet met work works working "
@@ -132,8 +169,15 @@ _KEPT_TLDS = ("com", "org", "net", "edu", "gov", "info", "biz")  # a surrogate k
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
     """True for what the pattern matches from end to end, with or without the context that makes `at` an `@`, and for anything with a single
     @ between brackets."""
-    matches = pl.col("value").str.contains(rf"\A(?:{KIND.pattern}|{_ARCHIVE_ADDRESS})\z")
-    return candidates.select(matches | (pl.col("bracketed") & pl.col("value").str.contains(r"\A[^@]+@[^@]+\z"))).to_series()
+    value = pl.col("value")
+    accepted = candidates.select(
+        value.str.contains(rf"\A{_PLAIN_LOCAL_PART}@{_PLAIN_HOST}\z") | (pl.col("bracketed") & value.str.contains(r"\A[^@]+@[^@]+\z"))
+    ).to_series()
+    rest = (~accepted).arg_true()
+    if not len(rest):
+        return accepted
+    forms = rf"\A(?:{KIND.pattern}|{_ARCHIVE_ADDRESS}|{_BOUNCED_RECIPIENT}|{_WRAPPED_ADDRESS})\z"
+    return accepted.scatter(rest, candidates["value"].gather(rest).str.contains(forms))
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -203,10 +247,24 @@ def _to_plain(values: pl.Series) -> pl.Series:
         .str.normalize("NFKC")  # letters and accents may compose only in lower case
     )
     plain = frame["value"]
-    plain = pl.select(pl.when(plain.str.contains("@", literal=True)).then(plain).otherwise(plain.str.replace("[%=]40", "@"))).to_series()
+    escaped = plain.str.contains("%", literal=True).arg_true()
+    if len(escaped):
+        plain = plain.scatter(escaped, plain.gather(escaped).str.replace_all("%(?:25)+", "%").str.replace_many(_URL_ESCAPES))
+    inner = (~plain.str.contains("@", literal=True)).arg_true()
+    if len(inner):
+        plain = plain.scatter(inner, _unwrap(plain.gather(inner)))
     coded = plain.str.contains(r"(?i:@(?:.*[.])?xn--)").arg_true()
     # a loop over the few distinct values with punycode, which has no columnar form
     return plain.scatter(coded, [_decode_punycode(value) for value in plain.gather(coded)]) if len(coded) else plain
+
+
+def _unwrap(values: pl.Series) -> pl.Series:
+    """Addresses without @ in lower case: quoted-printable, wrapped by Exchange, or the recipient of a bounce."""
+    wrapped = values.str.contains("[+_]40")
+    unwrapped = values.str.replace("[+_]40", "@").str.replace_many(_WRAPPING_ESCAPES)
+    quoted = values.str.contains("[%=]40")
+    bounced = values.str.replace(r"=([^=]*)\z", "@${1}")
+    return pl.select(pl.when(wrapped).then(unwrapped).when(quoted).then(values.str.replace("[%=]40", "@")).otherwise(bounced)).to_series()
 
 
 def _decode_punycode(value: str) -> str:
@@ -230,6 +288,9 @@ def _locate_components(values: pl.Series) -> I64:
     `first` is the first run of letters and digits, `sep` all characters up to the next run, `last` the rest of the local part. `domain` is
     the host without its last label; `dot` and `tld` are empty for hosts that do not end in a name.
     """
+    bounced = values.str.contains(r"\A[^@%&\\]*=[^=@]*\z") & ~values.str.contains("=40", literal=True)
+    if bounced.any():  # the sign has one byte, as the @
+        values = values.clone().scatter(bounced.arg_true(), values.filter(bounced).str.replace("=", "@", literal=True))
     flat, offsets = flatten_strings(values)
     edges, unusual = np.empty((len(values), 9), np.int64), np.empty(len(values), np.uint8)
     address_components.locate(flat, offsets, edges, unusual)
@@ -245,11 +306,11 @@ def _locate_components(values: pl.Series) -> I64:
 
 def _split_obfuscated(values: pl.Series) -> pl.DataFrame:
     """The components of obfuscated addresses, in order, as columns: `at` and `dot` are as written."""
-    at = rf"{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?| (?:at|AT|At|@) |{_ENCODED_AT}|[@\uff20]"
-    dot = rf"{_SPELLED_DOT}|[.\uff0e\u3002]"
+    at = rf"{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?| (?:at|AT|At|@) |{_ENCODED_AT}|[+_]40|[@\uff20]"
+    dot = rf"{_SPELLED_DOT}|[.\uff0e\u3002]|[+]2[Ee]"
     letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
     lead = rf"(?<lead>[^{letter}]*)(?<first>[{letter}]*)"
-    local = rf"(?<sep>(?: (?:dot|DOT|Dot) |[^{letter} @])*)(?<last>.*?)"
+    local = rf"(?<sep>(?: (?:dot|DOT|Dot) |[+]2[BDEbde]|[^{letter} @])*)(?<last>.*?)"
     pattern = rf"(?s)\A{lead}{local}(?<at>{at})(?:(?<domain>.*?)(?<dot>{dot})(?<tld>[A-Za-z\x{{80}}-\x{{10ffff}}]+)|(?<whole>.*?))\z"
     parts = values.str.extract_groups(pattern).struct.unnest()
     unread = parts["at"].is_null()  # cannot be split: all in `first`
@@ -356,14 +417,21 @@ KIND = Kind(
     locate_components=_locate_components,
     # `bob@example.com2nd` and `bob@example.com_x` contain an address too
     not_followed_by=b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-    prefix_pattern=f"=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From ",
-    suffix_pattern=rf"[ \t]*{_SUFFIX}",
+    prefix_pattern=(
+        rf"({_BOUNCE_PREFIX}){_BOUNCED_RECIPIENT}@|({_WRAPPING}(?:[^@]*[=_])?){_WRAPPED_ADDRESS}(?:[+_]40[A-Za-z0-9]+)?@|"
+        rf"({_BATV_PREFIX})[^=@]+@|({PATCH_ID_PREFIX})[A-Za-z][^@]*@[^@]+[.][A-Za-z]|"
+        rf"(=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From |[^@]*{_URL_DELIMITER})"
+    ),
+    suffix_pattern=(
+        rf"\A{_BOUNCE_PREFIX}{_BOUNCED_RECIPIENT}(@[^@]*)|"
+        rf"\A{_WRAPPING}(?:[^@]*[=_])?{_WRAPPED_ADDRESS}((?:[+_]40[A-Za-z0-9]+)?@[^@]*)|([ \t]*{_SUFFIX})"
+    ),
     plain_forms=(
-        PlainForm(pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}", unless="git@.*", marks=UNMARKED, normalised=LOWER_CASE),
+        PlainForm(pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}", unless=f"git@.*|{_NO_PLAIN_FORM}", marks=UNMARKED, normalised=LOWER_CASE),
         # between brackets only where it cannot be a Message-ID: with less than sixteen characters before the @, or less than six digits
         PlainForm(
             pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}",
-            unless="git@.*|.{16,}@.*",
+            unless=f"git@.*|.{{16,}}@.*|{_NO_PLAIN_FORM}",
             marks=OUTSIDE_ID_FIELDS,
             normalised=LOWER_CASE,
         ),
@@ -376,7 +444,7 @@ KIND = Kind(
         ),
     ),
     rank=20,
-    first_bytes=DIGITS + LETTERS + b'"(<=_' + BEYOND_ASCII,
+    first_bytes=DIGITS + LETTERS + b'"%(<=_' + BEYOND_ASCII,
     hits=(
         ("write to anna.kowal@mail.example.com", "anna.kowal@mail.example.com"),
         ("write to bob@example.com", "bob@example.com"),
@@ -402,6 +470,22 @@ KIND = Kind(
         ("<IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com>", "IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com"),
         ('"bob"@example.com, "bob.lee"@example.com', '"bob"@example.com', '"bob.lee"@example.com'),
         ("bounce+1234567-ab12-bob@example.com", "bounce+1234567-ab12-bob@example.com"),
+        ("from bounce-list=bob.mann=example.com@lists.example.net", "bob.mann=example.com"),
+        ("<list-bounces+bob=example.com@lists.example.net>", "bob=example.com"),
+        ("list-return-123-ann-marie.lee=example.org@lists.example.net", "ann-marie.lee=example.org"),
+        ("<bounces+1234567-ab12-bob=example.com@mail.example.net>", "bob=example.com"),
+        ("prvs=0123456789=bob@example.com <prvs=0123456789=bob@example.com>", "bob@example.com", "bob@example.com"),
+        ("user=ann.li@example.com smtp.mailfrom=first.last@example.com", "ann.li@example.com", "first.last@example.com"),
+        ("<IMCEASMTP-bob+2Emann+40example+2Ecom@mail.example.net>", "bob+2Emann+40example+2Ecom"),
+        ("IMCEANOTES-bob+2Emann_40example+2Ecom+40CORP@example.net", "bob+2Emann_40example+2Ecom"),
+        ("IMCEAEX-_O=EXAMPLE_OU=FIRST+20GROUP_CN=bob+40example+2Ecom@mail.example.net", "bob+40example+2Ecom"),
+        ("IMCEAEX-_O=EXAMPLE_CN=BOB@mail.example.net", "IMCEAEX-_O=EXAMPLE_CN=BOB@mail.example.net"),
+        ("<20190401123456.123-1-bob@example.com>", "bob@example.com"),
+        ("References: <1554100000-4711-2-git-send-email-bob.lee@example.com>", "bob.lee@example.com"),
+        ("?q=%22bob%40example.com%22&to=x%3Cbob%40example.com%3E", "bob%40example.com", "bob%40example.com"),
+        ("?a=ann%40example.com%2Cbob%2540example.com%2cbo%2Btag%40example.com",)
+        + ("ann%40example.com", "bob%2540example.com", "bo%2Btag%40example.com"),
+        ("https://lore.example.org/r/20190401123456.123-1-bob@example.com/", "bob@example.com"),
     ),
     near_misses=(
         "@bob, bob@, pkg@1.2.3, medium.com/@bob.smith",
@@ -409,5 +493,6 @@ KIND = Kind(
         "find us at example dot com",
         "icon@2x.png, lib@3.1.min.js, git@github.com:x/y.git",
         "a\nb@\nc <a @b>",
+        "https://lore.example.org/r/87a7j1x2y3.fsf@example.org/ http://example.org/%3C20010203123456.A1234@example.com%3E",
     ),
 )

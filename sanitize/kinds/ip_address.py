@@ -1,9 +1,13 @@
 """IPv4 and IPv6 addresses, without port or prefix length.
 
 Four dotted numbers are as often a version, a section or the middle of an OID. The pattern also matches further groups, so that the check
-can refuse them (`groups`), and a preceding word that says what the numbers are (`version 12.1.0.3`); four numbers below ten are refused as
-a `version` too. Eight pairs of hexadecimal digits are the fingerprint of a key (`groups`). Loopback, netmasks and null addresses identify
-no one (`reserved`). Normalised form: no leading zeros; IPv6 in the form of RFC 5952.
+can refuse them (`groups`), and a preceding word that says what the numbers are (`version 12.1.0.3`); four numbers below ten, and numbers
+with the suffix of a release or a file (`2.26.0.106.g2183baf0`, `12.1.0.3.tar`) are refused as a `version` too. A first number below ten
+with at most one other above 31 (`3.14.1.1`, `003.010.003.000`) is an address only where the text says so: between square brackets, in
+parentheses after a host name, after a word such as `ip`, `host` or `ping`, and after `from`, `to`, `by` or `at` only with a port, a prefix
+length or a bracket behind it. Such an address is searched nowhere else, neither by `known` nor by the leak check. Eight pairs of
+hexadecimal digits are the fingerprint of a key (`groups`). Loopback, netmasks and null addresses identify no one (`reserved`). Normalised
+form: no leading zeros; IPv6 in the form of RFC 5952.
 """
 
 from __future__ import annotations
@@ -34,7 +38,14 @@ _VERSION_LABEL = (
     "(?:[Vv]ersion|VERSION|[Vv]er[.]|[Ss]ection|SECTION|[Ss]ec[.]|§|[Cc]hapter|"
     "[Cc]lause|[Pp]aragraph|[Rr]elease|[Bb]uild|[Ff]irmware|[Rr]evision|OID|[Oo]id)"
 )
-_IPV4 = rf"(?:{_VERSION_LABEL}[ :=]{{1,2}})?{BOUNDARY}[0-9]{{1,3}}(?:[.][0-9]{{1,3}}){{3}}(?:[.][0-9]+)*{BOUNDARY}"
+_RELEASE_SUFFIX = (
+    "[.](?:g[0-9a-f]{6,12}|rc[0-9]*|(?:alpha|beta|dev|post)[0-9]*|dfsg|(?:el|fc)[0-9]+|"
+    "orig|tar|tgz|zip|[bgx]z2?|deb|rpm|jar|whl|exe|dll|so)"
+)
+_IPV4 = (
+    rf"(?:{_VERSION_LABEL}[ :=]{{1,2}})?{BOUNDARY}[0-9]{{1,3}}(?:[.][0-9]{{1,3}}){{3}}(?:[.][0-9]+)*"
+    rf"(?:{_RELEASE_SUFFIX})?{BOUNDARY}"
+)
 _IPV4_TAIL = "(?:[.][0-9]{1,3}){3}"  # ::ffff:192.0.2.1
 _IPV6 = (
     rf"{BOUNDARY}(?:{_HEX_GROUP}:){{7,}}{_HEX_GROUP}{BOUNDARY}|"  # more than eight are a fingerprint, refused by the check
@@ -54,6 +65,23 @@ _CANONICAL_IPV6 = (
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _ADDRESS_CHARACTERS = frozenset("0123456789abcdefABCDEF:.")
 _LEADING_ZERO = r"(?:\A|[.])0[0-9]"
+# numbers of a version: the first below ten, and at most one of the others above 31
+_SMALL = "0*(?:3[01]|[12]?[0-9])"
+_VERSION_LIKE = (
+    rf"\A0*[0-9]"
+    rf"(?:[.]{_SMALL}[.]{_SMALL}[.][0-9]+|[.]{_SMALL}[.][0-9]+[.]{_SMALL}|[.][0-9]+[.]{_SMALL}[.]{_SMALL})\z"
+)
+# what makes such numbers an address, in lower case
+_ADDRESS_WORDS = (
+    "ips?|ipv4|addr|address|inet|hosts?|hostname|servers?|nameserver|dns|ping|ssh|telnet|ftp|gateway|gw|router|route|proxy|peer|client|"
+    "remote|src|source|dst|dest|destination|connect(?:ed|ing)?|netmask|subnet|network|listen(?:ing)?|bind|allow|deny|permit|trying|dig|"
+    "traceroute|nslookup|whois|helo|ehlo|vpn"
+)
+_ADDRESS_BEFORE = (
+    rf"(?:\[|://|@|[a-z0-9][.][a-z]{{2,}} \(|(?:from|by) [a-z0-9_-]+ \(|\) \()\z|"
+    rf"(?:\A|[^a-z])(?:{_ADDRESS_WORDS})[^a-z0-9]{{1,4}}(?:(?:is|was|of|to|on|from) )?\z"
+)
+_PREPOSITION_BEFORE, _PORT_AFTER = r"(?:\A|[^a-z])(?:from|to|by|at|via) \z", r"\A(?::[0-9]| ?[\[(]|/[0-9]| port )"
 # number of digits -> public first octets: no private, loopback, link-local, test or multicast network begins with one
 _PUBLIC_FIRST_OCTETS = {
     1: np.arange(1, 10),
@@ -106,6 +134,21 @@ def _refusal_reason_six(value: str) -> str | None:
     if sum(map(bool, groups)) < 2 or [len(group) for group in groups] == [2] * 8:  # a network's first group has four digits
         return "groups"
     return None if any(character.isdigit() for character in value) else "word"  # `add::bad` is a name in source code
+
+
+def _needs_context(values: pl.Series) -> pl.Series:
+    return values.str.contains(_VERSION_LIKE)
+
+
+def _has_context(candidates: pl.DataFrame) -> pl.Series:
+    """True where the text around says that the numbers are an address."""
+    before, after = pl.col("before").str.to_lowercase(), pl.col("after").str.to_lowercase()
+    placed = before.str.contains(_PREPOSITION_BEFORE) & after.str.contains(_PORT_AFTER)
+    return candidates.select(before.str.contains(_ADDRESS_BEFORE) | placed).to_series()
+
+
+def _is_distinctive(values: pl.DataFrame) -> pl.Series:
+    return ~values["normalised"].str.contains(_VERSION_LIKE)
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -183,8 +226,8 @@ def _make_ipv4(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
     first = np.select([ten, mid, home], [10, 172, 192], first)
     second = np.select([mid, home], [16 + second // 16, 168], second)
     last = 1 + last % 254
-    # with a last octet above nine, the check passes regardless of the others
-    last = np.where((first < 10) & (second < 10) & (third < 10) & (last < 10), last + 10, last)
+    # with two octets above 31, small first octets need no context
+    second, third = (np.where(first < 10, 32 + octet * 7 // 8, octet) for octet in (second, third))
     columns = [pl.Series(str(at), column).cast(pl.String) for at, column in enumerate((first, second, third, last))]
     return pl.DataFrame(columns).select(pl.concat_str(pl.all(), separator=".").alias(values.name)).to_series()
 
@@ -233,6 +276,9 @@ KIND = Kind(
     pattern=rf"{_IPV4}|{_IPV6}",
     accepts=_accepts,
     check=_check,
+    needs_context=_needs_context,
+    context_rule=_has_context,
+    is_distinctive=_is_distinctive,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     not_preceded_by=ASCII_WORD_CHARS + b".-",
@@ -240,7 +286,11 @@ KIND = Kind(
     phase=2,
     digit_lines_only=True,
     plain_forms=(
-        PlainForm(pattern=rf"{_OCTET}(?:[.]{_OCTET}){{3}}", unless="[0-9](?:[.][0-9]){3}|(?:127|255)[.].*"),
+        PlainForm(pattern=rf"[1-9][0-9]{{1,2}}(?:[.]{_OCTET}){{3}}", unless="(?:127|25[5-9]|2[6-9][0-9]|[3-9][0-9]{2})[.].*"),
+        PlainForm(
+            pattern=rf"[1-9](?:[.]{_OCTET}){{3}}",
+            unless=rf"[0-9][.](?:{_SMALL}[.]{_SMALL}[.][0-9]+|{_SMALL}[.][0-9]+[.]{_SMALL}|[0-9]+[.]{_SMALL}[.]{_SMALL})",
+        ),
         PlainForm(pattern=_CANONICAL_IPV6, unless="[a-f:]+|[0-9a-f]{2}(?::[0-9a-f]{2}){7}"),
     ),
     rank=40,
@@ -250,6 +300,15 @@ KIND = Kind(
         ("from [93.184.216.34]:25", "93.184.216.34"),
         ("10.1.2.3/24.", "10.1.2.3"),
         ("fe80::1 and 2001:db8:0:0:8:800:200c:417a", "fe80::1", "2001:db8:0:0:8:800:200c:417a"),
+        (
+            "[3.14.1.1] mx.example.org (3.14.1.2) from unknown (3.14.1.5) ping 3.14.1.3, from 3.14.1.4:25",
+            "3.14.1.1",
+            "3.14.1.2",
+            "3.14.1.5",
+            "3.14.1.3",
+            "3.14.1.4",
+        ),
+        ("4.35.77.9 and 4.35.1.190", "4.35.77.9", "4.35.1.190"),
         ("::ffff:10.1.2.3 via 2001:db8:1::", "::ffff:10.1.2.3", "2001:db8:1::"),
     ),
     near_misses=(
@@ -257,6 +316,8 @@ KIND = Kind(
         "std::vector Foo:: ::1 10:20:30 aa:bb:cc:dd:ee",
         "version 12.21.7.14, Section 14.3.2.1, OID 1.3.61.4",
         "256.1.2.3 and 127.0.0.1",
+        "UHD 3.14.1.1, UHD_003.010.003.000-0-unknown, Linux 2.6.24.4, libuhd 003.010.003.000, from 2.6.24.4 to 2.6.25.1",
+        "-- \n2.26.0.106.g2183baf0\n12.26.0.106.rc1 12.26.0.106.tar.gz 2.2.2.39",
         "add::bad",
     ),
 )

@@ -61,6 +61,7 @@ BOUNDARY = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the U
 # separators between the groups of a number, as people, typesetters and web pages write them, for use in a character class; no line ends
 BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # space; no-break, figure, thin, narrow and ideographic spaces
 HYPHENS = "\u2010-\u2015\u2212\ufe58\ufe63\uff0d-"  # hyphens, dashes, minus sign; the ASCII hyphen is last, so that it forms no range
+QUOTATION_MARKS = "\u00ab\u00bb\u2018-\u201f\u2039\u203a\uff02"  # typeset ones, for use in a character class beside " and '
 # the components of a value in their order; the others than first, last, domain and tld are separators
 COMPONENT_COLUMNS = ("lead", "first", "sep", "last", "at", "domain", "dot", "tld")
 WIDE_GAP = f"[{BLANKS}{HYPHENS}]{{2,3}}"  # two or three separators in a row
@@ -128,7 +129,8 @@ class Kind:
     Rarely needed:
 
     prefix_pattern, suffix_pattern   Regular expressions for text that the pattern may match before and after the value but that is no
-               part of it, such as `=3D` or `NHS number: `. The finder cuts it off, and checks no boundary on that side.
+               part of it, such as `=3D` or `NHS number: `. The finder cuts it off, and checks no boundary on that side. Where the
+               regular expression has groups, only what they match is cut off.
     components The components that a variant can keep as its anchor, by name. Empty: values have no components.
     locate_components   For kinds whose values consist of `COMPONENT_COLUMNS`, each of which may be empty: an array with a row for each
                value, where in the bytes of all values (see `flatten_strings`) its components begin, and where it ends.
@@ -148,10 +150,13 @@ class Kind:
     ambiguous_text   Texts of this kind often mean something else (2001, 64, 10:30), and the kind has few distinct values. Each occurrence
                that is found is edited; the leak check does not search for its text elsewhere, and its surrogate may be a value of the
                corpus.
-    is_distinctive   True for normalised forms that are no common word, so that the leak check may search for them anywhere; it does not
-               search for the others. Default: all forms are distinctive.
+    is_distinctive   Whether each value may be searched anywhere, from a frame with `value` (a spelling) and `normalised`. Not a value that
+               is a common word, and not one that only its context identifies (`7028915` after `call`): such a value is edited where it is
+               found, and neither the finder `known` nor the leak check searches for it in other places. Default: all values.
     atomic     A value is one token even if it seems to contain a value of another kind: a Message-ID such as
                `<20.1-9-bob@example.com>` that a plan leaves is left whole.
+    find_opaque_parts   Parts of values that are searched for no other kind, as (row, start, end) in bytes: a Message-ID in a URL. For kinds
+               that are searched for values of other kinds.
     country    Two letters (ISO 3166) for a national identifier, which is searched only where a plan names its country; else None.
     opt_in     Searched only where a plan names the kind: it is frequent, reveals little about a person by itself, and would slow down
                every plan.
@@ -187,8 +192,9 @@ class Kind:
     needs_context: Callable[[pl.Series], pl.Series] | None = None
     context_rule: Callable[[pl.DataFrame], pl.Series] | None = None
     ambiguous_text: bool = False
-    is_distinctive: Callable[[pl.Series], pl.Series] | None = None
+    is_distinctive: Callable[[pl.DataFrame], pl.Series] | None = None
     atomic: bool = False
+    find_opaque_parts: Callable[[pl.Series], Iterable[tuple[int, int, int]]] | None = None
     country: str | None = None
     opt_in: bool = False
 

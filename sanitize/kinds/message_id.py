@@ -5,6 +5,9 @@ where its local part looks machine-generated. In doubt it is an EMAIL_ADDRESS: p
 addresses, and an address mistaken for an id would stay. The rule depends on character classes only, so a surrogate passes where its
 original did.
 
+An id of `git send-email` (`20190401123456.123-1-bob@example.com`) contains the sender's address, which is an EMAIL_ADDRESS; it is no
+Message-ID. An id in a link (`https://lists.example.org/r/20010203123456.A1234@example.com/`) is part of the link.
+
 A colon is allowed only after a digit, as several programs write it, so that in `<mailto:bob@example.com>` only the address is matched.
 """
 
@@ -18,6 +21,10 @@ from sanitize.kinds.plain_forms import IN_ID_FIELDS, PlainForm
 
 _ATOM = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]"  # RFC 5322 atext and the dot
 
+# what `git send-email` and its predecessors write before the sender's address: time, process and number of the mail
+PATCH_ID_PREFIX = "(?:[0-9]{8,14}[.][0-9]{1,7}-[0-9]{1,4}-|[0-9]{9,10}-[0-9]{1,7}-(?:[0-9]{1,4}-)?git-send-email-)"
+_PATCH_ID = f"{PATCH_ID_PREFIX}[A-Za-z][^@]*@[^@]+[.][A-Za-z]+"
+
 _PERSON = "[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,2}"
 
 
@@ -26,14 +33,20 @@ def _accepts(candidates: pl.DataFrame) -> pl.Series:
     none; elsewhere, those in brackets whose local part looks generated."""
     value, local = pl.col("value"), pl.col("value").str.replace(r"@[^@]*\z", "")
     is_possible = (pl.col("id_field") | pl.col("bracketed")) & ~pl.col("address_field")
+    is_possible &= ~is_patch_id(value)
     is_possible &= (value.str.count_matches("@", literal=True) == 1) & ~value.str.contains(r"://|\A[Ww]{3}[.]")
     # `In-Reply-To: Message from Bob Lee <bob.lee@example.com>`: an address of a person in an id field is no Message-ID
     person = local.str.contains(rf"\A{_PERSON}\z") & (local.str.len_bytes() < 24) & value.str.contains(r"@.*[.]")
-    is_id = pl.when(pl.col("id_field")).then(~person).otherwise(_is_generated(local))
+    is_id = pl.when(pl.col("id_field")).then(~person).otherwise(is_generated(local))
     return candidates.select(is_possible & is_id).to_series()
 
 
-def _is_generated(local: pl.Expr) -> pl.Expr:
+def is_patch_id(ids: pl.Expr) -> pl.Expr:
+    """True for ids that contain the sender's address."""
+    return ids.str.contains(rf"\A(?:{_PATCH_ID})\z")
+
+
+def is_generated(local: pl.Expr) -> pl.Expr:
     """True where the part before the @ looks machine-generated: it has a `$`, or sixteen characters with digits as no person writes them.
 
     The bounds let `first.last19850412`, telephone numbers of up to eleven digits and two of them joined pass as addresses; so do
@@ -69,7 +82,7 @@ KIND = Kind(
     accepts=_accepts,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
-    plain_forms=(PlainForm(pattern=f"{_ATOM}+@[A-Za-z0-9._-]+", unless=f"{_PERSON}@.*|[Ww]{{3}}[.].*", marks=IN_ID_FIELDS),),
+    plain_forms=(PlainForm(pattern=f"{_ATOM}+@[A-Za-z0-9._-]+", unless=f"{_PERSON}@.*|[Ww]{{3}}[.].*|{_PATCH_ID}", marks=IN_ID_FIELDS),),
     atomic=True,
     rank=10,
     first_bytes=b"<",
@@ -89,5 +102,6 @@ KIND = Kind(
     near_misses=(
         "<bob.mann2001@example.com> <john.smith19850412@example.com>",
         "<a @b> 20010203123456.A1234@example.com",
+        "<20190401123456.123-1-bob@example.com> In-Reply-To: <1554100000-4711-2-git-send-email-bob@example.com>",
     ),
 )

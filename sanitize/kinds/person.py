@@ -47,9 +47,10 @@ def normalise_name(names: pl.Series) -> pl.Series:
     return plain.str.replace(r"\A([^,]+?) ?, ?([^,]+)\z", "$2 $1")
 
 
-def is_distinctive(names: pl.Series) -> pl.Series:
-    """True for normalised names that are more than one word of letters and have six bytes or more: `will`, `may` and `li wu` are too
-    ambiguous. The full leak check uses the same rule."""
+def is_distinctive(values: pl.DataFrame) -> pl.Series:
+    """True for names whose normalised forms are more than one word of letters and have six bytes or more: `will`, `may` and `li wu` are
+    too ambiguous. The full leak check uses the same rule."""
+    names = values["normalised"]
     return (names.str.len_bytes() >= 6) & ~names.str.contains(r"\A\p{L}+\z")
 
 

@@ -11,6 +11,13 @@ and numbers that fail the numbering plans. They are telephone numbers only where
 (`office`), and not where the nearest word says otherwise (`NPI`, `order no.`). A number in North American form directly after the label of
 a product or order number is refused (`SKU 415-555-0199`: `named`).
 
+In technical text the digits are left alone: a number with a fraction (`[7028915.431] Call Trace`), one in a row of numbers or hexadecimal
+bytes, four dotted groups of up to three digits (a version), and bare digits that follow `call` in a program or a trace (`call(5551234567`,
+`call stack`). A number in brackets after a name is one where the line begins with the label of a call (`[Call 1] Ann (2125550100)`).
+
+Fewer than ten bare digits and fewer than nine in groups with blanks are a number only in the context that says so: the finder `known` and
+the leak check do not search for them in other places.
+
 Where the numbers of a country have one usual length, the pattern stops there, so that `+33 1 70 18 99 00 12 rue` ends with the number.
 Normalised form: E.164 (`+` and digits, without a trunk `(0)`) where the country is known, else the digits; followed by `x` and the
 extension.
@@ -111,6 +118,7 @@ _MASKED = widen_separators(
     r"(?:[ -]?(?:[0-9]{3,4}|[Xx]{4}|[*]{4}))?",
     allow_repeated=False,
 )
+_ABROAD = r"\A00[0-9]*[^0-9-]"  # zeros as the prefix for calls abroad
 _IS_MASKED = widen_separators("[*]|[0-9 -][Xx]{3}", allow_repeated=False)
 _YEAR_LIKE = widen_separators(r"\A(?:(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\z")
 _HAS_GROUPS = widen_separators("[(]|[ .-][0-9]+[ .-]")
@@ -163,12 +171,41 @@ _PHONE_WORD_AFTER = rf"\A[ ,]{{0,2}}[(-]?(?:(?:office|fax|mobile|cell|home|work|
 _HOTLINE_WORD_BEFORE = rf"{BOUNDARY}(?:call|dial|contact|hotline|helpline|text|sms)(?: us| me)?(?: at| on| to)?[]:]? ?\z"
 # the number is the end of something longer
 _LONGER_NUMBER_BEFORE = r"(?:[0-9][.:/=_-]?|[.=_]|[0-9] [:/-]) ?\z|(?:\A|[^a-z])/\z|-\z"
+# technical text and lists, in a number with its context: `before`, \x01, the number, \x02, `after`. Few patterns, since the regex engine
+# keeps 32 of a thread
+_VERSION = r"\A[0-9]{1,3}(?:[.][0-9]{1,3}){3}\z"
+# bare digits with a fraction (7028915.431), and behind `call` in a trace, a program or a query: `Call Trace:`, `system call`, `call(`,
+# `calls VALUES (`; not `call (212) 555-0100`
+_PROGRAM = (
+    r"(?:[0-9][.]|(?:\A|[^a-z])(?:(?:call|dial|ring|text|contact|reach)[ _-]?(?:traces?|stacks?|graphs?|sites?|chains?|paths?|ids?|depth|"
+    r"frames?|buffers?|sizes?)|(?:system|function|method|library|tail)[ _-]?calls?|syscalls?|"
+    r"[a-z_]*(?:_calls?|calls?_[a-z_]*|(?:call|ring|text)\())[^a-z0-9]*(?:[a-z]+[^a-z0-9]+){0,2}|[^a-z]values ?\()\x01[0-9]+\x02|"
+    r"\x01[0-9]+\x02(?:[.][0-9]| (?:failed|returned|returns|took|exited|completed|timed|bytes|times)(?:[^a-z]|\z))"
+)
+_ABOVE = r"\n[^a-z\n\x01]*\x01"  # all words are on earlier lines
+# rows of numbers or hexadecimal bytes, and of tables
+_ROW = (
+    r"(?:\A|[^0-9a-z.+])(?:0x[0-9a-f]+|[0-9a-f]{2}|[0-9a-f]{4}|[0-9a-f]{8}|[0-9]+):?[ \t]+\x01|"
+    r"\x02[ \t]+(?:0x[0-9a-f]+|[0-9a-f]{2}|[0-9]{3}|[0-9a-f]{4}|[0-9a-f]{8}|[0-9]{5,})(?:[ \t\r\n|]|\z)|\x02(?: {2,}|\t)[^ \t\r\n]"
+)
+# a number in groups of one size with a neighbour of that size, or behind 0x000f; in groups with blanks
+_EQUAL_GROUPS = {size: rf"\x01[0-9]{{{size}}}(?:[{BLANKS}]+[0-9]{{{size}}})+\x02" for size in (2, 3, 4)}
+_NUMBER_ROW = rf"0x[0-9a-f]+:?[ \t]+\x01[0-9]+[{BLANKS}]|" + "|".join(
+    rf"(?:\A|[^0-9a-z.+])[0-9a-f]{{{size}}}:?[ \t]+{groups}|{groups}[ \t]+[0-9a-f]{{{size}}}(?:[ \t\r\n|]|\z)"
+    for size, groups in _EQUAL_GROUPS.items()
+)
+# a number in brackets after a name, on a line that begins with the label of a call; a second number after a first one
+_LISTED = (
+    r"\[(?:missed |incoming |outgoing |phone |video )?(?:call|sms|text|voicemail|message)(?: [0-9]{1,4})?\]"
+    r"[^\n0-9\[\]]{1,36}\(\x01[0-9]{7,13}\x02\)|"
+    r"[0-9]{3}[ .-][0-9]{4}(?: x[0-9]{1,5})? ?(?:or|and|/|,|;|&) ?\x01[2-9][0-9]{2}[ .-][0-9]{4}\x02"
+)
 # words that make a number something else, if they are the nearest word before it
 _OTHER_NUMBER_BEFORE = (
     rf"{BOUNDARY}(?:npi|imei|imsi|iccid|isbn|issn|ssn|iban|account|card|passport|serial|licen[sc]e|policy|invoice){BOUNDARY}[\x00-/:-\x7f]{{0,44}}\z|"
     rf"{BOUNDARY}(?:accounts|acct|orders?|case|file|ticket|ref|reference|routing|tax|security|zip|postcode|postal|id|ids|vin|mrn|record|identifier|"
     r"pin|code|box|room|docket|patent|bug|pages?|version|confirmation|conf|tracking|swift|bic|chapter|section|no|contract|member|"
-    r"customer|employee|patient|student|amount|total|sin|nino|tfn|abn|acn|nhs|bsn|cpf|cnpj|siren|siret|aadhaar|medicare|nas|sku|parts?|"
+    r"customer|employee|patient|student|amount|total|guid|uuid|sha1|md5|commit|pid|uid|gid|irq|cpu|inode|offset|errno|s/n|serial|sin|nino|tfn|abn|acn|nhs|bsn|cpf|cnpj|siren|siret|aadhaar|medicare|nas|sku|parts?|"
     r"part ?(?:no|nr|num|number)|p/n|model|item|batch|lot)"
     rf"(?:[ .:#=(-]|{BOUNDARY}(?:no|nr|num|number|is|was){BOUNDARY})*\z"
 )
@@ -222,9 +259,9 @@ def _needs_context(values: pl.Series) -> pl.Series:
     is_american = number.str.contains(r"\A[+]1[2-9][0-9]{2}[2-9][0-9]{6}\z") & (
         value.str.starts_with("+") | value.str.contains(rf"\A(?:{_NORTH_AMERICAN}{_EXTENSION})\z")
     )
-    # libphonenumber has no columnar form: it is called for distinct values that seem to have a country code; `0020-0000-0000` is as often
-    # part of an identifier, and needs context
-    is_abroad = number.str.contains(r"\A[+](?:[^1]|\z)") & value.str.contains(r"\A(?:[+]|00[0-9]*[^0-9-])")
+    # libphonenumber has no columnar form: it is called for distinct values that seem to have a country code. Zeros instead of the plus need
+    # context (`00 2011 52 2010`); `0020-0000-0000` is as often part of an identifier
+    is_abroad = number.str.contains(r"\A[+](?:[^1]|\z)") & value.str.starts_with("+")
     table = _with_numbers(values).select(
         number=number,
         is_known=pl.when(is_masked).then(number.str.len_bytes() >= 10).otherwise(is_american),
@@ -232,6 +269,11 @@ def _needs_context(values: pl.Series) -> pl.Series:
     )
     is_known, abroad = table["is_known"], table["is_abroad"].arg_true()
     return ~is_known.scatter(abroad, [_parse_country_code(number)[1] for number in table["number"].gather(abroad)])
+
+
+def _is_distinctive(values: pl.DataFrame) -> pl.Series:
+    """False for fewer than ten bare digits, and for fewer than nine in groups with blanks."""
+    return ~values["value"].str.contains(rf"\A(?:[0-9]{{1,9}}|[0-9](?:[{BLANKS}]*[0-9]){{0,7}})\z")
 
 
 def _has_context(candidates: pl.DataFrame) -> pl.Series:
@@ -252,16 +294,26 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     accepted = candidates.select(
         pl.when(short).then(pl.col("before").str.contains(_HOTLINE_WORD_BEFORE)).otherwise(has_phone_word | (plus & ~denied))
     ).to_series()
+    in_context = candidates.select(pl.concat_str("before", pl.lit("\x01"), "value", pl.lit("\x02"), "after")).to_series()
+    rows = accepted.arg_true()
+    if len(rows):
+        # after a telephone word: part of a trace or a program, or in a row or table below the line of the word
+        texts = in_context.gather(rows)
+        accepted = accepted.scatter(rows, ~(texts.str.contains(_PROGRAM) | (texts.str.contains(_ABOVE) & texts.str.contains(_ROW))))
+    accepted |= in_context.str.contains(_LISTED)
     # a trunk prefix, in brackets or before two groups, or a national format; not part of something longer; assigned by a region
     value = pl.col("value")
     trunk = value.str.contains(rf"\A(?:{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER})\z") & value.str.contains(_HAS_GROUPS)
     is_national = value.str.contains(rf"\A(?:{'|'.join(_NATIONAL_FORMS.values())})\z")
-    is_complete = (trunk | is_national) & ~pl.col("before").str.contains(_LONGER_NUMBER_BEFORE) & ~denied
-    rows = candidates.select(
-        (is_complete & ~pl.Series(accepted) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:")).arg_true()
-    ).to_series()
+    is_complete = (trunk | is_national | value.str.starts_with("00")) & ~pl.col("before").str.contains(_LONGER_NUMBER_BEFORE) & ~denied
+    table = candidates.select(
+        "value", trunk=trunk, complete=is_complete & ~pl.Series(accepted) & ~pl.col("after").str.contains(r"\A[:./-]?[0-9]|\A:")
+    )
+    rows = table["complete"].arg_true()
     if len(rows):
-        numbers = candidates.select(pl.col("value").gather(rows), trunk=trunk.gather(rows))
+        rows = rows.filter(~(in_context.gather(rows).str.contains(_NUMBER_ROW) | table["value"].gather(rows).str.contains(_VERSION)))
+    if len(rows):
+        numbers = table.select("value", "trunk")[rows]
         distinct = numbers.unique(maintain_order=True)
         accepted = accepted.scatter(
             rows, numbers.join(distinct.with_columns(_is_assigned(distinct)), on=["value", "trunk"], maintain_order="left")["given_out"]
@@ -288,8 +340,9 @@ def _parse_country_code(number: str) -> tuple[int, bool]:
 
 
 def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
-    """True for numbers that a region has assigned: any region for a number with a `trunk` prefix in more than two groups, else a region
-    with that national format. libphonenumber has no columnar form: it is called for few numbers."""
+    """True for numbers that a region has assigned: any region for a number with a `trunk` prefix in more than two groups, the one of its
+    country code for a number with the prefix for calls abroad, else a region with that national format.
+    libphonenumber has no columnar form: it is called for few numbers."""
     import phonenumbers
 
     value = pl.col("value")
@@ -304,6 +357,8 @@ def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
         for place in np.flatnonzero(candidate_rows).tolist():
             with contextlib.suppress(phonenumbers.NumberParseException):
                 good[place] = phonenumbers.is_valid_number(phonenumbers.parse(table["digits"][place], region))
+    for place in candidates["value"].str.contains(_ABROAD).arg_true().to_list():
+        good[place] = good[place] or _parse_country_code("+" + table["digits"][place][2:])[1]
     return pl.Series("given_out", good)
 
 
@@ -438,6 +493,7 @@ KIND = Kind(
     check=_check,
     needs_context=_needs_context,
     context_rule=_has_context,
+    is_distinctive=_is_distinctive,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     plain_forms=_PLAIN_FORMS,
@@ -453,6 +509,9 @@ KIND = Kind(
         ("tel:+49 (0)30 1234567", "+49 (0)30 1234567"),
         ("+33 1 70 18 99 00 12 rue", "+33 1 70 18 99 00"),
         ("+44 20 7946 0958 2001-05-04", "+44 20 7946 0958"),
+        ("[Call 1] Ann (2125550100)\n[Missed call] Bo Lee (4155550100)", "2125550100", "4155550100"),
+        ("212-555-0187 or 555-0188", "212-555-0187", "555-0188"),
+        ("“phone”: “2125550187”", "2125550187"),
     ),
     near_misses=(
         "046-1297901",
@@ -460,5 +519,13 @@ KIND = Kind(
         "10230713853616100",
         "9713-555-6161 a713-555-6161 713-555-61612",
         "2001-05-04 16:39:00 -0700",
+        "[7028915.431] Call Trace:\n[7028915.431234]  [<ffffffff8105f1d0>] ? do_sys_poll+0x5a/0xe0",
+        "  1 Raw_Read_Error_Rate     0x000f   084   060   030    Pre-fail  Always       -       236098291",
+        "0000006a  34 73 94 58 25 18 31 75  05 87 24 85 42 01 35 46\nde: 41 54 49 00 00 00 92 96 74 32 74 32",
+        "UHD_003.010.003.000 libuhd 009.06.008.000, guid 046-1297901-88",
+        "call(5550123, 2125550100); calls (id BIGINT);\nINSERT INTO calls VALUES (2125550100",
+        "system call 5550123, call 5550123 returned 5",
+        "  35240  46.32%  call\n  5550123  95.00%  ring\n",
+        "Sat Jan  1 00:00:00 00 2011 52 2010",
     ),
 )

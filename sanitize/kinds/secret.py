@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, DIGITS, Alternative, Kind, flatten_strings, redraw_characters, unflatten_strings
+from sanitize.kinds.kind import BOUNDARY, DIGITS, QUOTATION_MARKS, Alternative, Kind, flatten_strings, redraw_characters, unflatten_strings
 
 _BASE64URL = "[A-Za-z0-9_-]"  # the alphabet of base64 for URLs
 # (prefix, rest) as the issuers document them or have them scanned for. A rest has a maximum length where one that fails late would
@@ -54,7 +54,8 @@ _LABELLED_KEYS = (
         "[A-Za-z0-9+/]{43}(?:[A-Za-z0-9+/]{43}=)?=",
     ),  # Azure: 64 bytes for storage, 32 for queues
     (
-        rf"{BOUNDARY}(?:aws_secret_access_key|AWS_SECRET_ACCESS_KEY|aws_secret_key|[Ss]ecretAccessKey)[\"']? {{0,2}}[:=] {{0,2}}[\"']?",
+        rf"{BOUNDARY}(?:aws_secret_access_key|AWS_SECRET_ACCESS_KEY|aws_secret_key|[Ss]ecretAccessKey)"
+        rf"[\"'{QUOTATION_MARKS}]? {{0,2}}[:=] {{0,2}}[\"'{QUOTATION_MARKS}]?",
         "[A-Za-z0-9/+]{40}",
     ),
 )

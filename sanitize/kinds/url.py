@@ -1,4 +1,9 @@
-"""Web and FTP addresses: `http(s)://`, `ftp://` or `www.` and the ASCII characters of RFC 3986 up to a blank, quote or bracket.
+"""Web and FTP addresses, and those of repositories: `http(s)://`, `ftp://`, `sftp://`, `ssh://`, `git://`, `git+ssh://`, `svn+ssh://`,
+`rsync://` or `www.` and the ASCII characters of RFC 3986 up to a blank, quote or bracket.
+
+A URL is searched for values of other kinds, but not in a Message-ID that is part of it: a generated one
+(`/4.3.2.7.2.20010412101010.00b5b960@mail.example.com`), and in the link of an archive (`https://lore.example.org/r/87a7j1x2y3.fsf@example.com/`)
+one with four digits that do not end the name. The sender's address in an id of `git send-email` is found.
 
 Punctuation at the end belongs to the sentence. Normalised form: scheme and host in lower case, all else as written.
 """
@@ -6,21 +11,47 @@ Punctuation at the end belongs to the sentence. Normalised form: scheme and host
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, flatten_strings, redraw_characters
+from sanitize.kinds.message_id import is_generated, is_patch_id
 from sanitize.kinds.plain_forms import UNBRACKETED, PlainForm
 
 # The bytes a URL may end with; also those that may not follow one. The match is greedy, so none of these ever follows a URL that the
 # finder reported: the rule only prevents that `http://example.com/b` is matched inside `http://example.com/bc`
 _LAST_BYTES = ASCII_WORD_CHARS + b"-~/#@$&*+=%"
 _CHARS, _LAST_CHAR = r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", "[A-Za-z0-9_~/#@$&*+=%-]"
+_REPOSITORY = "(?:sftp|ssh|git|rsync|(?:git|svn)[+]ssh)://"
 _SPLIT_PATTERN = (
-    r"\A(?<scheme>(?:[A-Za-z]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
+    r"\A(?<scheme>(?:[A-Za-z+]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
 )
+# a part of a path or query with one @ (no user name), after a slash or an equal sign; and what comes before it in the link of an archive
+_PART_WITH_AT = re.compile(
+    r"(?<!/)[/=](?:%3[Cc])?([A-Za-z0-9.!$'*+_~=%-]+(?:@|%40)[A-Za-z0-9._:\[\]-]+?)(?:%3[Ee])?(?=[/?#&;]|\Z)", re.ASCII
+)
+_ARCHIVE = (
+    r"(?i)://(?:lore|lists?|lkml|archives?|mid|marc|patchwork|public-inbox|(?:www[.])?mail-archive)[.]|"
+    r"[/?&](?:msg-?id|mid|msg|message-?id|r|d|id|lists?|archives?|all|lkml|linux-[a-z0-9-]+)[/=](?:%3C)?\z"
+)
+
+
+def _find_opaque_parts(values: pl.Series) -> list[tuple[int, int, int]]:
+    """The Message-IDs in URLs: the row, start and end (bytes) of each."""
+    # a loop over the few distinct URLs with an @
+    rows = values.str.contains("@|%40").arg_true().to_list()
+    found = [(row, part) for row in rows for part in _PART_WITH_AT.finditer(values[row])]
+    if not found:
+        return []
+    table = pl.DataFrame({"before": [part.string[: part.start(1)] for _, part in found], "id": [part[1] for _, part in found]})
+    local = pl.col("id").str.replace("(?:@|%40)[^@]*\\z", "")
+    in_archive = pl.col("before").str.contains(_ARCHIVE) & (local.str.count_matches("[0-9]") >= 4)
+    in_archive &= ~local.str.contains(r"\A[A-Za-z._+-]*[0-9]+\z")
+    is_id = table.select((is_generated(local) | in_archive) & ~is_patch_id(pl.col("id").str.replace("%40", "@"))).to_series()
+    return [(row, part.start(1), part.end(1)) for (row, part), is_opaque in zip(found, is_id, strict=True) if is_opaque]
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -77,10 +108,11 @@ KIND = Kind(
     about="a web or FTP address",
     category="resource",
     aliases=("URL_PERSONAL",),
-    pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww][Ww][Ww][.][A-Za-z0-9]){_CHARS}*{_LAST_CHAR}",
+    pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|{_REPOSITORY}|[Ww][Ww][Ww][.][A-Za-z0-9]){_CHARS}*{_LAST_CHAR}",
     normalise=_normalise,
     anchors=("://", *("".join(letters) + "." for letters in itertools.product("wW", repeat=3))),
     make_surrogates=_make_surrogates,
+    find_opaque_parts=_find_opaque_parts,
     not_followed_by=_LAST_BYTES,
     plain_forms=(
         PlainForm(
@@ -89,7 +121,7 @@ KIND = Kind(
         ),
     ),
     rank=30,
-    first_bytes=b"FHWfhw",
+    first_bytes=b"FHWfghrsw",
     hits=(
         ("see http://www.example.com/people/anna?id=42", "http://www.example.com/people/anna?id=42"),
         ("see http://www.example.com/a_b?q=1#top.", "http://www.example.com/a_b?q=1#top"),
@@ -98,6 +130,7 @@ KIND = Kind(
         ('<a href="http://example.com/x">', "http://example.com/x"),
         ("<http://example.com/x>", "http://example.com/x"),
         ("http://user:pw@example.com/", "http://user:pw@example.com/"),
+        ("git clone ssh://git@example.com/x.git", "ssh://git@example.com/x.git"),
         ("http://example.com/b谢谢", "http://example.com/b"),
     ),
     near_misses=(

@@ -1,6 +1,7 @@
 """United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots of any form, the same separator twice, or nine bare
 digits after a label; and numbers of the same form with an area above 899: taxpayer numbers (ITIN, ATIN), and invented or mistyped
-numbers, since hardly anything else is written in this form.
+numbers, since hardly anything else is written in this form. The label may be a key in quotation marks of any form (`“ssn”: “123456789”`).
+A number after the word for a part of a building (`Suite 123-45-6789`) is refused (`address`).
 
 Normalised form: the nine digits.
 """
@@ -17,6 +18,7 @@ from sanitize.kinds.kind import (
     BOUNDARY,
     DIGITS,
     HYPHENS,
+    QUOTATION_MARKS,
     Kind,
     digit_mask,
     draw_indices,
@@ -28,8 +30,8 @@ from sanitize.kinds.plain_forms import PlainForm, keep_only
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`separator` for two different separators; `range` for numbers that are never assigned (area 000 or 666, group 00, serial 0000, and
-    those of advertisements); else null.
+    """`address` for a number with the word for a part of a building; `separator` for two different separators; `range` for
+    numbers that are never assigned (area 000 or 666, group 00, serial 0000, and those of advertisements); else null.
 
     Taxpayer numbers (area above 899) have the groups 50 to 65, 70 to 88 and 90 to 99 (IRS, Publication 1915). This is not checked: a number
     of this form with another group is more often a wrong or mistyped number of a person than anything else.
@@ -41,7 +43,9 @@ def _check(values: pl.Series) -> pl.Series:
         .str.extract_groups(r"\A[0-9]+([^0-9]*)[0-9]+([^0-9]*)")
     )
     return pl.select(
-        pl.when(gaps.struct.field("1") != gaps.struct.field("2"))
+        pl.when(values.str.contains(r"\A[A-Za-z]"))
+        .then(pl.lit("address"))
+        .when(gaps.struct.field("1") != gaps.struct.field("2"))
         .then(pl.lit("separator"))
         .when(plain.str.contains(_NEVER_ISSUED))
         .then(pl.lit("range"))
@@ -74,8 +78,9 @@ _FORMATTED = widen_separators(rf"{BOUNDARY}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{
 # the label, and what may be between it and the number: a word or two, a colon, quotation marks, brackets, `**` of Markdown
 _LABEL = (
     rf"{BOUNDARY}(?:[Ss][Ss][Nn]|SS ?#|ITIN|ATIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY|[Ss]oc[.]? [Ss]ec[.]?)"
-    r"(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: (?:is|was|of) |[: #=\"'(*]{1,6})"
+    rf"(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: (?:is|was|of) |[: #=\"'(*{QUOTATION_MARKS}]{{1,6}})"
 )
+_ROOM = rf"{BOUNDARY}(?:[Ss]uite|SUITE|[Ss]te[.]?|STE[.]?|[Aa]pt[.]?|APT[.]?|[Aa]partment|[Rr]oom|[Uu]nit) #?"
 KIND = Kind(
     name="US_SSN",
     about="a United States social security number",
@@ -84,9 +89,9 @@ KIND = Kind(
         "SSN",
         "SOCIALNUM",
     ),
-    pattern=rf"{_FORMATTED}|{_LABEL}[0-9]{{9}}{BOUNDARY}",
+    pattern=rf"{_ROOM}{_FORMATTED}|{_FORMATTED}|{_LABEL}[0-9]{{9}}{BOUNDARY}",
     prefix_pattern=_LABEL,
-    accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}})\z"),
+    accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:(?:{_ROOM})?{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}})\z"),
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
@@ -102,7 +107,7 @@ KIND = Kind(
         ),
     ),
     rank=55,
-    first_bytes=DIGITS + b"AISs",
+    first_bytes=DIGITS + b"AIRSUarsu",
     hits=(
         ("SSN 123-45-6789.", "123-45-6789"),
         ("123 45 6789", "123 45 6789"),
@@ -112,11 +117,13 @@ KIND = Kind(
         ("913-12-3457 or 914-66-3458", "913-12-3457", "914-66-3458"),
         ("ssn=123456789, SSN is 123456788", "123456789", "123456788"),
         ('{"ssn": "123456789"} **SSN:** 123456788, SS# 123456787', "123456789", "123456788", "123456787"),
+        ("{“ssn”: “123456789”} «SSN» : «123456788»", "123456789", "123456788"),
         ("SSN (123456789), Soc. Sec. No. 123456788, social security number of 123456787", "123456789", "123456788", "123456787"),
     ),
     near_misses=(
         "a123-45-6789 123-45-67890 123-456-789",
         "000-12-3456 666-12-3456 987-65-4321 123-00-4567 123-45-0000",
         "123-45 6789",
+        "Suite 123-45-6789, Apt. 123 45 6789, suite 123456789",
     ),
 )

@@ -14,13 +14,14 @@ from __future__ import annotations
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, CAPITALS, Kind, always_needs_context, redraw_characters
+from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, CAPITALS, QUOTATION_MARKS, Kind, always_needs_context, redraw_characters
 
 _NAME = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _HANDLE = "[A-Za-z_][A-Za-z0-9_]+"
 _LABEL = (
     rf"{BOUNDARY}(?:[Uu]ser ?[Nn]ame|USERNAME|[Uu]ser[ _-]?(?:[Ii][Dd]|ID)|[Uu]ser|USER|[Ll]ogin(?: ?[Nn]ame)?|LOGIN|[Hh]andle|"
-    r"[Nn]ick(?:[Nn]ame)?|[Ss]creen ?[Nn]ame)[\"']? ?[:=] {0,2}[\"']?@?"
+    r"[Nn]ick(?:[Nn]ame)?|[Ss]creen ?[Nn]ame)"
+    rf"[\"'{QUOTATION_MARKS}]? ?[:=] {{0,2}}[\"'{QUOTATION_MARKS}]?@?"
 )
 _SERVICE_LABEL = rf"{BOUNDARY}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
 _ENTRY_END = r"\A(?:\s*\z|[ \t]*[\r\n|/,;)]|\t|  )"  # what ends an entry in a list: `aim: alee / icq: 123456`
@@ -65,7 +66,7 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     )
     handle &= ~(before.str.contains(_DOC_COMMENT) & after.str.contains(r"\A *:"))
     handle &= ~after.str.contains(r"\A(?:[@({/\\-]|[.:][A-Za-z0-9])")
-    label = before.str.contains(rf"(?:{_LABEL})\z") & ~after.str.contains(r"\A(?:[@(/\\]| ?[:=])")
+    label = pl.col("spelled").str.contains(rf"(?:{_LABEL})\z") & ~after.str.contains(r"\A(?:[@(/\\]| ?[:=])")
     service = before.str.contains(rf"(?:{_SERVICE_LABEL})\z") & after.str.contains(_ENTRY_END)
     path = before.str.contains(rf"(?:{_HOME_FOLDER})\z") & ~before.str.contains(_URL)
     home = before.str.contains(r"(?:\A|[\s\"'`=:(])~\z") & pl.col("value").str.contains(r"\A[A-Za-z]") & after.str.starts_with("/")
@@ -105,6 +106,7 @@ KIND = Kind(
         ("thanks @ann_lee, see you", "ann_lee"),
         ("user: alee", "alee"),
         ('{"username": "a-lee"}', "a-lee"),
+        ("{“username”: “alee”}", "alee"),
         ("cd /home/alee/src", "alee"),
         ("C:\\Users\\alee\\x", "alee"),
         ("cp ~alee/bin", "alee"),

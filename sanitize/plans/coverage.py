@@ -60,7 +60,7 @@ def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
 
     >>> from sanitize.plans.plan import load_plan
     >>> describe_not_looked_for(load_plan("rmft").coverage())[:2]
-    ['names of people (PERSON)', 'USER_NAME']
+    ['names of people (PERSON)', 'USER_AT_HOST, USER_NAME']
     """
     entries = []
     countries = {name: kind.country for name, kind in builtin_kinds().items() if kind.country is not None}

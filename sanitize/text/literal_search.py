@@ -317,16 +317,24 @@ def count_common_values(path: Path) -> int:
 
 
 def find_common_values(frame: pl.DataFrame) -> pl.Series:
-    """Which values their kind reports as too common to be searched for (`is_distinctive`); `kind` is a number. A mask."""
+    """Which values their kind reports as too common to be searched for (`is_distinctive`), as a mask: columns `value`, `normalised` and
+    `kind` (a number)."""
     predicates = {number: kind.is_distinctive for number, kind in enumerate(all_kinds().values()) if kind.is_distinctive is not None}
     is_common = pl.Series(np.zeros(frame.height, np.bool_))
     for number in frame["kind"].unique():
         is_distinctive = predicates.get(number)
         if is_distinctive is not None:
             rows = (frame["kind"] == number).arg_true()
-            values = frame.select(pl.coalesce("normalised", "value")).to_series().gather(rows)
+            values = frame.select("value", normalised=pl.coalesce("normalised", "value"))[rows]
             is_common = is_common.scatter(rows, ~is_distinctive(values))
     return is_common
+
+
+def find_weak_values(frame: pl.DataFrame) -> pl.Series:
+    """Which values only their context identifies, as a mask; columns as in `find_common_values`. A match of one in another place means
+    nothing, while that of a common word is counted as ambiguous."""
+    may_need_context = [number for number, kind in enumerate(all_kinds().values()) if kind.needs_context is not None]
+    return find_common_values(frame) & frame["kind"].is_in(may_need_context)
 
 
 def _split_common_values(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:

@@ -578,7 +578,8 @@ class _FileCheck:
         kind = matcher.kind_names[matcher.kind[term]]
         if conclusive:
             self.leaks[self.task.reported_name, location, kind, reported_form] += count
-        elif reported_form != "case-folded":  # a short term in other letter case is not counted
+        elif reported_form != "case-folded" and (matcher is self.terms.digits or not self.terms.is_weak[term]):
+            # a short term in other letter case is not counted, and a value that only its context identifies is none
             self.ambiguous[kind, reported_form] += count
 
     def write_digest_words(self) -> None:

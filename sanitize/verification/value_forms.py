@@ -38,6 +38,7 @@ from sanitize.text.literal_search import (
     LiteralMatcher,
     expand_spellings,
     find_common_values,
+    find_weak_values,
     iter_value_batches,
 )
 from sanitize.text.partition_files import PartitionFiles, open_partitions
@@ -47,7 +48,7 @@ _FORMS_BY_MODE: Mapping[str, Sequence[str]] = {"full": ALL_FORMS, "fast": LITERA
 PASS_BYTES_PER_TERM = 600  # memory per form while a pass is built, in bytes: measured for addresses of 35 bytes
 _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000  # forms per batch
 _HASH_FUNCTIONS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
-_FLAG_ARRAYS = ("is_identity", "is_short", "is_common", "is_short_number")
+_FLAG_ARRAYS = ("is_identity", "is_short", "is_common", "is_weak", "is_short_number")
 _SHORT_TERM_BYTES, _SHORT_NUMBER_DIGITS = 6, 9
 _SINGLE_WORD = r"\A[\p{L}\p{M}]+\z"
 _SeriesOrExpr = TypeVar("_SeriesOrExpr", pl.Series, pl.Expr)
@@ -196,11 +197,12 @@ def _select_sweep_terms(rows: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
 def _mark_removed(
     values: pl.DataFrame, edited_kinds: Sequence[str], include_ids: Sequence[int] = (), exclude_ids: Sequence[int] = ()
 ) -> pl.DataFrame:
-    """A table of values with columns `normal`, `lower`, `number` (of the kind) and `is_removed`."""
+    """A table of values with columns `normal`, `lower`, `number` (of the kind), `is_weak` (see `find_weak_values`) and `is_removed`."""
     numbers = {name: number for number, name in enumerate(all_kinds())}
     values = values.with_columns(normal=pl.coalesce("normalised", "value"), lower=ascii_lower(values["value"]))
+    values = values.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
     return values.with_columns(
-        number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32),
+        is_weak=find_weak_values(values.select("value", "normalised", kind="number")),
         is_removed=(pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(pl.Series(exclude_ids, dtype=pl.Int64).implode()))
         | pl.col("value_id").is_in(pl.Series(include_ids, dtype=pl.Int64).implode()),
     )
@@ -219,6 +221,7 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int] = (0, 1, 2, 3))
             (pl.col("value") if term_type != _NOT_REMOVED else pl.lit("")).alias("spelled"),  # needed for removed values only
         )
 
+    searched = removed.filter(~pl.col("is_weak"))  # in forms beyond their spellings
     non_ascii_spellings = expand_spellings(removed.with_columns(form="value"))
     normal = values.with_columns(form=ascii_lower(values["normal"]))
     # identity forms that identify their value: not `@example.com`, which is the identity form of `..@example.com`
@@ -226,7 +229,7 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int] = (0, 1, 2, 3))
         r"\A[\p{L}\p{N}].*[\p{L}\p{N}]\z"
     )
     # the identity form of a number is digits, with an optional leading plus and trailing extension
-    phone_numbers = removed.with_columns(digits=pl.col("normal").str.extract(r"\A[+]?([0-9]{7,})(?:x[0-9]+)?\z")).filter(
+    phone_numbers = searched.with_columns(digits=pl.col("normal").str.extract(r"\A[+]?([0-9]{7,})(?:x[0-9]+)?\z")).filter(
         pl.col("digits").is_not_null()
     )
     national = phone_numbers.filter(pl.col("normal").str.contains(r"\A[+]1[0-9]{10}(?:x|\z)")).with_columns(
@@ -235,7 +238,7 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int] = (0, 1, 2, 3))
     sources = (
         (removed, "lower", _SPELLING),
         (non_ascii_spellings, "form", _SPELLING),
-        (normal.filter("is_removed", is_distinctive, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
+        (normal.filter("is_removed", ~pl.col("is_weak"), is_distinctive, pl.col("form") != pl.col("lower")), "form", _IDENTITY),
         (phone_numbers, "digits", _DIGITS),
         (national, "digits", _DIGITS),
         (values.filter(~pl.col("is_removed")), "lower", _NOT_REMOVED),
@@ -253,6 +256,7 @@ class SearchTerms:
     is_identity: Mask  # of the plain forms: an identity form that is no spelling in the corpus
     is_short: Mask
     is_common: Mask  # of the plain forms: ordinary words by the rule of their kind; a match is never conclusive
+    is_weak: Mask  # of the plain forms: values that only their context identifies; searched because kept originals have to be found
     is_short_number: Mask
     path: Path
 
@@ -272,13 +276,15 @@ class SearchTerms:
         )
         forms = pl.Series(tables[0].column("form"))
         is_short = _is_short(forms).to_numpy()
-        is_common = np.zeros(len(is_short), np.bool_)
+        is_common, is_weak = np.zeros((2, len(is_short)), np.bool_)
         for number, kind_rules in enumerate(all_kinds().values()):
             kind_rows = np.flatnonzero(plain.kind == number)
             if kind_rules.is_distinctive is not None and len(kind_rows):
-                is_common[kind_rows] = ~kind_rules.is_distinctive(forms.gather(kind_rows)).to_numpy()
+                texts = forms.gather(kind_rows)
+                is_common[kind_rows] = ~kind_rules.is_distinctive(pl.DataFrame({"value": texts, "normalised": texts})).to_numpy()
+                is_weak[kind_rows] = is_common[kind_rows] & (kind_rules.needs_context is not None)
         is_identity = np.asarray(tables[0].column("term_type")) == _IDENTITY
-        return cls(plain, digits, is_identity, is_short, is_common, digits.lengths < _SHORT_NUMBER_DIGITS, path)
+        return cls(plain, digits, is_identity, is_short | is_weak, is_common, is_weak, digits.lengths < _SHORT_NUMBER_DIGITS, path)
 
     def save(self) -> None:
         """Write matchers and flags beside the forms, where `read` finds them."""

@@ -30,7 +30,7 @@ def test_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert code == 0 and lines[0].startswith("rmft: The plan of the RMFT paper")
     assert "person not looked for - - everything" in lines
     assert "resource MESSAGE_ID, URL left as it is - every occurrence" in lines
-    assert any(line.startswith("not looked for names of people (PERSON); USER_NAME") for line in lines)
+    assert any(line.startswith("not looked for names of people (PERSON); USER_AT_HOST") for line in lines)
     assert lines[-1] == "publish publishable"
     assert "not publishable" in run_plan_command(monkeypatch, capsys, "show", "baseline")[1]
 

@@ -121,6 +121,11 @@ def reference_lacks_context(text: str, start: int, stop: int, kind: Kind) -> boo
 
 
 @functools.cache
+def cut_text(match: re.Match[str] | None) -> str:
+    """What a group matches, or all of a match without groups; nothing without a match."""
+    return "" if match is None else next((text for text in match.groups() if text is not None), "") if match.re.groups else match[0]
+
+
 def reference_kind(
     value: str, bracketed: bool, section: str | None, countries: tuple[str, ...], phase: int
 ) -> tuple[str | None, str | None, int, int]:
@@ -134,9 +139,9 @@ def reference_kind(
         if kind.phase != phase or not kind.pattern or not kind.is_value(frame)[0]:
             continue
         before = re.match((kind.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), value, re.ASCII)
-        prefix_length = before.end() if before else 0
-        after = re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value[prefix_length:]) if kind.suffix_pattern else None
-        suffix_length = len(after[0]) if after else 0
+        prefix_length = len(cut_text(before))
+        after = re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value) if kind.suffix_pattern else None
+        suffix_length = len(cut_text(after))
         reason = kind.check(pl.Series([value[prefix_length : len(value) - suffix_length]]))[0] if kind.check is not None else None
         if reason is None or kind.country is None:
             return kind.name, reason, prefix_length, suffix_length

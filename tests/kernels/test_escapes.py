@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers, fill_columns
-from sanitize.kernels.escapes import find_characters, find_escapes, find_line_breaks, merge_windows, splice_windows
+from sanitize.kernels.escapes import find_characters, find_escapes, find_line_breaks, find_wrapped_signs, merge_windows, splice_windows
 
 PATTERNS = {
     "&": rb"&(?:amp;)?(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,24};)",
@@ -46,6 +46,49 @@ def test_escapes_are_those_of_the_pattern(mark: str, texts: list[bytes]) -> None
     found = fill_columns(partial(find_escapes, buffers.data, buffers.offsets, ord(mark)), 3, 1)
     expected = [(no, *match.span()) for no, text in enumerate(texts) for match in re.finditer(PATTERNS[mark], text)]
     assert to_rows(found, buffers) == expected
+
+
+WRAPPED_PARTS = [
+    b"IMCEA",
+    b"X-",
+    b"bob",
+    b"=",
+    b"a.com",
+    b"@",
+    b"@",
+    b"+40",
+    b"+2E",
+    b"_40",
+    b"_2e",
+    b"_",
+    b"_CN",
+    b"+",
+    b".",
+    b" ",
+    b"7",
+    b"(",
+]
+
+
+def reference_wrapped_signs(text: bytes) -> list[tuple[int, int]]:
+    """By regular expressions: of each run of local characters before an @, the signs after IMCEA, or the last = before a host."""
+    spans = []
+    for part in re.finditer(rb"([A-Za-z0-9%&'+./=_-]+)@", text):
+        wrapped = re.search(rb"IMCEA(.+)", part[1])
+        if wrapped:
+            signs = re.compile(rb"[+][0-9A-Fa-f]{2}|_(?:40|20|2[Ee])?").finditer(part[1], wrapped.start(1))
+            spans += [(part.start() + sign.start(), part.start() + sign.end()) for sign in signs]
+        elif (place := part[1].rfind(b"=")) > 0 and b"." in part[1][place:] and part[1][-1:].isalpha():
+            spans.append((part.start() + place, part.start() + place + 1))
+    return spans
+
+
+@given(st.lists(st.lists(st.sampled_from(WRAPPED_PARTS), max_size=12).map(b"".join), max_size=4))
+@example([b"list+bob=a.com@", b"=bob=a.com@x=c.de@", b"IMCEAX-_O=Y_CN=bob+40a+2Ecom+40Z@", b"IMCEA@IMCEA_@", b"a=b7.7@"])
+def test_signs_of_wrapped_addresses_are_those_of_the_reference(texts: list[bytes]) -> None:
+    buffers = to_buffers(texts)
+    found = fill_columns(partial(find_wrapped_signs, buffers.data, buffers.offsets), 3, 1)
+    assert to_rows(found, buffers) == [(no, *span) for no, text in enumerate(texts) for span in reference_wrapped_signs(text)]
 
 
 @given(TEXTS, st.sets(st.integers(0, 0x500)))

@@ -40,7 +40,8 @@ def test_equal_spellings_share_a_normalised_value(name: str, first: str, second:
 def test_common_names_are_not_distinctive() -> None:
     is_distinctive = get_kind("PERSON").is_distinctive
     assert is_distinctive is not None
-    assert is_distinctive(pl.Series(["ann roe", "li wu", "mark", "rodriguez", "anna-lena"])).to_list() == [True, False, False, False, True]
+    names = pl.DataFrame({"normalised": ["ann roe", "li wu", "mark", "rodriguez", "anna-lena"]})
+    assert is_distinctive(names).to_list() == [True, False, False, False, True]
 
 
 @pytest.mark.parametrize("name", ["PERSON", "LOCATION", "ORGANIZATION"])

@@ -52,7 +52,9 @@ def check_plan(
 @pytest.mark.parametrize(("plan", "changes"), [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("erase", ()), ("redact", ())])
 def test_every_form_that_must_be_removed_is_removed(tmp_path: Path, plan: str, changes: tuple[str, ...]) -> None:
     result = check_plan(tmp_path, plan, changes=changes)
-    untested_kinds = ["PERSON", "USER_NAME"] if plan in ("erase", "redact") else []  # found by more than a pattern, or opt-in
+    untested_kinds = (
+        ["PERSON", "USER_AT_HOST", "USER_NAME"] if plan in ("erase", "redact") else []
+    )  # found by more than a pattern, or opt-in
     kind_count = len(load_plan(plan).editor_no_by_kind) - len(untested_kinds)
     assert result["removed"] == result["planted"] >= kind_count * canaries.CANARY_COUNT * 3
     assert result["encoded"]["planted"] > 0 and result["untested_kinds"] == untested_kinds
@@ -110,7 +112,7 @@ def test_every_kind_has_a_valid_example() -> None:
         values = canaries._generate_values(key, name)
         assert len(set(values)) == canaries.CANARY_COUNT and canaries.canary_examples()[name] not in values
     shipped_kinds = {kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind}
-    assert shipped_kinds - {"PERSON", "USER_NAME"} <= set(canaries.canary_examples())
+    assert shipped_kinds - {"PERSON", "USER_NAME", "USER_AT_HOST"} <= set(canaries.canary_examples())
     assert set(canaries.canary_examples()) <= set(list_kinds())
 
 
@@ -207,7 +209,7 @@ def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
     )
     counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
     assert counts == summary.to_dict()["canaries"] and counts["removed"] == counts["planted"] > 100
-    assert summary.verify.mode == "full" and len(summary.verify.forms) == 18 and summary.verify.ambiguous == {}
+    assert summary.verify.mode == "full" and len(summary.verify.forms) == 19 and summary.verify.ambiguous == {}
     planted, removed = (sum(form[name] for form in counts["by_form"].values()) for name in ("planted", "removed"))
     for page in ("report.html", "README.md"):
         assert f"{removed} of {planted} values of invented people were removed" in (tmp_path / "out" / page).read_text()

@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "erase": "bcfbba2cfba41a15",
+    "erase": "c97079b399947689",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "997b530d0b58c8e3",
-    "pseudonymize": "51a38bce66961ad9",
-    "redact": "ab68700dc13a46df",
+    "names": "4da54b64b0e96d25",
+    "pseudonymize": "b594fde91a2aa785",
+    "redact": "e27fa2e831135776",
     "rmft": "9b5ee39b05db50b6",
-    "strict": "0fefc4fbdff8054d",
+    "strict": "0122e6f1183fc201",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {

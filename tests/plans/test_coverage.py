@@ -20,6 +20,7 @@ from sanitize.plans.shipped_plans import plan_names
 VALUES = {
     "PERSON": ("Dear {},", "Ann Quist"),
     "USER_NAME": ("login: {}", "aquist77"),
+    "USER_AT_HOST": ("ssh {}", "aquist@node07"),
     "X500_NAME": ("cc: <{}>", "/O=EXAMPLE/OU=NA/CN=RECIPIENTS/CN=BZYQWERT"),
     "EMAIL_ADDRESS": ("write to {} soon", "larkspur@example.com"),
     "PHONE_NUMBER": ("call {} now", "+1 212 555 0123"),
@@ -30,7 +31,7 @@ VALUES = {
     "SECRET": ("key {} leaked", "AKIAIOSFODNN7EXAMPLE"),
     "IP_ADDRESS": ("from host {} here", "203.0.113.77"),
     "MAC_ADDRESS": ("card {} there", "00:1b:44:11:3a:b7"),
-    "MESSAGE_ID": ("Message-ID: {}", "<20190401.77-1-zq@mail.example.org>"),
+    "MESSAGE_ID": ("Message-ID: {}", "<20190401.77.1.zq@mail.example.org>"),
     "URL": ("see {} for it", "https://www.example.org/page/77"),
     "DATE_TIME": ("met on {} there", "12 March 2019"),
     "AGE": ("she {} old", "is 94 years"),
@@ -94,7 +95,7 @@ def test_every_kind_is_in_one_row(name: str) -> None:
 
 
 def test_what_is_not_looked_for_begins_with_names() -> None:
-    assert load_plan("rmft").describe().not_looked_for[:2] == ["names of people (PERSON)", "USER_NAME"]
+    assert load_plan("rmft").describe().not_looked_for[:2] == ["names of people (PERSON)", "USER_AT_HOST, USER_NAME"]
     assert "PERSON" not in str(load_plan("redact").describe().not_looked_for)
     assert load_plan("rmft").describe().stays[0].startswith("EMAIL_ADDRESS, PHONE_NUMBER, IP_ADDRESS: the first occurrence")
     assert load_plan("redact").describe().stays == [] == load_plan("erase").describe().stays

@@ -35,8 +35,15 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
     "header_dedup": {"EMAIL_ADDRESS": ("header_dedup", 0), **dict.fromkeys(["financial", "identifier", "credential"], REDACTED), "*": None},
 }
 # the kinds beyond the default ones that a shipped plan looks for
-NAME_KINDS = {"names": {"PERSON"}, **dict.fromkeys(("redact", "erase", "pseudonymize"), {"PERSON", "USER_NAME"})}
-NAME_KINDS["strict"] = {"PERSON", "USER_NAME", "DATE_TIME", "AGE", *(custom.name for custom in load_plan("strict").custom_kinds)}
+NAME_KINDS = {"names": {"PERSON"}, **dict.fromkeys(("redact", "erase", "pseudonymize"), {"PERSON", "USER_NAME", "USER_AT_HOST"})}
+NAME_KINDS["strict"] = {
+    "PERSON",
+    "USER_NAME",
+    "USER_AT_HOST",
+    "DATE_TIME",
+    "AGE",
+    *(custom.name for custom in load_plan("strict").custom_kinds),
+}
 
 
 def test_shipped_plans_are_complete() -> None:

@@ -51,7 +51,7 @@ def test_digits_are_conclusive_if_they_are_nine() -> None:
 
 def test_passes_mark_short_forms(tmp_path: Path) -> None:
     values = write_vault(
-        tmp_path / "values.parquet", [("PERSON", form, None) for form in FORMS] + [("PHONE_NUMBER", "555 0100", "5550100")]
+        tmp_path / "values.parquet", [("PERSON", form, None) for form in FORMS] + [("PHONE_NUMBER", "555-0100", "5550100")]
     )
     passes, _ = write_passes([values], ["PERSON", "PHONE_NUMBER"], tmp_path / "passes")
     search_terms = SearchTerms.read(passes[0])
@@ -68,7 +68,7 @@ def test_both_checks_count_the_same_values(tmp_path: Path) -> None:
         ("PERSON", "Ann Roe", "ann roe"),
         ("PERSON", "ANN ROE", "ann roe"),
     ]
-    values = write_vault(tmp_path / "values.parquet", [*rows, ("PHONE_NUMBER", "555 0100", "5550100"), ("US_SSN", "219-09-9999", None)])
+    values = write_vault(tmp_path / "values.parquet", [*rows, ("PHONE_NUMBER", "555-0100", "5550100"), ("US_SSN", "219-09-9999", None)])
     table = pq.read_table(values)
     pq.write_table(table.set_column(0, "value_id", pa.array([1, 2, 2, 3, 4], table.schema.field("value_id").type)), values)
     kinds = ["PERSON", "PHONE_NUMBER"]

@@ -9,6 +9,7 @@ scan. This package knows nothing about values: bytes in, bytes out. The forms:
     HTML               &#64; &#64 &commat; &amp;#64;
     URL                %40, and twice: %2540
     JSON               \\u0040, \\x40, escaped slashes and quotes
+    wrapped address    bob=example.com@lists.example.net, IMCEASMTP-bob+40example+2Ecom@example.net
     quoted-printable   =40, soft line breaks
     base64             at any of its alignments, folded or URL-safe
     base32             at any of its alignments, of texts of 12 bytes or more
@@ -35,7 +36,7 @@ from sanitize.text.decodings.escapes import ESCAPES, FindEscapes, decode_escapes
 from sanitize.text.decodings.utf16 import decode_utf16
 
 ENCODED_FORMS = (
-    *("zero-width", "line breaks", "other digits", "HTML", "URL", "JSON", "quoted-printable"),
+    *("zero-width", "line breaks", "other digits", "HTML", "URL", "JSON", "wrapped address", "quoted-printable"),
     *("base64", "base32", "hexadecimal", "uuencode", "UTF-16", "digits"),
 )
 _NUMBER_PAIRS = NUMBER_BYTES[:, None] & NUMBER_BYTES

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_columns, slice_spans
-from sanitize.kernels.escapes import find_escapes, find_line_breaks, merge_windows, splice_windows
+from sanitize.kernels.escapes import find_escapes, find_line_breaks, find_wrapped_signs, merge_windows, splice_windows
 from sanitize.text.decodings.character_classes import INVISIBLE, NO_BREAK_SPACE, OTHER_DIGIT, find_character_places
 from sanitize.text.decodings.decoded_pieces import Decoding, EncodedSpans
 
@@ -114,6 +114,11 @@ def _decode_quoted_printable(escape: bytes) -> bytes:
     return _decode_hex_escape(escape) if len(escape) in (3, 6) and escape[1:2] not in (b"\r", b"\n", b" ", b"\t") else b""
 
 
+def _decode_wrapped_sign(escape: bytes) -> bytes:
+    """Returns the @ of a bounced address, or what Exchange encodes as `+40` or `_`."""
+    return _decode_hex_escape(escape) if len(escape) == 3 else b"@" if escape == b"=" else b" "
+
+
 def _decode_digit(char: bytes) -> bytes:
     """Returns the ASCII digit of a decimal digit of another script."""
     return str(unicodedata.decimal(char.decode())).encode()
@@ -150,6 +155,10 @@ def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask) -> FoundEscapes | N
     return FoundEscapes(text_no, starts, ends, spaces) if len(starts) else None
 
 
+def _find_wrapped_signs(buffers: TextBuffers) -> FoundEscapes | None:
+    return decode_places(buffers, fill_columns(partial(find_wrapped_signs, buffers.data, buffers.offsets), 3), _decode_wrapped_sign)
+
+
 FindEscapes = Callable[[TextBuffers], FoundEscapes | None]
 ESCAPES: dict[str, FindEscapes] = {
     "zero-width": _find_invisible,
@@ -157,5 +166,6 @@ ESCAPES: dict[str, FindEscapes] = {
     "HTML": partial(_find_escapes, mark=ord("&"), decode=_decode_html_entity),
     "URL": partial(_find_escapes, mark=ord("%"), decode=_decode_hex_escape),
     "JSON": partial(_find_escapes, mark=ord("\\"), decode=_decode_backslash_escape),
+    "wrapped address": _find_wrapped_signs,
     "quoted-printable": partial(_find_escapes, mark=ord("="), decode=_decode_quoted_printable),
 }
