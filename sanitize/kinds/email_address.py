@@ -152,7 +152,7 @@ _MBOX_FROM_LINE = (r"(?:\A|\n)>*From \z", r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|S
 # matches values that are not in plain form; upper case is handled separately
 _NOT_PLAIN = r"""[^!-~]|[\[(){}"&\\]|[%=]40|%2[5BDEbde]|%5[Ff]|[Xx][Nn]--|<|>|\A[^@]*(?:[+_]40|=)[^@]*\z"""
 _EDGE_DOT = r"\A[.]|[.]@|[.]\z"
-_URL_ESCAPES = {f"%{ord(sign):02x}": sign for sign in "@.+-_~'&"}  # of characters of addresses, in lower case
+_URL_ESCAPES = {f"%{ord(sign):02x}": sign for sign in ".+-_~'&"}  # of characters of addresses, in lower case
 _WRAPPING_ESCAPES = {f"+{ord(sign):02x}": sign for sign in ".+-_~'&"}
 _PROSE_WORDS = (  # words before `at`, in a sentence about a web site
     "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "

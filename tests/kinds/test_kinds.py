@@ -192,6 +192,8 @@ def reduce_to_shape(name: str, value: str) -> str:
     if name == "MAC_ADDRESS":
         return re.sub("[0-9A-Fa-f]", "h", value)
     if name == "EMAIL_ADDRESS":
+        if "@" not in value:  # inside another address, or in a link
+            value = re.sub("%(?:25)?40|[+_]40|=", "@", value.replace("+2E", "."))
         local, host = value.rsplit("@", 1)
         return re.sub("[A-Za-z0-9]", "", re.sub("^([^A-Za-z0-9]*[A-Za-z0-9]*[^A-Za-z0-9]*).*", r"\1", local)) + "@" + "." * ("." in host)
     return re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "0", value)))
