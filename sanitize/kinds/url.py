@@ -11,7 +11,8 @@ Punctuation at the end belongs to the sentence. Normalised form: scheme and host
 from __future__ import annotations
 
 import itertools
-import re
+from collections.abc import Iterator
+from string import ascii_letters, digits
 
 import numpy as np
 import polars as pl
@@ -29,29 +30,50 @@ _REPOSITORY = "(?:sftp|ssh|git|rsync|(?:git|svn)[+]ssh)://"
 _SPLIT_PATTERN = (
     r"\A(?<scheme>(?:[A-Za-z+]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
 )
-# a part of a path or query with one @ (no user name), after a slash or an equal sign; and what comes before it in the link of an archive
-_PART_WITH_AT = re.compile(
-    r"(?<!/)[/=](?:%3[Cc])?([A-Za-z0-9.!$'*+_~=%-]+(?:@|%40)[A-Za-z0-9._:\[\]-]+?)(?:%3[Ee])?(?=[/?#&;]|\Z)", re.ASCII
-)
+# the characters of an address inside a part of a path or query, before and after its @
+_BEFORE_AT, _AFTER_AT = (f"{ascii_letters}{digits}{marks}" for marks in (".!$'*+_~=%-", "._:[]-"))
+_TO_PARTS = str.maketrans("/?#&;", "\n" * 5)
 _ARCHIVE = (
     r"(?i)://(?:lore|lists?|lkml|archives?|mid|marc|patchwork|public-inbox|(?:www[.])?mail-archive)[.]|"
     r"[/?&](?:msg-?id|mid|msg|message-?id|r|d|id|lists?|archives?|all|lkml|linux-[a-z0-9-]+)[/=](?:%3C)?\z"
 )
 
 
+def _find_parts_with_at(url: str) -> Iterator[tuple[int, int]]:
+    """The start and end of each address in a part of a path or query (no user name): after a slash or an equal sign, up to the end of the
+    part, without the brackets %3C and %3E. Takes time linear in the length of the URL."""
+    part_start = 0
+    for part in url.translate(_TO_PARTS).split("\n"):
+        start, part_start = part_start, part_start + len(part) + 1
+        address = part[:-3] if part[-3:].upper() == "%3E" else part
+        at = max(address.rfind("@"), address.rfind("%40"))
+        after = address[at + (1 if address[at : at + 1] == "@" else 3) :]
+        if at < 0 or not after or after.strip(_AFTER_AT):
+            continue
+        begin = len(address[:at].rstrip(_BEFORE_AT))
+        if begin or url[start - 1 : start] != "/" or url[start - 2 : start - 1] == "/":  # not the whole part, or the host
+            begin = address.find("=", begin, at) + 1
+            if not begin:
+                continue
+        if address[begin : begin + 3].upper() == "%3C":
+            begin += 3
+        if begin < at:
+            yield start + begin, start + len(address)
+
+
 def _find_opaque_parts(values: pl.Series) -> list[tuple[int, int, int]]:
     """The Message-IDs in URLs: the row, start and end (bytes) of each."""
     # a loop over the few distinct URLs with an @
     rows = values.str.contains("@|%40").arg_true().to_list()
-    found = [(row, part) for row in rows for part in _PART_WITH_AT.finditer(values[row])]
+    found = [(row, values[row], *span) for row in rows for span in _find_parts_with_at(values[row])]
     if not found:
         return []
-    table = pl.DataFrame({"before": [part.string[: part.start(1)] for _, part in found], "id": [part[1] for _, part in found]})
+    table = pl.DataFrame({"before": [url[:start] for _, url, start, _ in found], "id": [url[start:end] for _, url, start, end in found]})
     local = pl.col("id").str.replace("(?:@|%40)[^@]*\\z", "")
     in_archive = pl.col("before").str.contains(_ARCHIVE) & (local.str.count_matches("[0-9]") >= 4)
     in_archive &= ~local.str.contains(r"\A[A-Za-z._+-]*[0-9]+\z")
     is_id = table.select((is_generated(local) | in_archive) & ~is_patch_id(pl.col("id").str.replace("%40", "@"))).to_series()
-    return [(row, part.start(1), part.end(1)) for (row, part), is_opaque in zip(found, is_id, strict=True) if is_opaque]
+    return [(row, start, end) for (row, _, start, end), is_opaque in zip(found, is_id, strict=True) if is_opaque]
 
 
 def _normalise(values: pl.Series) -> pl.Series:

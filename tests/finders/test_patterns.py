@@ -56,7 +56,10 @@ def reference_find(text: str, countries: tuple[str, ...] = ()) -> tuple[list[Row
         section = reference_section(text, candidate_start)
         spans.append((start, stop, kind, section))
         if kind == "URL":
-            inner_spans = reference_phases(text[start:stop], False, rejected, countries)
+            searched = text[start:stop]
+            for _, first, last in all_kinds()["URL"].find_opaque_parts(pl.Series([searched])):  # type: ignore[misc]
+                searched = searched[:first] + "\x7f" * (last - first) + searched[last:]
+            inner_spans = reference_phases(searched, False, rejected, countries)
             spans += [(start + first, start + last, name, section) for first, last, name, _ in inner_spans]
     rows = []
     for start, stop, kind, section in sorted(spans, key=lambda span: (span[0], -span[1])):

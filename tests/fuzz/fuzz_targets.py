@@ -162,11 +162,11 @@ def check_decodings(data: bytes) -> None:
 
 
 def check_detection(data: bytes) -> None:
-    """Spans lie inside the text and are disjoint; a second redaction changes nothing."""
+    """Spans lie inside the text; a second redaction changes nothing."""
     text = data.decode("utf-8", "replace")
     found = sanitize.detect([text], plan="redact").sort("start", "end")
     starts, ends = found["start"].to_numpy(), found["end"].to_numpy()
-    assert (starts >= 0).all() and (starts < ends).all() and (ends <= len(text)).all() and (starts[1:] >= ends[:-1]).all()
+    assert (starts >= 0).all() and (starts < ends).all() and (ends <= len(text)).all()
     redacted = sanitize.redact([text], seed=1)
     assert sanitize.redact(redacted, seed=1) == redacted
 

@@ -205,7 +205,7 @@ def test_invalid_report_paths_are_refused(published: Path, tmp_path: Path, sanit
     with pytest.raises(OutputBroken):
         report(tmp_path)
     code, out, err = sanitize("report", published, "--format", "jpeg", "--figures", tmp_path / "new")
-    assert (code, out) == (2, "") and "known: png, svg" in err
+    assert (code, out) == (2, "") and "Known: png, svg" in err
     assert list((tmp_path / "folder").iterdir()) == [] and not (tmp_path / "new").exists()
 
 
