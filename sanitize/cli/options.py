@@ -32,6 +32,15 @@ WorkspacePath = Annotated[
     Path,
     typer.Argument(parser=local_path, metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False),
 ]
+WorkspaceOfOutput = Annotated[
+    Path | None,
+    typer.Option(
+        parser=local_path,
+        metavar="DIR",
+        help="the private folder of the run that published OUT (default: OUT.private)",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print the result as one line of JSON on stdout, all other output on stderr")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="no progress and no summary; errors and the --json result are still printed")]
 Reveal = Annotated[bool, typer.Option(help="show raw values")]

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.console import print_json, print_text, report_lost_output
-from sanitize.cli.options import AsJson, local_path, require_choice
+from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path, require_choice
 from sanitize.core.command_results import DIFF_TEXTS, DiffResult
 
 _VIEWS = ("auto", "side", "unified")
@@ -19,15 +19,7 @@ _VIEWS = ("auto", "side", "unified")
 
 def command(
     out: Annotated[Path, typer.Argument(parser=local_path, metavar="OUT", help="a published folder", show_default=False)],
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            parser=local_path,
-            metavar="DIR",
-            help="the private folder of the run that published OUT (default: OUT.private)",
-            show_default=False,
-        ),
-    ] = None,
+    work: WorkspaceOfOutput = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(metavar="KIND", help="documents with this kind, and the text around it; repeatable", show_default=False),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.console import print_result
-from sanitize.cli.options import AsJson, local_path
+from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path
 from sanitize.core.command_results import ReportResult
 
 
@@ -25,15 +25,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            parser=local_path,
-            metavar="DIR",
-            help="the private folder of the run that published OUT (default: OUT.private)",
-            show_default=False,
-        ),
-    ] = None,
+    work: WorkspaceOfOutput = None,
     figures: Annotated[
         Path | None,
         typer.Option(
