@@ -39,10 +39,10 @@ def mean_recall(event: CheckpointEvent, sample_size: int = SAMPLE_SIZE) -> float
     documents = read_trained_documents(event.path.parent.parent / "recipe.json").subsample(sample_size)
     # not `LanguageModel.from_loaded`, which freezes the model: training continues
     model = LanguageModel(event.model.eval(), event.tokenizer, True, str(next(event.model.parameters()).device))
-    prompts, wanted = [], []
+    prompts, wanted, leading_ids = [], [], model.leading_ids
     for head, tail in zip(model.encode(documents.prompts), model.encode(documents.texts), strict=True):
         cut = 0 if head else len(tail) // 2
-        prompts.append([*model.leading_ids, *head, *tail[:cut]])
+        prompts.append([*leading_ids, *head, *tail[:cut]])
         wanted.append(tail[cut:])
     max_new_tokens = model.context_length - max(map(len, prompts))
     continuations = model.decode(model.generate(prompts, new_tokens=max(1, min(max_new_tokens, max(map(len, wanted)))), batch=SAMPLE_SIZE))

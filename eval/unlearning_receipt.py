@@ -288,10 +288,10 @@ def _find_address_set(documents: TrainedDocuments) -> set[str]:
 
 def _split_documents(model: LanguageModel, documents: TrainedDocuments) -> tuple[list[list[int]], list[list[int]]]:
     """Split each document into two token lists: prompt and text, or the halves of its text; truncated to the model's context."""
-    heads, tails = [], []
+    heads, tails, leading_ids = [], [], model.leading_ids
     for prompt, text in zip(model.encode(documents.prompts), model.encode(documents.texts), strict=True):
-        prompt, text = [*model.leading_ids, *prompt], text[: max(model.context_length - len(prompt) - len(model.leading_ids), 0)]
-        cut = 0 if len(prompt) > len(model.leading_ids) else len(text) // 2
+        prompt, text = [*leading_ids, *prompt], text[: max(model.context_length - len(prompt) - len(leading_ids), 0)]
+        cut = 0 if len(prompt) > len(leading_ids) else len(text) // 2
         heads.append([*prompt, *text[:cut]][: model.context_length - 1])
         tails.append(text[cut:])
     return heads, tails
