@@ -98,8 +98,7 @@ class SoakRecord:
 
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         if self.minutes and time.monotonic() - self.start_time > self.minutes * 60:
-            item.session.shouldstop = f"{self.minutes:g} minutes are over; the same command goes on with the rest"
-            pytest.exit(item.session.shouldstop, returncode=0)
+            pytest.exit(f"{self.minutes:g} minutes are over; the same command goes on with the rest", returncode=0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call" and report.passed:

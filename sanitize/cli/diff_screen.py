@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-MIN_SIDE_BY_SIDE = 120  # columns from which two texts have room beside each other
+MIN_SIDE_BY_SIDE = 120  # columns from which two texts fit beside each other
 _STYLES_BEFORE = {"replaced": "red", "swept": "bold red", "kept": "yellow", "left": "cyan", "dropped": "red"}
 _STYLES_AFTER = {"replaced": "green", "swept": "bold green", "kept": "yellow", "left": "cyan"}
 

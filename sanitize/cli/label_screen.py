@@ -84,8 +84,8 @@ def draw_screen(state: LabelState, width: int, height: int) -> str:
         question = Text(_describe_question(state, row)).wrap(console, console.width)
         keys = Text(_list_keys(state, row), style="dim").wrap(console, console.width)
         text = _draw_find(state, row) if row["ask"] == "find" else _draw_passage(state, row)
-        room = max(height - len(question) - len(keys) - 5, _MIN_TEXT_LINES)
-        body = _select_lines(list(text.wrap(console, console.width)), room, 0 if state.entry else state.scroll)
+        max_lines = max(height - len(question) - len(keys) - 5, _MIN_TEXT_LINES)
+        body = _select_lines(list(text.wrap(console, console.width)), max_lines, 0 if state.entry else state.scroll)
         lines = [head, *question, Text(), *body, Text(), *keys]
     with console.capture() as capture:
         for number, line in enumerate(lines):
@@ -183,8 +183,8 @@ def _mask(pieces: list[tuple[str, str]]) -> list[Any]:
     return list(mask_texts(texts, kinds))
 
 
-def _select_lines(lines: list[Text], room: int, scroll: int) -> list[Text]:
-    """At most `room` lines: those around the line with the focus, or `scroll` lines after them."""
+def _select_lines(lines: list[Text], max_lines: int, scroll: int) -> list[Text]:
+    """At most `max_lines` lines: those around the line with the focus, or `scroll` lines after them."""
     focused = next((no for no, line in enumerate(lines) if any(_FOCUS in str(span.style) for span in line.spans)), 0)
-    first = min(max(min(max(focused - room // 2, 0), len(lines) - room) + scroll, 0), max(len(lines) - room, 0))
-    return lines[first : first + room]
+    first = min(max(min(max(focused - max_lines // 2, 0), len(lines) - max_lines) + scroll, 0), max(len(lines) - max_lines, 0))
+    return lines[first : first + max_lines]

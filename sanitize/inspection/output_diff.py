@@ -406,8 +406,8 @@ def _trim_context(pieces: Sequence[DiffPiece], is_in_focus: Callable[[DiffPiece]
 def _trim_gap(gap: Sequence[DiffPiece], context: int, *, has_before: bool, has_after: bool) -> list[DiffPiece]:
     """What is shown of the pieces between two in focus: the beginning after the first, the end before the second."""
     lengths = [piece.characters or len(piece.before) for piece in gap]
-    total, room = sum(lengths), context * (has_before + has_after)
-    if total <= room + 20:  # what would be omitted is hardly longer than the note
+    total, shown_count = sum(lengths), context * (has_before + has_after)
+    if total <= shown_count + 20:  # what would be omitted is hardly longer than the note
         return list(gap)
     head, tail = _take(gap, context, from_end=False) if has_before else [], _take(gap, context, from_end=True) if has_after else []
     left = total - sum(len(piece.before) for piece in (*head, *tail))
