@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage.corpus import Corpus, Shard
-from sanitize.storage.records.conversations import ChatTemplate, list_turns
-from sanitize.storage.records.record_shapes import canonical_schema, recognize_shape
+from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
+from sanitize.storage.records.record_shapes import recognize_table
 from sanitize.storage.records.splits import TRAIN, select_split
 
 ADDRESS_KIND = "EMAIL_ADDRESS"
@@ -79,7 +79,7 @@ def _read_frame(path: Path, text_column: str, id_column: str, split: str, templa
     frames = []
     for file, frame in read_tables(path, split):
         reads_turns = text_column == "text" and "text" not in frame.columns
-        if reads_turns and (shape := recognize_shape(canonical_schema(frame.clear().to_arrow().schema))) is not None:
+        if reads_turns and (shape := recognize_table(frame.head(32).to_arrow())) is not None:
             conversations = [template.render(list_turns(record, shape)) for record in frame.iter_rows(named=True)]
             frame = frame.with_columns(text=pl.Series(conversations, dtype=pl.String))
         if text_column not in frame.columns:
@@ -108,13 +108,20 @@ def read_tables(path: Path, split: str = TRAIN) -> Iterator[tuple[Path, pl.DataF
     for file in files:
         try:
             if file.suffix == ".jsonl":
-                yield file, pl.read_ndjson(file.read_bytes())  # as a path it would be a pattern
+                yield file, _read_lines(file.read_bytes())
             elif file.name.endswith(PACKED_SUFFIXES):
                 yield file, pl.DataFrame(pl.from_arrow(Shard(file, 0, "").read()))
             else:
                 yield file, pl.read_parquet(file, glob=False, hive_partitioning=False)
-        except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+        except (OSError, pa.ArrowException, pl.exceptions.PolarsError, ValueError, RecursionError) as error:
             raise OutputBroken(f"{file}: cannot be read ({type(error).__name__}); expected one of {', '.join(SUFFIXES)}") from None
+
+
+def _read_lines(data: bytes) -> pl.DataFrame:
+    try:
+        return pl.read_ndjson(data)
+    except pl.exceptions.PolarsError:
+        return pl.DataFrame(pl.from_arrow(read_mixed_lines(data)))
 
 
 # ---- addresses ----

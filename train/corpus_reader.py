@@ -24,8 +24,8 @@ from sanitize.core.text_cells import column_of_path
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus, Shard
 from sanitize.storage.files import file_sha256
-from sanitize.storage.records.conversations import ChatTemplate, list_turns
-from sanitize.storage.records.record_shapes import RecordShape, canonical_schema, recognize_shape
+from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
+from sanitize.storage.records.record_shapes import RecordShape, recognize_table
 from sanitize.storage.records.splits import TRAIN, select_split
 
 TURNS = "turns"  # the column with the turns of conversations, as JSON
@@ -164,7 +164,7 @@ def read_documents(
         table = _read_table(file)
         shards.append({"name": file.name, "rows": table.num_rows, "sha256": digest})
         reads_turns = text_column == "text" and "text" not in table.column_names and not prompt_columns
-        if reads_turns and (shape := recognize_shape(canonical_schema(table.schema))) is not None:
+        if reads_turns and (shape := recognize_table(table)) is not None:
             table = _with_conversations(table, shape)
         column_names = {
             "text": text_column,
@@ -247,8 +247,11 @@ def _read_table(file: Path) -> pa.Table:
             data = source.read()
         # a block must hold a whole line; one block per file needs no more memory than the texts do
         options = pyarrow.json.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1))
-        return pyarrow.json.read_json(pa.BufferReader(data), read_options=options) if data.strip() else pa.table({})
-    except (pa.ArrowException, OSError, EOFError) as error:
+        try:
+            return pyarrow.json.read_json(pa.BufferReader(data), read_options=options) if data.strip() else pa.table({})
+        except pa.ArrowInvalid:
+            return read_mixed_lines(data)
+    except (pa.ArrowException, OSError, EOFError, ValueError, RecursionError) as error:
         raise InputRefused(f"{file}: cannot be read ({type(error).__name__}); expected {', '.join(SUFFIXES)}") from None
 
 

@@ -214,7 +214,22 @@ def replace_leaf(value: Any, steps: tuple[str, ...], texts: Iterator[str | None]
 # ---- strings inside JSON ----
 #
 # Tool calls hold their arguments as JSON in a string. Searched as it is, such a text has escapes where its values have characters (`\n`,
-# `\u00e9`), and a replacement could break its syntax. Long numbers count as strings: one that is replaced becomes a string.
+# `\u00e9`), and a replacement could break its syntax. Long numbers count as strings: one that is replaced becomes a string. A string that
+# is JSON itself, as the arguments of a call inside a turn, is entered. The words that chat formats have around their data are not listed:
+# no finder takes them for a value, and an editor that rewrites words would break the format.
+
+# what chat formats call the parties of a conversation, in lower case
+CHAT_ROLES = frozenset(
+    "system developer user assistant tool function human gpt chatgpt bard bing claude model bot ai agent chatbot prompter observation "
+    "environment context critic ipython tools function_call function_response tool_call tool_calls tool_response tool_result "
+    "instruction input output".split()
+)
+_CHAT_FIELDS = frozenset(
+    "role from content value type text name id index function tool_calls tool_call_id function_call arguments parameters image image_url "
+    "url audio input_audio video file refusal reasoning reasoning_content thinking weight train".split()
+)
+_NAMED_FIELDS = {"role": CHAT_ROLES, "from": CHAT_ROLES, "type": _CHAT_FIELDS | {"object", "string", "input_text", "output_text"}}
+_COLON = re.compile(r"\s*:")
 
 
 def is_valid_json(text: str) -> bool:
@@ -229,7 +244,8 @@ def is_valid_json(text: str) -> bool:
 
 
 def list_strings(text: str | None) -> list[str]:
-    """The strings of a JSON text in order, keys too, and its long numbers. A text that is not valid JSON counts as one string.
+    """The strings of a JSON text in order, keys too, and its long numbers; without the words of chat formats. A text that is not valid JSON
+    counts as one string.
 
     >>> list_strings('{"to": "Ann\\\\nRoe", "call": 2055550142, "n": 3}')
     ['to', 'Ann\\nRoe', 'call', '2055550142', 'n']
@@ -238,7 +254,7 @@ def list_strings(text: str | None) -> list[str]:
         return []
     if not is_valid_json(text):
         return [text]
-    return [value for _, _, value in _iterate_literals(text)]
+    return [string for _, _, value, inner in _iterate_literals(text) for string in ([value] if inner is None else inner)]
 
 
 def replace_strings(text: str | None, strings: list[str | None]) -> str | None:
@@ -251,19 +267,31 @@ def replace_strings(text: str | None, strings: list[str | None]) -> str | None:
         return text
     if not is_valid_json(text):
         return strings[0]
-    parts, position = [], 0
-    for (start, end, value), replacement in zip(_iterate_literals(text), strings, strict=True):
+    parts, position, rest = [], 0, iter(strings)
+    for start, end, value, inner in _iterate_literals(text):
+        replacement = next(rest) if inner is None else replace_strings(value, [next(rest) for _ in inner])
         if replacement != value:
             parts += [text[position:start], json.dumps(replacement, ensure_ascii=text.isascii())]
             position = end
     return "".join([*parts, text[position:]])
 
 
-def _iterate_literals(text: str) -> Iterator[tuple[int, int, str]]:
-    """(start, end, value) of each string and each long number of a valid JSON text."""
+def _iterate_literals(text: str) -> Iterator[tuple[int, int, str, list[str] | None]]:
+    """(start, end, value, None) of each string and each long number of a valid JSON text, without the words of chat formats; for a string
+    that holds an object or a list as JSON, the strings inside in place of None."""
+    key = ""
     for literal in _LITERAL.finditer(text):
         token = literal[0]
-        if token[0] == '"':
-            yield literal.start(), literal.end(), json.loads(token)
-        elif len(token) >= _MIN_NUMBER_LENGTH:
-            yield literal.start(), literal.end(), token
+        if token[0] != '"':
+            if len(token) >= _MIN_NUMBER_LENGTH:
+                yield literal.start(), literal.end(), token, None
+            continue
+        value = json.loads(token)
+        if _COLON.match(text, literal.end()):
+            key = value
+            if value in _CHAT_FIELDS:
+                continue
+        elif value.lower() in _NAMED_FIELDS.get(key, ()):
+            continue
+        is_json = value.lstrip()[:1] in ("{", "[") and is_valid_json(value)
+        yield literal.start(), literal.end(), value, list_strings(value) if is_json else None

@@ -236,9 +236,13 @@ def _write_sample(engine: LocalEngine, input_survey: Survey, folder: Path, setti
         if rows >= _SAMPLE_DOCUMENTS:
             break
     documents = build_documents(replace(input_survey, units=units), staged, folder)
-    with open_text_writer(folder / "sample.parquet", documents.schema) as out:
+    shape = input_survey.roles.shape
+    schema = documents.schema
+    for name in shape.json_turns if shape else ():
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.large_list(pa.json_(pa.large_string()))))
+    with open_text_writer(folder / "sample.parquet", schema) as out:
         for table in documents.read(0, min(_SAMPLE_DOCUMENTS, documents.count)):
-            out.write_table(pa.Table.from_arrays([table.column(name) for name in documents.schema.names], schema=documents.schema))
+            out.write_table(table.select(schema.names).cast(schema))
     quarantine_files = sorted((folder / "documents" / "quarantined").glob("*.parquet"))
     tables = [pq.read_table(path, columns=["source", "location", "reason"], partitioning=None) for path in quarantine_files]
     seen = {source for table in tables for source in table.column("source").to_pylist()}

@@ -33,10 +33,11 @@ from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
 from sanitize.plans.plan import Plan, SelectionRules
 from sanitize.plans.python_api import RedactOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.readers.standard_form import find_leaf, is_binary, to_plain_schema, with_shape
+from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.selection import find_unselected
 from sanitize.storage.corpus import Corpus
+from sanitize.storage.records.record_shapes import canonical_schema
 
 DETECT_SCHEMA = {"text_index": pl.Int64, "kind": pl.String, "start": pl.Int64, "end": pl.Int64, "score": pl.Float32}
 _BATCH_BYTES, _BATCH_TEXTS = 16 << 20, 10_000  # of texts that are searched together
@@ -215,7 +216,7 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
     """The frame with the texts of its text columns rewritten, and without the columns that the settings drop."""
     roles = settings.columns.roles
-    if "text" not in frame.columns and with_shape(roles, to_plain_schema(frame.clear().to_arrow().schema)).shape is not None:
+    if "text" not in frame.columns and with_shape(roles, canonical_schema(frame.clear().to_arrow().schema)).shape is not None:
         return _redact_shape(frame, plan, settings)
     texts = {column_of_path(path): "text-column" for path in settings.text_column}
     for name, option in {**texts, **settings.columns.option_by_column}.items():

@@ -47,7 +47,7 @@ from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import write_json
 from sanitize.storage.formats import shard_path
 from sanitize.storage.publication import publish_corpus, shard_names
-from sanitize.storage.records.dataset_features import published_features
+from sanitize.storage.records.dataset_features import infer_features, published_features
 from sanitize.storage.remote_storage import is_url, require_local_path
 from sanitize.verification.attribution import find_renamed_columns
 
@@ -265,9 +265,14 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
 
 
 def _describe_features(state: RunState) -> dict[str, Any]:
-    """The features of the columns of OUT, where the input has features."""
-    index, roles = state.index, state.index.settings.columns.roles
-    return published_features(index.survey.features, list(index.published_policies.items()), find_renamed_columns(asdict(roles)))
+    """The features of the columns of OUT, where the input has features, or turns as JSON that only features tell from texts."""
+    index, shape = state.index, state.index.survey.roles.shape
+    features = index.survey.features
+    if not features and shape is not None and shape.json_turns:
+        features = infer_features(index.survey.schema, shape.json_turns)
+        return published_features(features, list(index.published_policies.items()), {})
+    renamed_columns = find_renamed_columns(asdict(index.settings.columns.roles))
+    return published_features(features, list(index.published_policies.items()), renamed_columns)
 
 
 def _describe_dataset(state: RunState, checked_shards: CheckedShards) -> dict[str, str]:

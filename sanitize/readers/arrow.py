@@ -14,9 +14,10 @@ import pyarrow as pa
 from sanitize.readers.byte_streams import TruncatedStream, open_stream
 from sanitize.readers.parquet import standardize_with_mails
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
-from sanitize.readers.standard_form import MAX_NESTING_LEVELS, nesting_levels, null_out_rows, to_plain_schema
+from sanitize.readers.standard_form import MAX_NESTING_LEVELS, nesting_levels, null_out_rows
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 from sanitize.storage.records.dataset_features import read_features
+from sanitize.storage.records.record_shapes import canonical_schema
 
 FORMATS = {"arrow": (".arrow", ".feather", ".ipc")}
 _FILE_MAGIC, _STREAM_MAGIC = b"ARROW1\0\0", b"\xff\xff\xff\xff"
@@ -39,7 +40,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         with open_stream(path) as stream:
             schema = _open_batches(stream)[0]
         features = read_features(schema)
-        has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), to_plain_schema(schema)
+        has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), canonical_schema(schema)
     except TruncatedStream:
         raise UnreadableFile("truncated") from None
     except MemoryError:

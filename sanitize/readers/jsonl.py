@@ -24,7 +24,7 @@ from sanitize.readers.json_array import iter_elements
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
 from sanitize.readers.standard_form import MAX_NESTING_LEVELS, TEXT_TYPE, find_faults, find_leaf, nesting_levels
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
-from sanitize.storage.records.record_shapes import infer_turns
+from sanitize.storage.records.record_shapes import encode_turns, find_json_turns, mark_json_turns, select_turns
 
 FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines"), "json": (".json",)}
 SAMPLE_LINES = 1_000  # lines at the start of a file that are sampled for its columns
@@ -102,8 +102,11 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
 
 
 def infer_schema(values: Mapping[str, list[Any]]) -> pa.Schema:
-    """The columns of sampled records, from the values that each has."""
-    return pa.schema([(name, _infer_type(infer_turns(column)) if column else pa.null()) for name, column in values.items()])
+    """The columns of sampled records, from the values that each has; turns without a common type are marked as JSON."""
+    values = {name: select_turns(name, column) for name, column in values.items()}
+    json_turns = find_json_turns(values)
+    types = [(name, TEXT_TYPE if name in json_turns else _infer_type(column) if column else pa.null()) for name, column in values.items()]
+    return mark_json_turns(pa.schema(types), json_turns)
 
 
 def _infer_type(values: list[Any]) -> pa.DataType:
@@ -235,6 +238,12 @@ def _build_batch(
             arrays.append(pa.nulls(len(rows), field.type))
             continue
         column = [row and row.get(source) for row in rows]
+        if layout.roles.shape and field.name in layout.roles.shape.json_turns:
+            for row, value in enumerate(column):
+                try:
+                    column[row] = encode_turns(value)
+                except (TypeError, ValueError) as error:  # Python reads NaN and infinity, which are not JSON
+                    column[row], faults[row] = None, "wrong_type" if isinstance(error, TypeError) else "not_json"
         if field.type == TEXT_TYPE and field.name not in text_columns:
             accepts_nested = field.name not in ("doc_id", "user_id")
             for row, value in enumerate(column):

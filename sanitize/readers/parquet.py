@@ -17,11 +17,11 @@ from sanitize.array_types import I64
 from sanitize.core import text_cells
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
-from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch, to_plain_schema
+from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is_binary, null_out_rows, standardize_batch
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 from sanitize.storage import parquet_files
 from sanitize.storage.records.dataset_features import read_features
-from sanitize.storage.records.record_shapes import find_shape_faults
+from sanitize.storage.records.record_shapes import canonical_schema, find_shape_faults
 from sanitize.storage.views import is_queryable_path
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
@@ -56,7 +56,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
             meta, schema = file.metadata, file.schema_arrow
         groups = _validate_row_groups(meta, os.path.getsize(path))
         features = read_features(schema)
-        has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), to_plain_schema(schema)
+        has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), canonical_schema(schema)
     except MemoryError:
         raise UnreadableFile("memory") from None
     except _READ_ERRORS:
@@ -211,7 +211,7 @@ def standardize_with_mails(
 
 def _text_sizes(batch: pa.RecordBatch, roles: Roles) -> I64:
     """The bytes of text of each row, mails as raw bytes; other columns of byte strings do not count."""
-    plain_schema = to_plain_schema(batch.schema)
+    plain_schema = canonical_schema(batch.schema)
     text_role_columns = {leaf.column for name in roles.text if (leaf := find_leaf(name, plain_schema))}
     names = [field.name for field in plain_schema if field.name in text_role_columns or text_cells.list_text_leaves(pa.schema([field]))]
     return parquet_files.row_text_bytes(batch.select(names)) if names else np.zeros(batch.num_rows, np.int64)

@@ -37,12 +37,6 @@ def nesting_levels(data_type: pa.DataType) -> int:
     return deepest
 
 
-def to_plain_schema(schema: pa.Schema) -> pa.Schema:
-    """A file's schema in plain types, without metadata; extension types become their storage types."""
-    types = [field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type for field in schema]
-    return pa.schema([pa.field(name, text_cells.canonical_type(data_type)) for name, data_type in zip(schema.names, types, strict=True)])
-
-
 def find_leaf(path: str, schema: pa.Schema) -> text_cells.LeafPath | None:
     """The leaf that a path names in a schema, or None: a column of exactly that name first, else column, `[]` and field names."""
     if path in schema.names:

@@ -41,7 +41,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sanitize.core.text_cells import list_text_leaves
+from sanitize.core.text_cells import is_list_type, list_text_leaves
 from sanitize.errors import InputRefused, SanitizeError, UsageError, printable_path
 from sanitize.readers import mail, parquet
 from sanitize.readers.byte_streams import read_head
@@ -73,6 +73,7 @@ from sanitize.readers.survey_types import (
     UnreadableFile,
 )
 from sanitize.storage.records.dataset_features import merge_features
+from sanitize.storage.records.record_shapes import list_json_turns, mark_json_turns
 from sanitize.storage.records.splits import find_splits, split_rank
 
 __all__ = [
@@ -181,6 +182,7 @@ def survey_inputs(
             )
         files += surveyed_files
     files = _order_by_split(files)
+    files = _unify_turns(files, indexed)
     roles = _find_shape(files, roles, indexed)
     schemas = [file.survey.schema for file in files if file.survey is not None and not file.survey.column_mapping]
     main_name = next((main_text_column(roles, schema) for schema in schemas if find_leaf(roles.text[0], schema)), "text")
@@ -243,6 +245,26 @@ def _find_features(files: list[InputFile], indexed: IndexedInput | None) -> dict
     found = [(file.path, file.survey.features) for file in files if file.survey is not None]
     earlier = [("the earlier input", json.dumps(indexed.features) if indexed.features else "")] if indexed else []
     return merge_features([*earlier, *found])
+
+
+def _unify_turns(files: list[InputFile], indexed: IndexedInput | None) -> list[InputFile]:
+    """The files, with turns as JSON in all of them whose types are inferred, where one of them or the earlier input has them."""
+    marked = [list_json_turns(indexed.schema) if indexed else [], *(list_json_turns(file.survey.schema) for file in files if file.survey)]
+    columns = list(dict.fromkeys(name for names in marked for name in names))
+    if not columns:
+        return files
+    unified = []
+    for file in files:
+        if file.survey is not None and file.survey.is_inferred:
+            lists = [name for name in columns if name in file.survey.schema.names and _may_be_turns(file.survey.schema.field(name).type)]
+            survey = dataclasses.replace(file.survey, schema=mark_json_turns(file.survey.schema, lists))
+            file = dataclasses.replace(file, survey=survey)
+        unified.append(file)
+    return unified
+
+
+def _may_be_turns(data_type: pa.DataType) -> bool:
+    return pa.types.is_null(data_type) or is_list_type(data_type)
 
 
 def _find_shape(files: Sequence[InputFile], roles: Roles, indexed: IndexedInput | None) -> Roles:

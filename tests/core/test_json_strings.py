@@ -58,3 +58,20 @@ def test_leaf_inside_json_of_a_list_of_structs() -> None:
         [],
         [{"arguments": '["b\\n\\"", "[PHONE]", 9]'}],
     ]
+
+
+def test_the_words_of_chat_formats_are_no_strings() -> None:
+    turn = {
+        "role": "User",
+        "content": [{"type": "text", "text": "role"}, {"type": "Ann", "weight": "Roe"}],
+        "tool_calls": [{"function": {"name": "send", "arguments": '{"from": "ann", "to": "tool"}'}}],
+    }
+    assert list_strings(json.dumps(turn)) == ["role", "Ann", "Roe", "send", "ann", "to", "tool"]
+
+
+def test_json_inside_json_is_entered() -> None:
+    inner = json.dumps({"to": 'Ann "A" Roe\n', "call": 2055550142})
+    text = json.dumps({"a": inner, "b": "[1, 2", "c": "[]"})
+    assert list_strings(text) == ["a", "to", 'Ann "A" Roe\n', "call", "2055550142", "b", "[1, 2", "c"]
+    changed = replace_strings(text, ["a", "to", '"x"', "call", "[PHONE]", "b", "y", "c"])
+    assert changed is not None and json.loads(changed) == {"a": '{"to": "\\"x\\"", "call": "[PHONE]"}', "b": "y", "c": "[]"}

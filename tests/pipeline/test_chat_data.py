@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,33 @@ def test_columns_that_are_searched_together_have_their_first_occurrence_in_corpu
     assert result.by_kind["EMAIL_ADDRESS"].documents == 2
 
 
+def test_turns_without_a_common_type_come_back_as_objects(tmp_path: Path) -> None:
+    """The output has features by which `load_dataset` decodes the turns; roles, structure and the JSON inside JSON stay; a second file can
+    be added; training and evaluation read it."""
+    parts = [{"type": "text", "text": "I am ann.roe@example.com"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
+    calls = [{"id": "c1", "type": "function", "function": {"name": "send", "arguments": json.dumps(ARGUMENTS)}}]
+    turns = [
+        {"role": "system", "content": "You help."},
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": "Sent to ann.roe@example.com."},
+    ]
+    source = write_lines(tmp_path / "a.jsonl", [{"messages": turns, "topic": "mail", "n": 1}] * 2)
+    assert sanitize.explain(source, plan="redact").sample.by_kind["EMAIL_ADDRESS"].replaced == 8
+    result = sanitize.run(source, tmp_path / "out", plan="redact", workers=1, seed=1)
+    assert result.leaks == 0 and result.shape == "chat: texts in messages[]; JSON in messages[]"
+    extra = write_lines(tmp_path / "b.jsonl", [{"messages": turns[:1], "topic": "x", "n": 2}])
+    sanitize.run(extra, tmp_path / "out", plan="redact", workers=1, seed=1, append=True)
+    expected = json.loads(json.dumps(turns).replace("ann.roe@example.com", "[EMAIL_ADDRESS]"))
+    table = sanitize.Corpus.open(tmp_path / "out").table()
+    assert [[json.loads(turn) for turn in row] for row in table.column("messages").to_pylist()] == [expected, expected, turns[:1]]
+    datasets = pytest.importorskip("datasets")
+    back = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))["train"]
+    assert back[0]["messages"] == expected and (back[0]["topic"], back[2]["n"]) == ("mail", 2)
+    again = sanitize.run(back, plan="redact", workers=1, seed=1)
+    assert again.features == back.features and again[0]["messages"] == expected
+
+
 # ---- streams ----
 
 TOOL_CALL = CONVERSATION["messages"][1] | {"content": None}
@@ -113,6 +141,19 @@ SHAPES: dict[str, dict[str, Any]] = {
         "conversations": [{"from": "human", "value": "I am ann.roe@example.com"}, {"from": "gpt", "value": "bob@example.org"}]
     },
     "parts": {"messages": [{"role": "user", "content": [{"type": "text", "text": "ann.roe@example.com"}, {"type": "image"}]}]},
+    "texts and parts": {
+        "messages": [
+            {"role": "system", "content": "of bob@example.org"},
+            {"role": "user", "content": [{"type": "text", "text": "I am ann.roe@example.com"}, {"type": "image", "width": 3}]},
+            {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(ARGUMENTS)}}]},
+        ]
+    },
+    "arguments as objects": {
+        "messages": [
+            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": ARGUMENTS}}]},
+            {"role": "tool", "content": "of bob@example.org"},
+        ]
+    },
     "preference": {
         name: [{"role": "user", "content": "of bob@example.org"}, {"role": "assistant", "content": text}]
         for name, text in (("chosen", "Ask ann.roe@example.com"), ("rejected", "Ask bob@example.org"))
@@ -125,7 +166,7 @@ BAD_RECORDS: list[tuple[str, dict[str, Any]]] = [
     ("no_turns", {"messages": [], "topic": "x"}),
     ("unknown_role", {"messages": [{"role": "Larry", "content": "Hi", "tool_calls": []}], "topic": "x"}),
     ("unknown_role", {"messages": [{"content": "Hi", "tool_calls": []}], "topic": "x"}),
-    ("wrong_type", {"messages": [{"role": "user", "content": ["Hi"], "tool_calls": []}], "topic": "x"}),
+    ("wrong_type", {"messages": [{"role": "user", "content": 3, "tool_calls": []}], "topic": "x"}),
     (
         "bad_arguments",
         {"messages": [{"role": "user", "content": "", "tool_calls": [{"function": {"arguments": "{no"}}]}], "topic": "x"},
@@ -135,10 +176,20 @@ BAD_RECORDS: list[tuple[str, dict[str, Any]]] = [
 
 
 def without_nulls(value: Any) -> Any:
-    """A value without the nulls that a table has for missing fields, and without the columns that a run adds."""
+    """A value without the nulls that a table has for missing fields, without the columns that a run adds, and with turns as objects."""
     if isinstance(value, dict):
-        return {name: without_nulls(one) for name, one in value.items() if one is not None and name not in ("doc_id", "user_id")}
+        turns = {name: [json.loads(turn) for turn in value[name]] for name in ("messages",) if isinstance(value.get(name, [0])[0], str)}
+        named = (value | turns).items()
+        return {name: without_nulls(one) for name, one in named if one is not None and name not in ("doc_id", "user_id")}
     return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def table_of_json_turns(rows: list[dict[str, Any]]) -> pa.Table:
+    """The conversations as `datasets` holds them where turns have no common type."""
+    turns = pa.array([json.dumps(turn, ensure_ascii=False) for row in rows for turn in row["messages"]], pa.string())
+    offsets = [0, *itertools.accumulate(len(row["messages"]) for row in rows)]
+    values = pa.ExtensionArray.from_storage(pa.json_(), turns)
+    return pa.table({"messages": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)})
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -150,7 +201,10 @@ def test_a_stream_of_a_shape_gives_the_texts_of_a_run(shape: str, tmp_path: Path
     assert expected != rows and result.shape
     for batch in (1, 3):
         assert [without_nulls(row) for row in sanitize.stream(rows, plan=plans[0], seed=1, batch=batch)] == expected
-    frames = sanitize.stream(pa.Table.from_pylist(rows).to_batches(max_chunksize=2), plan=plans[0], seed=1)
+    held_as_json = "JSON in messages[]" in result.shape.split("; ")
+    assert held_as_json == (shape in ("texts and parts", "arguments as objects"))
+    table = table_of_json_turns(rows) if held_as_json else pa.Table.from_pylist(rows)
+    frames = sanitize.stream(table.to_batches(max_chunksize=2), plan=plans[0], seed=1)
     assert [without_nulls(row) for frame in frames for row in frame.to_pylist()] == expected
 
 

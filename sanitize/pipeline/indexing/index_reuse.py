@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sanitize.core.text_cells import JSON_STEP
 from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.indexing import index_increments
@@ -21,6 +22,7 @@ from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Documents
 from sanitize.storage.files import input_sha256, read_json
+from sanitize.storage.records.record_shapes import mark_json_turns
 
 # keys of index.json before version 3 of the tables: what decides whether its documents, key and erasures are kept is read from them
 _OBSOLETE_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
@@ -40,7 +42,10 @@ def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | No
     state.closed_increments = index_increments.parse_closed_increments(index_json)
     open_increment = increments[-1] if len(state.closed_increments) < len(increments) else None
     documents = Documents.from_json(index_json["documents"], state.workspace)
-    roles, features = with_shape(state.settings.columns.roles, documents.schema), index_json.get("features", {})
+    # a leaf such as `messages[]{}`: its turns are JSON
+    json_turns = [leaf[0] for leaf in index_json.get("leaf_paths", []) if leaf[1:] == ["[]", JSON_STEP]]
+    schema, features = mark_json_turns(documents.schema, json_turns), index_json.get("features", {})
+    roles = with_shape(state.settings.columns.roles, schema)
     empty_survey = Survey(
         units=[], files=[], unreadable=[], ignored=[], layout=StagingLayout(schema=documents.schema, roles=roles), features=features
     )
@@ -62,7 +67,7 @@ def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | No
         _refuse_grown_files(state, [*given, *unchanged], new)
         if new:
             known_paths = frozenset(path for no, (path, _, _) in enumerate(given) if no not in set(new))
-            found = survey_inputs(IndexedInput(schema=documents.schema, known_paths=known_paths, features=features))
+            found = survey_inputs(IndexedInput(schema=schema, known_paths=known_paths, features=features))
             index_increments.check_same_columns(documents.schema, found.schema)
             state.set_survey(replace(found, units=[replace(unit, no=unit.no + closed_unit_count) for unit in found.units]))
         if moved:

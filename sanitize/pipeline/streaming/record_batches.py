@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,9 +35,9 @@ from sanitize.core.text_cells import (
 )
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.readers import jsonl
-from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows, to_plain_schema
+from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows
 from sanitize.readers.survey import Roles
-from sanitize.storage.records.record_shapes import find_record_fault, find_shape_faults
+from sanitize.storage.records.record_shapes import canonical_schema, encode_turns, find_record_fault, find_shape_faults
 
 TEXT = pa.large_string()
 Row = dict[str, Any]
@@ -73,6 +73,8 @@ class StreamLayout:
         main = self.roles.text[0]
         self.main_column, *steps = main.replace("[]", ".[]").split(".")
         self.main_steps = tuple(steps)
+        if self.roles.shape is not None:
+            self.main_steps = self.roles.shape.select_cells([LeafPath(self.main_column, self.main_steps)])[0].steps
         if not self.text_fields:
             self.text_fields.append((self.main_column, self.main_steps))
             self.field_ranks.append(-1)
@@ -107,7 +109,8 @@ class StreamLayout:
 
     def fills_missing(self, column: str, steps: Steps) -> bool:
         """Whether each turn counts as a cell of this field, as in a run: the contents of conversations, which come first."""
-        return self.roles.shape is not None and (column, steps) == (self.main_column, self.main_steps)
+        is_main_text = (column, steps) == (self.main_column, self.main_steps)
+        return self.roles.shape is not None and is_main_text and JSON_STEP not in steps
 
     def add_text_field(self, column: str, steps: Steps, is_new_column: bool) -> None:
         """Register a field that has texts, unless they are roles; of one with JSON the strings inside are its texts. `is_new_column`: its
@@ -180,17 +183,20 @@ class DictBatch:
 
     def __init__(self, rows: list[Row | None], quarantined: dict[int, QuarantineEntry] | None = None) -> None:
         self.rows, self.quarantined = rows, quarantined or {}
+        self._given_rows = rows  # of conversations without a common type, `extract_texts` holds the turns as JSON in `rows`
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def extract_texts(self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int) -> TextColumns:
         """See `StreamBatch`."""
+        if layout.roles.shape is not None:
+            self._encode_turns(layout.roles.shape.json_turns)
         names: set[str] = set()
         flat_columns = {column for column, steps in layout.text_fields if not steps} & set(layout.seen_columns)
         # a loop over records: JSON objects have no columnar form
         for row, record in enumerate(self.rows):
-            if record is None:
+            if record is None or row in self.quarantined:
                 continue
             if layout.main_column not in record:
                 self._quarantine(row, "no_text")
@@ -231,6 +237,31 @@ class DictBatch:
             else text_columns
         )
 
+    def _encode_turns(self, columns: Sequence[str]) -> None:
+        """Hold the turns of these columns as JSON, as a run does."""
+        if columns:
+            self.rows = list(self.rows)
+        for row, record in enumerate(self.rows):
+            for column in columns:
+                if record is not None and column in record:
+                    try:
+                        self.rows[row] = record = {**record, column: encode_turns(record[column])}
+                    except (TypeError, ValueError) as error:
+                        self._quarantine(row, "wrong_type" if isinstance(error, TypeError) else "not_json")
+                        break
+
+    def _decode_turns(self, row: int, record: Row, columns: Sequence[str]) -> Row:
+        """A rewritten record with turns in the form in which they were given."""
+        given_record, encoded_record = self._given_rows[row] or {}, self.rows[row] or {}
+        decoded = dict(record)
+        for column in columns:
+            if isinstance(turns := record.get(column), list):
+                pairs = zip(turns, given_record[column], encoded_record[column], strict=True)
+                decoded[column] = [
+                    given if text == encoded else text if isinstance(given, str) else json.loads(text) for text, given, encoded in pairs
+                ]
+        return decoded
+
     def _quarantine_unless_utf8(self, row: int) -> bool:
         try:
             json.dumps(self.rows[row], ensure_ascii=False, default=str).encode()
@@ -244,7 +275,7 @@ class DictBatch:
 
     def encode_record(self, row: int) -> str:
         """See `StreamBatch`."""
-        return json.dumps(self.rows[row], ensure_ascii=True, default=str)
+        return json.dumps(self._given_rows[row], ensure_ascii=True, default=str)
 
     def _build_text_columns(self, layout: StreamLayout, first_doc_no: int, good_rows: list[int], field_names: list[str]) -> TextColumns:
         records = [record for row in good_rows if (record := self.rows[row]) is not None]
@@ -310,7 +341,11 @@ class DictBatch:
             for row, record in enumerate(rows):
                 if record is not None and name in record:
                     copy_of_row(row).pop(name)
-        return DictBatch([changed.get(row, record) for row, record in enumerate(rows)])
+        rewritten = [changed.get(row, record) for row, record in enumerate(rows)]
+        if layout.roles.shape is not None and (columns := layout.roles.shape.json_turns):
+            numbered = zip(text_columns.record_rows.tolist(), rewritten, strict=True)
+            rewritten = [record and self._decode_turns(row, record, columns) for row, record in numbered]
+        return DictBatch(rewritten)
 
     def has_any_field(self, row: int, names: set[str]) -> bool:
         """See `StreamBatch`."""
@@ -472,7 +507,7 @@ class ArrowBatch:
 
     def infer_schema(self) -> pa.Schema:
         """See `StreamBatch`."""
-        return to_plain_schema(self.table.schema)
+        return canonical_schema(self.table.schema)
 
     def iterate_field_names(self, main_column: str) -> Iterator[str]:
         """See `StreamBatch`."""

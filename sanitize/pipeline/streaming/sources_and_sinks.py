@@ -27,12 +27,13 @@ from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, Qu
 from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, open_stream, read_guarded
 from sanitize.readers.jsonl import iter_lines
 from sanitize.readers.mail import decode_text, iter_mails
-from sanitize.readers.standard_form import is_binary, to_plain_schema
+from sanitize.readers.standard_form import is_binary
 from sanitize.readers.survey import REASONS, InputUnit, Roles, parse_mail, survey_inputs
 from sanitize.storage import parquet_files
 from sanitize.storage.disk_errors import get_disk_errno, refuse_unwritable_path
 from sanitize.storage.files import fsync
 from sanitize.storage.parquet_files import check_parquet_file, open_text_writer
+from sanitize.storage.records.record_shapes import canonical_schema
 
 WHOLE_FILE_FORMATS = ("csv", "tsv", "json", "arrow", "text")  # formats that are read as a whole, not record by record
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 10_000, 16 << 20
@@ -175,7 +176,7 @@ def read_paths(
                 f"{escape_controls(unit.path)}: is {unsupported_format}; a stream reads Parquet, JSON lines and mails; use `sanitize run`"
             )
         if unit.format == "parquet" and not unit.quarantine_reason:
-            schema, main = to_plain_schema(pq.read_schema(unit.path)), roles.text[0]
+            schema, main = canonical_schema(pq.read_schema(unit.path)), roles.text[0]
             if main in schema.names and is_binary(schema.field(main).type):
                 raise InputRefused(
                     f"{escape_controls(unit.path)}: column {main} holds bytes; a stream reads strings. Use `sanitize run` for mails"

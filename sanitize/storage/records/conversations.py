@@ -18,10 +18,11 @@ from typing import Any
 import jinja2
 import jinja2.ext
 import jinja2.sandbox
+import pyarrow as pa
 
 from sanitize.core.text_cells import column_of_path
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.records.record_shapes import RecordShape
+from sanitize.storage.records.record_shapes import RecordShape, encode_turns, find_json_turns
 
 Turn = dict[str, Any]
 # a line for each turn: for a tokenizer without a template of its own
@@ -31,6 +32,18 @@ PLAIN_TEMPLATE = (
 )
 ASSISTANT_ROLES = frozenset(("assistant", "gpt", "model", "bot", "chatgpt", "ai", "chatbot", "claude", "bard", "bing"))
 _ROLES = {"human": "user", "prompter": "user", **dict.fromkeys(ASSISTANT_ROLES, "assistant")}  # what templates know
+
+
+def read_mixed_lines(data: bytes) -> pa.Table:
+    """JSON lines that Arrow does not read, since their turns have no common type, as a table with these turns as JSON. Raises ValueError or
+    pa.ArrowException where they are not that either."""
+    records = [json.loads(line) for line in data.splitlines() if line.strip()]
+    if not all(isinstance(record, dict) for record in records):
+        raise ValueError("a line is no object")
+    columns = {name: [record.get(name) for record in records] for name in dict.fromkeys(name for record in records for name in record)}
+    for name in find_json_turns(columns):
+        columns[name] = [encode_turns(turns) for turns in columns[name]]
+    return pa.table(columns)
 
 
 def list_turns(record: Mapping[str, Any], shape: RecordShape) -> list[Turn]:
@@ -51,10 +64,11 @@ def list_turns(record: Mapping[str, Any], shape: RecordShape) -> list[Turn]:
 
 
 def _to_turns(value: Any, role: str) -> list[Turn]:
-    """The turns of a column: a text is one turn of `role`."""
+    """The turns of a column: a text is one turn of `role`. In a list they are objects, or objects as JSON."""
     if isinstance(value, str):
         return [{"role": role, "content": value}] if value else []
-    return [_to_turn(turn) for turn in value or () if isinstance(turn, Mapping)]
+    turns = (json.loads(turn) if isinstance(turn, str) else turn for turn in value or ())
+    return [_to_turn(turn) for turn in turns if isinstance(turn, Mapping)]
 
 
 def _to_turn(turn: Mapping[str, Any]) -> Turn:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from sanitize.core.text_cells import is_list_type
 from sanitize.errors import InputRefused, printable_path
 
 Features = Mapping[str, Any]
 _METADATA_KEY = b"huggingface"
 _TEXT = {"dtype": "string", "_type": "Value"}
+_DTYPES = {pa.large_string(): "string", pa.bool_(): "bool", pa.int64(): "int64", pa.float64(): "float64"}  # of values in JSON
 _LIST_TYPES = {"List": "list", "LargeList": "large_list", "Sequence": "list"}
 # types that `datasets` 2 to 5 knows; of media, the bytes lie in a column of their own type
 MEDIA_TYPES = frozenset(("Audio", "Image", "Video", "Pdf", "Mesh", "Nifti", "BioSequence", "BioStructure"))
@@ -98,6 +100,24 @@ def published_features(features: Features, columns: Sequence[tuple[str, str]], s
             found[name] = _TEXT if policy == "pseudonymize" or name in sources else feature
     order = {name: number for number, name in enumerate(features)}
     return dict(sorted(found.items(), key=lambda item: order[sources.get(item[0], item[0])]))
+
+
+def infer_features(schema: pa.Schema, json_lists: Collection[str]) -> dict[str, Any]:
+    """Features for columns of canonical types, of which `json_lists` hold lists of JSON texts, so that `load_dataset` decodes these. Empty
+    if another column has a type that JSON does not have."""
+    try:
+        json_feature = {"feature": {"_type": "Json"}, "_type": "List"}
+        return {field.name: json_feature if field.name in json_lists else _infer_feature(field.type) for field in schema}
+    except KeyError:
+        return {}
+
+
+def _infer_feature(data_type: pa.DataType) -> Any:
+    if is_list_type(data_type):
+        return {"feature": _infer_feature(data_type.value_type), "_type": "List"}
+    if pa.types.is_struct(data_type):
+        return {field.name: _infer_feature(field.type) for field in data_type}
+    return {"dtype": _DTYPES[data_type], "_type": "Value"}
 
 
 def to_yaml_list(features: Features) -> list[dict[str, Any]]:

@@ -6,13 +6,17 @@
     instruction     instruction with output, response or answer
 
 Each of these columns holds a text, or a list of turns. A turn's content is a text, or a list of parts (`{"type": "text", "text": ...}`).
+Turns that have no common type, such as contents of both forms or calls with arguments as objects, are held as one JSON text each, as
+`datasets` does it (`List(Json())`).
+
 All strings of a record are searched, whatever its shape; the shape says which of them is the main text, which are roles (they stay as they
 are) and which hold JSON (their inner strings are searched). `--text-column` overrides it: then no shape is recognised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.core.text_cells import (
+    CHAT_ROLES,
     JSON_STEP,
     LeafPath,
     canonical_type,
@@ -31,6 +36,7 @@ from sanitize.core.text_cells import (
     iterate_leaf,
     list_text_leaves,
 )
+from sanitize.storage.records.dataset_features import read_features
 
 # the columns of each shape in order of preference: every group must have one of its names; the first is the main text
 _SHAPES: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -42,12 +48,9 @@ _SHAPES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 _OPTIONAL_COLUMNS = frozenset(("prompt", "input", "context", "system", "question"))  # of the last three shapes
 _TURN_FIELDS = (("role", "content"), ("from", "value"))
 _ARGUMENT_FIELD = "arguments"  # of a tool call: JSON in a string
-# what chat formats call the parties of a conversation, in lower case
-KNOWN_ROLES = frozenset(
-    "system developer user assistant tool function human gpt chatgpt bard bing claude model bot ai agent chatbot prompter observation "
-    "environment context critic ipython tools function_call function_response tool_call tool_calls tool_response tool_result "
-    "instruction input output".split()
-)
+_TURN_COLUMNS = frozenset("messages conversations conversation chat chosen rejected prompt completion response answer".split())
+_SNIFFED_ROWS = 20  # of a table, to tell texts that are turns as JSON
+_JSON_TURNS = {b"turns": b"json"}  # metadata of a field whose turns are JSON
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,11 @@ class RecordShape:
         """The shape whose fields are JSON data."""
         return cls(name=str(data["name"]), **{name: tuple(data[name]) for name in ("texts", "roles", "arguments", "turns")})
 
+    @property
+    def json_turns(self) -> tuple[str, ...]:
+        """The columns that hold each turn as a JSON text."""
+        return tuple(column for column in self.turns if f"{column}[]" in self.arguments)
+
     def describe(self) -> str:
         """The shape in one line, such as `chat: texts in messages[].content; kept: messages[].role`."""
         parts = [f"texts in {', '.join(self.texts)}"]
@@ -85,12 +93,132 @@ class RecordShape:
 
 
 def canonical_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema in canonical types, as `recognize_shape` expects it."""
-    return pa.schema([(field.name, canonical_type(field.type)) for field in schema])
+    """The schema of a file in canonical types, without its metadata. Marks the columns that hold lists of JSON, by their types or by their
+    features of `datasets`."""
+    features = json.loads(read_features(schema) or "{}")
+    plain = pa.schema([(field.name, canonical_type(field.type)) for field in schema])
+    return mark_json_turns(plain, [field.name for field in schema if _holds_json(field.type, features.get(field.name))])
+
+
+def _holds_json(data_type: pa.DataType, feature: Any) -> bool:
+    """Whether a column is a list of JSON texts."""
+    if not is_list_type(data_type):
+        return False
+    inner = feature[0] if isinstance(feature, list) else feature.get("feature") if isinstance(feature, Mapping) else None
+    is_json_feature = isinstance(inner, Mapping) and inner.get("_type") == "Json"
+    return is_json_feature or isinstance(data_type.value_type, pa.JsonType)
+
+
+def mark_json_turns(schema: pa.Schema, columns: Collection[str]) -> pa.Schema:
+    """A schema in canonical types in which these columns are lists of texts, of which each is a turn as JSON."""
+    for name in columns:
+        if name in schema.names:
+            field = pa.field(name, pa.large_list(pa.large_string()), metadata=_JSON_TURNS)
+            schema = schema.set(schema.get_field_index(name), field)
+    return schema
+
+
+def list_json_turns(schema: pa.Schema) -> list[str]:
+    """The columns that `mark_json_turns` marked."""
+    return [field.name for field in schema if field.metadata == _JSON_TURNS]
+
+
+def select_turns(name: str, values: list[Any]) -> list[Any]:
+    """The sampled values of a column by which its type is inferred: of one of conversations, by its name and most of its values, those that
+    are lists of turns; else all. The others do not fit the type, and are quarantined."""
+    if name not in _TURN_COLUMNS:
+        return values
+    conversations = [value for value in values if isinstance(value, list) and all(map(_is_turn, value))]
+    return conversations if len(conversations) > sum(value is not None for value in values) - len(conversations) else values
+
+
+def find_json_turns(values: Mapping[str, list[Any]]) -> list[str]:
+    """The columns of turns that have no common type: contents that are texts and others that are parts, arguments that are objects, or
+    fields of several types. `values`: column -> sampled values by `select_turns`. Texts that are turns as JSON already count, too."""
+    return [name for name, column in values.items() if name in _TURN_COLUMNS and _are_turns(column) and not _have_one_type(column)]
+
+
+def _are_turns(values: list[Any]) -> bool:
+    """Whether all values that are not null are lists of turns, as objects or as JSON, and one of them says who speaks, and what."""
+    lists = [value for value in values if value is not None]
+    turns = [_parse_turn(turn) for value in lists if isinstance(value, list) for turn in value if turn is not None]
+    has_fields = any(all(field in turn for field in fields) for turn in turns for fields in _TURN_FIELDS)
+    return has_fields and all(isinstance(value, list) and all(map(_is_turn, value)) for value in lists)
+
+
+def _is_turn(value: Any) -> bool:
+    """Whether a value is null or a turn, as an object or as JSON: it has a field of turns, and its content is a text or a list of parts."""
+    turn = _parse_turn(value)
+    has_field = any(field in turn for fields in _TURN_FIELDS for field in fields)
+    return value is None or (has_field and isinstance(_content_of(turn), str | list | None))
+
+
+def _content_of(turn: Mapping[str, Any]) -> Any:
+    return turn.get("content", turn.get("value"))
+
+
+def _parse_turn(turn: Any) -> dict[str, Any]:
+    """The turn; {} for a text that is none as JSON, and for other values."""
+    if isinstance(turn, str):
+        try:
+            turn = json.loads(turn)
+        except (ValueError, RecursionError):
+            return {}
+    return turn if isinstance(turn, dict) else {}
+
+
+def _have_one_type(values: list[Any]) -> bool:
+    """Whether turns have a type in which every one keeps its form: contents of one form, and no arguments that are objects."""
+    turns = [turn for value in values for turn in value or () if turn is not None]
+    if any(isinstance(turn, str) for turn in turns):
+        return False
+    contents = [content for turn in turns if (content := _content_of(turn)) is not None]
+    if len({isinstance(content, list) for content in contents}) > 1 or any(map(_has_object_arguments, turns)):
+        return False
+    try:
+        return pa.array(values) is not None
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return False
+
+
+def _has_object_arguments(turn: Mapping[str, Any]) -> bool:
+    """Whether a turn has a call with arguments as an object: as a type, it would have the fields of all calls of the corpus."""
+    return any(isinstance(call.get(_ARGUMENT_FIELD), dict) for call in _iterate_calls(turn))
+
+
+def _iterate_calls(turn: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The functions that a turn calls."""
+    calls = turn.get("tool_calls")
+    for call in [turn.get("function_call"), *(calls if isinstance(calls, list) else ())]:
+        if isinstance(call, Mapping):
+            yield call
+            if isinstance(call.get("function"), Mapping):
+                yield call["function"]
+
+
+def recognize_table(table: pa.Table) -> RecordShape | None:
+    """The shape of a table's records; lists of texts whose first ones are turns as JSON count without features, too."""
+    schema = canonical_schema(table.schema)
+    heads = {
+        field.name: table.column(field.name).slice(0, _SNIFFED_ROWS).to_pylist()
+        for field in schema
+        if is_list_type(field.type) and is_text_type(field.type.value_type)
+    }
+    return recognize_shape(mark_json_turns(schema, find_json_turns(heads)))
+
+
+def encode_turns(value: Any) -> Any:
+    """A list of turns as a list of JSON texts; turns that are texts, and a null, are returned as they are. Raises TypeError for other
+    values, and for a turn with a value that JSON does not have; ValueError for numbers that JSON cannot hold."""
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise TypeError("turns are a list")
+    return [turn if turn is None or isinstance(turn, str) else json.dumps(turn, ensure_ascii=False, allow_nan=False) for turn in value]
 
 
 def recognize_shape(schema: pa.Schema) -> RecordShape | None:
-    """The shape of a file's records, from its columns in canonical types; None where they are none of the shapes."""
+    """The shape of a file's records, from its schema by `canonical_schema`; None where its columns are none of the shapes."""
     for name, groups in _SHAPES.items():
         columns = [next((column for column in group if _find_texts(column, schema)), None) for group in groups]
         if None in columns or (name == "chat" and not is_list_type(schema.field(columns[0]).type)):
@@ -104,7 +232,9 @@ def recognize_shape(schema: pa.Schema) -> RecordShape | None:
             name=name,
             texts=tuple(path for column in chosen for path in _find_texts(column, schema)),
             roles=tuple(str(leaf) for leaf in leaves if str(leaf) in role_paths),
-            arguments=tuple(str(leaf) for leaf in leaves if leaf.column in turns and leaf.steps[-1] == _ARGUMENT_FIELD),
+            arguments=tuple(
+                str(leaf) for leaf in leaves if leaf.column in turns and (leaf.steps == ("[]",) or leaf.steps[-1] == _ARGUMENT_FIELD)
+            ),
             turns=turns,
         )
     return None
@@ -127,6 +257,8 @@ def _find_texts(column: str, schema: pa.Schema) -> list[str]:
     data_type = schema.field(column).type
     if is_text_type(data_type):
         return [column]
+    if column in list_json_turns(schema):
+        return [f"{column}[]"]
     if not is_list_type(data_type) or not (content := _turn_fields(column, schema)[1]):
         return []
     path, content_type = f"{column}[].{content}", data_type.value_type.field(content).type
@@ -143,18 +275,41 @@ def _find_texts(column: str, schema: pa.Schema) -> list[str]:
 
 def find_shape_faults(batch: pa.RecordBatch, shape: RecordShape) -> dict[int, str]:
     """Row -> reason for the records of a batch in canonical types that do not have the shape: a conversation without turns, a role that is
-    not among `KNOWN_ROLES`, arguments that are not JSON. Null columns are no fault: the corpus may have records of several files."""
+    not among `CHAT_ROLES`, arguments that are not JSON. Null columns are no fault: the corpus may have records of several files."""
     reason_by_row: dict[int, str] = {}
     for path in shape.arguments:
-        _add_faults(batch, path, "bad_arguments", lambda text: text is None or is_valid_json(text), reason_by_row)
+        find_fault = _find_turn_fault if path.removesuffix("[]") in shape.turns else _find_argument_fault
+        _add_faults(batch, path, find_fault, reason_by_row)
     for path in shape.roles:
-        _add_faults(batch, path, "unknown_role", lambda text: text is not None and text.strip().lower() in KNOWN_ROLES, reason_by_row)
+        _add_faults(batch, path, _find_role_fault, reason_by_row)
     for column in shape.turns:
         if column in batch.schema.names:
             lengths = pc.list_value_length(batch.column(column))
             for row in np.flatnonzero(np.asarray(pc.fill_null(pc.equal(lengths, 0), False))):
                 reason_by_row[int(row)] = "no_turns"
     return reason_by_row
+
+
+def _find_role_fault(role: str | None) -> str:
+    return "" if role is not None and role.strip().lower() in CHAT_ROLES else "unknown_role"
+
+
+def _find_argument_fault(arguments: str | None) -> str:
+    return "" if arguments is None or is_valid_json(arguments) else "bad_arguments"
+
+
+def _find_turn_fault(text: str | None) -> str:
+    """The fault of a turn as JSON."""
+    if text is not None and not is_valid_json(text):
+        return "not_json"
+    turn = _parse_turn(text)
+    role = turn.get("role", turn.get("from"))
+    arguments = [call.get(_ARGUMENT_FIELD) for call in _iterate_calls(turn)]
+    if any(isinstance(value, str) and not is_valid_json(value) for value in arguments):
+        return "bad_arguments"
+    if not isinstance(_content_of(turn), str | list | None):
+        return "wrong_type"
+    return _find_role_fault(role if isinstance(role, str) else None)
 
 
 def find_record_fault(record: Mapping[str, Any], shape: RecordShape) -> str:
@@ -164,12 +319,13 @@ def find_record_fault(record: Mapping[str, Any], shape: RecordShape) -> str:
         reason = "no_turns"
     else:
         roles = [role for path in shape.roles for role in _values_at(record, path)]
-        arguments = [text for path in shape.arguments for text in _values_at(record, path)]
-        if not all(isinstance(text, str | None) for text in (*roles, *arguments)):
+        turns = [turn for column in shape.json_turns for turn in _values_at(record, f"{column}[]")]
+        paths = [path for path in shape.arguments if path.removesuffix("[]") not in shape.turns]
+        arguments = [text for path in paths for text in _values_at(record, path)]
+        if not all(isinstance(text, str | None) for text in (*roles, *turns, *arguments)):
             return "wrong_type"
-        is_known = all(role is not None and role.strip().lower() in KNOWN_ROLES for role in roles)
-        is_json = all(text is None or is_valid_json(text) for text in arguments)
-        reason = "unknown_role" if not is_known else "bad_arguments" if not is_json else ""
+        faults = [*map(_find_role_fault, roles), *map(_find_turn_fault, turns), *map(_find_argument_fault, arguments)]
+        reason = next(filter(None, faults), "")
     has_form = all(_has_form(record.get(path.partition("[")[0]), _path_steps(path)[1:]) for path in shape.texts)
     return reason if has_form else "wrong_type"
 
@@ -195,32 +351,15 @@ def _has_form(value: Any, steps: tuple[str, ...]) -> bool:
     return isinstance(value, dict) and _has_form(value.get(steps[0]), steps[1:])
 
 
-def _add_faults(
-    batch: pa.RecordBatch, path: str, reason: str, is_valid: Callable[[str | None], bool], reason_by_row: dict[int, str]
-) -> None:
-    """Adds the rows with an invalid string at a path. Each distinct string is checked once."""
+def _add_faults(batch: pa.RecordBatch, path: str, find_fault: Callable[[str | None], str], reason_by_row: dict[int, str]) -> None:
+    """Adds the rows with a string at a path that has a fault. Each distinct string is checked once."""
     leaf = next((leaf for leaf in list_text_leaves(batch.schema) if str(leaf) == path), None)
     if leaf is None:
         return
     flat = flatten_leaf(batch.column(leaf.column), leaf)
     encoded = flat.texts.dictionary_encode(null_encoding="encode")
-    invalid = np.array([not is_valid(text) for text in encoded.dictionary.to_pylist()], np.bool_)
-    if invalid.any():
-        reason_by_row.update(dict.fromkeys(flat.rows[invalid[np.asarray(encoded.indices)]].tolist(), reason))
-
-
-def infer_turns(values: list[Any]) -> list[Any]:
-    """The sampled values of a column of turns without those of another form than the first one, so that the others have one type: contents
-    are texts, or lists of parts. All values where no list of turns is among them."""
-    forms = [_content_form(value) for value in values]
-    first = next((form for form in forms if form), "")
-    return [value for value, form in zip(values, forms, strict=True) if form in ("", first)] if first else values
-
-
-def _content_form(value: Any) -> str:
-    """`text` or `parts` by the contents of a list of turns; `mixed` with both, "" where it is no such list."""
-    if not isinstance(value, list):
-        return ""
-    contents = [turn[field] for turn in value if isinstance(turn, dict) for _, field in _TURN_FIELDS if field in turn]
-    forms = {"text" if isinstance(content, str) else "parts" for content in contents if isinstance(content, str | list)}
-    return forms.pop() if len(forms) == 1 else "mixed" if forms else ""
+    faults = [find_fault(text) for text in encoded.dictionary.to_pylist()]
+    if any(faults):
+        numbers = np.asarray(encoded.indices)
+        at_fault = np.flatnonzero(np.array([bool(reason) for reason in faults])[numbers])
+        reason_by_row.update((int(flat.rows[at]), faults[numbers[at]]) for at in at_fault)

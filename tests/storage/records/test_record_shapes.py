@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.errors import UsageError
-from sanitize.readers.standard_form import to_plain_schema
 from sanitize.readers.survey import Roles, survey_inputs
-from sanitize.storage.records.record_shapes import RecordShape, recognize_shape
+from sanitize.storage.records.record_shapes import RecordShape, canonical_schema, recognize_shape, recognize_table
 from tests.readers.test_read import stage_survey, to_json_lines
 
 TURN = {"role": "user", "content": "Hi"}
@@ -73,7 +72,7 @@ def test_shape_is_recognised_and_records_stay_as_they_are(
     ],
 )
 def test_other_columns_are_no_shape(record: dict[str, Any]) -> None:
-    schema = to_plain_schema(pa.Table.from_pylist([record]).schema)
+    schema = canonical_schema(pa.Table.from_pylist([record]).schema)
     assert recognize_shape(schema) is None or "text" in record
 
 
@@ -122,14 +121,87 @@ def test_records_without_the_shape_are_quarantined(tmp_path: Path, suffix: str, 
     assert json.loads(json.dumps(documents[0]["messages"])) == GOOD["messages"]
 
 
-def test_a_file_of_texts_and_parts_keeps_the_first_form(tmp_path: Path) -> None:
-    parts = {"messages": [{"role": "user", "content": PARTS}]}
-    (tmp_path / "a.jsonl").write_bytes(to_json_lines([{"messages": [TURN]}, parts, {"messages": [TURN]}]))
-    (tmp_path / "b.jsonl").write_bytes(to_json_lines([parts, {"messages": [TURN]}]))
-    for name, path, bad_row in (("a", "messages[].content", 1), ("b", "messages[].content[].text", 1)):
-        survey = survey_inputs([tmp_path / f"{name}.jsonl"], Roles())
-        assert survey.roles.text == (path,)
-        assert [(row, why) for row, *_, why in stage_survey(survey, tmp_path / f"out{name}")[1]] == [(bad_row, "wrong_type")]
+OBJECT_CALL = {"function": {"name": "send", "arguments": {"to": "Ann", "n": 1}}}
+MIXED: dict[str, list[dict[str, Any]]] = {
+    "texts and parts in a record": [{"messages": [TURN, {"role": "user", "content": PARTS}]}],
+    "texts and parts in two records": [{"messages": [TURN]}, {"messages": [{"role": "user", "content": PARTS}]}],
+    "arguments as objects": [{"messages": [{"role": "assistant", "content": "", "tool_calls": [OBJECT_CALL]}]}],
+    "old call with an object": [{"messages": [{"role": "assistant", "content": None, "function_call": OBJECT_CALL["function"]}, TURN]}],
+    "a field of two types": [{"messages": [{**TURN, "weight": 1}]}, {"messages": [{**TURN, "weight": "low"}]}],
+    "from and value": [{"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": PARTS}]}],
+    "a pair": [{"chosen": [TURN], "rejected": [TURN, {"role": "assistant", "content": PARTS}]}],
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_turns_without_a_common_type_are_json(tmp_path: Path, case: str) -> None:
+    rows = MIXED[case]
+    (tmp_path / "a.jsonl").write_bytes(to_json_lines(rows))
+    survey = survey_inputs([tmp_path / "a.jsonl"], Roles())
+    shape = survey.roles.shape
+    assert shape is not None and shape.json_turns
+    documents, quarantine = stage_survey(survey, tmp_path / "out")
+    assert not quarantine
+    for column in rows[0]:
+        found = [row[column] for row in documents]
+        assert [[json.loads(turn) if column in shape.json_turns else turn for turn in turns] for turns in found] == [
+            row[column] for row in rows
+        ]
+
+
+def test_one_type_stays_one_type(tmp_path: Path) -> None:
+    """Null contents and fields that only some turns have are no reason for JSON."""
+    turns = [{"role": "assistant", "content": None, "tool_calls": [CALL]}, TURN, {"role": "tool", "content": "x", "name": "send"}]
+    (tmp_path / "a.jsonl").write_bytes(to_json_lines([{"messages": turns}, {"messages": None}, {"messages": [TURN]}]))
+    shape = survey_inputs([tmp_path / "a.jsonl"], Roles()).roles.shape
+    assert shape is not None and not shape.json_turns and shape.texts == ("messages[].content",)
+
+
+def test_files_with_and_without_a_common_type_are_one_corpus(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(to_json_lines([{"messages": [TURN]}] * 2))
+    (tmp_path / "b.jsonl").write_bytes(to_json_lines(MIXED["texts and parts in a record"]))
+    survey = survey_inputs([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], Roles())
+    documents, quarantine = stage_survey(survey, tmp_path / "out")
+    assert not quarantine and [[json.loads(turn) for turn in row["messages"]] for row in documents] == [
+        [TURN],
+        [TURN],
+        MIXED["texts and parts in a record"][0]["messages"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        ([{"role": "Larry", "content": "Hi"}], "unknown_role"),
+        ([{"content": "Hi"}], "unknown_role"),
+        ([None], "unknown_role"),
+        ([{"role": "user", "content": 3}], "wrong_type"),
+        ([{"role": "assistant", "content": "", "tool_calls": [{"function": {"arguments": "{to: x"}}]}], "bad_arguments"),
+        ([], "no_turns"),
+        ("Hi", "wrong_type"),
+    ],
+)
+@pytest.mark.parametrize("position", [0, 2])
+def test_bad_turns_among_turns_as_json(tmp_path: Path, messages: Any, reason: str, position: int) -> None:
+    rows: list[dict[str, Any]] = MIXED["texts and parts in two records"] * 2
+    rows = [*rows[:position], {"messages": messages}, *rows[position:]]
+    (tmp_path / "a.jsonl").write_bytes(to_json_lines(rows))
+    survey = survey_inputs([tmp_path / "a.jsonl"], Roles())
+    documents, quarantine = stage_survey(survey, tmp_path / "out")
+    assert len(documents) == 5 and [(row, why) for row, *_, why in quarantine] == [(position, reason)]
+
+
+def test_lists_of_json_by_type_and_by_features() -> None:
+    turns = pa.array([json.dumps(TURN)], pa.string())
+    as_extension = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), pa.ExtensionArray.from_storage(pa.json_(), turns))
+    features = {"info": {"features": {"messages": {"feature": {"_type": "Json"}, "_type": "List"}}}}
+    as_texts = pa.table({"messages": [turns.to_pylist()]}).replace_schema_metadata({"huggingface": json.dumps(features)})
+    for table in (pa.table({"messages": as_extension}), as_texts):
+        shape = recognize_shape(canonical_schema(table.schema))
+        assert shape is not None and (shape.texts, shape.arguments, shape.roles) == (("messages[]",), ("messages[]",), ())
+    plain = as_texts.replace_schema_metadata(None)
+    assert recognize_shape(canonical_schema(plain.schema)) is None and recognize_table(plain) is not None
+    assert recognize_table(pa.table({"messages": [["Hi", "there"]]})) is None
 
 
 def test_files_of_two_shapes_are_refused_or_quarantined(tmp_path: Path) -> None:
