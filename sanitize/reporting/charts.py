@@ -133,7 +133,10 @@ def _render_curves(curves: RankCurves) -> str:
             for count, values in steps:
                 points += [(x(rank + 1), y(count)), (x(rank + values), y(count))]
                 rank += values
-            parts.append(f'<polyline class="curve {name}" points="{_format_points(points)}"/>')
+            line = _format_points(points)
+            parts.append(f'<polyline class="curve {name}" points="{line}"/>')
+            if " " not in line:  # a polyline of one point is not drawn
+                parts.append(f'<circle class="curve {name}" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="2"/>')
     return "".join([*parts, "</svg>"])
 
 
@@ -272,7 +275,8 @@ def _plot_curves(axes: Any, curves: RankCurves) -> None:
             counts += [count, count]
             rank += values
         if ranks:
-            axes.plot(ranks, counts, color=style[0], linestyle=style[1], linewidth=2, label=name)
+            marker = "o" if rank == 1 else ""  # a line of one point is not drawn
+            axes.plot(ranks, counts, color=style[0], linestyle=style[1], linewidth=2, label=name, marker=marker)
     axes.set(xscale="log", yscale="log", xlabel="rank of the value", ylabel="occurrences", title=escape_controls(curves.name))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda count, _: _format_power(round(math.log10(count))))

@@ -55,6 +55,12 @@ def test_curve_stays_in_its_frame_and_decreases(before: list[tuple[int, int]], a
     assert len(list(element.iter("polyline"))) == 1 + bool(after)
 
 
+def test_one_value_is_a_point() -> None:
+    points = list(parse_svg(RankCurves(name="K", before=[(60, 1)], after=[(2, 5)])).iter("circle"))
+    assert [point.get("class") for point in points] == ["curve before"] and 46 <= float(str(points[0].get("cx"))) <= 328
+    assert 12 <= float(str(points[0].get("cy"))) <= 192
+
+
 def test_coordinates_of_points() -> None:
     element = parse_svg(RankCurves(name="K", before=[(100, 1), (10, 9), (1, 990)], after=[]))
     # two decades up in 180 pixels, three across in 282
