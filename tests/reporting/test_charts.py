@@ -109,7 +109,7 @@ def test_narrow_bars_have_their_names_above_them() -> None:
 def test_hostile_names_are_only_text(name: str) -> None:
     for figure in (RankCurves(name=name, before=[(2, 1)], after=[]), ShareBars(name=name, segments=("kept",), rows=((name, (3,)),))):
         element, text = parse_svg(figure), render_svg(figure)
-        assert {node.tag for node in element.iter()} <= {"svg", "line", "text", "path", "polyline", "rect"}
+        assert {node.tag for node in element.iter()} <= {"svg", "line", "text", "path", "polyline", "circle", "rect"}
         assert not [key for node in element.iter() for key in node.attrib if key.startswith("on") or key in ("href", "style", "src")]
         assert not re.search("[\x00-\x1f\x7f-\x9f\u202e\ufffe\uffff]", text)
         assert str(element.get("aria-label")).startswith(charts.escape_controls(name))
