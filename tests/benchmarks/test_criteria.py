@@ -1,15 +1,29 @@
-"""Shared functions of the papers' scripts: a given corpus is sampled and split by independent draws."""
+"""Shared functions of the papers' scripts: a given corpus is sampled and split by independent draws; verdicts go by intervals."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.criteria import draw_uniform, read_own_corpus, split_documents
+from benchmarks.criteria import (
+    FAILS,
+    HOLDS,
+    NOT_DECIDED,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    Criterion,
+    Interval,
+    bootstrap_intervals,
+    draw_uniform,
+    read_own_corpus,
+    split_documents,
+    with_intervals,
+)
 
 
 def test_a_sample_of_a_given_corpus_is_split_into_all_parts(tmp_path: Path) -> None:
@@ -31,3 +45,46 @@ def test_draws_depend_on_id_seed_and_purpose() -> None:
     draws = draw_uniform(["a", "b"], 0)
     assert draws.tolist() == draw_uniform(["b", "a"], 0)[::-1].tolist() and ((draws >= 0) & (draws < 1)).all()
     assert draws[0] != draw_uniform(["a"], 1)[0] and draws[0] != draw_uniform(["a"], 0, purpose=b"own")[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds", "above", "verdict", "needed"),
+    [
+        (0.8, (0.7, 0.9), True, REPRODUCED, None),
+        (0.8, (0.6, 0.9), True, REPRODUCED, None),  # the threshold itself is on the right side
+        (0.5, (0.3, 0.59), True, NOT_REPRODUCED, None),
+        (0.7, (0.3, 0.9), True, NOT_DECIDED, 40 * 16),  # the lower half is four times the distance to the threshold
+        (0.5, (0.3, 0.7), True, NOT_DECIDED, 40 * 4),
+        (0.6, (0.3, 0.7), True, NOT_DECIDED, None),  # on the threshold: no number of events decides it
+        (0.5, (0.3, 0.59), False, REPRODUCED, None),
+        (0.5, (0.3, 0.9), False, NOT_DECIDED, 40 * 16),
+        (0.8, (0.7, 0.9), False, NOT_REPRODUCED, None),
+        (0.8, None, True, HOLDS, None),
+        (0.8, None, False, FAILS, None),
+    ],
+)
+def test_verdicts_go_by_the_interval(
+    value: float, bounds: tuple[float, float] | None, above: bool, verdict: str, needed: int | None
+) -> None:
+    interval = None if bounds is None else Interval(low=bounds[0], high=bounds[1], events=40)
+    one = Criterion(value=value, paper=1, threshold=0.6, above=above, interval=interval)
+    assert one.verdict == verdict
+    assert one.events_needed == pytest.approx(needed, abs=1)
+    assert one.describe()["verdict"] == verdict and ("low" in one.describe()) == (bounds is not None)
+
+
+def test_bootstrap_intervals_cover_and_leave_out_what_is_undefined() -> None:
+    hits = np.random.default_rng(1).random(400) < 0.3
+
+    def resample(generator: np.random.Generator) -> dict[str, float]:
+        drawn = hits[generator.integers(400, size=400)]
+        return {"share": float(drawn.mean()), "rarely_defined": 1.0 if generator.random() < 0.5 else float("nan")}
+
+    found = bootstrap_intervals(resample, method="texts", events={"share": 400}, resamples=400)
+    half = 1.96 * (0.3 * 0.7 / 400) ** 0.5
+    assert set(found) == {"share"} and found["share"].events == 400
+    assert found["share"].low == pytest.approx(hits.mean() - half, abs=0.01)
+    assert found["share"].high == pytest.approx(hits.mean() + half, abs=0.01)
+    criteria = {name: Criterion(value=0.3, paper=1, threshold=0.1) for name in ("share", "other")}
+    criteria = with_intervals(criteria, found)
+    assert criteria["share"].verdict == REPRODUCED and criteria["other"].verdict == HOLDS
