@@ -28,6 +28,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.errors import SanitizeError
+
 RESULTS = Path(__file__).parent / "results" / "papers"
 SIZES = ("ci", "cpu", "real", "gpu")
 RESAMPLES = 1_000  # draws of a bootstrap
@@ -127,6 +129,33 @@ def bootstrap_intervals(
     return found
 
 
+# 97.5 % quantiles of Student's t by degrees of freedom
+_STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+def compute_seed_intervals(by_seed: Sequence[Mapping[str, Criterion]]) -> dict[str, Interval]:
+    """Student's intervals of the mean over seeds, of criteria that each seed measured alone; empty for one seed."""
+    freedom = len(by_seed) - 1
+    if not freedom:
+        return {}
+    found = {}
+    for name in by_seed[0]:
+        values = np.array([seed[name].value for seed in by_seed])
+        half = _STUDENT.get(freedom, 2.262) * float(values.std(ddof=1)) / math.sqrt(len(values))
+        method = f"Student's t over {len(values)} seeds"
+        found[name] = Interval(low=float(values.mean()) - half, high=float(values.mean()) + half, method=method)
+    return found
+
+
+def run_script(main: Callable[[], int]) -> None:
+    """Run a script's `main` and exit with its code, or with the message and code of an error that is the user's."""
+    try:
+        sys.exit(main())
+    except SanitizeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
 def with_intervals(criteria: Mapping[str, Criterion], intervals: Mapping[str, Interval]) -> dict[str, Criterion]:
     """The criteria with their intervals, by name; one that is not among the intervals stays without."""
     return {name: replace(one, interval=intervals.get(name, one.interval)) for name, one in criteria.items()}
@@ -171,14 +200,14 @@ def read_own_corpus(arguments: argparse.Namespace, folder: Path) -> Path | None:
         return None
     import sanitize
 
-    sanitize.run([arguments.data], folder / "own", plan="baseline", text_column=arguments.text_column, seed=0, workers=1)
+    sanitize.run([arguments.data], folder / "own", plan="baseline", text_column=arguments.text_column, seed=0, workers=1, replace=True)
     corpus = sanitize.Corpus.open(folder / "own")
     names = [column["name"] for column in corpus.manifest["columns"]]
     text = arguments.text_column if arguments.text_column in names else "text"  # mails are always text
     if arguments.documents is None and text == "text":
         return folder / "own" / "data"
     table = corpus.table(["doc_id", text]).rename_columns(["doc_id", "text"])
-    (folder / "own-some").mkdir()
+    (folder / "own-some").mkdir(exist_ok=True)
     table = table if arguments.documents is None else sample_documents(table, arguments.documents)
     pq.write_table(table, folder / "own-some" / "texts.parquet")
     return folder / "own-some"

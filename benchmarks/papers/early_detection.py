@@ -36,6 +36,7 @@ from benchmarks.criteria import (
     make_parser,
     read_own_corpus,
     report_criteria,
+    run_script,
     split_documents,
     with_intervals,
 )
@@ -509,4 +510,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

@@ -39,6 +39,7 @@ from benchmarks.criteria import (
     make_parser,
     read_own_corpus,
     report_criteria,
+    run_script,
     split_documents,
     with_intervals,
 )
@@ -569,4 +570,4 @@ def run_seeds(size: Size, asked: argparse.Namespace, home: Path) -> list[dict[st
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)
