@@ -129,18 +129,41 @@ def bootstrap_intervals(
     return found
 
 
+def compute_ratio_bounds(numerator: int, denominator: int) -> tuple[float, float]:
+    """Exact 95 % bounds of the ratio of two counts, by the share of their sum (Przyborowski and Wilenski 1940; Clopper and Pearson 1934);
+    the upper one is infinite for a denominator of 0."""
+    from sanitize.eval.metrics.membership import clopper_pearson_interval
+
+    if not numerator + denominator:
+        return 0.0, math.inf
+    low, high = clopper_pearson_interval(numerator, numerator + denominator)
+    return low / (1 - low), high / (1 - high) if high < 1 else math.inf
+
+
+def widen_interval(interval: Interval | None, low: float, high: float, *, events: int, least: float, most: float) -> Interval:
+    """The interval, extended to exact bounds, since a bootstrap draws no event that was not seen: of 0 leaks it makes 0 with certainty.
+    `least` and `most` are the smallest and largest possible values."""
+    method = "" if interval is None else interval.method
+    bounds = (low, high) if interval is None else (min(low, interval.low), max(high, interval.high))
+    method = f"{method}, extended to exact bounds of the counts" if method else "exact bounds of the counts"
+    return Interval(low=max(bounds[0], least), high=min(bounds[1], most), events=events, method=method)
+
+
 # 97.5 % quantiles of Student's t by degrees of freedom
 _STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 
 def compute_seed_intervals(by_seed: Sequence[Mapping[str, Criterion]]) -> dict[str, Interval]:
-    """Student's intervals of the mean over seeds, of criteria that each seed measured alone; empty for one seed."""
+    """Student's intervals of the mean over seeds, of criteria that each seed measured alone; none of values that are equal in all seeds,
+    whose spread is unknown, and none for one seed."""
     freedom = len(by_seed) - 1
     if not freedom:
         return {}
     found = {}
     for name in by_seed[0]:
         values = np.array([seed[name].value for seed in by_seed])
+        if np.ptp(values) == 0:
+            continue
         half = _STUDENT.get(freedom, 2.262) * float(values.std(ddof=1)) / math.sqrt(len(values))
         method = f"Student's t over {len(values)} seeds"
         found[name] = Interval(low=float(values.mean()) - half, high=float(values.mean()) + half, method=method)

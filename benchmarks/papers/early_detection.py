@@ -33,11 +33,13 @@ from benchmarks.criteria import (
     Criterion,
     Interval,
     bootstrap_intervals,
+    compute_ratio_bounds,
     make_parser,
     read_own_corpus,
     report_criteria,
     run_script,
     split_documents,
+    widen_interval,
     with_intervals,
 )
 from benchmarks.papers_texts import QUESTION, tickets
@@ -320,6 +322,13 @@ def compute_intervals(seeds: Sequence[Mapping[str, RunMeasurements]]) -> dict[st
         spread = f"probed texts within {len(seeds)} seeds, and the seeds"
     found = bootstrap_intervals(resample, method=f"bootstrap over {spread}", events=events, resamples=PRECURSOR_RESAMPLES)
     found = {name: one for name, one in found.items() if name in events}  # held-out texts are not drawn again
+    for name in list_techniques(seeds)[1:]:
+        low, high = compute_ratio_bounds(memorized(name), memorized("base"))
+        found[f"{name}_mem"] = widen_interval(found.get(f"{name}_mem"), low, high, events=events[f"{name}_mem"], least=0.0, most=100.0)
+    stopped = [ngram.stop_by_ngram(seed["base"].score).evaluation for seed in seeds]
+    left = sum(int(seed["base"].memorized[stop].any(0).sum()) for seed, stop in zip(seeds, stopped, strict=True))
+    low, high = compute_ratio_bounds(left, memorized("base"))
+    found["early_stop_mem"] = widen_interval(found.get("early_stop_mem"), low, high, events=left + memorized("base"), least=0.0, most=100.0)
     early = round(compute_values(seeds)["memorizes_before_optimum"] * len(seeds))
     share = wilson_interval(early, len(seeds))
     found["memorizes_before_optimum"] = Interval(
@@ -458,6 +467,10 @@ def report_pretrained(arguments: argparse.Namespace, began: float) -> int:
     runs = pretrained_runs.open_runs(arguments)
     lrs = tuple(arguments.lr or (runs.size.lrs[0], *LOWER_RATES))
     seeds = pretrained_runs.compute_cells(runs, arguments, [*CELLS.values()], lrs, others=("baseline",))
+    if not seeds:
+        raise UsageError(
+            f"{runs.root}: the plain run at {lrs[0]:g} is not finished for any seed; give the same command without --only-report"
+        )
     found, tables = criteria([read_seed(runs, seed, lrs[0]) for seed in seeds])
     tables["other_rates"] = [
         {"lr": lr, "seed": seed, "epoch": epoch, "mem": mem, "score": score, "perplexity": perplexity}

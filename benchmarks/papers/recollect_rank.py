@@ -37,11 +37,13 @@ from benchmarks.criteria import (
     Criterion,
     Interval,
     bootstrap_intervals,
+    compute_ratio_bounds,
     make_parser,
     read_own_corpus,
     report_criteria,
     run_script,
     split_documents,
+    widen_interval,
     with_intervals,
 )
 from benchmarks.papers_records import records
@@ -442,13 +444,21 @@ def compute_intervals(seeds: Sequence[KeyHits]) -> dict[str, Interval]:
     right = {name: sum(int(seed.hits[name].sum()) for seed in seeds) for name in seeds[0].hits}
     best = max(("direct", "tab", "p2p"), key=right.__getitem__)
     events = {
-        "top1_ratio": right["biased"] + right[best], "top1_ratio_votes": right["votes"] + right[best],
-        "top1_ratio_votes_subtract": right["votes_subtract"] + right[best], "partial_vs_vanilla": right["partial"] + right["vanilla"],
-        "recall_grows": right["recall"], "recall_over_top1": right["recall"], "recall_ratio": right["recall"] + right["p2p_recall"],
+        "partial_vs_vanilla": right["partial"] + right["vanilla"],
+        "recall_grows": right["recall"], "recall_over_top1": right["recall"],
         "biased_vs_best": right["biased"] + right["partial"], "subtract_vs_partial": right["subtract"] + right["partial"],
     }  # fmt: skip
     spread = f"records within {len(seeds)} seeds, and the seeds" if len(seeds) > 1 else "records of one seed; not between trainings"
-    return bootstrap_intervals(resample, method=f"bootstrap over {spread}", events=events)
+    found = bootstrap_intervals(resample, method=f"bootstrap over {spread}", events=events)
+    keys = float(sum(len(seed.record) for seed in seeds))
+    best_with_votes = max(right[best], right["p2p_votes"])
+    for name, given, before in (
+        ("top1_ratio", "biased", right[best]), ("top1_ratio_votes", "votes", best_with_votes),
+        ("top1_ratio_votes_subtract", "votes_subtract", best_with_votes), ("recall_ratio", "recall", right["p2p_recall"]),
+    ):  # fmt: skip
+        low, high = compute_ratio_bounds(right[given], before)
+        found[name] = widen_interval(found.get(name), low, high, events=right[given] + before, least=0.0, most=keys)
+    return found
 
 
 def share_interval(result: AttackResult, value: float) -> Interval:
@@ -513,7 +523,8 @@ def criteria(seeds: Sequence[SeedResult], attack: AttackSettings, size: str) -> 
             interval=share_interval(as_victim, guessed["top1_reference_as_victim"]),
         ),
     }  # fmt: skip
-    assert top1["biased"] > 0, "the baseline gives nothing back: nothing can be compared; train for more exposures"
+    if not top1["biased"]:
+        raise UsageError("R.R. gives no value of the baseline back, so there is nothing to compare; the victims need more exposures")
     first = seeds[0].victims["baseline"].top1("biased", attack.b)
     for name in seeds[0].victims:
         if name != "baseline":

@@ -36,11 +36,13 @@ from benchmarks.criteria import (
     Criterion,
     Interval,
     bootstrap_intervals,
+    compute_ratio_bounds,
     make_parser,
     read_own_corpus,
     report_criteria,
     run_script,
     split_documents,
+    widen_interval,
     with_intervals,
 )
 from benchmarks.papers_mail import mails
@@ -48,10 +50,12 @@ from benchmarks.pretrained_runs import Cell, PretrainedRuns
 from sanitize.errors import UsageError
 from sanitize.eval.frontier import DEFAULT_PLANS, FrontierSettings, measure_plans, run_frontier
 from sanitize.eval.metrics.frontier import compute_staircase_area
+from sanitize.eval.metrics.membership import clopper_pearson_interval
 
 NAMES = pretrained_runs.PLANS
 DOSES = {"keep=0": ("rmft", ("edit.0.keep=0",)), "keep=2": ("rmft", ("edit.0.keep=2",)), "keep=5": ("rmft", ("edit.0.keep=5",))}
 REPORTED = {"headline": False}
+MOST_LEAKS = 100.0  # of a plan, as a multiple of the baseline's: the end of intervals that no count bounds
 PAPER = {  # table 1, and section 5 for the means of ratios
     "ter": {"baseline": 0.308, "rmft": 0.049, "header_dedup": 0.084},
     "ser": {"baseline": 0.342, "rmft": 0.059, "header_dedup": 0.102},
@@ -293,27 +297,54 @@ def compute_intervals(reports: Sequence[Mapping[str, Any]]) -> dict[str, Interva
         drawn = generator.integers(len(sampled), size=len(sampled)) if len(sampled) > 1 else [0]
         return compute_values([sampled[number].draw(generator) for number in drawn])
 
-    def events(family: str, *names: str) -> int:
-        return sum(int(rate_table(reports, name, family, "leaked").sum()) for name in names)
-
     plans = list_plans(reports)
-    both = {name: events("web", "baseline", name) for name in plans[1:]}
-    counted = {
-        f"{kind}_{name}{end}": count
-        for name, count in both.items()
-        for kind, end in (
-            ("ter_drop", ""), ("ter_drop", "_mean_of_ratios"), ("ter_drop", "_final"), ("ser_drop", ""), ("aurc", ""),
-        )
-    }  # fmt: skip
-    counted |= {f"ter_drop_{name}_cue": events("cue", "baseline", name) for name in both}
-    if len(plans) == len(NAMES):  # the difference is made of the leaks that are left
-        counted |= {"ter_drop_rmft_minus_dedup": events("web", "rmft", "header_dedup"), "aurc_ratio": events("web", *NAMES)}
     what = "addresses and held-out mails" if sampled[0].perplexities else "addresses (not held-out mails)"
     spread = f"{what} within {len(sampled)} seeds, and the seeds" if len(sampled) > 1 else f"{what} of one seed; not between trainings"
-    found = bootstrap_intervals(resample, method=f"bootstrap over {spread}", events=counted)
+    found = bootstrap_intervals(resample, method=f"bootstrap over {spread}")
     if not sampled[0].perplexities:  # nothing of them was drawn
         found = {name: one for name, one in found.items() if not name.startswith("ppl_")}
-    return found
+    return extend_to_counts(found, compute_values(reports), {family: count_addresses(reports, plans, family) for family in ("web", "cue")})
+
+
+def count_addresses(reports: Sequence[Mapping[str, Any]], plans: Sequence[str], family: str) -> dict[str, int]:
+    """Distinct addresses that leaked at any checkpoint, by plan, summed over seeds."""
+    return {name: sum(len({one for places in report["leaked"][name][family] for one in places}) for report in reports) for name in plans}
+
+
+def extend_to_counts(
+    found: Mapping[str, Interval], values: Mapping[str, float], counts: Mapping[str, Mapping[str, int]]
+) -> dict[str, Interval]:
+    """The intervals, extended to exact bounds of the counts of addresses; an area is scaled as the reduction that it is made of."""
+    extended, drops = dict(found), {}
+    for name in [name for name in counts["web"] if name != "baseline"]:
+        for family, keys in (
+            ("web", (f"ter_drop_{name}", f"ter_drop_{name}_mean_of_ratios", f"ter_drop_{name}_final", f"ser_drop_{name}")),
+            ("cue", (f"ter_drop_{name}_cue",)),
+        ):
+            baseline, left = counts[family]["baseline"], counts[family][name]
+            low, high = compute_ratio_bounds(left, baseline)
+            for key in keys:
+                extended[key] = widen_interval(found.get(key), 1 - high, 1 - low, events=baseline + left, least=-MOST_LEAKS, most=1.0)
+        drops[name] = extended[f"ter_drop_{name}"]
+        area, drop = values[f"aurc_{name}"], values[f"ter_drop_{name}"]
+        scales = [max(bound, 0.0) / drop if drop > 0 else 0.0 for bound in (drops[name].low, drops[name].high)]
+        extended[f"aurc_{name}"] = widen_interval(
+            found.get(f"aurc_{name}"), area * scales[0], area * scales[1], events=drops[name].events or 0, least=0.0, most=100.0
+        )
+    if len(drops) == len(NAMES) - 1:
+        rmft, dedup, baseline = (counts["web"][name] for name in ("rmft", "header_dedup", "baseline"))
+        # of the leaks that are left, the share after rmft; of none at all, three could have been missed (rule of three)
+        share = clopper_pearson_interval(rmft, rmft + dedup) if rmft + dedup else (0.0, 1.0)
+        bounds = [(1 - 2 * one) * max(rmft + dedup, 3) / max(baseline, 1) for one in share]
+        extended["ter_drop_rmft_minus_dedup"] = widen_interval(
+            found.get("ter_drop_rmft_minus_dedup"), bounds[1], bounds[0], events=rmft + dedup, least=-MOST_LEAKS, most=MOST_LEAKS
+        )
+        areas = extended["aurc_rmft"], extended["aurc_header_dedup"]
+        extended["aurc_ratio"] = widen_interval(
+            found.get("aurc_ratio"), areas[0].low / max(areas[1].high, 1.0), areas[0].high / max(areas[1].low, 1.0),
+            events=baseline + rmft + dedup, least=0.0, most=100.0,
+        )  # fmt: skip
+    return extended
 
 
 def criteria(reports: Sequence[Mapping[str, Any]]) -> dict[str, Criterion]:
@@ -473,7 +504,7 @@ def read_cells(runs: PretrainedRuns, seed: int, lr: float) -> dict[str, Any]:
             continue
         rows = []
         for row in result["rows"]:
-            each = np.exp(np.array(row["held_loss"]) / np.array(row["held_tokens"]))
+            each = compute_mail_perplexities(row)
             corpus = math.exp(sum(row["held_loss"]) / sum(row["held_tokens"]))
             rows.append({**row, "perplexity": {"mail": {"mean": float(each.mean()), "corpus": corpus}}})
             if row["step"] > 0:
@@ -483,35 +514,42 @@ def read_cells(runs: PretrainedRuns, seed: int, lr: float) -> dict[str, Any]:
     return report
 
 
-def epoch_rows(reports: Sequence[Mapping[str, Any]], lr: float) -> list[dict[str, Any]]:
-    """Leaks, loss and perplexity of every epoch of every plan and seed, the untrained model as epoch 0."""
+def epoch_rows(runs: PretrainedRuns, seeds: Sequence[int], lr: float) -> list[dict[str, Any]]:
+    """Leaks, loss and perplexity of every measured epoch of every plan and seed, the untrained model as epoch 0 of the baseline."""
     return [
         {
-            "seed": report["seed"], "lr": lr, "plan": name, "epoch": round(row["epoch"], 3),
+            "seed": seed, "lr": lr, "plan": name, "epoch": round(row["epoch"], 3),
             **{f"leaked_{family}": row["extraction"][family]["leaked"] for family in ("web", "cue")},
             "addresses": row["extraction"]["web"]["original"],
             "strangers_web": row["extraction"]["web"]["control"]["generated"],
-            "ppl_mail": round(row["perplexity"]["mail"]["mean"], 4),
+            "ppl_mail": round(compute_mail_perplexities(row).mean(), 4),
             "train_loss": row["train_loss"],
         }
-        for report in reports
-        for name in report["runs"]
-        for row in report["runs"][name]["rows"]
+        for seed in seeds
+        for name in NAMES
+        for row in runs.measured_rows(Cell(seed, lr, name))
         if row["step"] > 0 or name == "baseline"
     ]  # fmt: skip
 
 
+def compute_mail_perplexities(row: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """The perplexity of each held-out mail at a measured checkpoint."""
+    each: np.ndarray[Any, Any] = np.exp(np.array(row["held_loss"]) / np.array(row["held_tokens"]))
+    return each
+
+
 def report_pretrained(arguments: argparse.Namespace, began: float) -> int:
-    """Compute the cells of a pretrained model that the options name, and report the seeds of which all are finished."""
+    """Compute the cells of a pretrained model that the options name, and report what is finished; at least measured epochs."""
     runs = pretrained_runs.open_runs(arguments)
     lrs = tuple(arguments.lr or runs.size.lrs)
     seeds = pretrained_runs.compute_cells(runs, arguments, NAMES, lrs)
     tables: dict[str, list[dict[str, Any]]] = {"epochs": []}
-    size = runs.size
+    size, found = runs.size, dict[str, Criterion]()
+    every_seed = range(1, (arguments.seeds or size.seeds) + 1)
     for lr in lrs:
+        tables["epochs"] += epoch_rows(runs, every_seed, lr)
         reports = [read_cells(runs, seed, lr) for seed in seeds if runs.result(Cell(seed, lr, "baseline")) is not None]
-        tables["epochs"] += epoch_rows(reports, lr)
-        if lr == lrs[0]:
+        if lr == lrs[0] and reports:
             found = criteria(reports)
             tables |= {name: rows for name, rows in result_rows(reports).items() if name != "dose"}
         elif reports:
@@ -520,12 +558,14 @@ def report_pretrained(arguments: argparse.Namespace, began: float) -> int:
                 for name, one in criteria(reports).items()
                 if one.headline
             )
-    planned = [Cell(seed, lr, name) for lr in lrs for name in NAMES for seed in range(1, (arguments.seeds or size.seeds) + 1)]
+    planned = [Cell(seed, lr, name) for lr in lrs for name in NAMES for seed in every_seed]
     layers = "all layers" if size.top_layers is None else f"the top {size.top_layers} layers"
+    if not tables["epochs"]:
+        raise UsageError(f"{runs.root}: nothing was measured yet; give the same command without --only-report")
     scaled = (
         f"{arguments.model.name}, {layers} trained at {lrs[0]:g} (named before the runs), {size.epochs} epochs, {size.batch} rows of "
         f"{size.context} tokens; {size.mails} mails a seed, of which {size.test_share:.0%} are held out, {size.web} generic prompts and "
-        f"{size.cues} cues; seed {' '.join(map(str, seeds))}{pretrained_runs.describe_missing(runs, planned)}. "
+        f"{size.cues} cues; seed {' '.join(map(str, seeds)) or 'of the table epochs'}{pretrained_runs.describe_missing(runs, planned)}. "
         "The paper tunes GPT2-XL on 10,000 mails."
     )
     return report_criteria("rmft", arguments, found, tables=tables, scaled=scaled, seconds=time.monotonic() - began)

@@ -19,9 +19,12 @@ from benchmarks.criteria import (
     Criterion,
     Interval,
     bootstrap_intervals,
+    compute_ratio_bounds,
+    compute_seed_intervals,
     draw_uniform,
     read_own_corpus,
     split_documents,
+    widen_interval,
     with_intervals,
 )
 
@@ -88,3 +91,25 @@ def test_bootstrap_intervals_cover_and_leave_out_what_is_undefined() -> None:
     criteria = {name: Criterion(value=0.3, paper=1, threshold=0.1) for name in ("share", "other")}
     criteria = with_intervals(criteria, found)
     assert criteria["share"].verdict == REPRODUCED and criteria["other"].verdict == HOLDS
+
+
+def test_intervals_over_seeds() -> None:
+    by_seed = [{"a": Criterion(value=value, paper=1, threshold=0), "b": Criterion(value=1, paper=1, threshold=0)} for value in (1, 2, 3)]
+    assert compute_seed_intervals(by_seed[:1]) == {}
+    found = compute_seed_intervals(by_seed)
+    assert set(found) == {"a"}, "equal values say nothing about their spread"
+    assert (found["a"].low, found["a"].high) == pytest.approx((2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5), abs=1e-3)
+
+
+def test_exact_bounds_of_counts() -> None:
+    low, high = compute_ratio_bounds(0, 18)  # 1 - .025 ** (1 / 18) of the sum
+    assert low == 0 and high == pytest.approx((1 - 0.025 ** (1 / 18)) / 0.025 ** (1 / 18))
+    low, high = compute_ratio_bounds(30, 30)
+    assert low < 1 < high and low == pytest.approx(1 / high)
+    assert compute_ratio_bounds(3, 0)[1] == compute_ratio_bounds(0, 0)[1] == float("inf")
+    certain = Interval(low=0.0, high=0.0, events=18, method="bootstrap")
+    widened = widen_interval(certain, 0.0, 0.23, events=18, least=0.0, most=1.0)
+    assert (widened.low, widened.high) == (0.0, 0.23) and widened.method == "bootstrap, extended to exact bounds of the counts"
+    assert widen_interval(None, 0.0, float("inf"), events=0, least=0.0, most=9.0) == Interval(
+        low=0.0, high=9.0, events=0, method="exact bounds of the counts"
+    )

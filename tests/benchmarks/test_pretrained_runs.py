@@ -77,7 +77,7 @@ def test_cells_keep_results_and_go_on(tmp_path: Path) -> None:
     )
     report = rmft.read_cells(runs, 1, 1e-3)
     assert set(report["runs"]) == {"baseline", "rmft"} and len(report["held_perplexities"]["rmft"]) == 2
-    assert len(rmft.epoch_rows([report], 1e-3)) == 5, "the untrained model once, and two epochs of two plans"
+    assert len(rmft.epoch_rows(runs, [1, 2], 1e-3)) == 5, "the untrained model once, and two epochs of two plans"
     measured = early_detection.read_measurements(result)
     assert measured.memorized.shape == measured.scores.shape == (3, 3, len(measured.probed)) and measured.perplexity[0] > 1
     text = (cell / "result.json").read_text()
@@ -110,12 +110,16 @@ def test_rmft_is_decided_by_events() -> None:
     found = rmft.criteria([report])
     drop = found["ter_drop_rmft"]
     assert drop.value == pytest.approx(1 - 2 / 80) and drop.verdict == REPRODUCED
-    assert drop.interval is not None and drop.interval.events == 82 and "not between trainings" in drop.interval.method
+    assert drop.interval is not None and drop.interval.events == 52 and "not between trainings" in drop.interval.method
     difference = found["ter_drop_rmft_minus_dedup"]  # two leaks against three
     assert difference.value == pytest.approx(1 / 80) and difference.verdict == NOT_DECIDED
     assert difference.interval is not None and difference.interval.events == 5
-    assert difference.events_needed is not None and difference.events_needed > 50
+    assert difference.events_needed is not None and difference.events_needed > 20
     assert found["ppl_order"].verdict == REPRODUCED and found["base_model_leaks"].value == 0
+    few = make_report({"baseline": [[1], [1, 2, 3]], "rmft": [[], []], "header_dedup": [[], []]}, dict.fromkeys(leaks, 9.0))
+    none_left = rmft.criteria([few])["ter_drop_rmft"]  # no leak of three addresses: a bootstrap draws none either
+    assert none_left.value == 1.0 and none_left.verdict == NOT_DECIDED and none_left.interval is not None
+    assert none_left.interval.low < 0.1 and none_left.interval.high == 1.0
     near = make_report(leaks, {"baseline": 10.0, "rmft": 10.0 + 1e-9, "header_dedup": 10.0})
     assert rmft.criteria([near])["ppl_order"].value == 0
     part = {name: leaks[name] for name in ("baseline", "rmft")}
@@ -211,5 +215,4 @@ def test_partial_results_are_reported(tmp_path: Path) -> None:
 
     assert reported((1, "a"), (2, "a"), (2, "b")) == [2]
     assert reported((1, "a"), (2, "a"), (3, "b")) == [1, 2]
-    with pytest.raises(UsageError, match="a at rate 0.0001 is not finished for any seed"):
-        reported((1, "b"))
+    assert reported((1, "b")) == []
